@@ -1,0 +1,112 @@
+# How a target of this repository is declared: include root, warnings, sanitizers, labels.
+#
+#   memoryd_library(name [SOURCES file...] [DEPS target...] [PRIVATE_DEPS target...])
+#     Static library memoryd_<name>, alias memoryd::<name>; without a source file that is compiled
+#     it is an INTERFACE library. Files are included from the repository's root.
+#   memoryd_executable(name SOURCES file... [DEPS target...])
+#     Executable <name> in <build>/bin.
+#   memoryd_test(name SOURCES file... [DEPS target...] [LABELS label...] [ARGS arg...]
+#                [ENVIRONMENT VAR=value...] [TIMEOUT seconds])
+#     GoogleTest executable <name> with gmock's main, run as one ctest entry. LABELS default to
+#     `unit`; TIMEOUT to 120.
+#   memoryd_script_test(name COMMAND command... [LABELS ...] [ENVIRONMENT ...] [TIMEOUT ...])
+#     Any other command as a ctest entry, run in the repository's root.
+
+add_library(memoryd_sanitizers INTERFACE)
+if(MEMORYD_SANITIZE)
+  target_compile_options(memoryd_sanitizers INTERFACE
+    -fsanitize=${MEMORYD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(memoryd_sanitizers INTERFACE -fsanitize=${MEMORYD_SANITIZE})
+endif()
+
+add_library(memoryd_warnings INTERFACE)
+target_compile_options(memoryd_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 and 13 see overlapping copies in std::string concatenation where there are none (PR 105651).
+  target_compile_options(memoryd_warnings INTERFACE -Wno-restrict)
+endif()
+if(MEMORYD_WERROR)
+  target_compile_options(memoryd_warnings INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(memoryd_warnings INTERFACE -Wthread-safety -Werror=thread-safety)
+endif()
+
+set(MEMORYD_TEST_RESULTS ${PROJECT_BINARY_DIR}/test-results)
+
+function(memoryd_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "memoryd_library(${name}): unknown ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target memoryd_${name})
+  set(compiled ${ARG_SOURCES})
+  list(FILTER compiled INCLUDE REGEX "\\.cc$")
+  if(compiled)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target}
+      PUBLIC ${ARG_DEPS} memoryd_sanitizers
+      PRIVATE ${ARG_PRIVATE_DEPS} memoryd_warnings)
+  else()
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${target} INTERFACE ${ARG_DEPS} memoryd_sanitizers)
+  endif()
+  add_library(memoryd::${name} ALIAS ${target})
+endfunction()
+
+function(memoryd_executable name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS")
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "memoryd_executable(${name}): unknown ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} memoryd_sanitizers memoryd_warnings)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endfunction()
+
+# Sets what every ctest entry has in common, from the caller's parsed ARG_ variables.
+macro(_memoryd_test_properties name)
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  # The JUnit file of each entry lets the summary count test cases rather than executables.
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${ARG_LABELS}"
+    TIMEOUT "${ARG_TIMEOUT}"
+    ENVIRONMENT "GTEST_OUTPUT=xml:${MEMORYD_TEST_RESULTS}/${name}.xml;${ARG_ENVIRONMENT}")
+endmacro()
+
+function(memoryd_test name)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ARGS;ENVIRONMENT")
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "memoryd_test(${name}): unknown ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE
+    ${ARG_DEPS} GTest::gmock_main memoryd_sanitizers memoryd_warnings)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+  add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+  _memoryd_test_properties(${name})
+endfunction()
+
+function(memoryd_script_test name)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "memoryd_script_test(${name}): unknown ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  _memoryd_test_properties(${name})
+endfunction()

@@ -1,0 +1,10 @@
+#!/bin/bash
+# build.sh PRESET [TARGET...]: configures and builds one preset of CMakePresets.json.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:?usage: build.sh PRESET [TARGET...]}
+shift
+log=build/configure-$preset.log
+mkdir -p build
+cmake --preset "$preset" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+cmake --build --preset "$preset" -j "${JOBS:-$(nproc)}" ${1:+--target "$@"}

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Who may include whom. Debian puts all headers into one folder, so linking alone enforces nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=0
+# forbid REASON PATTERN PATH...: no file under PATH may include a header that matches PATTERN.
+forbid() {
+  local reason=$1 pattern=$2 found
+  shift 2
+  found=$(grep -rnE --include='*.h' --include='*.cc' --include='*.inc' \
+    "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($pattern)" "$@" || true)
+  [ -z "${EXCEPT:-}" ] || found=$(grep -vE "$EXCEPT" <<<"$found" || true)
+  if [ -n "$found" ]; then
+    printf '%s:\n%s\n' "$reason" "$found"
+    failed=1
+  fi
+}
+sources=()
+for folder in core server clients tests; do
+  [ ! -d "$folder" ] || sources+=("$folder")
+done
+
+forbid 'core knows no gRPC' '(grpc|grpcpp|grpc\+\+)/|[^>"]*\.pb\.h' core
+forbid 'core knows no protobuf' 'google/' core
+forbid 'core does not log' 'spdlog/' core
+forbid 'core does not know what stands above it' '(server|clients)/' core
+EXCEPT='_test\.cc:' forbid 'only unit tests know tests/support' 'tests/' core server
+EXCEPT='^(core/storage/postgres|tests)/' \
+  forbid 'only core/storage/postgres knows PostgreSQL' 'pqxx/|libpq-fe\.h|libpq/' "${sources[@]}"
+EXCEPT='^(core/storage/sqlite|tests)/' \
+  forbid 'only core/storage/sqlite knows SQLite' 'sqlite3(ext)?\.h' "${sources[@]}"
+[ ! -d clients ] || forbid 'clients know the wire alone' '(core|server)/' clients
+# main.cc only turns off the deadlock detector of gRPC's own mutexes.
+EXCEPT='^server/main\.cc:' \
+  forbid 'absl::Mutex gives false races under ThreadSanitizer: use core/base/mutex.h' \
+  'absl/synchronization/mutex\.h' core $([ ! -d server ] || echo server)
+
+[ "$failed" -eq 0 ] && echo 'layering: clean'
+exit "$failed"

@@ -1,0 +1,26 @@
+#!/bin/bash
+# Installs the Debian packages of the given sections of packages.txt (all when none is given) that
+# are missing, with sudo when not root. Silent when nothing is missing.
+set -euo pipefail
+list="$(dirname "$0")/packages.txt"
+
+wanted=$(awk -v sections="$*" '
+  /^\[/ { name = substr($1, 2, length($1) - 2); next }
+  /^[^#]/ && (sections == "" || index(" " sections " ", " " name " ")) { print $1 }' "$list")
+
+installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | awk '$1 == "installed" { print $2 }')
+missing=$(comm -23 <(sort -u <<<"$wanted") <(sort -u <<<"$installed"))
+[ -z "$missing" ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "missing Debian packages, and neither root nor sudo:" $missing >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing Debian packages:" $missing
+"${as_root[@]}" apt-get -qq update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get -qq install -y --no-install-recommends $missing >/dev/null

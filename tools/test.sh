@@ -1,0 +1,25 @@
+#!/bin/bash
+# `make test`: the release build and every functional test on it, both stores. Goes on after a
+# failure; the last line is `N passed, N failed`.
+set -u
+cd "$(dirname "$0")/.."
+export MEMORYD_TEST_RESULTS=${MEMORYD_TEST_RESULTS:-build/results/test.jsonl}
+rm -f "$MEMORYD_TEST_RESULTS"
+results=tools/results.py
+with_postgres=tools/with_postgres.sh
+python=build/venv/bin/python
+
+$results step 'packages' tools/install_packages.sh build test || exit 1
+$results step 'python environment' tools/python_env.sh
+$results step 'release build' tools/build.sh release
+$results ctest 'unit tests' build -L unit -j 2
+$with_postgres $results ctest 'store contract' build -L contract
+$results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py --no-speed \
+  --tool build/bin/token_count --vocabulary build/share/memoryd
+$results step 'Python repr' $python tests/tokens/compare_python_repr.py --tool build/bin/python_repr
+$with_postgres $results pytest 'end to end' tests/e2e
+$with_postgres $results pytest 'durability' tests/durability
+$with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
+$with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py
+$with_postgres $results step 'conversations' $python tests/locomo/replay.py
+$results summary "$MEMORYD_TEST_RESULTS"

