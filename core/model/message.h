@@ -1,0 +1,46 @@
+// A stored message.
+#ifndef MEMORYD_CORE_MODEL_MESSAGE_H_
+#define MEMORYD_CORE_MODEL_MESSAGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace memoryd {
+
+// What policies need to know of a role. The role as sent is in the body. The numbers are stored.
+enum class Role : std::uint8_t {
+  kOther = 0,
+  kUser = 1,
+  kAssistant = 2,
+  kSystem = 3,
+  kDeveloper = 4,
+  kTool = 5,
+};
+
+// Immutable once it has its position; shared between the cache and the replies under way.
+struct Message {
+  std::int64_t position = 0;
+  // What the caller gave, else empty: derived from generation and position, not stored.
+  std::string message_id;
+  Role role = Role::kOther;
+  std::int64_t token_count = 0;
+  // Microseconds since the epoch, by the server's clock.
+  std::int64_t ingest_us = 0;
+  // Ids of the tool calls made in the message, and of those answered in it.
+  std::vector<std::string> call_ids;
+  std::vector<std::string> result_ids;
+  // A serialized memoryd.v1.Message without the fields that the server adds to replies. Opaque
+  // to the core: what is stored is what is sent (docs/adr/0002-stored-form-is-wire-form.md).
+  std::string body;
+
+  // Approximate memory that a cached message takes.
+  std::size_t ByteSize() const { return sizeof(Message) + message_id.size() + body.size() + 48; }
+};
+
+using MessagePtr = std::shared_ptr<const Message>;
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_MODEL_MESSAGE_H_

@@ -1,0 +1,62 @@
+// A session's key and its row.
+#ifndef MEMORYD_CORE_MODEL_SESSION_H_
+#define MEMORYD_CORE_MODEL_SESSION_H_
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace memoryd {
+
+// Every stored row belongs to one key; order is bytewise.
+struct SessionKey {
+  std::string tenant;
+  std::string session;
+
+  friend auto operator<=>(const SessionKey&, const SessionKey&) = default;
+};
+
+struct SessionKeyHash {
+  std::size_t operator()(const SessionKey& key) const {
+    const std::size_t tenant = std::hash<std::string>()(key.tenant);
+    return std::hash<std::string>()(key.session) ^ (tenant * 0x9E3779B97F4A7C15ULL);
+  }
+};
+
+// The session's own row: small and hot, one conditional write per commit.
+//
+// Active messages are the pinned positions and those from `watermark` on. Stored messages are the
+// pinned positions and those from `floor` on; below it rows wait for the sweeper.
+struct SessionRow {
+  // Part of the key of every dependent row. Random; a new one makes all older rows unreachable.
+  std::uint64_t generation = 0;
+  // Rises by at least one with every commit, over deletion too.
+  std::int64_t revision = 0;
+  // Position of the next message; the first is 1. Never falls while the session exists.
+  std::int64_t next_position = 1;
+  std::int64_t floor = 1;
+  std::int64_t watermark = 1;
+  // Ascending, at most kMaxPinned, contiguous.
+  std::vector<std::int64_t> pinned;
+  std::int64_t active_count = 0;  // Includes the pinned.
+  std::int64_t archived_count = 0;
+  std::int64_t active_tokens = 0;  // Includes the pinned.
+  std::int64_t create_us = 0;      // Microseconds since the epoch.
+  std::int64_t update_us = 0;
+  // A tombstone: deleted, kept without content for 24 hours.
+  bool deleted = false;
+  // Random; tells a writer whose reply was lost whether the stored row is its own.
+  std::uint64_t commit_tag = 0;
+  // The configuration, see session_config.h. Opaque to stores.
+  std::string config;
+
+  friend bool operator==(const SessionRow&, const SessionRow&) = default;
+};
+
+inline constexpr std::size_t kMaxPinned = 8;
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_MODEL_SESSION_H_

@@ -1,0 +1,175 @@
+#include "core/model/session_config.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<Profile, std::string_view>, 2> kProfiles = {{
+    {Profile::kDefault, "default"},
+    {Profile::kLlamaIndex, "llama-index"},
+}};
+constexpr std::array<std::pair<PolicyKind, std::string_view>, 2> kPolicies = {{
+    {PolicyKind::kFifo, "fifo"},
+    {PolicyKind::kBuffer, "buffer"},
+}};
+constexpr std::array<std::string_view, 4> kTokenizers = {"cl100k_base", "o200k_base", "whitespace",
+                                                         "caller"};
+constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
+
+// Calls visit(name, field) for every plainly stored field, so that reading, writing and merging
+// can't forget one.
+template <typename Settings, typename Visitor>
+void VisitFields(Settings& settings, Visitor visit) {
+  visit("profile", settings.profile);
+  visit("token_limit", settings.token_limit);
+  visit("token_flush_size", settings.token_flush_size);
+  visit("chat_history_token_ratio", settings.chat_history_token_ratio);
+  visit("insert_method", settings.insert_method);
+  visit("tokenizer", settings.tokenizer);
+  visit("policy", settings.policy);
+  visit("feed", settings.feed);
+  visit("image_token_count", settings.image_token_count);
+  visit("audio_token_count", settings.audio_token_count);
+  visit("video_token_count", settings.video_token_count);
+  visit("document_token_count", settings.document_token_count);
+}
+
+absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_t>& value,
+                         std::int64_t lowest) {
+  if (value.has_value() && (*value < lowest || *value > kMaxTokens)) {
+    return InvalidField(std::string("config.").append(field),
+                        "must be between " + std::to_string(lowest) + " and 2147483647");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string_view ProfileName(Profile profile) {
+  for (const auto& [value, name] : kProfiles) {
+    if (value == profile) return name;
+  }
+  return {};
+}
+
+std::optional<Profile> ParseProfile(std::string_view name) {
+  for (const auto& [value, known] : kProfiles) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::string_view PolicyName(PolicyKind policy) {
+  for (const auto& [value, name] : kPolicies) {
+    if (value == policy) return name;
+  }
+  return {};
+}
+
+std::optional<PolicyKind> ParsePolicy(std::string_view name) {
+  for (const auto& [value, known] : kPolicies) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+SessionSettings SessionSettings::With(const SessionSettings& changes) const {
+  SessionSettings merged = changes;
+  const json old = json::parse(ToJson());
+  VisitFields(merged, [&old]<typename T>(const char* name, std::optional<T>& field) {
+    if (!field.has_value() && old.contains(name)) field = old.at(name).get<T>();
+  });
+  return merged;
+}
+
+std::string SessionSettings::ToJson() const {
+  json object = json::object();
+  VisitFields(*this, [&object]<typename T>(const char* name, const std::optional<T>& field) {
+    if (field.has_value()) object[name] = *field;
+  });
+  return object.dump();
+}
+
+absl::StatusOr<SessionSettings> SessionSettings::FromJson(std::string_view text) {
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return absl::DataLossError("a stored configuration can't be read");
+  SessionSettings settings;
+  std::size_t known = 0;
+  try {
+    VisitFields(settings, [&]<typename T>(const char* name, std::optional<T>& field) {
+      if (!object.contains(name)) return;
+      field = object.at(name).get<T>();
+      ++known;
+    });
+  } catch (const json::exception&) {
+    return absl::DataLossError("a stored configuration can't be read");
+  }
+  if (known != object.size()) {
+    return absl::DataLossError("a stored configuration has fields this version does not know");
+  }
+  return settings;
+}
+
+absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& settings) {
+  for (const auto& [field, value, lowest] :
+       {std::tuple("token_limit", settings.token_limit, std::int64_t{1}),
+        std::tuple("image_token_count", settings.image_token_count, std::int64_t{0}),
+        std::tuple("audio_token_count", settings.audio_token_count, std::int64_t{0}),
+        std::tuple("video_token_count", settings.video_token_count, std::int64_t{0}),
+        std::tuple("document_token_count", settings.document_token_count, std::int64_t{0})}) {
+    if (absl::Status status = CheckTokens(field, value, lowest); !status.ok()) return status;
+  }
+  SessionConfig config;
+  CountingRules& counting = config.counting;
+  counting.profile = settings.profile.value_or(counting.profile);
+  counting.tokenizer = settings.tokenizer.value_or(counting.tokenizer);
+  counting.image_token_count = settings.image_token_count.value_or(counting.image_token_count);
+  counting.audio_token_count = settings.audio_token_count.value_or(counting.audio_token_count);
+  counting.video_token_count = settings.video_token_count.value_or(counting.video_token_count);
+  counting.document_token_count =
+      settings.document_token_count.value_or(counting.document_token_count);
+  bool known_tokenizer = false;
+  for (const std::string_view name : kTokenizers) known_tokenizer |= name == counting.tokenizer;
+  if (!known_tokenizer) {
+    return InvalidField("config.tokenizer",
+                        "must be cl100k_base, o200k_base, whitespace or caller");
+  }
+
+  config.token_limit = settings.token_limit.value_or(config.token_limit);
+  config.chat_history_token_ratio =
+      settings.chat_history_token_ratio.value_or(config.chat_history_token_ratio);
+  // Written so that NaN fails as well.
+  if (!(config.chat_history_token_ratio >= 0 && config.chat_history_token_ratio <= 1)) {
+    return InvalidField("config.chat_history_token_ratio", "must be between 0 and 1");
+  }
+  // LlamaIndex rounds the tenth down, to 0 for a limit below 10, and then flushes only what
+  // stands before a user message.
+  const auto tenth = static_cast<std::int64_t>(static_cast<double>(config.token_limit) * 0.1);
+  if (counting.profile == Profile::kLlamaIndex) {
+    const std::int64_t given = settings.token_flush_size.value_or(-1);
+    config.token_flush_size = given < 1 || given > config.token_limit ? tenth : given;
+  } else {
+    config.token_flush_size = settings.token_flush_size.value_or(std::max<std::int64_t>(tenth, 1));
+    if (config.token_flush_size < 1 || config.token_flush_size > config.token_limit) {
+      return InvalidField("config.token_flush_size", "must be between 1 and token_limit");
+    }
+  }
+  config.insert_method = settings.insert_method.value_or(config.insert_method);
+  config.policy = settings.policy.value_or(config.policy);
+  config.feed = settings.feed.value_or(counting.profile == Profile::kLlamaIndex
+                                           ? FeedTime::kBeforeReply
+                                           : FeedTime::kAfterCommit);
+  return config;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,82 @@
+// How a session remembers.
+#ifndef MEMORYD_CORE_MODEL_SESSION_CONFIG_H_
+#define MEMORYD_CORE_MODEL_SESSION_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace memoryd {
+
+enum class Profile { kDefault, kLlamaIndex };
+enum class PolicyKind { kFifo, kBuffer };
+enum class InsertMethod { kSystem, kUser };
+enum class FeedTime { kAfterCommit, kBeforeReply };
+
+// What a caller set; absent fields take the profile's default. This is what the store keeps, so
+// that a default follows the setting it is derived from.
+struct SessionSettings {
+  std::optional<Profile> profile;
+  std::optional<std::int64_t> token_limit;
+  std::optional<std::int64_t> token_flush_size;
+  std::optional<double> chat_history_token_ratio;
+  std::optional<InsertMethod> insert_method;
+  std::optional<std::string> tokenizer;
+  std::optional<PolicyKind> policy;
+  std::optional<FeedTime> feed;
+  std::optional<std::int64_t> image_token_count;
+  std::optional<std::int64_t> audio_token_count;
+  std::optional<std::int64_t> video_token_count;
+  std::optional<std::int64_t> document_token_count;
+
+  // `changes` over this.
+  SessionSettings With(const SessionSettings& changes) const;
+
+  // JSON with the set fields only.
+  std::string ToJson() const;
+  // DATA_LOSS when `json` is not what ToJson() wrote.
+  static absl::StatusOr<SessionSettings> FromJson(std::string_view json);
+
+  friend bool operator==(const SessionSettings&, const SessionSettings&) = default;
+};
+
+// Tokenizer and estimates: what a stored token count depends on.
+struct CountingRules {
+  Profile profile = Profile::kDefault;
+  std::string tokenizer = "cl100k_base";  // `caller`: every message brings its count.
+  std::int64_t image_token_count = 256;
+  std::int64_t audio_token_count = 256;
+  std::int64_t video_token_count = 256;
+  std::int64_t document_token_count = 2048;
+
+  friend bool operator==(const CountingRules&, const CountingRules&) = default;
+};
+
+// A configuration with every default filled in.
+struct SessionConfig {
+  CountingRules counting;
+  std::int64_t token_limit = 30000;
+  std::int64_t token_flush_size = 3000;
+  double chat_history_token_ratio = 0.7;
+  InsertMethod insert_method = InsertMethod::kSystem;
+  PolicyKind policy = PolicyKind::kFifo;
+  FeedTime feed = FeedTime::kAfterCommit;
+
+  // INVALID_ARGUMENT that names the field of memoryd.v1.SessionConfig.
+  static absl::StatusOr<SessionConfig> Resolve(const SessionSettings& settings);
+
+  friend bool operator==(const SessionConfig&, const SessionConfig&) = default;
+};
+
+std::string_view ProfileName(Profile profile);
+std::optional<Profile> ParseProfile(std::string_view name);
+std::string_view PolicyName(PolicyKind policy);
+std::optional<PolicyKind> ParsePolicy(std::string_view name);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_MODEL_SESSION_CONFIG_H_

@@ -1,0 +1,191 @@
+#include "core/model/session_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+SessionConfig MustResolve(const SessionSettings& settings) {
+  const auto config = SessionConfig::Resolve(settings);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.value_or(SessionConfig());
+}
+
+void ExpectInvalid(const SessionSettings& settings, const std::string& field) {
+  const absl::Status status = SessionConfig::Resolve(settings).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << field;
+  EXPECT_THAT(ErrorDetails(status), ElementsAre(Pair("field", field)));
+}
+
+SessionSettings Everything() {
+  SessionSettings settings;
+  settings.profile = Profile::kLlamaIndex;
+  settings.token_limit = 50;
+  settings.token_flush_size = 10;
+  settings.chat_history_token_ratio = 0.1 + 0.2;
+  settings.insert_method = InsertMethod::kUser;
+  settings.tokenizer = "o200k_base";
+  settings.policy = PolicyKind::kBuffer;
+  settings.feed = FeedTime::kAfterCommit;
+  settings.image_token_count = 1;
+  settings.audio_token_count = 0;
+  settings.video_token_count = 3;
+  settings.document_token_count = 4;
+  return settings;
+}
+
+TEST(SessionConfigTest, WithoutSettingsTheDefaultsOfProfileDefaultHold) {
+  const SessionConfig config = MustResolve({});
+  EXPECT_EQ(config, SessionConfig());
+  EXPECT_EQ(config.counting.profile, Profile::kDefault);
+  EXPECT_EQ(config.counting.tokenizer, "cl100k_base");
+  EXPECT_EQ(config.token_limit, 30000);
+  EXPECT_EQ(config.token_flush_size, 3000);
+  EXPECT_EQ(config.feed, FeedTime::kAfterCommit);
+}
+
+TEST(SessionConfigTest, ProfileLlamaIndexFeedsBeforeTheReply) {
+  SessionSettings settings;
+  settings.profile = Profile::kLlamaIndex;
+  EXPECT_EQ(MustResolve(settings).feed, FeedTime::kBeforeReply);
+}
+
+TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
+  const SessionConfig config = MustResolve(Everything());
+  EXPECT_EQ(config.counting.profile, Profile::kLlamaIndex);
+  EXPECT_EQ(config.counting.tokenizer, "o200k_base");
+  EXPECT_EQ(config.counting.image_token_count, 1);
+  EXPECT_EQ(config.counting.audio_token_count, 0);
+  EXPECT_EQ(config.counting.video_token_count, 3);
+  EXPECT_EQ(config.counting.document_token_count, 4);
+  EXPECT_EQ(config.token_limit, 50);
+  EXPECT_EQ(config.token_flush_size, 10);
+  EXPECT_EQ(config.chat_history_token_ratio, 0.1 + 0.2);
+  EXPECT_EQ(config.insert_method, InsertMethod::kUser);
+  EXPECT_EQ(config.policy, PolicyKind::kBuffer);
+  EXPECT_EQ(config.feed, FeedTime::kAfterCommit);
+}
+
+TEST(SessionConfigTest, TheFlushSizeOfDefaultIsATenthOfTheLimitAndAtLeastOne) {
+  SessionSettings settings;
+  for (const auto& [limit, flush] : {std::pair(5, 1), std::pair(99, 9), std::pair(1000, 100)}) {
+    settings.token_limit = limit;
+    EXPECT_EQ(MustResolve(settings).token_flush_size, flush);
+  }
+}
+
+TEST(SessionConfigTest, LlamaIndexTakesATenthForAFlushSizeItCannotUse) {
+  SessionSettings settings;
+  settings.profile = Profile::kLlamaIndex;
+  settings.token_limit = 100;
+  for (const auto& [given, flush] :
+       {std::pair(-5, 10), std::pair(0, 10), std::pair(1, 1), std::pair(100, 100),
+        std::pair(101, 10)}) {
+    settings.token_flush_size = given;
+    EXPECT_EQ(MustResolve(settings).token_flush_size, flush) << given;
+  }
+  settings.token_limit = 9;
+  settings.token_flush_size.reset();
+  EXPECT_EQ(MustResolve(settings).token_flush_size, 0);
+}
+
+TEST(SessionConfigTest, ValuesOutOfRangeNameTheirField) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{-1}, kMax + 1}) {
+    SessionSettings settings;
+    settings.token_limit = limit;
+    ExpectInvalid(settings, "config.token_limit");
+  }
+  for (const std::int64_t flush : {0, -1, 30001}) {
+    SessionSettings settings;
+    settings.token_flush_size = flush;
+    ExpectInvalid(settings, "config.token_flush_size");
+  }
+  for (const double ratio : {-0.01, 1.01, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    SessionSettings settings;
+    settings.chat_history_token_ratio = ratio;
+    ExpectInvalid(settings, "config.chat_history_token_ratio");
+  }
+  SessionSettings settings;
+  settings.tokenizer = "gpt2";
+  ExpectInvalid(settings, "config.tokenizer");
+}
+
+TEST(SessionConfigTest, EveryEstimateIsChecked) {
+  using Field = std::optional<std::int64_t> SessionSettings::*;
+  for (const auto& [field, name] :
+       {std::pair<Field, std::string>(&SessionSettings::image_token_count, "image_token_count"),
+        std::pair<Field, std::string>(&SessionSettings::audio_token_count, "audio_token_count"),
+        std::pair<Field, std::string>(&SessionSettings::video_token_count, "video_token_count"),
+        std::pair<Field, std::string>(&SessionSettings::document_token_count,
+                                      "document_token_count")}) {
+    SessionSettings settings;
+    settings.*field = -1;
+    ExpectInvalid(settings, "config." + name);
+    settings.*field = 0;
+    MustResolve(settings);
+  }
+}
+
+TEST(SessionConfigTest, TheLimitsThemselvesAreAllowed) {
+  SessionSettings settings;
+  settings.token_limit = std::numeric_limits<std::int32_t>::max();
+  settings.token_flush_size = settings.token_limit;
+  settings.chat_history_token_ratio = 1;
+  MustResolve(settings);
+  settings.token_limit = 1;
+  settings.token_flush_size = 1;
+  settings.chat_history_token_ratio = 0;
+  MustResolve(settings);
+}
+
+TEST(SessionSettingsTest, JsonKeepsWhatIsSetAndNothingElse) {
+  EXPECT_EQ(SessionSettings().ToJson(), "{}");
+  for (const SessionSettings& settings : {SessionSettings(), Everything()}) {
+    const auto read = SessionSettings::FromJson(settings.ToJson());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, settings);
+  }
+}
+
+TEST(SessionSettingsTest, WhatToJsonDidNotWriteIsDataLoss) {
+  for (const char* json : {"", "[]", "null", "{", R"({"token_limit":"x"})", R"({"unknown":1})"}) {
+    EXPECT_TRUE(absl::IsDataLoss(SessionSettings::FromJson(json).status())) << json;
+  }
+}
+
+TEST(SessionSettingsTest, ChangesCoverWhatTheySetAndLeaveTheRest) {
+  SessionSettings changes;
+  changes.token_limit = 70;
+  changes.audio_token_count = 9;
+  SessionSettings expected = Everything();
+  expected.token_limit = 70;
+  expected.audio_token_count = 9;
+  EXPECT_EQ(Everything().With(changes), expected);
+  EXPECT_EQ(Everything().With({}), Everything());
+  EXPECT_EQ(SessionSettings().With(Everything()), Everything());
+}
+
+TEST(SessionConfigTest, NamesAreReadAsTheyAreWritten) {
+  for (const Profile profile : {Profile::kDefault, Profile::kLlamaIndex}) {
+    EXPECT_EQ(ParseProfile(ProfileName(profile)), profile);
+  }
+  for (const PolicyKind policy : {PolicyKind::kFifo, PolicyKind::kBuffer}) {
+    EXPECT_EQ(ParsePolicy(PolicyName(policy)), policy);
+  }
+  EXPECT_EQ(ParseProfile("Default"), std::nullopt);
+  EXPECT_EQ(ParsePolicy(""), std::nullopt);
+}
+
+}  // namespace
+}  // namespace memoryd
