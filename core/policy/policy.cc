@@ -1,0 +1,124 @@
+#include "core/policy/policy.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+namespace memoryd {
+namespace {
+
+bool IsUser(const Message& message) { return message.role == Role::kUser; }
+
+double Threshold(const FlushLimits& limits) {
+  return static_cast<double>(limits.token_limit) * limits.ratio;
+}
+
+bool IsAbove(std::int64_t tokens, double threshold) {
+  return static_cast<double>(tokens) > threshold;
+}
+
+// For each index whether a tool call before it has its result at or after it. Empty when no message
+// answers an earlier one's call.
+std::vector<bool> TiedToPrevious(const ActiveView& view) {
+  std::unordered_map<std::string_view, std::size_t> latest_call;
+  // Of the ties that hold message i to the one before it: begun minus ended at i.
+  std::vector<std::int32_t> delta;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    const Message& message = view.at(i);
+    for (const std::string& id : message.call_ids) latest_call[id] = i;
+    for (const std::string& id : message.result_ids) {
+      const auto call = latest_call.find(id);
+      if (call == latest_call.end() || call->second == i) continue;
+      delta.resize(view.size() + 1);
+      ++delta[call->second + 1];
+      --delta[i + 1];
+    }
+  }
+  std::vector<bool> tied(delta.size());
+  std::int32_t open = 0;
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    open += delta[i];
+    tied[i] = open > 0;
+  }
+  return tied;
+}
+
+struct Cut {
+  std::size_t index = 0;
+  std::int64_t tokens = 0;  // Of the messages before `index`.
+};
+
+// The first place between two turns at which `enough(tokens before it)`, else the last such place;
+// index 0 when there is only one turn.
+template <typename Enough>
+Cut CutBetweenTurns(const ActiveView& view, const Enough& enough) {
+  const std::vector<bool> tied = TiedToPrevious(view);
+  Cut cut;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    if (i > 0 && IsUser(view.at(i)) && (tied.empty() || !tied[i])) {
+      cut = {i, tokens};
+      if (enough(tokens)) break;
+    }
+    tokens += view.at(i).token_count;
+  }
+  return cut;
+}
+
+}  // namespace
+
+std::vector<std::size_t> LlamaIndexFlush(const ActiveView& view, std::int64_t active_tokens,
+                                         const FlushLimits& limits) {
+  std::vector<std::size_t> rounds;
+  const double threshold = Threshold(limits);
+  const std::size_t end = view.size();
+  std::size_t begin = 0;  // The messages from here on are still active.
+  while (IsAbove(active_tokens, threshold) && end - begin > 1) {
+    const std::size_t round_begin = begin;
+    std::int64_t flushed = 0;
+    while (flushed < limits.flush_size && end - begin > 1) {
+      flushed += view.at(begin++).token_count;
+    }
+    while (end - begin > 1 && !IsUser(view.at(begin))) flushed += view.at(begin++).token_count;
+
+    if (begin > round_begin && !IsUser(view.at(begin))) {
+      // Only the newest message is left and no user sent it. The last whole turn stays, if any.
+      std::size_t turn = begin;
+      std::int64_t turn_tokens = view.at(turn).token_count;
+      flushed += turn_tokens;
+      while (turn > round_begin && !IsUser(view.at(turn))) {
+        turn_tokens += view.at(--turn).token_count;
+      }
+      const bool found = IsUser(view.at(turn));
+      begin = found ? turn : end;
+      if (found) flushed -= turn_tokens;
+    }
+    if (begin == round_begin) break;
+    rounds.push_back(begin - round_begin);
+    active_tokens -= flushed;
+  }
+  return rounds;
+}
+
+std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t active_tokens,
+                                      const FlushLimits& limits) {
+  const double threshold = Threshold(limits);
+  if (!IsAbove(active_tokens, threshold)) return {};
+  const Cut cut = CutBetweenTurns(view, [&](std::int64_t tokens) {
+    return tokens >= limits.flush_size && !IsAbove(active_tokens - tokens, threshold);
+  });
+  if (cut.index == 0) return {};
+  return {cut.index};
+}
+
+Window DefaultWindow(const ActiveView& view, std::int64_t pinned_tokens, std::int64_t active_tokens,
+                     std::int64_t token_limit) {
+  const std::int64_t tokens = pinned_tokens + active_tokens;
+  if (tokens <= token_limit) return {0, tokens, 0};
+  const Cut cut =
+      CutBetweenTurns(view, [&](std::int64_t before) { return tokens - before <= token_limit; });
+  const std::int64_t left = tokens - cut.tokens;
+  return {cut.index, left, std::max<std::int64_t>(0, left - token_limit)};
+}
+
+}  // namespace memoryd

@@ -1,0 +1,379 @@
+#include "core/policy/policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <string>
+#include <utility>
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Log = std::vector<Message>;
+
+Message Make(Role role, std::int64_t tokens, std::vector<std::string> calls = {},
+             std::vector<std::string> results = {}) {
+  Message message;
+  message.role = role;
+  message.token_count = tokens;
+  message.call_ids = std::move(calls);
+  message.result_ids = std::move(results);
+  return message;
+}
+
+Message User(std::int64_t tokens) { return Make(Role::kUser, tokens); }
+Message Assistant(std::int64_t tokens) { return Make(Role::kAssistant, tokens); }
+Message Call(std::string id, std::int64_t tokens = 1) {
+  return Make(Role::kAssistant, tokens, {std::move(id)});
+}
+Message Result(std::string id, std::int64_t tokens = 1) {
+  return Make(Role::kTool, tokens, {}, {std::move(id)});
+}
+
+std::int64_t Tokens(const Log& log, std::size_t begin = 0) {
+  std::int64_t tokens = 0;
+  for (std::size_t i = begin; i < log.size(); ++i) tokens += log[i].token_count;
+  return tokens;
+}
+
+// A log laid out as the engine holds it: some messages already dropped, some just appended.
+class Layout {
+ public:
+  Layout(const Log& log, std::size_t dropped, std::size_t appended) : dropped_(dropped) {
+    for (std::size_t i = 0; i < dropped; ++i) {
+      base_.push_back(std::make_shared<Message>(User(1'000'000)));
+    }
+    for (std::size_t i = 0; i < log.size(); ++i) {
+      const auto message = std::make_shared<Message>(log[i]);
+      if (i + appended < log.size()) {
+        base_.push_back(message);
+      } else {
+        appended_.push_back(message);
+      }
+    }
+  }
+  ActiveView view() const { return ActiveView(base_, dropped_, appended_); }
+
+ private:
+  std::size_t dropped_;
+  std::deque<MessagePtr> base_;
+  std::vector<MessagePtr> appended_;
+};
+
+std::vector<std::size_t> LlamaIndex(const Log& log, const FlushLimits& limits) {
+  const Layout layout(log, 0, log.empty() ? 0 : 1);
+  return LlamaIndexFlush(layout.view(), Tokens(log), limits);
+}
+
+std::vector<std::size_t> Default(const Log& log, const FlushLimits& limits) {
+  const Layout layout(log, 0, log.empty() ? 0 : 1);
+  return DefaultFlush(layout.view(), Tokens(log), limits);
+}
+
+Window DefaultGet(const Log& log, std::int64_t pinned, std::int64_t limit) {
+  const Layout layout(log, 0, log.empty() ? 0 : 1);
+  return DefaultWindow(layout.view(), pinned, Tokens(log), limit);
+}
+
+// The rules of llama-index-core's manage_queue as they read there: lists, sums, copies.
+std::vector<std::size_t> NaiveLlamaIndexFlush(const Log& log, const FlushLimits& limits) {
+  std::vector<std::size_t> rounds;
+  if (log.empty()) return rounds;
+  const double threshold = static_cast<double>(limits.token_limit) * limits.ratio;
+  if (!(static_cast<double>(Tokens(log)) > threshold)) return rounds;
+  std::deque<Message> queue(log.begin(), log.end());
+  double excess = static_cast<double>(Tokens(log)) - threshold;
+  while (excess > 0) {
+    if (queue.size() <= 1) break;
+    Log flush;
+    const auto pop = [&] {
+      flush.push_back(queue.front());
+      queue.pop_front();
+    };
+    while (Tokens(flush) < limits.flush_size && queue.size() > 1) pop();
+    while (!queue.empty() && queue.front().role != Role::kUser && queue.size() > 1) pop();
+    if ((queue.empty() || (queue.size() == 1 && queue.front().role != Role::kUser)) &&
+        !flush.empty()) {
+      if (queue.size() == 1) pop();
+      const auto last_user = std::find_if(flush.rbegin(), flush.rend(), [](const Message& message) {
+        return message.role == Role::kUser;
+      });
+      if (last_user != flush.rend()) {
+        const auto index = flush.rend() - last_user - 1;
+        queue.assign(flush.begin() + index, flush.end());
+        flush.resize(static_cast<std::size_t>(index));
+      }
+    }
+    if (!flush.empty()) rounds.push_back(flush.size());
+    excess = static_cast<double>(Tokens(Log(queue.begin(), queue.end()))) - threshold;
+    if (flush.empty()) break;
+  }
+  return rounds;
+}
+
+class RandomLogs {
+ public:
+  explicit RandomLogs(std::uint64_t seed) : random_(seed) {}
+
+  std::int64_t Below(std::int64_t n) {
+    return std::uniform_int_distribution<std::int64_t>(0, n - 1)(random_);
+  }
+
+  // Roles weighted so that whole turns, tool rounds and logs without a user message all come up.
+  // Tool ids repeat, results may come late, twice or never.
+  Log Next() {
+    Log log;
+    const std::int64_t size = Below(24);
+    const bool users = Below(8) != 0;
+    const std::int64_t largest = Below(4) == 0 ? 60 : 12;
+    for (std::int64_t i = 0; i < size; ++i) {
+      const std::int64_t kind = Below(10);
+      const std::int64_t tokens = Below(largest);
+      const std::string id = std::to_string(Below(4));
+      if (kind < 3) {
+        log.push_back(users ? User(tokens) : Assistant(tokens));
+      } else if (kind < 5) {
+        log.push_back(Call(id, tokens));
+      } else if (kind < 7) {
+        log.push_back(Result(id, tokens));
+      } else if (kind == 7) {
+        log.push_back(Make(Role::kSystem, tokens));
+      } else {
+        log.push_back(Assistant(tokens));
+      }
+    }
+    return log;
+  }
+
+  FlushLimits Limits() {
+    constexpr std::array kRatios = {0.7, 0.5, 1.0, 0.1, 0.0, 1.5};
+    return {.token_limit = 1 + Below(80),
+            .ratio = kRatios[static_cast<std::size_t>(Below(kRatios.size()))],
+            .flush_size = Below(3) == 0 ? 0 : Below(40)};
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+TEST(LlamaIndexFlushTest, EqualsTheRulesAsWrittenOnRandomLogs) {
+  RandomLogs random(1);
+  int flushed = 0;
+  int several_rounds = 0;
+  int emptied = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const Log log = random.Next();
+    const FlushLimits limits = random.Limits();
+    const std::vector<std::size_t> expected = NaiveLlamaIndexFlush(log, limits);
+    const auto size = static_cast<std::int64_t>(log.size());
+    const Layout layout(log, static_cast<std::size_t>(random.Below(3)),
+                        static_cast<std::size_t>(random.Below(size + 1)));
+    ASSERT_EQ(LlamaIndexFlush(layout.view(), Tokens(log), limits), expected) << "log " << i;
+    flushed += expected.empty() ? 0 : 1;
+    several_rounds += expected.size() > 1 ? 1 : 0;
+    std::size_t left = log.size();
+    for (const std::size_t round : expected) left -= round;
+    emptied += !log.empty() && left == 0 ? 1 : 0;
+  }
+  EXPECT_GT(flushed, 4'000);
+  EXPECT_GT(several_rounds, 400);
+  EXPECT_GT(emptied, 40);
+}
+
+TEST(LlamaIndexFlushTest, StaysAtExactlyTheThreshold) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.5, .flush_size = 1};
+  EXPECT_THAT(LlamaIndex({User(2), User(3)}, limits), IsEmpty());
+  EXPECT_THAT(LlamaIndex({User(2), User(4)}, limits), ElementsAre(1));
+}
+
+// The threshold is 7.7: rounded to 8 or to 7 it would give another answer to one of the two.
+TEST(LlamaIndexFlushTest, ComparesWithTheUnroundedProduct) {
+  EXPECT_THAT(LlamaIndex({User(4), User(4)}, {.token_limit = 11, .ratio = 0.7, .flush_size = 1}),
+              ElementsAre(1));
+  EXPECT_THAT(LlamaIndex({User(4), User(3)}, {.token_limit = 11, .ratio = 0.7, .flush_size = 1}),
+              IsEmpty());
+}
+
+TEST(LlamaIndexFlushTest, NeverFlushesALoneMessage) {
+  EXPECT_THAT(LlamaIndex({User(1000)}, {.token_limit = 10, .ratio = 0.7, .flush_size = 5}),
+              IsEmpty());
+  EXPECT_THAT(LlamaIndex({}, {.token_limit = 10, .ratio = 0.7, .flush_size = 5}), IsEmpty());
+}
+
+TEST(LlamaIndexFlushTest, FlushSizeZeroOnlyClearsTheWayToAUserMessage) {
+  const FlushLimits limits = {.token_limit = 5, .ratio = 0.7, .flush_size = 0};
+  EXPECT_THAT(LlamaIndex({User(9), Assistant(9), User(9)}, limits), IsEmpty());
+  EXPECT_THAT(LlamaIndex({Assistant(9), Assistant(9), User(9)}, limits), ElementsAre(2));
+}
+
+TEST(LlamaIndexFlushTest, ArchivesAllOfALogWithoutAUserMessage) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.7, .flush_size = 5};
+  EXPECT_THAT(LlamaIndex({Assistant(4), Make(Role::kTool, 4), Assistant(4)}, limits),
+              ElementsAre(3));
+}
+
+TEST(LlamaIndexFlushTest, FlushesALeadingSystemPromptLikeAnyOther) {
+  const FlushLimits limits = {.token_limit = 20, .ratio = 0.5, .flush_size = 1};
+  EXPECT_THAT(LlamaIndex({Make(Role::kSystem, 8), User(3), Assistant(3)}, limits), ElementsAre(1));
+}
+
+TEST(LlamaIndexFlushTest, KeepsTheLastWholeTurnHoweverLarge) {
+  const FlushLimits limits = {.token_limit = 20, .ratio = 0.5, .flush_size = 100};
+  EXPECT_THAT(LlamaIndex({User(5), Assistant(5), User(50), Assistant(50)}, limits), ElementsAre(2));
+  EXPECT_THAT(LlamaIndex({User(50), Assistant(50)}, limits), IsEmpty());
+}
+
+TEST(LlamaIndexFlushTest, TakesSeveralRoundsInOneCall) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 1.0, .flush_size = 5};
+  EXPECT_THAT(LlamaIndex({User(6), User(6), User(6), User(6)}, limits), ElementsAre(1, 1, 1));
+}
+
+// Written apart from the code under test: turns as sets that calls and results join together.
+struct Model {
+  // First message of every unit that must stay together, ascending, beginning with 0.
+  std::vector<std::size_t> units;
+
+  explicit Model(const Log& log) {
+    for (std::size_t i = 0; i < log.size(); ++i) {
+      if (i == 0 || (log[i].role == Role::kUser && !Parted(log, i))) units.push_back(i);
+    }
+  }
+
+  // Whether some result at or after `cut` answers a call before it.
+  static bool Parted(const Log& log, std::size_t cut) {
+    for (std::size_t result = cut; result < log.size(); ++result) {
+      for (const std::string& id : log[result].result_ids) {
+        for (std::size_t call = result + 1; call-- > 0;) {
+          if (std::ranges::find(log[call].call_ids, id) == log[call].call_ids.end()) continue;
+          if (call < cut) return true;
+          break;  // Only the latest call of the id counts.
+        }
+      }
+    }
+    return false;
+  }
+};
+
+TEST(DefaultFlushTest, EqualsTheModelOnRandomLogs) {
+  RandomLogs random(2);
+  int flushed = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const Log log = random.Next();
+    const FlushLimits limits = random.Limits();
+    const double threshold = static_cast<double>(limits.token_limit) * limits.ratio;
+
+    std::size_t expected = 0;
+    if (static_cast<double>(Tokens(log)) > threshold) {
+      for (const std::size_t unit : Model(log).units) {
+        expected = unit;
+        const std::int64_t left = Tokens(log, unit);
+        if (unit > 0 && Tokens(log) - left >= limits.flush_size &&
+            static_cast<double>(left) <= threshold) {
+          break;
+        }
+      }
+    }
+    const Layout layout(log, 1, log.empty() ? 0 : 1);
+    const auto rounds = DefaultFlush(layout.view(), Tokens(log), limits);
+    ASSERT_EQ(rounds, expected == 0 ? std::vector<std::size_t>{} : std::vector{expected})
+        << "log " << i;
+    flushed += rounds.empty() ? 0 : 1;
+
+    // What must hold of any flush, whatever the model says.
+    const std::size_t left = rounds.empty() ? 0 : rounds.front();
+    if (left > 0) {
+      ASSERT_EQ(log[left].role, Role::kUser);
+      ASSERT_FALSE(Model::Parted(log, left));
+    }
+    if (static_cast<double>(Tokens(log, left)) > threshold && !log.empty()) {
+      ASSERT_EQ(left, Model(log).units.back()) << "above the threshold with more than one turn";
+    }
+  }
+  EXPECT_GT(flushed, 4'000);
+}
+
+TEST(DefaultFlushTest, StaysAtExactlyTheThreshold) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.5, .flush_size = 1};
+  EXPECT_THAT(Default({User(2), User(3)}, limits), IsEmpty());
+  EXPECT_THAT(Default({User(2), User(4)}, limits), ElementsAre(1));
+}
+
+TEST(DefaultFlushTest, LetsAtLeastFlushSizeTokensLeaveInOneRound) {
+  const Log log = {User(2), Assistant(2), User(2), Assistant(2), User(2), Assistant(2), User(2)};
+  EXPECT_THAT(Default(log, {.token_limit = 13, .ratio = 1.0, .flush_size = 1}), ElementsAre(2));
+  EXPECT_THAT(Default(log, {.token_limit = 13, .ratio = 1.0, .flush_size = 5}), ElementsAre(4));
+  EXPECT_THAT(Default(log, {.token_limit = 13, .ratio = 1.0, .flush_size = 99}), ElementsAre(6));
+}
+
+TEST(DefaultFlushTest, KeepsTheNewestTurnHoweverLarge) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.7, .flush_size = 1};
+  EXPECT_THAT(Default({User(5), Assistant(5), User(50), Assistant(50)}, limits), ElementsAre(2));
+  EXPECT_THAT(Default({User(50), Assistant(50)}, limits), IsEmpty());
+  EXPECT_THAT(Default({Assistant(50), Assistant(50)}, limits), IsEmpty());
+}
+
+TEST(DefaultFlushTest, NeverPartsACallFromALateResult) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.5, .flush_size = 1};
+  EXPECT_THAT(Default({User(9), Call("a"), User(1), Result("a"), User(1)}, limits), ElementsAre(4));
+  EXPECT_THAT(Default({User(9), Call("a"), User(1), Result("a")}, limits), IsEmpty());
+}
+
+TEST(DefaultFlushTest, ACallWithoutResultHoldsNothing) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.5, .flush_size = 1};
+  EXPECT_THAT(Default({User(9), Call("lost"), User(1)}, limits), ElementsAre(2));
+}
+
+TEST(DefaultFlushTest, AReusedCallIdTiesOnlyTheLatestCall) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.5, .flush_size = 1};
+  EXPECT_THAT(Default({User(9), Call("0"), Result("0"), User(1), Call("0"), Result("0")}, limits),
+              ElementsAre(3));
+}
+
+TEST(DefaultWindowTest, EqualsTheModelOnRandomLogs) {
+  RandomLogs random(3);
+  int shortened = 0;
+  int over = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const Log log = random.Next();
+    const std::int64_t pinned = random.Below(20);
+    const std::int64_t limit = 1 + random.Below(120);
+    const Window window = DefaultGet(log, pinned, limit);
+
+    std::size_t expected = 0;
+    for (const std::size_t unit : Model(log).units) {
+      expected = unit;
+      if (pinned + Tokens(log, unit) <= limit) break;
+    }
+    ASSERT_EQ(window.first, expected) << "log " << i;
+    ASSERT_EQ(window.tokens, pinned + Tokens(log, expected));
+    ASSERT_EQ(window.over_limit_tokens, std::max<std::int64_t>(0, window.tokens - limit));
+    if (window.over_limit_tokens > 0 && !log.empty()) {
+      ASSERT_EQ(window.first, Model(log).units.back());
+    }
+    shortened += window.first > 0 ? 1 : 0;
+    over += window.over_limit_tokens > 0 ? 1 : 0;
+  }
+  EXPECT_GT(shortened, 2'000);
+  EXPECT_GT(over, 400);
+}
+
+TEST(DefaultWindowTest, ReturnsAllWithinTheLimitAndSaysByHowMuchALoneTurnIsOver) {
+  const Window all = DefaultGet({User(4), User(4)}, 2, 10);
+  EXPECT_EQ(all.first, 0U);
+  EXPECT_EQ(all.tokens, 10);
+  EXPECT_EQ(all.over_limit_tokens, 0);
+
+  const Window alone = DefaultGet({User(4), User(12)}, 2, 10);
+  EXPECT_EQ(alone.first, 1U);
+  EXPECT_EQ(alone.tokens, 14);
+  EXPECT_EQ(alone.over_limit_tokens, 4);
+}
+
+}  // namespace
+}  // namespace memoryd
