@@ -1,0 +1,166 @@
+#include "core/storage/sqlite/database.h"
+
+#include <fmt/format.h>
+
+#include "core/base/status_macros.h"
+
+namespace memoryd::sqlite {
+namespace {
+
+constexpr char kRollback[] = "ROLLBACK";
+
+// secure_delete: what a caller erased shall not be left in free pages. journal_size_limit: a burst
+// shall not leave a large log behind for ever. temp_store: savepoints and sorting touch no file.
+constexpr char kWriterSettings[] =
+    "PRAGMA synchronous=FULL;"
+    "PRAGMA secure_delete=ON;"
+    "PRAGMA journal_size_limit=67108864;"
+    "PRAGMA temp_store=MEMORY;"
+    "PRAGMA cache_size=-16384;";
+
+constexpr char kReaderSettings[] =
+    "PRAGMA query_only=ON;"
+    "PRAGMA temp_store=MEMORY;";
+
+// For a value without bytes too a pointer that is not null, which would bind NULL.
+const char* Data(std::string_view value) { return value.empty() ? "" : value.data(); }
+
+}  // namespace
+
+absl::Status ToStatus(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+      return absl::OkStatus();
+    case SQLITE_FULL:
+      return absl::ResourceExhaustedError("the store's disk is full");
+    case SQLITE_NOMEM:
+      return absl::ResourceExhaustedError("the store is out of memory");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::UnavailableError("the store is busy");
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+      return absl::UnavailableError(fmt::format(
+          "the store's file can't be read or written: {} ({})", sqlite3_errstr(code), code));
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::DataLossError(
+          fmt::format("the store's file is damaged or no memoryd store: {}", sqlite3_errstr(code)));
+    default:
+      return absl::InternalError(fmt::format("SQLite: {} ({})", sqlite3_errstr(code), code));
+  }
+}
+
+absl::Status UnreadableRow() { return absl::DataLossError("a stored row can't be read back"); }
+
+Query::~Query() {
+  if (statement_ == nullptr) return;
+  sqlite3_reset(statement_);
+  sqlite3_clear_bindings(statement_);
+}
+
+void Query::Note(int code) {
+  if (code_ == SQLITE_OK) code_ = code;
+}
+
+Query& Query::Bind(std::int64_t value) {
+  Note(sqlite3_bind_int64(statement_, ++parameter_, value));
+  return *this;
+}
+
+Query& Query::BindBits(std::uint64_t value) { return Bind(static_cast<std::int64_t>(value)); }
+
+Query& Query::BindText(std::string_view value) {
+  Note(sqlite3_bind_text64(statement_, ++parameter_, Data(value), value.size(), SQLITE_STATIC,
+                           SQLITE_UTF8));
+  return *this;
+}
+
+Query& Query::BindBlob(std::string_view value) {
+  Note(sqlite3_bind_blob64(statement_, ++parameter_, Data(value), value.size(), SQLITE_STATIC));
+  return *this;
+}
+
+Query& Query::BindNull() {
+  Note(sqlite3_bind_null(statement_, ++parameter_));
+  return *this;
+}
+
+int Query::Step() { return code_ == SQLITE_OK ? sqlite3_step(statement_) : code_; }
+
+absl::StatusOr<bool> Query::Next() {
+  const int code = Step();
+  MEMORYD_RETURN_IF_ERROR(ToStatus(code));
+  return code == SQLITE_ROW;
+}
+
+std::string_view Query::Bytes(int column) const {
+  const auto* data = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+  if (data == nullptr) return {};
+  return {data, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& file, Use use,
+                                                         int busy_timeout_ms) {
+  sqlite3* handle = nullptr;
+  // Without SQLite's own mutexes: the pool gives a connection to one thread at a time.
+  const int code =
+      sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  std::unique_ptr<Database> db(new Database(handle));
+  MEMORYD_RETURN_IF_ERROR(ToStatus(code));
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(handle, busy_timeout_ms);
+  if (use == Use::kRead) {
+    MEMORYD_RETURN_IF_ERROR(db->Script(kReaderSettings));
+    return db;
+  }
+  {
+    Query mode = db->Prepare("PRAGMA journal_mode=WAL");
+    MEMORYD_RETURN_IF_ERROR(mode.Next().status());
+    if (mode.Bytes(0) != "wal" && mode.Bytes(0) != "memory") {
+      return absl::FailedPreconditionError(
+          "the store's file system doesn't allow SQLite's write-ahead log");
+    }
+  }
+  MEMORYD_RETURN_IF_ERROR(db->Script(kWriterSettings));
+  return db;
+}
+
+Database::~Database() {
+  statements_.clear();
+  sqlite3_close(db_);
+}
+
+Query Database::Prepare(const char* sql) {
+  auto& statement = statements_[sql];
+  int code = SQLITE_OK;
+  if (statement == nullptr) {
+    sqlite3_stmt* prepared = nullptr;
+    code = sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &prepared, nullptr);
+    statement.reset(prepared);
+  }
+  return Query(statement.get(), code);
+}
+
+int Database::Run(const char* sql) {
+  const int code = Prepare(sql).Step();
+  return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+absl::Status Database::Script(const char* sql) {
+  return ToStatus(sqlite3_exec(db_, sql, nullptr, nullptr, nullptr));
+}
+
+void Database::Rollback() {
+  if (in_transaction()) Run(kRollback);
+}
+
+int Database::TruncateLog() {
+  return sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
+}  // namespace memoryd::sqlite

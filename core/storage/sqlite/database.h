@@ -1,0 +1,121 @@
+// One connection to SQLite and its prepared statements.
+#ifndef MEMORYD_CORE_STORAGE_SQLITE_DATABASE_H_
+#define MEMORYD_CORE_STORAGE_SQLITE_DATABASE_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace memoryd::sqlite {
+
+// The status for an extended result code; OK for SQLITE_OK, SQLITE_ROW and SQLITE_DONE.
+absl::Status ToStatus(int code);
+
+// DATA_LOSS for a stored row that this binary cannot have written.
+absl::Status UnreadableRow();
+
+// A prepared statement in use. Parameters are bound in order and borrowed until the query ends;
+// columns are read by number after Next() gave true. The destructor makes the statement reusable.
+class Query {
+ public:
+  Query(sqlite3_stmt* statement, int code) : statement_(statement), code_(code) {}
+  ~Query();
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  Query& Bind(std::int64_t value);
+  // SQLite has no unsigned integers: kept as the same 64 bits.
+  Query& BindBits(std::uint64_t value);
+  Query& BindText(std::string_view value);
+  Query& BindBlob(std::string_view value);
+  Query& BindNull();
+
+  // SQLITE_ROW, SQLITE_DONE or an extended error code, also one of preparing or binding.
+  int Step();
+  // True for a row, false at the end.
+  absl::StatusOr<bool> Next();
+
+  std::int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
+  std::uint64_t Bits(int column) const { return static_cast<std::uint64_t>(Int(column)); }
+  // Valid until the next Step(). Text and blobs alike, NUL bytes included; empty for NULL.
+  std::string_view Bytes(int column) const;
+  std::string String(int column) const { return std::string(Bytes(column)); }
+
+ private:
+  void Note(int code);
+
+  sqlite3_stmt* const statement_;
+  int code_;
+  int parameter_ = 0;
+};
+
+// A connection. One thread at a time.
+class Database {
+ public:
+  enum class Use { kWrite, kRead };
+
+  // `file` is a path or `:memory:`. A writer puts the file into WAL mode with synchronous=FULL.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& file, Use use,
+                                                        int busy_timeout_ms);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // The statement is prepared once per connection and found again by address: `sql` must be a
+  // constant, and only one query of each may be in use.
+  Query Prepare(const char* sql);
+
+  // Runs a statement without parameters or rows; an extended result code, SQLITE_OK when done.
+  int Run(const char* sql);
+
+  // Runs statements separated by semicolons, unprepared.
+  absl::Status Script(const char* sql);
+
+  // Rows that the last INSERT, UPDATE or DELETE changed.
+  std::int64_t changes() const { return sqlite3_changes64(db_); }
+  bool in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
+
+  // Ends the transaction, if SQLite has not done so itself.
+  void Rollback();
+
+  // Copies all of the write-ahead log into the database and empties it; waits for readers up to
+  // the busy timeout. An extended result code.
+  int TruncateLog();
+
+ private:
+  struct FinalizeStatement {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+
+  explicit Database(sqlite3* db) : db_(db) {}
+
+  sqlite3* const db_;
+  std::unordered_map<const char*, std::unique_ptr<sqlite3_stmt, FinalizeStatement>> statements_;
+};
+
+// A transaction that reads one state of the database throughout.
+class ReadTransaction {
+ public:
+  explicit ReadTransaction(Database& db) : db_(db), status_(ToStatus(db.Run("BEGIN"))) {}
+  ~ReadTransaction() { db_.Rollback(); }
+  ReadTransaction(const ReadTransaction&) = delete;
+  ReadTransaction& operator=(const ReadTransaction&) = delete;
+
+  // Of beginning it.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  Database& db_;
+  const absl::Status status_;
+};
+
+}  // namespace memoryd::sqlite
+
+#endif  // MEMORYD_CORE_STORAGE_SQLITE_DATABASE_H_

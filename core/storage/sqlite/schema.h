@@ -1,0 +1,16 @@
+// The tables, and how an older or empty file gets them.
+#ifndef MEMORYD_CORE_STORAGE_SQLITE_SCHEMA_H_
+#define MEMORYD_CORE_STORAGE_SQLITE_SCHEMA_H_
+
+#include "absl/status/status.h"
+#include "core/storage/sqlite/database.h"
+
+namespace memoryd::sqlite {
+
+// Brings the schema up to date in one transaction. FAILED_PRECONDITION when it is newer than this
+// binary or the file belongs to another program.
+absl::Status MigrateSchema(Database& db);
+
+}  // namespace memoryd::sqlite
+
+#endif  // MEMORYD_CORE_STORAGE_SQLITE_SCHEMA_H_

@@ -1,0 +1,19 @@
+// Deleting what nothing refers to any more.
+#ifndef MEMORYD_CORE_STORAGE_SQLITE_SQLITE_PURGE_H_
+#define MEMORYD_CORE_STORAGE_SQLITE_SQLITE_PURGE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/storage/sqlite/database.h"
+#include "core/storage/store.h"
+
+namespace memoryd::sqlite {
+
+// One small transaction of Store::Purge: deletes some rows, at most limits.max_rows, and returns
+// how many; 0 when nothing is left. Short, so that commits need not wait long for their turn.
+absl::StatusOr<std::int64_t> PurgeStep(Database& db, const PurgeLimits& limits);
+
+}  // namespace memoryd::sqlite
+
+#endif  // MEMORYD_CORE_STORAGE_SQLITE_SQLITE_PURGE_H_

@@ -1,0 +1,178 @@
+#include "core/storage/sqlite/sqlite_read.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "core/storage/sqlite/row_format.h"
+
+namespace memoryd::sqlite {
+namespace {
+
+#define MEMORYD_SESSION_COLUMNS                                                           \
+  "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
+  " archived_count, active_tokens, create_us, update_us, deleted, commit_tag, config"
+
+constexpr char kSelectSession[] =
+    "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
+
+constexpr char kListSessions[] =
+    "SELECT " MEMORYD_SESSION_COLUMNS
+    ", session FROM memoryd_sessions"
+    " WHERE tenant = ? AND session > ? AND NOT deleted ORDER BY session LIMIT ?";
+
+#undef MEMORYD_SESSION_COLUMNS
+
+constexpr char kSelectMessages[] =
+    "SELECT position, message_id, role, token_count, ingest_us, tool_ids, body"
+    " FROM memoryd_messages"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
+    " ORDER BY position LIMIT ?";
+
+constexpr char kSelectVersion[] =
+    "SELECT generation, revision FROM memoryd_sessions"
+    " WHERE tenant = ? AND session = ? AND NOT deleted";
+
+constexpr char kSelectRequest[] =
+    "SELECT fingerprint, reply, create_us FROM memoryd_requests"
+    " WHERE tenant = ? AND session = ? AND request_id = ?";
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
+  SessionRow row;
+  row.generation = query.Bits(0);
+  row.revision = query.Int(1);
+  row.next_position = query.Int(2);
+  row.floor = query.Int(3);
+  row.watermark = query.Int(4);
+  if (!DecodePositions(query.Bytes(5), row.pinned)) return UnreadableRow();
+  row.active_count = query.Int(6);
+  row.archived_count = query.Int(7);
+  row.active_tokens = query.Int(8);
+  row.create_us = query.Int(9);
+  row.update_us = query.Int(10);
+  row.deleted = query.Int(11) != 0;
+  row.commit_tag = query.Bits(12);
+  row.config = query.String(13);
+  return row;
+}
+
+absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
+  auto message = std::make_shared<Message>();
+  message->position = query.Int(0);
+  message->message_id = query.String(1);
+  const std::int64_t role = query.Int(2);
+  if (role < 0 || role > static_cast<std::int64_t>(Role::kTool)) return UnreadableRow();
+  message->role = static_cast<Role>(role);
+  message->token_count = query.Int(3);
+  message->ingest_us = query.Int(4);
+  if (!DecodeToolIds(query.Bytes(5), *message)) return UnreadableRow();
+  message->body = query.String(6);
+  return message;
+}
+
+// Appends to `messages` what ReadRange returns.
+absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t generation,
+                         PositionRange range, std::int64_t max_messages, std::int64_t max_bytes,
+                         std::vector<MessagePtr>& messages) {
+  Query query = db.Prepare(kSelectMessages);
+  query.BindText(key.tenant)
+      .BindText(key.session)
+      .BindBits(generation)
+      .Bind(range.begin)
+      .Bind(range.end)
+      .Bind(max_messages);
+  std::int64_t bytes = 0;
+  for (bool first = true;; first = false) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return absl::OkStatus();
+    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, ReadMessage(query));
+    bytes += static_cast<std::int64_t>(message->body.size());
+    if (!first && bytes > max_bytes) return absl::OkStatus();
+    messages.push_back(std::move(message));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key) {
+  const ReadTransaction transaction(db);
+  MEMORYD_RETURN_IF_ERROR(transaction.status());
+  LoadedSession loaded;
+  {
+    Query query = db.Prepare(kSelectSession);
+    query.BindText(key.tenant).BindText(key.session);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return std::nullopt;
+    MEMORYD_ASSIGN_OR_RETURN(loaded.row, ReadSessionRow(query));
+  }
+  const SessionRow& row = loaded.row;
+  if (row.deleted) return loaded;
+  for (const std::int64_t position : row.pinned) {
+    if (position >= row.watermark) break;
+    MEMORYD_RETURN_IF_ERROR(
+        AppendRange(db, key, row.generation, {position, position + 1}, 1, kNoLimit, loaded.active));
+  }
+  MEMORYD_RETURN_IF_ERROR(AppendRange(db, key, row.generation, {row.watermark, row.next_position},
+                                      kNoLimit, kNoLimit, loaded.active));
+  return loaded;
+}
+
+absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey& key,
+                                                  std::uint64_t generation, PositionRange range,
+                                                  std::int64_t max_messages,
+                                                  std::int64_t max_bytes) {
+  std::vector<MessagePtr> messages;
+  MEMORYD_RETURN_IF_ERROR(AppendRange(
+      db, key, generation, range, std::max<std::int64_t>(0, max_messages), max_bytes, messages));
+  return messages;
+}
+
+absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
+    Database& db, std::span<const SessionKey> keys) {
+  const ReadTransaction transaction(db);
+  MEMORYD_RETURN_IF_ERROR(transaction.status());
+  std::vector<std::optional<SessionVersion>> versions(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Query query = db.Prepare(kSelectVersion);
+    query.BindText(keys[i].tenant).BindText(keys[i].session);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (found) versions[i] = SessionVersion{query.Bits(0), query.Int(1)};
+  }
+  return versions;
+}
+
+absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
+    Database& db, const SessionKey& key, std::span<const std::string> request_ids) {
+  const ReadTransaction transaction(db);
+  MEMORYD_RETURN_IF_ERROR(transaction.status());
+  std::vector<std::optional<RequestRecord>> records(request_ids.size());
+  for (std::size_t i = 0; i < request_ids.size(); ++i) {
+    Query query = db.Prepare(kSelectRequest);
+    query.BindText(key.tenant).BindText(key.session).BindText(request_ids[i]);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (found) {
+      records[i] = RequestRecord{request_ids[i], query.String(0), query.String(1), query.Int(2)};
+    }
+  }
+  return records;
+}
+
+absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::string_view tenant,
+                                                        std::string_view after,
+                                                        std::int64_t max_sessions) {
+  Query query = db.Prepare(kListSessions);
+  query.BindText(tenant).BindText(after).Bind(std::max<std::int64_t>(0, max_sessions));
+  std::vector<ListedSession> sessions;
+  for (;;) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return sessions;
+    MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
+    sessions.push_back({query.String(14), std::move(row)});
+  }
+}
+
+}  // namespace memoryd::sqlite

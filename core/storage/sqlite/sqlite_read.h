@@ -1,0 +1,37 @@
+// Reading sessions and messages: the reads of store.h over one connection.
+#ifndef MEMORYD_CORE_STORAGE_SQLITE_SQLITE_READ_H_
+#define MEMORYD_CORE_STORAGE_SQLITE_SQLITE_READ_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/storage/sqlite/database.h"
+#include "core/storage/store.h"
+
+namespace memoryd::sqlite {
+
+absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key);
+
+absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey& key,
+                                                  std::uint64_t generation, PositionRange range,
+                                                  std::int64_t max_messages,
+                                                  std::int64_t max_bytes);
+
+absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
+    Database& db, std::span<const SessionKey> keys);
+
+absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
+    Database& db, const SessionKey& key, std::span<const std::string> request_ids);
+
+absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::string_view tenant,
+                                                        std::string_view after,
+                                                        std::int64_t max_sessions);
+
+}  // namespace memoryd::sqlite
+
+#endif  // MEMORYD_CORE_STORAGE_SQLITE_SQLITE_READ_H_

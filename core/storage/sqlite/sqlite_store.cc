@@ -1,0 +1,168 @@
+#include "core/storage/sqlite/sqlite_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/storage/sqlite/database.h"
+#include "core/storage/sqlite/database_file.h"
+#include "core/storage/sqlite/database_pool.h"
+#include "core/storage/sqlite/schema.h"
+#include "core/storage/sqlite/sqlite_commit.h"
+#include "core/storage/sqlite/sqlite_purge.h"
+#include "core/storage/sqlite/sqlite_read.h"
+
+namespace memoryd {
+namespace {
+
+using sqlite::Database;
+using sqlite::DatabaseFile;
+using sqlite::DatabasePool;
+
+constexpr std::string_view kScheme = "sqlite:";
+constexpr std::string_view kMemory = ":memory:";
+constexpr std::uintmax_t kLargestCheckedFile = std::uintmax_t{256} << 20;
+
+class SqliteStore final : public Store {
+ public:
+  // `file` is null for a store in memory, which has no `readers` either.
+  SqliteStore(std::unique_ptr<DatabaseFile> file, std::unique_ptr<Database> writer,
+              std::vector<std::unique_ptr<Database>> readers, std::chrono::milliseconds timeout)
+      : file_(std::move(file)),
+        writer_(One(std::move(writer)), timeout),
+        readers_(std::move(readers), timeout),
+        read_pool_(file_ == nullptr ? writer_ : readers_) {}
+
+  absl::Status Migrate() override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    return sqlite::MigrateSchema(*db);
+  }
+
+  std::vector<CommitResult> Commit(std::span<const SessionChange> changes) override {
+    const auto db = writer_.Take();
+    if (!db.ok()) {
+      return std::vector<CommitResult>(changes.size(), {CommitOutcome::kFailed, db.status()});
+    }
+    return sqlite::CommitChanges(**db, changes);
+  }
+
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::LoadSession(*db, key);
+  }
+
+  absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
+                                                    PositionRange range, std::int64_t max_messages,
+                                                    std::int64_t max_bytes) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ReadRange(*db, key, generation, range, max_messages, max_bytes);
+  }
+
+  absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
+      std::span<const SessionKey> keys) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::Revisions(*db, keys);
+  }
+
+  absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
+      const SessionKey& key, std::span<const std::string> request_ids) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::FindRequests(*db, key, request_ids);
+  }
+
+  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
+                                                          std::string_view after,
+                                                          std::int64_t max_sessions) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ListSessions(*db, tenant, after, max_sessions);
+  }
+
+  absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override {
+    std::int64_t deleted = 0;
+    for (PurgeLimits left = limits; left.max_rows > 0;) {
+      // Taken anew for each step, so that commits get their turn between two.
+      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+      MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows, sqlite::PurgeStep(*db, left));
+      if (rows == 0) break;
+      deleted += rows;
+      left.max_rows -= rows;
+    }
+    return deleted;
+  }
+
+  absl::Status Ping() override {
+    if (file_ != nullptr) MEMORYD_RETURN_IF_ERROR(file_->CheckInPlace());
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    const int code = db->Run("BEGIN IMMEDIATE");
+    db->Rollback();
+    return sqlite::ToStatus(code);
+  }
+
+ private:
+  static std::vector<std::unique_ptr<Database>> One(std::unique_ptr<Database> db) {
+    std::vector<std::unique_ptr<Database>> one;
+    one.push_back(std::move(db));
+    return one;
+  }
+
+  // Destroyed in reverse: readers first, so that the writer is the last to close and empties the
+  // log; the lock last of all.
+  const std::unique_ptr<DatabaseFile> file_;
+  DatabasePool writer_;
+  DatabasePool readers_;
+  DatabasePool& read_pool_;
+};
+
+absl::Status QuickCheck(Database& db) {
+  sqlite::Query query = db.Prepare("PRAGMA quick_check(1)");
+  MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+  if (found && query.Bytes(0) == "ok") return absl::OkStatus();
+  return absl::DataLossError("the store's file is damaged: restore it from a backup");
+}
+
+absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
+                                                const StoreOptions& options) {
+  MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<DatabaseFile> file, DatabaseFile::Hold(path));
+  const bool left_open = file->WasLeftOpen();
+  MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Database> writer,
+                           Database::Open(file->path(), Database::Use::kWrite, options.timeout_ms));
+  std::error_code error;
+  if (left_open && std::filesystem::file_size(file->path(), error) <= kLargestCheckedFile) {
+    MEMORYD_RETURN_IF_ERROR(QuickCheck(*writer));
+  }
+  std::vector<std::unique_ptr<Database>> readers;
+  for (int i = 0; i < std::max(1, options.readers); ++i) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        readers.emplace_back(),
+        Database::Open(file->path(), Database::Use::kRead, options.timeout_ms));
+  }
+  return std::make_unique<SqliteStore>(std::move(file), std::move(writer), std::move(readers),
+                                       std::chrono::milliseconds(options.timeout_ms));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const StoreOptions& options) {
+  if (!options.url.starts_with(kScheme)) return InvalidField("store", "must begin with sqlite:");
+  const std::string path = options.url.substr(kScheme.size());
+  if (path.empty()) return InvalidField("store", "must name a file: sqlite:PATH");
+  if (path == kMemory) {
+    MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
+                             Database::Open(path, Database::Use::kWrite, options.timeout_ms));
+    return std::make_unique<SqliteStore>(nullptr, std::move(db),
+                                         std::vector<std::unique_ptr<Database>>(),
+                                         std::chrono::milliseconds(options.timeout_ms));
+  }
+  absl::StatusOr<std::unique_ptr<Store>> store = OpenFile(path, options);
+  if (store.ok() || absl::IsFailedPrecondition(store.status())) return store;
+  return absl::Status(store.status().code(),
+                      fmt::format("{}: {}", path, std::string(store.status().message())));
+}
+
+}  // namespace memoryd

@@ -1,0 +1,254 @@
+// What is SQLite's own; what every store must do is in tests/contract.
+#include "core/storage/sqlite/sqlite_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/storage/sqlite/temporary_folder.h"
+
+namespace memoryd::sqlite {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& path) {
+  StoreOptions options;
+  options.url = "sqlite:" + path;
+  return OpenSqliteStore(options);
+}
+
+std::unique_ptr<Store> OpenReady(const std::string& path) {
+  auto store = Open(path);
+  EXPECT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->Migrate().ok());
+  return *std::move(store);
+}
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+SessionChange Revision(std::int64_t revision) {
+  SessionChange change;
+  change.key = {"t", "s"};
+  change.expected_revision = revision - 1;
+  change.row.generation = 1;
+  change.row.revision = revision;
+  return change;
+}
+
+CommitOutcome CommitOne(Store& store, const SessionChange& change) {
+  return store.Commit(std::span(&change, 1)).front().outcome;
+}
+
+void Execute(const std::string& path, const char* sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
+}
+
+int Mode(const std::filesystem::path& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return static_cast<int>(info.st_mode & 0777);
+}
+
+class SqliteStoreTest : public ::testing::Test {
+ protected:
+  const TemporaryFolder folder_;
+  const std::string file_ = (folder_.path() / "memory.db").string();
+};
+
+TEST_F(SqliteStoreTest, UrlsOfNoFileAreRefusedByName) {
+  for (const char* url : {"sqlite:", "postgresql://x", "sqlite"}) {
+    StoreOptions options;
+    options.url = url;
+    const auto store = OpenSqliteStore(options);
+    EXPECT_EQ(store.status().code(), absl::StatusCode::kInvalidArgument) << url;
+    EXPECT_THAT(Message(store.status()), HasSubstr("store"));
+  }
+}
+
+TEST_F(SqliteStoreTest, FilesAndFoldersAreTheOwnersAlone) {
+  const std::filesystem::path file = folder_.path() / "a" / "b" / "memory.db";
+  const auto store = OpenReady(file.string());
+  EXPECT_EQ(CommitOne(*store, Revision(1)), CommitOutcome::kCommitted);
+  EXPECT_EQ(Mode(file), 0600);
+  EXPECT_EQ(Mode(file.string() + "-wal"), 0600);
+  EXPECT_EQ(Mode(file.string() + ".lock"), 0600);
+  EXPECT_EQ(Mode(folder_.path() / "a"), 0700);
+  EXPECT_EQ(Mode(folder_.path() / "a" / "b"), 0700);
+}
+
+TEST_F(SqliteStoreTest, APathThatCannotBeAFileIsNamed) {
+  const auto folder = Open(folder_.path().string());
+  EXPECT_EQ(folder.status().code(), absl::StatusCode::kFailedPrecondition);
+  std::ofstream(folder_.path() / "plain") << "x";
+  const auto below = Open((folder_.path() / "plain" / "memory.db").string());
+  EXPECT_EQ(below.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(below.status()), HasSubstr("plain"));
+}
+
+TEST_F(SqliteStoreTest, ASecondStoreOnTheFileIsRefusedAndTheFirstGoesOn) {
+  auto first = OpenReady(file_);
+  std::filesystem::create_symlink(file_, folder_.path() / "link.db");
+  for (const std::string& name : {file_, (folder_.path() / "link.db").string()}) {
+    const auto second = Open(name);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(second.status()), HasSubstr("memory.db.lock"));
+  }
+  EXPECT_EQ(CommitOne(*first, Revision(1)), CommitOutcome::kCommitted);
+  first.reset();
+  EXPECT_EQ(CommitOne(*OpenReady(file_), Revision(2)), CommitOutcome::kCommitted);
+}
+
+TEST_F(SqliteStoreTest, ASecondProcessIsRefused) {
+  const auto store = OpenReady(file_);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto second = Open(file_);
+    ::_exit(second.status().code() == absl::StatusCode::kFailedPrecondition ? 7 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST_F(SqliteStoreTest, ANewerSchemaStopsAnOlderBinary) {
+  OpenReady(file_).reset();
+  Execute(file_, "PRAGMA user_version = 1000");
+  const auto store = Open(file_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->Migrate().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SqliteStoreTest, AnotherProgramsFileIsLeftAlone) {
+  Execute(file_, "CREATE TABLE theirs (x)");
+  const auto store = Open(file_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->Migrate().code(), absl::StatusCode::kFailedPrecondition);
+
+  const std::string text = (folder_.path() / "notes.txt").string();
+  std::ofstream(text) << std::string(10'000, 'n');
+  const auto no_database = Open(text);
+  EXPECT_EQ(no_database.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(no_database.status()), HasSubstr("notes.txt"));
+}
+
+TEST_F(SqliteStoreTest, MigratingAgainChangesNothing) {
+  const auto store = OpenReady(file_);
+  EXPECT_EQ(CommitOne(*store, Revision(1)), CommitOutcome::kCommitted);
+  EXPECT_TRUE(store->Migrate().ok());
+  EXPECT_EQ(CommitOne(*store, Revision(2)), CommitOutcome::kCommitted);
+}
+
+TEST_F(SqliteStoreTest, AReplacedFileIsNoticedByPing) {
+  const auto store = OpenReady(file_);
+  EXPECT_TRUE(store->Ping().ok());
+  std::filesystem::remove(file_);
+  EXPECT_EQ(store->Ping().code(), absl::StatusCode::kFailedPrecondition);
+  std::ofstream(file_) << "";
+  EXPECT_EQ(store->Ping().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SqliteStoreTest, PingWaitsForAStrangersLockOnlySoLong) {
+  StoreOptions options;
+  options.url = "sqlite:" + file_;
+  options.timeout_ms = 20;
+  const auto store = OpenSqliteStore(options);
+  ASSERT_TRUE(store.ok());
+  ASSERT_TRUE((*store)->Migrate().ok());
+  sqlite3* stranger = nullptr;
+  ASSERT_EQ(sqlite3_open(file_.c_str(), &stranger), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(stranger, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_EQ((*store)->Ping().code(), absl::StatusCode::kUnavailable);
+  const SessionChange change = Revision(1);
+  const CommitResult result = (*store)->Commit(std::span(&change, 1)).front();
+  EXPECT_EQ(result.outcome, CommitOutcome::kFailed);
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kUnavailable);
+  sqlite3_close(stranger);
+  EXPECT_TRUE((*store)->Ping().ok());
+  EXPECT_EQ(CommitOne(**store, change), CommitOutcome::kCommitted);
+}
+
+// Commits in a child that acknowledges each one through a pipe, and kills it in the middle.
+TEST_F(SqliteStoreTest, WhatWasAcknowledgedSurvivesKill) {
+  std::int64_t acknowledged = 0;
+  for (int run = 0; run < 5; ++run) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto store = Open(file_);
+      if (!store.ok() || !(*store)->Migrate().ok()) ::_exit(1);
+      for (std::int64_t revision = acknowledged + 1;; ++revision) {
+        const CommitOutcome outcome = CommitOne(**store, Revision(revision));
+        // The one commit that was not acknowledged before the kill may be there.
+        if (outcome == CommitOutcome::kRevisionLost && revision == acknowledged + 1) continue;
+        if (outcome != CommitOutcome::kCommitted) ::_exit(2);
+        if (::write(ends[1], &revision, sizeof(revision)) != sizeof(revision)) ::_exit(3);
+      }
+    }
+    ::close(ends[1]);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(::read(ends[0], &acknowledged, sizeof(acknowledged)),
+                static_cast<ssize_t>(sizeof(acknowledged)));
+    }
+    ::kill(child, SIGKILL);
+    std::int64_t last = 0;
+    while (::read(ends[0], &last, sizeof(last)) == sizeof(last)) acknowledged = last;
+    ::close(ends[0]);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "exit " << WEXITSTATUS(status);
+    const auto loaded = OpenReady(file_)->LoadSession({"t", "s"});
+    ASSERT_TRUE(loaded.ok() && loaded->has_value());
+    EXPECT_GE((*loaded)->row.revision, acknowledged);
+    EXPECT_LE((*loaded)->row.revision, acknowledged + 1);
+  }
+}
+
+TEST_F(SqliteStoreTest, DamageIsFoundAfterAnUncleanStop) {
+  {
+    const auto store = OpenReady(file_);
+    for (std::int64_t revision = 1; revision < 200; ++revision) {
+      SessionChange change = Revision(revision);
+      auto message = std::make_shared<memoryd::Message>();
+      message->position = revision;
+      message->body = std::string(900, 'b');
+      change.messages.push_back(std::move(message));
+      ASSERT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
+    }
+  }
+  {
+    std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8 * 4096);
+    file << std::string(20 * 4096, '\x5A');
+  }
+  std::ofstream(file_ + "-wal") << "not closed";
+  const auto store = Open(file_);
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(store.status()), HasSubstr("memory.db"));
+}
+
+TEST_F(SqliteStoreTest, AStoreInMemoryIsItsOwnAndHoldsNoFile) {
+  const auto first = OpenReady(":memory:");
+  const auto second = OpenReady(":memory:");
+  EXPECT_EQ(CommitOne(*first, Revision(1)), CommitOutcome::kCommitted);
+  const auto loaded = second->LoadSession({"t", "s"});
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_FALSE(loaded->has_value());
+  EXPECT_TRUE(first->Ping().ok());
+  EXPECT_FALSE(std::filesystem::exists(":memory:"));
+}
+
+}  // namespace
+}  // namespace memoryd::sqlite

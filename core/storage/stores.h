@@ -1,0 +1,55 @@
+// The table of stores: URL scheme -> implementation.
+#ifndef MEMORYD_CORE_STORAGE_STORES_H_
+#define MEMORYD_CORE_STORAGE_STORES_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// Who may write to the sessions of a store.
+enum class Coherence {
+  kShared,     // Any number of servers; reads are checked against the store.
+  kExclusive,  // This server alone, secured by a lock in the store.
+};
+
+struct StoreOptions {
+  // `sqlite:PATH`, `sqlite::memory:` or `postgresql://…` (libpq's URI, several hosts allowed).
+  std::string url;
+  Coherence coherence = Coherence::kShared;
+  // Commits that may run at the same time, 1 to 16.
+  int writers = 2;
+  // Reads that may run at the same time, 1 to 64.
+  int readers = 4;
+  // Bounds every call to the store, in milliseconds.
+  int timeout_ms = 5000;
+  // True when a pooler in transaction mode stands between: no named statements, no session state.
+  bool transaction_pooling = false;
+};
+
+// Opens without migrating. INVALID_ARGUMENT for a URL of no known scheme; FAILED_PRECONDITION when
+// another process holds an exclusive store; UNAVAILABLE when it can't be reached.
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
+
+struct StoreKind {
+  std::string_view scheme;  // As in the URL before the first colon.
+  absl::StatusOr<std::unique_ptr<Store>> (*open)(const StoreOptions& options);
+  Coherence default_coherence;
+  std::string_view durability;  // Shown to clients, e.g. "LOCAL".
+};
+
+// Every store there is; the contract suite runs over this table.
+std::span<const StoreKind> StoreKinds();
+
+// The kind that serves `url`, nullptr for none.
+const StoreKind* FindStoreKind(std::string_view url);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_STORES_H_

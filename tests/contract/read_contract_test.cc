@@ -1,0 +1,240 @@
+// The contract of the reads of Store, over every store.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/contract/store_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::IsEmpty;
+
+constexpr std::int64_t kMany = std::numeric_limits<std::int32_t>::max();
+const SessionKey kKey = {"tenant", "session"};
+
+std::vector<std::int64_t> PositionsOf(const std::vector<MessagePtr>& messages) {
+  std::vector<std::int64_t> positions;
+  for (const MessagePtr& message : messages) positions.push_back(message->position);
+  return positions;
+}
+
+class ReadContractTest : public StoreTest {
+ protected:
+  std::vector<std::int64_t> Read(std::uint64_t generation, PositionRange range,
+                                 std::int64_t max_messages, std::int64_t max_bytes) {
+    const auto read = store().ReadRange(kKey, generation, range, max_messages, max_bytes);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? PositionsOf(*read) : std::vector<std::int64_t>();
+  }
+
+  std::vector<std::string> List(std::string_view tenant, std::string_view after,
+                                std::int64_t max_sessions) {
+    const auto listed = store().ListSessions(tenant, after, max_sessions);
+    EXPECT_TRUE(listed.ok()) << listed.status();
+    std::vector<std::string> names;
+    if (listed.ok()) {
+      for (const ListedSession& session : *listed) names.push_back(session.session);
+    }
+    return names;
+  }
+};
+
+TEST_P(ReadContractTest, AnUnknownSessionHasNoRowAndNoMessages) {
+  EXPECT_FALSE(Load(kKey).has_value());
+  EXPECT_THAT(Read(1, {0, 100}, 10, 100), IsEmpty());
+  EXPECT_FALSE(HasRequest(kKey, "r1"));
+  EXPECT_THAT(List("tenant", "", 10), IsEmpty());
+}
+
+TEST_P(ReadContractTest, LoadGivesThePinnedAndThoseFromTheWatermarkOn) {
+  SessionChange change = NewSession(kKey, 9);
+  change.row.pinned = {1, 2};
+  change.row.watermark = 7;
+  MustCommit(change);
+  EXPECT_THAT(PositionsOf(Load(kKey)->active), ElementsAre(1, 2, 7, 8, 9));
+
+  change = Following(change, 0);
+  change.row.pinned = {};
+  MustCommit(change);
+  EXPECT_THAT(PositionsOf(Load(kKey)->active), ElementsAre(7, 8, 9));
+
+  change = Following(change, 0);
+  change.row.watermark = change.row.next_position;
+  MustCommit(change);
+  EXPECT_THAT(Load(kKey)->active, IsEmpty());
+}
+
+TEST_P(ReadContractTest, PinnedMessagesAboveTheWatermarkComeOnce) {
+  SessionChange change = NewSession(kKey, 4);
+  change.row.pinned = {1, 2};
+  MustCommit(change);
+  EXPECT_THAT(PositionsOf(Load(kKey)->active), ElementsAre(1, 2, 3, 4));
+}
+
+TEST_P(ReadContractTest, RangesEndWhereTheyAreToldTo) {
+  MustCommit(NewSession(kKey, 10));
+  EXPECT_THAT(Read(1, {3, 7}, kMany, kMany), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(Read(1, {3, 7}, 2, kMany), ElementsAre(3, 4));
+  EXPECT_THAT(Read(1, {9, kMany}, kMany, kMany), ElementsAre(9, 10));
+  EXPECT_THAT(Read(1, {7, 3}, kMany, kMany), IsEmpty());
+  EXPECT_THAT(Read(1, {11, 20}, kMany, kMany), IsEmpty());
+  EXPECT_THAT(Read(2, {0, 20}, kMany, kMany), IsEmpty());
+}
+
+TEST_P(ReadContractTest, BytesBoundARangeButForItsFirstMessage) {
+  SessionChange change = NewSession(kKey, 0);
+  for (int i = 0; i < 5; ++i) {
+    const auto message = NewMessage(change.row.next_position++);
+    message->body = std::string(100, 'b');
+    change.messages.push_back(message);
+  }
+  MustCommit(change);
+  EXPECT_THAT(Read(1, {1, 6}, kMany, 300), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Read(1, {1, 6}, kMany, 299), ElementsAre(1, 2));
+  EXPECT_THAT(Read(1, {1, 6}, kMany, 1), ElementsAre(1));
+  EXPECT_THAT(Read(1, {2, 6}, kMany, 0), ElementsAre(2));
+}
+
+TEST_P(ReadContractTest, RangesHoldMessagesInAllTheirFields) {
+  SessionChange change = NewSession(kKey, 0);
+  const auto message = NewMessage(change.row.next_position++, "given");
+  message->call_ids = {"c1", "c2"};
+  message->result_ids = {"r1"};
+  message->body = std::string("a\0b", 3);
+  change.messages = {message};
+  MustCommit(change);
+  const auto read = store().ReadRange(kKey, 1, {0, 10}, 10, 10);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSameMessages(*read, change.messages);
+}
+
+TEST_P(ReadContractTest, RevisionsAnswerInTheOrderOfTheKeys) {
+  std::vector<SessionKey> keys;
+  std::vector<SessionChange> changes;
+  for (int i = 0; i < 300; ++i) {
+    keys.push_back({fmt::format("t{}", i % 3), fmt::format("s{}", i)});
+    if (i % 2 == 0) {
+      changes.push_back(NewSession(keys.back(), 1, static_cast<std::uint64_t>(i) + 1));
+      changes.back().row.revision = i + 1;
+    }
+  }
+  CommitAll(changes);
+  MustCommit(Deleting(changes[5], 0));
+  std::ranges::reverse(keys);
+  const auto versions = store().Revisions(keys);
+  ASSERT_TRUE(versions.ok()) << versions.status();
+  ASSERT_EQ(versions->size(), keys.size());
+  for (std::size_t at = 0; at < keys.size(); ++at) {
+    const auto i = static_cast<std::int64_t>(keys.size() - 1 - at);
+    const auto& version = (*versions)[at];
+    ASSERT_EQ(version.has_value(), i % 2 == 0 && i != 10) << i;
+    if (!version.has_value()) continue;
+    EXPECT_EQ(version->revision, i + 1);
+    EXPECT_EQ(version->generation, static_cast<std::uint64_t>(i) + 1);
+  }
+  EXPECT_THAT(store().Revisions({}).value(), IsEmpty());
+}
+
+TEST_P(ReadContractTest, RequestsAreFoundInTheOrderAsked) {
+  SessionChange change = NewSession(kKey);
+  change.requests = {{"r1", std::string("\0f1", 3), std::string("\0reply", 6), 11},
+                     {"r2", "f2", "", 12}};
+  MustCommit(change);
+  const std::vector<std::string> ids = {"r2", "r3", "r1"};
+  const auto found = store().FindRequests(kKey, ids);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 3U);
+  ASSERT_TRUE((*found)[0].has_value());
+  EXPECT_EQ((*found)[0]->request_id, "r2");
+  EXPECT_EQ((*found)[0]->fingerprint, "f2");
+  EXPECT_EQ((*found)[0]->reply, "");
+  EXPECT_EQ((*found)[0]->create_us, 12);
+  EXPECT_FALSE((*found)[1].has_value());
+  ASSERT_TRUE((*found)[2].has_value());
+  EXPECT_EQ((*found)[2]->fingerprint, std::string("\0f1", 3));
+  EXPECT_EQ((*found)[2]->reply, std::string("\0reply", 6));
+  EXPECT_THAT(store().FindRequests(kKey, {}).value(), IsEmpty());
+}
+
+TEST_P(ReadContractTest, ListsGoByBytesWhateverTheNames) {
+  std::vector<std::string> names = {"a",  "A",  "_",  "%", "a_", "a%b", "a/b", "a:b",  "*", "\\",
+                                    "'",  "\"", "z",  "Z", "é",  "e",   "ž",   "日本", "😀", "a b",
+                                    " a", "a ", "10", "9", "-",  "~",   "a-b", "aB",   "ab"};
+  std::vector<SessionChange> changes;
+  for (const std::string& name : names) {
+    changes.push_back(NewSession({"tenant", name}));
+    changes.push_back(NewSession({"other", name}));
+  }
+  CommitAll(changes);
+  std::ranges::sort(names);
+  EXPECT_THAT(List("tenant", "", 1000), ElementsAreArray(names));
+  EXPECT_THAT(List("%", "", 1000), IsEmpty());
+  EXPECT_THAT(List("tenan_", "", 1000), IsEmpty());
+
+  for (const std::int64_t page : {1, 4, 7}) {
+    std::vector<std::string> paged;
+    for (std::vector<std::string> next = List("tenant", "", page); !next.empty();
+         next = List("tenant", next.back(), page)) {
+      EXPECT_LE(static_cast<std::int64_t>(next.size()), page);
+      paged.insert(paged.end(), next.begin(), next.end());
+    }
+    EXPECT_THAT(paged, ElementsAreArray(names));
+  }
+  EXPECT_THAT(List("tenant", "aa", 1), ElementsAre("ab"));
+}
+
+TEST_P(ReadContractTest, ListsHoldWholeRowsAndNoTombstones) {
+  SessionChange kept = NewSession(kKey, 2);
+  kept.row.pinned = {1};
+  MustCommit(kept);
+  const SessionChange deleted = NewSession({"tenant", "deleted"});
+  MustCommit(deleted);
+  MustCommit(Deleting(deleted, 0));
+  const auto listed = store().ListSessions("tenant", "", 10);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().session, kKey.session);
+  EXPECT_EQ(listed->front().row, kept.row);
+}
+
+// Keys whose parts give the same string when joined, and equal sessions of two tenants.
+TEST_P(ReadContractTest, KeysNeverMix) {
+  const std::vector<SessionKey> keys = {{"t", "s"},  {"T", "s"},   {"t2", "s"},     {"ts", "s"},
+                                        {"t", "ss"}, {"t/s", "s"}, {"t", "s/s"},    {"t:s", ""},
+                                        {"t", ":s"}, {"t", "S"},   {"t", "s "},     {"%", "s"},
+                                        {"t", "_"},  {"t", "%"},   {"default", "s"}};
+  std::vector<SessionChange> changes;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    // The same generation everywhere: only the key tells the rows apart.
+    SessionChange change = NewSession(keys[i], 0);
+    const auto message = NewMessage(change.row.next_position++, "given");
+    message->body = fmt::format("of {}", i);
+    change.messages = {message};
+    change.row.config = fmt::format("config {}", i);
+    change.requests = {{"r1", "f", fmt::format("reply {}", i), 1}};
+    changes.push_back(change);
+  }
+  EXPECT_THAT(CommitAll(changes), ::testing::Each(CommitOutcome::kCommitted));
+  SessionChange erased = Following(changes[0], 0);
+  erased.erase = PositionRange{0, 100};
+  erased.garbage = Garbage{1, 0, 100};
+  erased.row.watermark = erased.row.next_position;
+  MustCommit(erased);
+  EXPECT_TRUE(store().Purge({.now_us = 0, .keep_us = 0, .max_rows = 100}).ok());
+  const std::vector<std::string> ids = {"r1"};
+  for (std::size_t i = 1; i < keys.size(); ++i) {
+    ExpectStored(changes[i]);
+    EXPECT_EQ(store().FindRequests(keys[i], ids).value().front()->reply,
+              fmt::format("reply {}", i));
+  }
+  EXPECT_THAT(Load(keys[0])->active, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ReadContractTest, ::testing::ValuesIn(AllStores()), StoreCaseName);
+
+}  // namespace
+}  // namespace memoryd
