@@ -15,6 +15,14 @@
 #define MEMORYD_THREAD_ATTRIBUTE(x)
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define MEMORYD_THREAD_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MEMORYD_THREAD_SANITIZER
+#endif
+#endif
+
 #define MEMORYD_GUARDED_BY(mutex) MEMORYD_THREAD_ATTRIBUTE(guarded_by(mutex))
 #define MEMORYD_REQUIRES(...) MEMORYD_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define MEMORYD_EXCLUDES(...) MEMORYD_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
@@ -61,15 +69,16 @@ class CondVar {
   bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       MEMORYD_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    // The system clock rather than steady_clock: glibc's clock wait is not intercepted by
-    // ThreadSanitizer of this toolchain. Callers loop, so a clock step only costs a wake-up.
-    const auto left = deadline - std::chrono::steady_clock::now();
-    const bool in_time =
-        condition_.wait_until(lock, std::chrono::system_clock::now() +
-                                        std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                                            left)) == std::cv_status::no_timeout;
+#if defined(MEMORYD_THREAD_SANITIZER)
+    // This toolchain's ThreadSanitizer does not intercept the wait on the steady clock.
+    const auto left = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+        deadline - std::chrono::steady_clock::now());
+    const auto status = condition_.wait_until(lock, std::chrono::system_clock::now() + left);
+#else
+    const auto status = condition_.wait_until(lock, deadline);
+#endif
     lock.release();
-    return in_time;
+    return status == std::cv_status::no_timeout;
   }
   void NotifyOne() { condition_.notify_one(); }
   void NotifyAll() { condition_.notify_all(); }

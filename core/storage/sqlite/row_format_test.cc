@@ -26,31 +26,5 @@ TEST(RowFormatTest, DamagedPositionsAreRefused) {
   }
 }
 
-TEST(RowFormatTest, ToolIdsComeBackWithTheirBytes) {
-  Message message;
-  EXPECT_EQ(EncodeToolIds(message), "");
-  const std::string with_nul("a\0b", 3);
-  const std::string long_id(70'000, 'x');
-  message.call_ids = {with_nul, "", long_id};
-  message.result_ids = {"r1"};
-  Message decoded;
-  ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), decoded));
-  EXPECT_THAT(decoded.call_ids, ElementsAre(with_nul, "", long_id));
-  EXPECT_THAT(decoded.result_ids, ElementsAre("r1"));
-}
-
-TEST(RowFormatTest, DamagedToolIdsAreRefused) {
-  Message message;
-  message.call_ids = {"abc"};
-  std::string bytes = EncodeToolIds(message);
-  for (std::size_t size = 1; size < bytes.size(); ++size) {
-    Message decoded;
-    EXPECT_FALSE(DecodeToolIds(std::string_view(bytes).substr(0, size), decoded)) << size;
-  }
-  bytes.front() = 'z';
-  Message decoded;
-  EXPECT_FALSE(DecodeToolIds(bytes, decoded));
-}
-
 }  // namespace
 }  // namespace memoryd::sqlite

@@ -71,8 +71,9 @@ CREATE TABLE memoryd_garbage (
   tenant TEXT NOT NULL,
   session TEXT NOT NULL,
   generation INTEGER NOT NULL,
-  begin_position INTEGER NOT NULL,
+  -- Key columns come first: quick_check of SQLite 3.40 misreads the others of such a table.
   end_position INTEGER NOT NULL,
+  begin_position INTEGER NOT NULL,
   PRIMARY KEY (tenant, session, generation, end_position)
 ) WITHOUT ROWID;
 )sql",

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/storage/sqlite/row_format.h"
+#include "core/storage/tool_ids.h"
 
 namespace memoryd::sqlite {
 namespace {

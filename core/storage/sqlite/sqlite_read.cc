@@ -7,6 +7,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/storage/sqlite/row_format.h"
+#include "core/storage/tool_ids.h"
 
 namespace memoryd::sqlite {
 namespace {
