@@ -1,0 +1,195 @@
+#include "core/storage/postgres/batch_connection.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+// A prepared batch of 64 sessions takes about half a megabyte of the server's memory.
+constexpr std::size_t kMaxPlans = 128;
+
+std::string Field(const PGresult* result, int field) {
+  const char* const text = PQresultErrorField(result, field);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+}  // namespace
+
+BatchConnection::BatchConnection(PGconn* connection, bool named_statements)
+    : connection_(connection, &PQfinish), named_statements_(named_statements) {
+  PQsetNoticeReceiver(connection, &BatchConnection::OnNotice, this);
+}
+
+absl::StatusOr<std::unique_ptr<BatchConnection>> BatchConnection::Connect(
+    const ConnectionSettings& settings) {
+  std::vector<const char*> keywords;
+  std::vector<const char*> values;
+  for (const auto& [keyword, value] : settings.values) {
+    keywords.push_back(keyword.c_str());
+    values.push_back(value.c_str());
+  }
+  keywords.push_back(nullptr);
+  values.push_back(nullptr);
+  std::unique_ptr<BatchConnection> connection(new BatchConnection(
+      PQconnectdbParams(keywords.data(), values.data(), 0), settings.named_statements));
+  PGconn* const raw = connection->connection_.get();
+  if (PQstatus(raw) != CONNECTION_OK || PQsetnonblocking(raw, 1) != 0) return StoreUnavailable();
+  return connection;
+}
+
+void BatchConnection::OnNotice(void* self, const PGresult* notice) {
+  // By severity alone: the text is translated, and a batch gives no other warnings.
+  if (Field(notice, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING") {
+    static_cast<BatchConnection*>(self)->warned_ = true;
+  }
+}
+
+BatchReply BatchConnection::Execute(const BatchStatement& statement, Deadline deadline) {
+  std::string name;
+  const bool prepared = named_statements_ && Prepare(statement, deadline, name);
+  if (lost_) return {};
+  PGconn* const connection = connection_.get();
+  const int count = static_cast<int>(statement.values().size());
+  const std::vector<int> formats(statement.values().size(), 1);
+  const int sent =
+      prepared ? PQsendQueryPrepared(connection, name.c_str(), count, statement.values().data(),
+                                     statement.lengths().data(), formats.data(), 1)
+               : PQsendQueryParams(connection, statement.Sql().c_str(), count,
+                                   statement.types().data(), statement.values().data(),
+                                   statement.lengths().data(), formats.data(), 1);
+  return sent == 1 ? Await(deadline) : SendFailed();
+}
+
+BatchReply BatchConnection::Execute(const char* sql, std::span<const std::string> parameters,
+                                    Deadline deadline) {
+  if (lost_) return {};
+  std::vector<const char*> values;
+  for (const std::string& parameter : parameters) values.push_back(parameter.c_str());
+  if (PQsendQueryParams(connection_.get(), sql, static_cast<int>(values.size()), nullptr,
+                        values.data(), nullptr, nullptr, 0) != 1) {
+    return SendFailed();
+  }
+  return Await(deadline);
+}
+
+BatchReply BatchConnection::SendFailed() {
+  lost_ = true;
+  BatchReply reply;
+  reply.kind = BatchReply::Kind::kInDoubt;
+  return reply;
+}
+
+bool BatchConnection::Prepare(const BatchStatement& statement, Deadline deadline,
+                              std::string& name) {
+  const auto found = plan_of_.find(statement.shape());
+  if (found == plan_of_.end()) {
+    plans_.push_front({statement.shape(), ""});
+    plan_of_[statement.shape()] = plans_.begin();
+    if (plans_.size() <= kMaxPlans) return false;
+    const Plan last = std::move(plans_.back());
+    plans_.pop_back();
+    plan_of_.erase(last.shape);
+    if (last.name.empty()) return false;
+    const std::string sql = fmt::format("DEALLOCATE {}", last.name);
+    if (PQsendQuery(connection_.get(), sql.c_str()) != 1 ||
+        Await(deadline).kind != BatchReply::Kind::kDone) {
+      lost_ = true;
+    }
+    return false;
+  }
+  plans_.splice(plans_.begin(), plans_, found->second);
+  Plan& plan = plans_.front();
+  if (plan.name.empty()) {
+    std::string fresh = fmt::format("b{}", ++prepared_);
+    if (PQsendPrepare(connection_.get(), fresh.c_str(), statement.Sql().c_str(),
+                      static_cast<int>(statement.types().size()), statement.types().data()) != 1) {
+      lost_ = true;
+      return false;
+    }
+    const BatchReply reply = Await(deadline);
+    if (reply.kind != BatchReply::Kind::kDone) {
+      // What is wrong with the statement comes up again, and is reported, when it is executed.
+      lost_ = lost_ || reply.kind != BatchReply::Kind::kError;
+      return false;
+    }
+    plan.name = std::move(fresh);
+  }
+  name = plan.name;
+  return true;
+}
+
+bool BatchConnection::Poll(short events, Deadline deadline) const {
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd socket{PQsocket(connection_.get()), events, 0};
+    const int ready = ::poll(&socket, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    if (errno != EINTR) return false;
+  }
+}
+
+BatchReply BatchConnection::Await(Deadline deadline) {
+  BatchReply reply;
+  if (lost_) return reply;
+  reply.kind = BatchReply::Kind::kInDoubt;
+  warned_ = false;
+  PGconn* const connection = connection_.get();
+  bool failed = false;
+  // The answer ends where PQgetResult has no more: the commit comes after the last row, and so may
+  // its error.
+  for (;;) {
+    const int unsent = PQflush(connection);
+    if (unsent < 0 && PQisBusy(connection) == 0) lost_ = true;
+    while (PQisBusy(connection) == 0) {
+      const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQgetResult(connection), &PQclear);
+      if (result == nullptr) {
+        if (lost_ || PQstatus(connection) != CONNECTION_OK ||
+            PQtransactionStatus(connection) != PQTRANS_IDLE) {
+          lost_ = true;
+          return reply;
+        }
+        reply.kind = failed    ? BatchReply::Kind::kError
+                     : warned_ ? BatchReply::Kind::kNotReplicated
+                               : BatchReply::Kind::kDone;
+        return reply;
+      }
+      const ExecStatusType status = PQresultStatus(result.get());
+      if (status == PGRES_TUPLES_OK) reply.rows = PQntuples(result.get());
+      if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        failed = true;
+        reply.sqlstate = Field(result.get(), PG_DIAG_SQLSTATE);
+        reply.constraint = Field(result.get(), PG_DIAG_CONSTRAINT_NAME);
+        // Without a code it is libpq that failed, not the server.
+        if (reply.sqlstate.empty()) lost_ = true;
+      }
+    }
+    const short events = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
+    if (!Poll(events, deadline)) {
+      lost_ = true;
+      return reply;
+    }
+    if (PQconsumeInput(connection) != 1) lost_ = true;
+    if (lost_ && PQisBusy(connection) != 0) return reply;
+  }
+}
+
+bool BatchConnection::usable() const {
+  if (lost_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
+  // Nothing is expected while idle: bytes to read are the server's farewell, or the end.
+  pollfd socket{PQsocket(connection_.get()), POLLIN, 0};
+  return ::poll(&socket, 1, 0) == 0;
+}
+
+}  // namespace memoryd

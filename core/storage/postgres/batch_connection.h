@@ -1,0 +1,83 @@
+// A connection for batch statements, through libpq (docs/adr/0001-commit-statement.md).
+#ifndef MEMORYD_CORE_STORAGE_POSTGRES_BATCH_CONNECTION_H_
+#define MEMORYD_CORE_STORAGE_POSTGRES_BATCH_CONNECTION_H_
+
+#include <libpq-fe.h>
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/storage/postgres/batch_statement.h"
+#include "core/storage/postgres/connection_settings.h"
+
+namespace memoryd {
+
+// What became of a statement.
+struct BatchReply {
+  enum class Kind {
+    kDone,     // Durable.
+    kError,    // Rolled back; see `sqlstate` and `constraint`.
+    kNotSent,  // Not executed: the connection was gone before.
+    kInDoubt,  // The connection was lost, or the deadline passed, before the answer.
+    // Committed with a warning, which can only be PostgreSQL's "committed locally, but might not
+    // have been replicated": visible, but a failover may lose it.
+    kNotReplicated,
+  };
+  Kind kind = Kind::kNotSent;
+  std::string sqlstate;    // Five characters; empty when the server gave no error.
+  std::string constraint;  // The violated one, if any.
+  int rows = 0;            // Returned.
+};
+
+// One thread at a time. Never blocks beyond the deadlines given, and never reconnects.
+class BatchConnection {
+ public:
+  // Blocks for libpq's connect_timeout at most, for each host. UNAVAILABLE when there is no server.
+  static absl::StatusOr<std::unique_ptr<BatchConnection>> Connect(
+      const ConnectionSettings& settings);
+
+  // Runs one statement as a transaction of its own. No cancel request is ever sent: cancelling the
+  // wait for a standby would make a commit visible that is not replicated.
+  BatchReply Execute(const BatchStatement& statement, Deadline deadline);
+  // The same for a rare statement with parameters in text form.
+  BatchReply Execute(const char* sql, std::span<const std::string> parameters, Deadline deadline);
+
+  // False once the connection is lost, or closed by the server while idle.
+  bool usable() const;
+
+ private:
+  // A shape that has been seen: one that comes again is prepared.
+  struct Plan {
+    BatchShape shape;
+    std::string name;  // Empty until prepared.
+  };
+  using Plans = std::list<Plan>;  // The last used first.
+
+  BatchConnection(PGconn* connection, bool named_statements);
+
+  // False unless the shape is prepared now. The connection may be lost meanwhile.
+  bool Prepare(const BatchStatement& statement, Deadline deadline, std::string& name);
+  BatchReply Await(Deadline deadline);
+  // libpq does not say how much of the statement has left already.
+  BatchReply SendFailed();
+  // False when the deadline passed.
+  bool Poll(short events, Deadline deadline) const;
+  static void OnNotice(void* self, const PGresult* notice);
+
+  const std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
+  const bool named_statements_;
+  Plans plans_;
+  std::map<BatchShape, Plans::iterator> plan_of_;
+  std::int64_t prepared_ = 0;  // Statements prepared so far; makes their names.
+  bool warned_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_POSTGRES_BATCH_CONNECTION_H_

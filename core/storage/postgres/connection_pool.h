@@ -1,0 +1,162 @@
+// A bounded pool of connections that opens them when needed and fails fast when it can't.
+#ifndef MEMORYD_CORE_STORAGE_POSTGRES_CONNECTION_POOL_H_
+#define MEMORYD_CORE_STORAGE_POSTGRES_CONNECTION_POOL_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/storage/postgres/connection_settings.h"
+
+namespace memoryd {
+
+// `Connection` has usable(). Thread-safe.
+template <typename Connection>
+class ConnectionPool {
+ public:
+  using Connect = std::function<absl::StatusOr<std::unique_ptr<Connection>>()>;
+
+  // Exclusive use of a connection; gives it back, or drops it when it is no longer usable.
+  class Lease {
+   public:
+    Lease(ConnectionPool& pool, std::unique_ptr<Connection> connection, std::int64_t epoch)
+        : pool_(&pool), connection_(std::move(connection)), epoch_(epoch) {}
+    Lease(Lease&&) = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (connection_ != nullptr) pool_->Return(std::move(connection_), epoch_);
+    }
+    Connection* operator->() const { return connection_.get(); }
+
+   private:
+    ConnectionPool* pool_;
+    std::unique_ptr<Connection> connection_;
+    std::int64_t epoch_;
+  };
+
+  ConnectionPool(int size, Connect connect) : size_(size), connect_(std::move(connect)) {}
+
+  // An idle connection or a new one; waits while all are in use. After a failure to connect, calls
+  // fail at once for a while (50 ms, doubling to 1 s) with the same status; with `patient` they
+  // wait and try again until `deadline`. From `deadline` on there is no connection to be had.
+  absl::StatusOr<Lease> Acquire(Deadline deadline, bool patient = false) MEMORYD_EXCLUDES(mutex_) {
+    for (;;) {
+      std::unique_ptr<Connection> connection;
+      std::int64_t epoch = 0;
+      {
+        const MutexLock lock(mutex_);
+        for (;;) {
+          const Deadline now = Clock::now();
+          const bool backing_off = now < retry_at_;
+          if (now >= deadline) {
+            return backing_off ? last_error_
+                               : absl::UnavailableError("no connection to the store was free");
+          }
+          epoch = epoch_;
+          if (!idle_.empty()) {
+            connection = std::move(idle_.back());
+            idle_.pop_back();
+            break;
+          }
+          if (open_ < size_ && !backing_off) {
+            ++open_;
+            break;
+          }
+          if (backing_off && !patient) return last_error_;
+          changed_.WaitUntil(mutex_, backing_off ? std::min(deadline, retry_at_) : deadline);
+        }
+      }
+      if (connection != nullptr) {
+        if (connection->usable()) return Lease(*this, std::move(connection), epoch);
+        Drop(std::move(connection));
+        continue;
+      }
+      absl::StatusOr<std::unique_ptr<Connection>> made = connect_();
+      const MutexLock lock(mutex_);
+      if (made.ok()) {
+        backoff_ = kFirstBackoff;
+        return Lease(*this, *std::move(made), epoch);
+      }
+      --open_;
+      last_error_ = made.status();
+      retry_at_ = Clock::now() + backoff_;
+      backoff_ = std::min(2 * backoff_, kLastBackoff);
+      changed_.NotifyAll();
+      if (!patient) return last_error_;
+    }
+  }
+
+  // Opens connections until there are `count` idle ones, so that their first users need not. The
+  // status of the first that can't be opened.
+  absl::Status Open(int count, std::chrono::milliseconds timeout) MEMORYD_EXCLUDES(mutex_) {
+    std::vector<Lease> leases;
+    for (int i = 0; i < count; ++i) {
+      absl::StatusOr<Lease> lease = Acquire(Clock::now() + timeout);
+      if (!lease.ok()) return lease.status();
+      leases.push_back(*std::move(lease));
+    }
+    return absl::OkStatus();
+  }
+
+  // Connections opened before now will not be used again: their server is no longer the one that
+  // takes writes.
+  void DropAll() MEMORYD_EXCLUDES(mutex_) {
+    std::vector<std::unique_ptr<Connection>> dropped;
+    {
+      const MutexLock lock(mutex_);
+      ++epoch_;
+      dropped.swap(idle_);
+      open_ -= static_cast<int>(dropped.size());
+    }
+    changed_.NotifyAll();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kFirstBackoff{50};
+  static constexpr std::chrono::milliseconds kLastBackoff{1000};
+
+  void Return(std::unique_ptr<Connection> connection, std::int64_t epoch) MEMORYD_EXCLUDES(mutex_) {
+    if (!connection->usable()) return Drop(std::move(connection));
+    {
+      const MutexLock lock(mutex_);
+      if (epoch == epoch_) {
+        idle_.push_back(std::move(connection));
+      } else {
+        --open_;
+      }
+    }
+    changed_.NotifyOne();
+  }
+
+  void Drop(std::unique_ptr<Connection> connection) MEMORYD_EXCLUDES(mutex_) {
+    connection.reset();
+    {
+      const MutexLock lock(mutex_);
+      --open_;
+    }
+    changed_.NotifyOne();
+  }
+
+  const int size_;
+  const Connect connect_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::unique_ptr<Connection>> idle_ MEMORYD_GUARDED_BY(mutex_);
+  int open_ MEMORYD_GUARDED_BY(mutex_) = 0;  // Idle, leased and being opened.
+  std::int64_t epoch_ MEMORYD_GUARDED_BY(mutex_) = 0;
+  Deadline retry_at_ MEMORYD_GUARDED_BY(mutex_);
+  std::chrono::milliseconds backoff_ MEMORYD_GUARDED_BY(mutex_) = kFirstBackoff;
+  absl::Status last_error_ MEMORYD_GUARDED_BY(mutex_);
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_POSTGRES_CONNECTION_POOL_H_

@@ -1,0 +1,74 @@
+#include "core/storage/postgres/connection_settings.h"
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+
+std::string ConnectionSettings::ConnectionString() const {
+  std::string text;
+  for (const auto& [keyword, value] : values) {
+    text += keyword + "='";
+    for (const char c : value) {
+      if (c == '\'' || c == '\\') text += '\\';
+      text += c;
+    }
+    text += "' ";
+  }
+  return text;
+}
+
+absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& options) {
+  char* error = nullptr;
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(
+      PQconninfoParse(options.url.c_str(), &error), &PQconninfoFree);
+  if (parsed == nullptr) {
+    PQfreemem(error);  // Not passed on: it quotes the URL, which may hold a password.
+    return InvalidField("store", "is not a valid postgresql:// URL");
+  }
+  std::map<std::string, std::string> values;
+  for (const PQconninfoOption* option = parsed.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) values[option->keyword] = option->val;
+  }
+
+  // libpq waits at least two seconds for each host. A single one has the whole call to answer, for
+  // a busy server takes long to start a backend; of several the next must get its turn.
+  const auto is_list = [&values](const char* keyword) {
+    const auto found = values.find(keyword);
+    return found != values.end() && found->second.find(',') != std::string::npos;
+  };
+  const bool one_host = !is_list("host") && !is_list("hostaddr");
+  const int seconds = options.timeout_ms / 1000 / (one_host ? 1 : 2);
+  values.try_emplace("connect_timeout", std::to_string(std::clamp(seconds, 2, 10)));
+  values.try_emplace("keepalives", "1");
+  values.try_emplace("keepalives_idle", "10");
+  values.try_emplace("keepalives_interval", "3");
+  values.try_emplace("keepalives_count", "3");
+  values.try_emplace("tcp_user_timeout", std::to_string(2 * options.timeout_ms));
+  values.try_emplace("target_session_attrs", "read-write");
+  values.try_emplace("application_name", "memoryd");
+  values["client_encoding"] = "UTF8";
+  if (!options.transaction_pooling) {
+    // The statement must give up before the caller does (batch_writer.h), a waiter for a lock
+    // before the statement. Plans of the few shapes there are do not depend on the values.
+    values["options"] = fmt::format(
+        "-c statement_timeout={} -c lock_timeout={} "
+        "-c idle_in_transaction_session_timeout=10000 -c jit=off "
+        "-c plan_cache_mode=force_generic_plan "
+        "-c default_transaction_isolation=read\\ committed {}",
+        std::max(1, options.timeout_ms / 2), std::max(1, options.timeout_ms / 8),
+        values["options"]);
+  }
+  ConnectionSettings settings;
+  settings.values.assign(values.begin(), values.end());
+  settings.named_statements = !options.transaction_pooling;
+  return settings;
+}
+
+}  // namespace memoryd

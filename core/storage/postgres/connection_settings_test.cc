@@ -1,0 +1,93 @@
+#include "core/storage/postgres/connection_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/storage/postgres/sqlstate.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Text(const StoreOptions& options) {
+  const auto settings = MakeConnectionSettings(options);
+  EXPECT_TRUE(settings.ok()) << settings.status();
+  return settings.ok() ? settings->ConnectionString() : "";
+}
+
+TEST(ConnectionSettingsTest, LooksForThePrimaryAndBoundsEveryWait) {
+  StoreOptions options;
+  options.url = "postgresql://a,b/db";
+  options.timeout_ms = 4000;
+  EXPECT_THAT(Text(options),
+              AllOf(HasSubstr("host='a,b'"), HasSubstr("target_session_attrs='read-write'"),
+                    HasSubstr("connect_timeout='2'"), HasSubstr("tcp_user_timeout='8000'"),
+                    HasSubstr("statement_timeout=2000 "), HasSubstr("lock_timeout=500 ")));
+}
+
+TEST(ConnectionSettingsTest, ASingleHostHasTheWholeCallToAnswer) {
+  StoreOptions options;
+  options.timeout_ms = 4000;
+  for (const char* url : {"postgresql://a/db", "postgresql:///db"}) {
+    options.url = url;
+    EXPECT_THAT(Text(options), HasSubstr("connect_timeout='4'")) << url;
+  }
+}
+
+TEST(ConnectionSettingsTest, TheUrlsOwnParametersWin) {
+  StoreOptions options;
+  options.url =
+      "postgresql://h/db?connect_timeout=9&target_session_attrs=any&options=-c%20lock_timeout%3D1";
+  const std::string text = Text(options);
+  EXPECT_THAT(text, AllOf(HasSubstr("connect_timeout='9'"), HasSubstr("target_session_attrs='any'"),
+                          HasSubstr("-c lock_timeout=1'")));
+}
+
+TEST(ConnectionSettingsTest, ATransactionPoolerGetsNoSessionState) {
+  StoreOptions options;
+  options.url = "postgresql://h/db";
+  options.transaction_pooling = true;
+  EXPECT_THAT(Text(options), Not(HasSubstr("options=")));
+  EXPECT_FALSE(MakeConnectionSettings(options)->named_statements);
+}
+
+TEST(ConnectionSettingsTest, ValuesAreQuoted) {
+  StoreOptions options;
+  options.url = "postgresql://u:p%27%5Cw@h/db";
+  EXPECT_THAT(Text(options), HasSubstr(R"(password='p\'\\w')"));
+}
+
+TEST(ConnectionSettingsTest, ABadUrlIsRefusedWithoutBeingQuoted) {
+  StoreOptions options;
+  options.url = "postgresql://u:secret@h/db?nonsense=1";
+  const absl::Status status = MakeConnectionSettings(options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("secret")));
+}
+
+TEST(SqlStateTest, CodesFollowTheTable) {
+  using Code = absl::StatusCode;
+  const std::pair<const char*, Code> kTable[] = {{"", Code::kUnavailable},
+                                                 {"08006", Code::kUnavailable},
+                                                 {"57P01", Code::kUnavailable},
+                                                 {"25006", Code::kUnavailable},
+                                                 {"53300", Code::kUnavailable},
+                                                 {"53100", Code::kResourceExhausted},
+                                                 {"54000", Code::kResourceExhausted},
+                                                 {"22021", Code::kInvalidArgument},
+                                                 {"40001", Code::kUnavailable},
+                                                 {"40P01", Code::kUnavailable},
+                                                 {"55P03", Code::kUnavailable},
+                                                 {"57014", Code::kUnavailable},
+                                                 {"42703", Code::kInternal},
+                                                 {"XX000", Code::kInternal}};
+  for (const auto& [sqlstate, code] : kTable) {
+    EXPECT_EQ(StatusForSqlState(sqlstate).code(), code) << sqlstate;
+  }
+}
+
+}  // namespace
+}  // namespace memoryd

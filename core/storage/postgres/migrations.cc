@@ -1,0 +1,157 @@
+#include "core/storage/postgres/migrations.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <iterator>
+
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+// Index i leads from version i to i + 1. What has been released is never changed.
+//
+// Names compare bytewise (COLLATE "C"), and every key begins with (tenant, session), so that the
+// tables can be distributed by hash. Half of a session's page is left free and no index holds a
+// column that a commit changes, so that commits are heap-only updates. The two other indexes serve
+// the sweeper: `deleted` changes with deletion only, and request rows are never updated.
+constexpr const char* kMigrations[] = {
+    R"sql(
+CREATE TABLE memoryd_sessions (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  revision bigint NOT NULL,
+  previous_revision bigint NOT NULL,
+  next_position bigint NOT NULL,
+  floor_position bigint NOT NULL,
+  watermark bigint NOT NULL,
+  pinned bigint[] NOT NULL,
+  active_count bigint NOT NULL,
+  archived_count bigint NOT NULL,
+  active_tokens bigint NOT NULL,
+  create_us bigint NOT NULL,
+  update_us bigint NOT NULL,
+  deleted boolean NOT NULL,
+  commit_tag bigint NOT NULL,
+  config bytea,
+  CONSTRAINT memoryd_sessions_pkey PRIMARY KEY (tenant, session)
+) WITH (fillfactor = 50);
+CREATE INDEX memoryd_sessions_deleted ON memoryd_sessions (tenant, session) WHERE deleted;
+
+CREATE TABLE memoryd_messages (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  position bigint NOT NULL,
+  message_id text COLLATE "C",
+  role smallint NOT NULL,
+  token_count bigint NOT NULL,
+  ingest_us bigint NOT NULL,
+  tool_ids bytea NOT NULL,
+  body bytea NOT NULL,
+  CONSTRAINT memoryd_messages_pkey PRIMARY KEY (tenant, session, generation, position)
+);
+CREATE UNIQUE INDEX memoryd_messages_message_id
+  ON memoryd_messages (tenant, session, generation, message_id) WHERE message_id IS NOT NULL;
+
+CREATE TABLE memoryd_requests (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  request_id text COLLATE "C" NOT NULL,
+  fingerprint bytea NOT NULL,
+  reply bytea NOT NULL,
+  create_us bigint NOT NULL,
+  CONSTRAINT memoryd_requests_pkey PRIMARY KEY (tenant, session, request_id)
+);
+CREATE INDEX memoryd_requests_create_us ON memoryd_requests (create_us);
+
+CREATE TABLE memoryd_garbage (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  begin_position bigint NOT NULL,
+  end_position bigint NOT NULL,
+  CONSTRAINT memoryd_garbage_pkey PRIMARY KEY (tenant, session, generation, end_position)
+);
+)sql",
+};
+constexpr std::int64_t kNewest = std::size(kMigrations);
+
+// For all statements together, without waiting for locks.
+constexpr std::chrono::milliseconds kMigrationTime(60'000);
+
+absl::StatusOr<std::int64_t> StoredVersion(QueryConnection& connection, Deadline deadline) {
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult version,
+      connection.RunText("SELECT coalesce(max(version), 0) FROM memoryd_schema", deadline));
+  return version.Int(0, 0);
+}
+
+absl::Status CheckNotNewer(std::int64_t version) {
+  if (version <= kNewest) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("the store's schema is version {}, this memoryd knows {}: upgrade memoryd",
+                  version, kNewest));
+}
+
+absl::Status Apply(QueryConnection& connection, std::chrono::milliseconds lock_timeout,
+                   Deadline deadline) {
+  MEMORYD_RETURN_IF_ERROR(
+      connection
+          .RunText(fmt::format("SET LOCAL lock_timeout = {}; SET LOCAL statement_timeout = {}",
+                               lock_timeout.count(), kMigrationTime.count()),
+                   deadline)
+          .status());
+  MEMORYD_RETURN_IF_ERROR(
+      connection.RunText(fmt::format("SELECT pg_advisory_xact_lock({})", kMigrationLock), deadline)
+          .status());
+  // Not by to_regclass: waiting for an advisory lock does not refresh what the backend remembers
+  // about tables that did not exist.
+  MEMORYD_RETURN_IF_ERROR(
+      connection
+          .RunText("CREATE TABLE IF NOT EXISTS memoryd_schema (version bigint PRIMARY KEY)",
+                   deadline)
+          .status());
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t version, StoredVersion(connection, deadline));
+  MEMORYD_RETURN_IF_ERROR(CheckNotNewer(version));
+  for (std::int64_t next = version; next < kNewest; ++next) {
+    MEMORYD_RETURN_IF_ERROR(connection.RunText(kMigrations[next], deadline).status());
+    MEMORYD_RETURN_IF_ERROR(
+        connection
+            .RunText(fmt::format("INSERT INTO memoryd_schema (version) VALUES ({})", next + 1),
+                     deadline)
+            .status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MigrateSchema(QueryConnection& connection, std::chrono::milliseconds lock_timeout) {
+  const Deadline deadline = std::chrono::steady_clock::now() + lock_timeout + kMigrationTime;
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult encoding,
+                           connection.RunText("SHOW server_encoding", deadline));
+  if (encoding.Text(0, 0) != "UTF8") {
+    return absl::FailedPreconditionError("the store's database must have the encoding UTF8");
+  }
+  // A server without the right to create tables can still start on an up-to-date schema.
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult table,
+      connection.RunText("SELECT to_regclass('memoryd_schema') IS NOT NULL", deadline));
+  if (table.Text(0, 0) == "t") {
+    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t version, StoredVersion(connection, deadline));
+    MEMORYD_RETURN_IF_ERROR(CheckNotNewer(version));
+    if (version == kNewest) return absl::OkStatus();
+  }
+
+  MEMORYD_RETURN_IF_ERROR(connection.Begin(deadline));
+  if (absl::Status status = Apply(connection, lock_timeout, deadline); !status.ok()) {
+    connection.Rollback(deadline);
+    return status;
+  }
+  return connection.Commit(deadline);
+}
+
+}  // namespace memoryd

@@ -1,0 +1,239 @@
+#include "core/storage/postgres/postgres_store.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/exclusive_lock.h"
+#include "core/storage/postgres/migrations.h"
+#include "core/storage/postgres/read_queries.h"
+#include "core/storage/postgres/row_codec.h"
+#include "core/storage/postgres/sqlstate.h"
+#include "core/storage/postgres/sweep.h"
+
+namespace memoryd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Parameters = std::vector<std::string>;
+
+class PostgresStore : public Store, private PoolDropper {
+ public:
+  PostgresStore(const StoreOptions& options, ConnectionSettings settings)
+      : timeout_(options.timeout_ms),
+        writer_count_(options.writers),
+        settings_(std::move(settings)),
+        writers_(options.writers, [this] { return BatchConnection::Connect(settings_); }),
+        readers_(options.readers, [this] { return QueryConnection::Connect(settings_, timer_); }),
+        lookups_(1, [this] { return QueryConnection::Connect(settings_, timer_); }) {
+    if (options.coherence == Coherence::kExclusive) {
+      exclusive_ = std::make_unique<ExclusiveLock>(settings_, timer_);
+    }
+  }
+
+  // Opens what the first call of each kind needs: a busy server takes long to start a backend, and
+  // a call should not fail for that.
+  absl::Status Connect();
+
+  absl::Status Migrate() override;
+  std::vector<CommitResult> Commit(std::span<const SessionChange> changes) override;
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override;
+  absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
+                                                    PositionRange range, std::int64_t max_messages,
+                                                    std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
+      std::span<const SessionKey> keys) override;
+  absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
+      const SessionKey& key, std::span<const std::string> request_ids) override;
+  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
+                                                          std::string_view after,
+                                                          std::int64_t max_sessions) override;
+  absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
+  absl::Status Ping() override;
+
+ private:
+  Deadline CallDeadline() const { return Clock::now() + timeout_; }
+  void DropConnections() override;
+  // Reads are tried once more on another connection when theirs is lost.
+  absl::StatusOr<QueryResult> Read(QueryPool& pool, const Query& query,
+                                   const Parameters& parameters);
+
+  const std::chrono::milliseconds timeout_;
+  const int writer_count_;
+  const ConnectionSettings settings_;
+  CallTimer timer_;
+  BatchPool writers_;
+  QueryPool readers_;
+  QueryPool lookups_;  // One connection, so that a look-up waits for no other read.
+  std::unique_ptr<ExclusiveLock> exclusive_;  // Null with shared coherence.
+};
+
+void PostgresStore::DropConnections() {
+  writers_.DropAll();
+  readers_.DropAll();
+  lookups_.DropAll();
+}
+
+absl::StatusOr<QueryResult> PostgresStore::Read(QueryPool& pool, const Query& query,
+                                                const Parameters& parameters) {
+  const Deadline deadline = CallDeadline();
+  for (int tries = 1;; ++tries) {
+    MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, pool.Acquire(deadline));
+    absl::StatusOr<QueryResult> result = connection->Run(query, parameters, deadline);
+    if (result.ok()) return result;
+    if (connection->spoilt()) DropConnections();
+    if (connection->usable() || tries > 1 || Clock::now() >= deadline) return result.status();
+  }
+}
+
+absl::Status PostgresStore::Migrate() {
+  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<QueryConnection> connection,
+                           QueryConnection::Connect(settings_, timer_));
+  return MigrateSchema(*connection, timeout_);
+}
+
+std::vector<CommitResult> PostgresStore::Commit(std::span<const SessionChange> changes) {
+  std::vector<CommitResult> results(changes.size());
+  std::vector<PendingChange> pending;
+  pending.reserve(changes.size());
+  for (std::size_t i = 0; i < changes.size(); ++i) pending.push_back({&changes[i], &results[i]});
+  const Deadline start = Clock::now();
+  const CommitContext context{writers_, readers_, *this, start + timeout_ * 3 / 5,
+                              start + timeout_};
+  WriteChanges(context, std::move(pending));
+  return results;
+}
+
+absl::StatusOr<std::optional<LoadedSession>> PostgresStore::LoadSession(const SessionKey& key) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           Read(readers_, kLoadSession, {key.tenant, key.session}));
+  if (result.size() == 0) return std::nullopt;
+  LoadedSession loaded;
+  MEMORYD_ASSIGN_OR_RETURN(loaded.row, DecodeSession(result, 0, 0));
+  for (int row = 0; row < result.size(); ++row) {
+    // A session without messages behind the watermark has a row for itself.
+    if (result.IsNull(row, kSessionColumnCount)) continue;
+    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, DecodeMessage(result, row, kSessionColumnCount));
+    loaded.active.push_back(std::move(message));
+  }
+  return loaded;
+}
+
+absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadRange(const SessionKey& key,
+                                                                 std::uint64_t generation,
+                                                                 PositionRange range,
+                                                                 std::int64_t max_messages,
+                                                                 std::int64_t max_bytes) {
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Read(readers_, kReadRange,
+           {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
+            std::to_string(range.begin), std::to_string(range.end), std::to_string(max_messages),
+            std::to_string(max_bytes)}));
+  std::vector<MessagePtr> messages;
+  for (int row = 0; row < result.size(); ++row) {
+    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, DecodeMessage(result, row, 0));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+absl::StatusOr<std::vector<std::optional<SessionVersion>>> PostgresStore::Revisions(
+    std::span<const SessionKey> keys) {
+  std::vector<std::optional<SessionVersion>> versions(keys.size());
+  if (keys.empty()) return versions;
+  std::vector<std::string> tenants, sessions;
+  for (const SessionKey& key : keys) {
+    tenants.push_back(key.tenant);
+    sessions.push_back(key.session);
+  }
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Read(lookups_, kRevisions, {ArrayParameter(tenants), ArrayParameter(sessions)}));
+  for (int row = 0; row < result.size(); ++row) {
+    versions[static_cast<std::size_t>(result.Int(row, 0) - 1)] = {
+        std::bit_cast<std::uint64_t>(result.Int(row, 1)), result.Int(row, 2)};
+  }
+  return versions;
+}
+
+absl::StatusOr<std::vector<std::optional<RequestRecord>>> PostgresStore::FindRequests(
+    const SessionKey& key, std::span<const std::string> request_ids) {
+  std::vector<std::optional<RequestRecord>> records(request_ids.size());
+  if (request_ids.empty()) return records;
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Read(readers_, kFindRequests, {key.tenant, key.session, ArrayParameter(request_ids)}));
+  std::map<std::string, RequestRecord, std::less<>> found;
+  for (int row = 0; row < result.size(); ++row) {
+    const std::string request_id(result.Text(row, 0));
+    found[request_id] = {request_id, result.Bytes(row, 1), result.Bytes(row, 2),
+                         result.Int(row, 3)};
+  }
+  for (std::size_t i = 0; i < request_ids.size(); ++i) {
+    if (const auto record = found.find(request_ids[i]); record != found.end()) {
+      records[i] = record->second;
+    }
+  }
+  return records;
+}
+
+absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSessions(std::string_view tenant,
+                                                                       std::string_view after,
+                                                                       std::int64_t max_sessions) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Read(readers_, kListSessions,
+                                                          {std::string(tenant), std::string(after),
+                                                           std::to_string(max_sessions)}));
+  std::vector<ListedSession> sessions;
+  for (int row = 0; row < result.size(); ++row) {
+    ListedSession& listed = sessions.emplace_back();
+    listed.session = std::string(result.Text(row, 0));
+    MEMORYD_ASSIGN_OR_RETURN(listed.row, DecodeSession(result, row, 1));
+  }
+  return sessions;
+}
+
+absl::StatusOr<std::int64_t> PostgresStore::Purge(const PurgeLimits& limits) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, readers_.Acquire(CallDeadline()));
+  return Sweep(*connection.operator->(), limits, timeout_);
+}
+
+absl::Status PostgresStore::Ping() {
+  const Deadline deadline = CallDeadline();
+  if (exclusive_ != nullptr) return exclusive_->Hold(deadline);
+  MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, lookups_.Acquire(deadline));
+  const absl::StatusOr<bool> takes_writes = TakesWrites(*connection.operator->(), deadline);
+  // A primary that has become a standby keeps its connections, and one that vanished without a word
+  // never ends them. A server that is only slow goes on with them.
+  if (takes_writes.ok() ? !*takes_writes : !connection->usable()) DropConnections();
+  if (!takes_writes.ok()) return takes_writes.status();
+  return *takes_writes ? absl::OkStatus() : StatusForSqlState(kSqlStateReadOnly);
+}
+
+absl::Status PostgresStore::Connect() {
+  MEMORYD_RETURN_IF_ERROR(writers_.Open(writer_count_, timeout_));
+  // The others are opened when that many reads meet.
+  return readers_.Open(1, timeout_);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> OpenPostgresStore(const StoreOptions& options) {
+  if (options.coherence == Coherence::kExclusive && options.transaction_pooling) {
+    return absl::FailedPreconditionError(
+        "exclusive coherence needs a direct connection, not a pooler in transaction mode");
+  }
+  MEMORYD_ASSIGN_OR_RETURN(ConnectionSettings settings, MakeConnectionSettings(options));
+  auto store = std::make_unique<PostgresStore>(options, std::move(settings));
+  MEMORYD_RETURN_IF_ERROR(store->Ping());
+  MEMORYD_RETURN_IF_ERROR(store->Connect());
+  return store;
+}
+
+}  // namespace memoryd

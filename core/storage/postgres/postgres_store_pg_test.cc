@@ -1,0 +1,382 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "core/storage/postgres/migrations.h"
+#include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/postgres/postgres_store.h"
+#include "core/storage/postgres/read_queries.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+auto Is(CommitOutcome outcome) { return Field(&CommitResult::outcome, outcome); }
+
+CommitResult CommitOne(Store& store, const SessionChange& change) {
+  return store.Commit({&change, 1}).front();
+}
+
+std::vector<std::string> Bodies(Store& store, const SessionKey& key) {
+  std::vector<std::string> bodies;
+  const auto loaded = store.LoadSession(key);
+  EXPECT_TRUE(loaded.ok()) << loaded.status();
+  if (loaded.ok() && loaded->has_value()) {
+    for (const MessagePtr& message : (*loaded)->active) bodies.push_back(message->body);
+  }
+  return bodies;
+}
+
+TEST(PostgresStoreTest, ManyServersMigrateAtOnce) {
+  const TestDatabase database;
+  std::vector<std::thread> threads;
+  std::atomic<int> migrated = 0;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      const auto store = OpenPostgresStore(database.Options());
+      ASSERT_TRUE(store.ok()) << store.status();
+      const absl::Status status = (*store)->Migrate();
+      EXPECT_TRUE(status.ok()) << status;
+      if (status.ok()) ++migrated;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(migrated, 8);
+  EXPECT_EQ(database.Run("SELECT * FROM memoryd_schema").size(), 1U);
+}
+
+TEST(PostgresStoreTest, RefusesANewerSchema) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  database.Run("INSERT INTO memoryd_schema VALUES (1000)");
+  EXPECT_TRUE(absl::IsFailedPrecondition(store->Migrate())) << store->Migrate();
+}
+
+TEST(PostgresStoreTest, WaitsForAnotherServersMigrationNoLongerThanForACall) {
+  const TestDatabase database;
+  StoreOptions options = database.Options();
+  options.timeout_ms = 1000;
+  const auto store = OpenPostgresStore(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  {
+    pqxx::connection other(database.Url());
+    pqxx::work migration(other);
+    migration.exec(fmt::format("SELECT pg_advisory_xact_lock({})", kMigrationLock));
+    EXPECT_TRUE(absl::IsUnavailable((*store)->Migrate())) << (*store)->Migrate();
+  }
+  EXPECT_TRUE((*store)->Migrate().ok());
+}
+
+TEST(PostgresStoreTest, AReadWithoutAnAnswerEndsInTime) {
+  const TestDatabase database;
+  TestProxy proxy(database.host(), database.port());
+  StoreOptions options;
+  options.url = database.Url("127.0.0.1", proxy.port());
+  options.timeout_ms = 1000;
+  const auto store = database.Open(options);
+  const SessionKey key = {"t", "s"};
+  ASSERT_TRUE(store->LoadSession(key).ok());
+  proxy.Inject(TestProxy::Fault::kSwallowReply);
+  EXPECT_TRUE(absl::IsUnavailable(store->LoadSession(key).status()));
+  EXPECT_TRUE(proxy.injected());
+  EXPECT_TRUE(store->LoadSession(key).ok());
+}
+
+TEST(PostgresStoreTest, TheFirstCallsFindTheirConnectionsOpen) {
+  const TestDatabase database;
+  TestProxy proxy(database.host(), database.port());
+  StoreOptions options;
+  options.url = database.Url("127.0.0.1", proxy.port());
+  database.Open();
+  const auto store = OpenPostgresStore(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  proxy.Refuse(true);
+  const SessionChange change = CreateChange("s", 1);
+  EXPECT_TRUE((*store)->LoadSession(change.key).ok());
+  EXPECT_THAT(CommitOne(**store, change), Is(CommitOutcome::kCommitted));
+}
+
+TEST(PostgresStoreTest, BatchesLargerThanAStatementsParametersAreWritten) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  std::vector<SessionChange> changes = {CreateChange("huge", 7000)};
+  for (int i = 0; i < 900; ++i) changes.push_back(CreateChange(fmt::format("s{}", i), 10));
+  for (int i = 0; i < 300; ++i) {
+    changes[0].requests.push_back({fmt::format("r{}", i), std::string(32, 'f'), "reply", 5});
+  }
+  ASSERT_THAT(store->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
+  EXPECT_EQ(database.Run("SELECT count(*) FROM memoryd_messages")[0][0].as<int>(), 16000);
+  const auto loaded = store->LoadSession(changes[0].key);
+  ASSERT_TRUE(loaded.ok());
+  ASSERT_THAT((*loaded)->active, SizeIs(7000));
+  EXPECT_EQ((*loaded)->active[6999]->body, "huge 7000");
+  const std::vector<std::string> ids = {"r0", "none", "r299"};
+  const auto requests = store->FindRequests(changes[0].key, ids);
+  ASSERT_TRUE(requests.ok());
+  EXPECT_TRUE((*requests)[0] && !(*requests)[1] && (*requests)[2]);
+}
+
+TEST(PostgresStoreTest, EveryByteComesBackFromListsAndFromArrays) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  std::string bytes = "abc\0def";
+  for (int c = 0; c < 256; ++c) bytes += static_cast<char>(c);
+  for (const int messages : {2, 200}) {
+    SessionChange change = CreateChange(fmt::format("s{}", messages), 0);
+    for (int i = 1; i <= messages; ++i) {
+      auto message = std::make_shared<Message>(*MakeMessage(i, i == 1 ? bytes : ""));
+      message->message_id = fmt::format("id-{}", i);
+      message->call_ids = {"call", std::string(200, 'x')};
+      message->result_ids = {std::string("r\0s", 3)};
+      change.messages.push_back(message);
+    }
+    auto big = std::make_shared<Message>(*MakeMessage(messages + 1, std::string(1 << 20, '\0')));
+    change.messages.push_back(big);
+    change.row.next_position = messages + 2;
+    change.row.config = bytes;
+    change.row.pinned = {1, 2};
+    ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+    const auto loaded = store->LoadSession(change.key);
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ((*loaded)->row, change.row);
+    ASSERT_EQ((*loaded)->active.size(), change.messages.size());
+    for (std::size_t i = 0; i < change.messages.size(); ++i) {
+      const Message& stored = *(*loaded)->active[i];
+      const Message& sent = *change.messages[i];
+      EXPECT_EQ(stored.body, sent.body);
+      EXPECT_EQ(stored.message_id, sent.message_id);
+      EXPECT_EQ(stored.call_ids, sent.call_ids);
+      EXPECT_EQ(stored.result_ids, sent.result_ids);
+      EXPECT_EQ(stored.ingest_us, sent.ingest_us);
+    }
+  }
+}
+
+TEST(PostgresStoreTest, TwoStoresRacingOnOneSessionLoseNothing) {
+  const TestDatabase database;
+  const auto first = database.Open();
+  const auto second = database.Open();
+  const SessionChange create = CreateChange("s", 0);
+  ASSERT_THAT(CommitOne(*first, create), Is(CommitOutcome::kCommitted));
+  constexpr int kEach = 30;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Store& store = t % 2 == 0 ? *first : *second;
+      for (int done = 0; done < kEach;) {
+        const auto loaded = store.LoadSession(create.key);
+        ASSERT_TRUE(loaded.ok());
+        SessionChange before = create;
+        before.row = (*loaded)->row;
+        SessionChange change = NextChange(before, 1);
+        change.messages[0] =
+            MakeMessage(change.messages[0]->position, fmt::format("{} {}", t, done));
+        const CommitResult result = CommitOne(store, change);
+        if (result.outcome == CommitOutcome::kCommitted) {
+          ++done;
+        } else {
+          ASSERT_THAT(result, Is(CommitOutcome::kRevisionLost));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::string> bodies = Bodies(*first, create.key);
+  EXPECT_THAT(bodies, SizeIs(4 * kEach));
+  std::sort(bodies.begin(), bodies.end());
+  EXPECT_EQ(std::unique(bodies.begin(), bodies.end()), bodies.end());
+}
+
+TEST(PostgresStoreTest, LosersAreToldApartAndHurtNobody) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  std::vector<SessionChange> changes;
+  for (int i = 0; i < 6; ++i) {
+    changes.push_back(CreateChange(fmt::format("s{}", i), 1));
+    changes.back().requests.push_back({"r", std::string(32, 'f'), "reply", 5});
+    auto message = std::make_shared<Message>(*changes.back().messages[0]);
+    message->message_id = "m";
+    changes.back().messages[0] = message;
+  }
+  ASSERT_THAT(store->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
+  std::vector<SessionChange> next;
+  for (const SessionChange& change : changes) next.push_back(NextChange(change, 1));
+  next[1].expected_revision = 7;
+  next[2].requests = changes[2].requests;
+  auto doubled = std::make_shared<Message>(*next[3].messages[0]);
+  doubled->message_id = "m";
+  next[3].messages[0] = doubled;
+  next[4].key.session = "unknown";
+  next[5].expected_revision = 0;
+  next.push_back(CreateChange("new", 1));
+  EXPECT_THAT(store->Commit(next),
+              ElementsAre(Is(CommitOutcome::kCommitted), Is(CommitOutcome::kRevisionLost),
+                          Is(CommitOutcome::kRequestIdTaken), Is(CommitOutcome::kMessageIdTaken),
+                          Is(CommitOutcome::kRevisionLost), Is(CommitOutcome::kRevisionLost),
+                          Is(CommitOutcome::kCommitted)));
+  EXPECT_EQ(database.Run("SELECT count(*) FROM memoryd_messages")[0][0].as<int>(), 8);
+  EXPECT_EQ(database.Run("SELECT count(*) FROM memoryd_sessions")[0][0].as<int>(), 7);
+}
+
+TEST(PostgresStoreTest, ALockedSessionDelaysButDoesNotHurtTheOthers) {
+  const TestDatabase database;
+  StoreOptions options = database.Options();
+  options.timeout_ms = 2000;
+  const auto store = database.Open(options);
+  std::vector<SessionChange> changes;
+  for (int i = 0; i < 4; ++i) changes.push_back(CreateChange(fmt::format("s{}", i), 1));
+  ASSERT_THAT(store->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
+  pqxx::connection other(database.Url());
+  pqxx::work transaction(other);
+  transaction.exec("SELECT * FROM memoryd_sessions WHERE session = 's1' FOR UPDATE");
+  for (SessionChange& change : changes) change = NextChange(change, 1);
+  const std::vector<CommitResult> results = store->Commit(changes);
+  EXPECT_THAT(results, ElementsAre(Is(CommitOutcome::kCommitted), Is(CommitOutcome::kFailed),
+                                   Is(CommitOutcome::kCommitted), Is(CommitOutcome::kCommitted)));
+  EXPECT_TRUE(absl::IsUnavailable(results[1].status)) << results[1].status;
+  transaction.abort();
+  EXPECT_THAT(CommitOne(*store, changes[1]), Is(CommitOutcome::kCommitted));
+}
+
+TEST(PostgresStoreTest, GoesOnAfterItsBackendsWereKilled) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  SessionChange change = CreateChange("s", 1);
+  ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(store->Revisions({&change.key, 1}).ok());
+    ASSERT_THAT(Bodies(*store, change.key), SizeIs(i + 1));
+    database.TerminateBackends();
+    change = NextChange(change, 1);
+    EXPECT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+    EXPECT_TRUE(store->Ping().ok());
+  }
+}
+
+TEST(PostgresStoreTest, BackendsKilledUnderWayLoseAndDoubleNothing) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  constexpr int kSessions = 4, kCommits = 60;
+  std::atomic<int> running = kSessions;
+  std::vector<std::thread> threads;
+  for (int s = 0; s < kSessions; ++s) {
+    threads.emplace_back([&, s] {
+      SessionChange change = CreateChange(fmt::format("s{}", s), 1);
+      for (int i = 0; i < kCommits;) {
+        const CommitResult result = CommitOne(*store, change);
+        if (result.outcome == CommitOutcome::kCommitted) {
+          change = NextChange(change, 1);
+          ++i;
+        } else {
+          // A server that is being restarted is a fair answer; a lost revision would be a lie.
+          EXPECT_THAT(result, Is(CommitOutcome::kFailed)) << result.status;
+          if (result.outcome != CommitOutcome::kFailed) break;
+        }
+      }
+      --running;
+    });
+  }
+  while (running > 0) database.TerminateBackends();
+  for (std::thread& thread : threads) thread.join();
+  for (int s = 0; s < kSessions; ++s) {
+    const std::vector<std::string> bodies = Bodies(*store, {"t", fmt::format("s{}", s)});
+    ASSERT_THAT(bodies, SizeIs(kCommits));
+    for (int i = 0; i < kCommits; ++i) {
+      EXPECT_EQ(bodies[static_cast<std::size_t>(i)], fmt::format("s{} {}", s, i + 1));
+    }
+  }
+}
+
+TEST(PostgresStoreTest, WorksWithoutSessionState) {
+  const TestDatabase database;
+  StoreOptions options = database.Options();
+  options.transaction_pooling = true;
+  const auto store = database.Open(options);
+  SessionChange change = CreateChange("s", 1);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+    change = NextChange(change, 1);
+    EXPECT_THAT(Bodies(*store, change.key), SizeIs(i + 1));
+  }
+  options.coherence = Coherence::kExclusive;
+  EXPECT_TRUE(absl::IsFailedPrecondition(OpenPostgresStore(options).status()));
+}
+
+TEST(PostgresStoreTest, AnExclusiveStoreHasOneServer) {
+  const TestDatabase database;
+  StoreOptions options = database.Options();
+  options.coherence = Coherence::kExclusive;
+  options.timeout_ms = 2000;
+  auto first = database.Open(options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(OpenPostgresStore(options).status()));
+  EXPECT_TRUE(first->Ping().ok());
+  database.TerminateBackends();
+  EXPECT_TRUE(absl::IsUnavailable(first->Ping())) << "others may have written meanwhile";
+  EXPECT_TRUE(first->Ping().ok()) << "the lock is free and can be taken again";
+  database.TerminateBackends();
+  const auto second = database.Open(options);
+  EXPECT_TRUE(absl::IsUnavailable(first->Ping()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(first->Ping())) << first->Ping();
+  EXPECT_TRUE(second->Ping().ok());
+}
+
+TEST(PostgresStoreTest, AReadOnlyServerIsUnavailable) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  const SessionChange change = CreateChange("s", 1);
+  database.Run(fmt::format("ALTER DATABASE {} SET default_transaction_read_only = on",
+                           database.Run("SELECT current_database()")[0][0].c_str()));
+  database.TerminateBackends();
+  EXPECT_TRUE(absl::IsUnavailable(store->Ping())) << store->Ping();
+  const CommitResult result = CommitOne(*store, change);
+  EXPECT_THAT(result, Is(CommitOutcome::kFailed));
+  EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
+}
+
+// What a query's plan says, with a table that is one large session: the worst case for statistics.
+TEST(PostgresStoreTest, ReadsOfALargeSessionGoByPrimaryKey) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  SessionChange change = CreateChange("s", 0);
+  change.row.next_position = 300'001;
+  change.row.watermark = 300'000;
+  change.row.pinned = {1, 2};
+  ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  database.Run(
+      "INSERT INTO memoryd_messages SELECT s.tenant, s.session, s.generation, n, NULL, 1, 1, 1, "
+      "'', "
+      "'body' FROM memoryd_sessions s, generate_series(1, 300000) n");
+  database.Run("ANALYZE");
+  EXPECT_THAT(Bodies(*store, change.key), SizeIs(3));
+  const std::string generation = std::to_string(static_cast<std::int64_t>(change.row.generation));
+  const std::vector<std::pair<Query, std::string>> calls = {
+      {kLoadSession, "('t', 's')"},
+      {kReadRange, "('t', 's', " + generation + ", 1000, 300000, 100, 1000000)"},
+  };
+  for (const auto& [query, arguments] : calls) {
+    database.Run("SET plan_cache_mode = force_generic_plan");
+    database.Run(fmt::format("PREPARE {} AS {}", query.name, query.sql));
+    std::string plan;
+    for (const auto row : database.Run(
+             fmt::format("EXPLAIN (ANALYZE, BUFFERS) EXECUTE {} {}", query.name, arguments))) {
+      plan += row[0].c_str() + std::string("\n");
+    }
+    EXPECT_THAT(plan, AllOf(HasSubstr("memoryd_messages_pkey"),
+                            Not(HasSubstr("Seq Scan on memoryd_messages"))));
+    EXPECT_THAT(plan, Not(HasSubstr("Rows Removed by Filter"))) << query.name;
+  }
+}
+
+}  // namespace
+}  // namespace memoryd

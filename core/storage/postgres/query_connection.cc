@@ -1,0 +1,158 @@
+#include "core/storage/postgres/query_connection.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/storage/postgres/pqxx_compat.h"
+#include "core/storage/postgres/sqlstate.h"
+
+namespace memoryd {
+namespace {
+
+pqxx::field Field(const pqxx::result& result, int row, int column) {
+  return result[static_cast<pqxx::result::size_type>(row)]
+               [static_cast<pqxx::row::size_type>(column)];
+}
+
+}  // namespace
+
+bool QueryResult::IsNull(int row, int column) const {
+  return Field(result_, row, column).is_null();
+}
+
+std::int64_t QueryResult::Int(int row, int column) const {
+  const std::string_view text = Text(row, column);
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string_view QueryResult::Text(int row, int column) const {
+  const pqxx::field field = Field(result_, row, column);
+  // The characters belong to the result, not to the field.
+  return field.is_null() ? std::string_view() : std::string_view(field.c_str(), field.size());
+}
+
+std::string QueryResult::Bytes(int row, int column) const {
+  const pqxx::field field = Field(result_, row, column);
+  return field.is_null() ? std::string() : pqxx_compat::Bytes(field);
+}
+
+std::string ArrayParameter(std::span<const std::string> values) {
+  std::string array = "{";
+  for (const std::string& value : values) {
+    if (array.size() > 1) array += ',';
+    array += '"';
+    for (const char c : value) {
+      if (c == '"' || c == '\\') array += '\\';
+      array += c;
+    }
+    array += '"';
+  }
+  array += '}';
+  return array;
+}
+
+QueryConnection::QueryConnection(const ConnectionSettings& settings, CallTimer& timer)
+    : timer_(timer),
+      named_statements_(settings.named_statements),
+      connection_(settings.ConnectionString()) {
+  pqxx_compat::DisableReconnect(connection_);
+  socket_ = ::fcntl(connection_.sock(), F_DUPFD_CLOEXEC, 0);
+  if (socket_ < 0) throw std::system_error(errno, std::generic_category(), "fcntl");
+}
+
+QueryConnection::~QueryConnection() { ::close(socket_); }
+
+absl::StatusOr<std::unique_ptr<QueryConnection>> QueryConnection::Connect(
+    const ConnectionSettings& settings, CallTimer& timer) {
+  try {
+    return std::unique_ptr<QueryConnection>(new QueryConnection(settings, timer));
+  } catch (const std::exception&) {
+    // Not passed on: it names hosts and users.
+    return StoreUnavailable();
+  }
+}
+
+absl::Status QueryConnection::Failed(std::string_view sqlstate) {
+  sqlstate_ = sqlstate;
+  if (sqlstate.empty() || sqlstate.starts_with("08")) broken_ = true;
+  if (SpoilsAllConnections(sqlstate)) broken_ = spoilt_ = true;
+  return StatusForSqlState(sqlstate);
+}
+
+template <typename Call>
+absl::StatusOr<QueryResult> QueryConnection::Guarded(Deadline deadline, const Call& call) {
+  if (broken_) return StoreUnavailable();
+  try {
+    const CallTimer::Watch watch(timer_, socket_, deadline);
+    pqxx::nontransaction transaction(connection_);
+    return QueryResult(call(transaction));
+  } catch (const pqxx::deadlock_detected&) {
+    return Failed("40P01");
+  } catch (const pqxx::serialization_failure&) {
+    return Failed("40001");
+  } catch (const pqxx::sql_error& error) {
+    // A server that closes the connection may get its last words through as an error.
+    if (!connection_.is_open()) broken_ = true;
+    return Failed(error.sqlstate());
+  } catch (const pqxx::failure&) {
+    return Failed("");
+  } catch (const std::exception&) {
+    broken_ = true;
+    return absl::InternalError("the store's client library failed");
+  }
+}
+
+absl::StatusOr<QueryResult> QueryConnection::Run(const Query& query,
+                                                 std::span<const std::string> parameters,
+                                                 Deadline deadline) {
+  for (const std::string& parameter : parameters) {
+    if (parameter.find('\0') != std::string::npos) {
+      return absl::InvalidArgumentError("a name holds a NUL");
+    }
+  }
+  return Guarded(deadline, [&](pqxx::transaction_base& transaction) {
+    if (!named_statements_) return pqxx_compat::ExecParams(transaction, query.sql, parameters);
+    if (!prepared_.contains(query.name)) {
+      connection_.prepare(query.name, query.sql);
+      prepared_.insert(query.name);
+    }
+    return pqxx_compat::ExecPrepared(transaction, query.name, parameters);
+  });
+}
+
+absl::StatusOr<QueryResult> QueryConnection::RunText(const std::string& sql, Deadline deadline) {
+  return Guarded(deadline,
+                 [&](pqxx::transaction_base& transaction) { return transaction.exec(sql); });
+}
+
+absl::Status QueryConnection::Begin(Deadline deadline) {
+  return RunText("BEGIN", deadline).status();
+}
+
+absl::Status QueryConnection::Commit(Deadline deadline) {
+  return RunText("COMMIT", deadline).status();
+}
+
+void QueryConnection::Rollback(Deadline deadline) {
+  if (!RunText("ROLLBACK", deadline).ok()) broken_ = true;
+}
+
+bool QueryConnection::usable() const {
+  if (broken_) return false;
+  // Nothing is expected while idle: bytes to read are the server's farewell, or the end.
+  pollfd socket{connection_.sock(), POLLIN, 0};
+  return socket.fd >= 0 && ::poll(&socket, 1, 0) == 0;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,56 @@
+// The statements of the store's reads. Each one works on a single session's key range, or on keys.
+#ifndef MEMORYD_CORE_STORAGE_POSTGRES_READ_QUERIES_H_
+#define MEMORYD_CORE_STORAGE_POSTGRES_READ_QUERIES_H_
+
+#include "core/storage/postgres/query_connection.h"
+#include "core/storage/postgres/row_codec.h"
+
+namespace memoryd {
+
+// The row, the active messages behind its watermark and the pinned ones before it, of one snapshot
+// and by ranges of the primary key. Without the LIMIT, which never cuts anything, the planner would
+// rather read a whole table that is mostly one session.
+inline constexpr Query kLoadSession{
+    "load_session",
+    "WITH s AS (SELECT * FROM memoryd_sessions WHERE tenant = $1 AND session = $2) "
+    "SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS
+    " FROM s LEFT JOIN (SELECT * FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
+    "AND generation = (SELECT generation FROM s) AND position >= (SELECT watermark FROM s) "
+    "ORDER BY position LIMIT (SELECT greatest(next_position - watermark, 1000000) FROM s)) m "
+    "ON NOT s.deleted "
+    "UNION ALL SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS
+    " FROM s JOIN memoryd_messages m ON m.tenant = $1 AND m.session = $2 "
+    "AND m.generation = s.generation AND m.position = ANY (s.pinned) "
+    "AND m.position < s.watermark WHERE NOT s.deleted "
+    "ORDER BY position"};
+
+// The size of a body is known without reading it from where large ones are kept.
+inline constexpr Query kReadRange{
+    "read_range",
+    "SELECT " MEMORYD_MESSAGE_COLUMNS
+    " FROM (SELECT *, row_number() OVER (ORDER BY position) AS n, "
+    "sum(octet_length(body)) OVER (ORDER BY position) AS bytes FROM (SELECT * "
+    "FROM memoryd_messages WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
+    "AND position >= $4::bigint AND position < $5::bigint ORDER BY position LIMIT $6::bigint) r) m "
+    "WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.position"};
+
+inline constexpr Query kRevisions{
+    "revisions",
+    "SELECT k.n, s.generation, s.revision FROM unnest($1::text[], $2::text[]) WITH ORDINALITY "
+    "AS k (tenant, session, n) JOIN memoryd_sessions s ON s.tenant = k.tenant "
+    "AND s.session = k.session WHERE NOT s.deleted"};
+
+inline constexpr Query kFindRequests{
+    "find_requests",
+    "SELECT request_id, fingerprint, reply, create_us FROM memoryd_requests "
+    "WHERE tenant = $1 AND session = $2 AND request_id = ANY ($3::text[])"};
+
+inline constexpr Query kListSessions{
+    "list_sessions",
+    "SELECT s.session, " MEMORYD_SESSION_COLUMNS
+    " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND NOT s.deleted "
+    "ORDER BY s.session LIMIT $3::bigint"};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_POSTGRES_READ_QUERIES_H_

@@ -1,0 +1,120 @@
+#include "core/storage/postgres/settle.h"
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/storage/postgres/conflicts.h"
+#include "core/storage/postgres/sqlstate.h"
+
+namespace memoryd {
+namespace {
+
+// A write rather than a read: its own commit waits for the standby, and so proves that the row it
+// found is as durable as an answered commit.
+constexpr char kConfirm[] =
+    "UPDATE memoryd_sessions SET commit_tag = $3 WHERE tenant = $1 AND session = $2 "
+    "AND commit_tag = $3 AND revision = $4 RETURNING revision";
+
+constexpr Query kEvidence{
+    "settle_evidence",
+    "SELECT s.revision, m.ingest_us, m.body FROM memoryd_sessions s LEFT JOIN memoryd_messages m "
+    "ON m.tenant = s.tenant AND m.session = s.session AND m.generation = $3::bigint "
+    "AND m.position = $4::bigint WHERE s.tenant = $1 AND s.session = $2"};
+
+constexpr int kMaxTries = 5;
+
+CommitResult Unknown() {
+  return {CommitOutcome::kUnknown,
+          absl::UnavailableError("the store's answer was lost, the change may be stored")};
+}
+
+std::optional<BatchReply> Rerun(const CommitContext& context,
+                                std::span<const SessionChange* const> changes) {
+  auto connection = context.writers.Acquire(context.settle_deadline, /*patient=*/true);
+  if (!connection.ok()) return std::nullopt;
+  BatchReply reply = (*connection)->Execute(BatchStatement(changes), context.settle_deadline);
+  if (SpoilsAllConnections(reply.sqlstate)) context.dropper.DropConnections();
+  return reply;
+}
+
+// The session's row is not what the change expects, or an id of it is taken: by whom?
+CommitResult Investigate(const CommitContext& context, const SessionChange& change,
+                         CommitOutcome conflict) {
+  const SessionKey& key = change.key;
+  {
+    auto connection = context.writers.Acquire(context.settle_deadline, /*patient=*/true);
+    if (!connection.ok()) return Unknown();
+    const BatchReply reply =
+        (*connection)
+            ->Execute(kConfirm,
+                      std::vector<std::string>{
+                          key.tenant, key.session,
+                          std::to_string(std::bit_cast<std::int64_t>(change.row.commit_tag)),
+                          std::to_string(change.row.revision)},
+                      context.settle_deadline);
+    if (reply.kind != BatchReply::Kind::kDone) return Unknown();
+    if (reply.rows == 1) return {CommitOutcome::kCommitted, absl::OkStatus()};
+  }
+  auto connection = context.readers.Acquire(context.settle_deadline, /*patient=*/true);
+  if (!connection.ok()) return Unknown();
+  const Message* const first = change.messages.empty() ? nullptr : change.messages.front().get();
+  const auto found =
+      (*connection)
+          ->Run(kEvidence,
+                std::vector<std::string>{
+                    key.tenant, key.session,
+                    std::to_string(std::bit_cast<std::int64_t>(change.row.generation)),
+                    std::to_string(first == nullptr ? 0 : first->position)},
+                context.settle_deadline);
+  if (!found.ok() || found->size() == 0) return Unknown();
+  const std::int64_t revision = found->Int(0, 0);
+  if (revision == change.expected_revision) return {conflict, absl::OkStatus()};
+  // Revisions rise with every commit: had the change been stored, and others after it, the row's
+  // would be higher than the change's own.
+  if (revision <= change.row.revision) return {CommitOutcome::kRevisionLost, absl::OkStatus()};
+  if (first == nullptr || found->IsNull(0, 1)) return Unknown();
+  if (found->Int(0, 1) == first->ingest_us && found->Bytes(0, 2) == first->body) {
+    return {CommitOutcome::kCommitted, absl::OkStatus()};
+  }
+  return {CommitOutcome::kRevisionLost, absl::OkStatus()};
+}
+
+CommitResult SettleOne(const CommitContext& context, const SessionChange& change) {
+  const SessionChange* const changes[] = {&change};
+  for (int i = 0; i < kMaxTries; ++i) {
+    const std::optional<BatchReply> reply = Rerun(context, changes);
+    if (!reply.has_value()) break;
+    if (reply->kind == BatchReply::Kind::kDone) {
+      return {CommitOutcome::kCommitted, absl::OkStatus()};
+    }
+    if (reply->kind == BatchReply::Kind::kNotReplicated) break;
+    if (reply->kind != BatchReply::Kind::kError || IsWorthRetrying(reply->sqlstate)) continue;
+    if (const auto conflict = ConflictOutcome(*reply); conflict.has_value()) {
+      return Investigate(context, change, *conflict);
+    }
+    break;
+  }
+  return Unknown();
+}
+
+}  // namespace
+
+void Settle(const CommitContext& context, std::span<const PendingChange> batch) {
+  std::vector<const SessionChange*> changes;
+  for (const PendingChange& pending : batch) changes.push_back(pending.change);
+  const std::optional<BatchReply> reply = Rerun(context, changes);
+  for (const PendingChange& pending : batch) {
+    if (!reply.has_value() || reply->kind == BatchReply::Kind::kNotReplicated) {
+      *pending.result = Unknown();
+    } else if (reply->kind == BatchReply::Kind::kDone) {
+      *pending.result = {CommitOutcome::kCommitted, absl::OkStatus()};
+    } else {
+      *pending.result = SettleOne(context, *pending.change);
+    }
+  }
+}
+
+}  // namespace memoryd

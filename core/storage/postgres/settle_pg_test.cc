@@ -1,0 +1,155 @@
+// What Commit says when the server's answer, or the question, gets lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/postgres/postgres_store.h"
+#include "core/storage/postgres/settle.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::SizeIs;
+using Fault = TestProxy::Fault;
+
+auto Is(CommitOutcome outcome) { return Field(&CommitResult::outcome, outcome); }
+
+// Two servers on one database: `store_` reaches it by a link that fails, `other_` directly.
+class SettleTest : public ::testing::Test {
+ protected:
+  SettleTest() {
+    other_ = database_.Open();
+    StoreOptions options;
+    options.url = database_.Url("127.0.0.1", proxy_.port());
+    options.timeout_ms = 4000;
+    store_ = database_.Open(options);
+    // Connected, and the statement prepared: the next bytes sent are the batch.
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_THAT(Commit(*store_, change_), Is(CommitOutcome::kCommitted));
+      change_ = NextChange(change_, 1);
+    }
+  }
+
+  static CommitResult Commit(Store& store, const SessionChange& change) {
+    return store.Commit({&change, 1}).front();
+  }
+
+  // Under the link's fault, while `meanwhile` happens.
+  CommitResult CommitUnder(
+      Fault fault, std::function<void()> meanwhile = [] {}) {
+    proxy_.Inject(fault, std::move(meanwhile));
+    const CommitResult result = Commit(*store_, change_);
+    EXPECT_TRUE(proxy_.injected());
+    return result;
+  }
+
+  std::size_t Stored() {
+    const auto loaded = other_->LoadSession(change_.key);
+    return loaded.ok() && loaded->has_value() ? (*loaded)->active.size() : 0;
+  }
+
+  TestDatabase database_;
+  TestProxy proxy_{database_.host(), database_.port()};
+  std::unique_ptr<Store> other_;
+  std::unique_ptr<Store> store_;
+  SessionChange change_ =
+      CreateChange("s", 1);  // To be committed next; the session has 3 messages.
+};
+
+TEST_F(SettleTest, ALostAnswerIsFoundToBeCommitted) {
+  EXPECT_THAT(CommitUnder(Fault::kCutReply), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(Stored(), 4U);
+}
+
+TEST_F(SettleTest, ALostQuestionIsAskedAgain) {
+  EXPECT_THAT(CommitUnder(Fault::kCutRequest), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(Stored(), 4U);
+}
+
+TEST_F(SettleTest, AServerThatDoesNotAnswerIsAskedOnAnotherConnection) {
+  EXPECT_THAT(CommitUnder(Fault::kSwallowReply), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(Stored(), 4U);
+}
+
+TEST_F(SettleTest, ALostAnswerIsKnownByItsMessageAfterOthersHaveWritten) {
+  EXPECT_THAT(CommitUnder(Fault::kCutReply,
+                          [&] {
+                            EXPECT_THAT(Commit(*other_, NextChange(change_, 1)),
+                                        Is(CommitOutcome::kCommitted));
+                          }),
+              Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(Stored(), 5U);
+}
+
+TEST_F(SettleTest, ALostRaceIsCertainWhenTheRivalHasTheSameRevision) {
+  SessionChange rival = change_;
+  rival.row.commit_tag = FreshNumber();
+  EXPECT_THAT(
+      CommitUnder(Fault::kCutRequest,
+                  [&] { EXPECT_THAT(Commit(*other_, rival), Is(CommitOutcome::kCommitted)); }),
+      Is(CommitOutcome::kRevisionLost));
+  EXPECT_EQ(Stored(), 4U);
+}
+
+TEST_F(SettleTest, ALostRaceIsCertainWhenAnotherMessageHasThePosition) {
+  SessionChange rival = change_;
+  rival.row.commit_tag = FreshNumber();
+  rival.messages[0] = MakeMessage(rival.messages[0]->position, "rival");
+  EXPECT_THAT(CommitUnder(Fault::kCutRequest,
+                          [&] {
+                            EXPECT_THAT(Commit(*other_, rival), Is(CommitOutcome::kCommitted));
+                            EXPECT_THAT(Commit(*other_, NextChange(rival, 1)),
+                                        Is(CommitOutcome::kCommitted));
+                          }),
+              Is(CommitOutcome::kRevisionLost));
+  EXPECT_EQ(Stored(), 5U);
+}
+
+TEST_F(SettleTest, WithoutEvidenceTheOutcomeIsUnknown) {
+  change_ = NextChange(change_, 0);
+  change_.expected_revision -= 1;
+  const CommitResult result = CommitUnder(Fault::kCutReply, [&] {
+    EXPECT_THAT(Commit(*other_, NextChange(change_, 1)), Is(CommitOutcome::kCommitted));
+  });
+  EXPECT_THAT(result, Is(CommitOutcome::kUnknown));
+  EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
+}
+
+TEST_F(SettleTest, ATakenRequestIdIsStillTold) {
+  change_.requests.push_back({"r", std::string(32, 'f'), "reply", 5});
+  database_.Run("INSERT INTO memoryd_requests VALUES ('t', 's', 'r', '', '', 5)");
+  EXPECT_THAT(CommitUnder(Fault::kCutRequest), Is(CommitOutcome::kRequestIdTaken));
+  EXPECT_EQ(Stored(), 3U);
+}
+
+TEST_F(SettleTest, ABatchIsSettledWhole) {
+  std::vector<SessionChange> changes = {change_};
+  for (const char* session : {"a", "b", "z"}) changes.push_back(CreateChange(session, 2));
+  for (const Fault fault : {Fault::kCutReply, Fault::kCutRequest}) {
+    proxy_.Inject(fault);
+    EXPECT_THAT(store_->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
+    EXPECT_TRUE(proxy_.injected());
+    for (SessionChange& change : changes) change = NextChange(change, 2);
+  }
+  EXPECT_EQ(Stored(), 6U);
+}
+
+TEST_F(SettleTest, AStoreOutOfReachFailsAtOnceAndComesBackByItself) {
+  proxy_.Refuse(true);
+  database_.TerminateBackends();
+  const CommitResult result = Commit(*store_, change_);
+  EXPECT_THAT(result, Is(CommitOutcome::kFailed));
+  EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
+  EXPECT_TRUE(absl::IsUnavailable(store_->LoadSession(change_.key).status()));
+  EXPECT_TRUE(absl::IsUnavailable(store_->Ping()));
+  proxy_.Refuse(false);
+  CommitResult again = result;
+  while (again.outcome == CommitOutcome::kFailed) again = Commit(*store_, change_);
+  EXPECT_THAT(again, Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(Stored(), 4U);
+}
+
+}  // namespace
+}  // namespace memoryd

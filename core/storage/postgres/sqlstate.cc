@@ -1,0 +1,61 @@
+#include "core/storage/postgres/sqlstate.h"
+
+#include <string>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+struct Mapping {
+  std::string_view prefix;
+  absl::StatusCode code;
+  std::string_view message;
+};
+
+// Stands for StoreUnavailable().
+constexpr std::string_view kUnreachable;
+
+// The first prefix that fits counts. ABORTED is for callers whose expectation did not hold, not for
+// calls that the server gave up: those changed nothing and may be repeated as they are.
+constexpr Mapping kMappings[] = {
+    {"08", absl::StatusCode::kUnavailable, kUnreachable},
+    {"22", absl::StatusCode::kInvalidArgument, "the store refuses a value of the request"},
+    {kSqlStateReadOnly, absl::StatusCode::kUnavailable, "the store takes no writes"},
+    {"28", absl::StatusCode::kFailedPrecondition, "the store refuses the configured user"},
+    {"3D", absl::StatusCode::kFailedPrecondition, "the store's database does not exist"},
+    {"40", absl::StatusCode::kUnavailable, "the store aborted the call, try again"},
+    {"42501", absl::StatusCode::kFailedPrecondition, "the store's user lacks a privilege"},
+    {"42P01", absl::StatusCode::kFailedPrecondition, "the store has no schema, migrate it"},
+    {"53300", absl::StatusCode::kUnavailable, "the store has no connection left"},
+    {"53", absl::StatusCode::kResourceExhausted, "the store is full"},
+    {"54", absl::StatusCode::kResourceExhausted, "the change is too large for the store"},
+    {kSqlStateLockTimeout, absl::StatusCode::kUnavailable,
+     "somebody holds a lock in the store, try again"},
+    {"57014", absl::StatusCode::kUnavailable, "the store took too long, try again"},
+    {"57P", absl::StatusCode::kUnavailable, kUnreachable},
+};
+
+}  // namespace
+
+absl::Status StatusForSqlState(std::string_view sqlstate) {
+  if (sqlstate.empty()) return StoreUnavailable();
+  for (const Mapping& mapping : kMappings) {
+    if (sqlstate.starts_with(mapping.prefix)) {
+      if (mapping.message == kUnreachable) return StoreUnavailable();
+      return absl::Status(mapping.code, std::string(mapping.message));
+    }
+  }
+  return absl::InternalError("the store failed unexpectedly: " + std::string(sqlstate));
+}
+
+bool IsWorthRetrying(std::string_view sqlstate) {
+  return sqlstate == "40001" || sqlstate == "40P01" || sqlstate == kSqlStateLockTimeout ||
+         sqlstate == "57014";
+}
+
+bool SpoilsAllConnections(std::string_view sqlstate) {
+  return sqlstate == kSqlStateReadOnly || sqlstate.starts_with("57P0");
+}
+
+}  // namespace memoryd

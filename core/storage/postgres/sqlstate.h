@@ -1,0 +1,32 @@
+// What PostgreSQL's error codes mean to a caller of the store.
+#ifndef MEMORYD_CORE_STORAGE_POSTGRES_SQLSTATE_H_
+#define MEMORYD_CORE_STORAGE_POSTGRES_SQLSTATE_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "core/base/error.h"
+
+namespace memoryd {
+
+// The division by zero with which the batch statement reports a lost session, see
+// batch_statement.h.
+inline constexpr std::string_view kSqlStateSessionLost = "22012";
+inline constexpr std::string_view kSqlStateUniqueViolation = "23505";
+inline constexpr std::string_view kSqlStateReadOnly = "25006";
+inline constexpr std::string_view kSqlStateLockTimeout = "55P03";
+
+// The status for an error code; an empty one stands for a connection that failed. The message is
+// a fixed sentence: the server's own text holds SQL, host names and rows.
+absl::Status StatusForSqlState(std::string_view sqlstate);
+
+// Nothing was done, and the same statement may well succeed: deadlock, serialization, lock or
+// statement timeout.
+bool IsWorthRetrying(std::string_view sqlstate);
+
+// The server is going away or no longer the primary: other connections to it are useless too.
+bool SpoilsAllConnections(std::string_view sqlstate);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_POSTGRES_SQLSTATE_H_

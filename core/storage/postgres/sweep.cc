@@ -1,0 +1,164 @@
+#include "core/storage/postgres/sweep.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kStepRows = 500;
+
+constexpr Query kListGarbage{
+    "sweep_list_garbage",
+    "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage "
+    "LIMIT 50"};
+
+// Index entries of deleted messages stay until the next vacuum: whoever comes next begins behind
+// them. All messages up to the last deleted one are gone then, by this statement or by another
+// sweeper's that it has waited for. A beginning that a commit has lowered meanwhile stays.
+constexpr Query kDeleteMessages{
+    "sweep_delete_messages",
+    "WITH gone AS (DELETE FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
+    "AND generation = $3::bigint "
+    "AND position = ANY (ARRAY(SELECT m.position FROM memoryd_messages m WHERE m.tenant = $1 "
+    "AND m.session = $2 AND m.generation = $3::bigint AND m.position >= $4::bigint "
+    "AND m.position < $5::bigint ORDER BY m.position LIMIT $6::bigint)) RETURNING position), "
+    "raised AS (UPDATE memoryd_garbage g SET begin_position = l.next "
+    "FROM (SELECT max(position) + 1 AS next FROM gone) l WHERE l.next IS NOT NULL "
+    "AND g.tenant = $1 AND g.session = $2 AND g.generation = $3::bigint "
+    "AND g.begin_position = $4::bigint AND g.end_position = $5::bigint) "
+    "SELECT count(*), max(position) + 1 FROM gone"};
+
+// Unless a commit has added to it meanwhile, or another sweeper is still at its messages.
+constexpr Query kDeleteGarbage{
+    "sweep_delete_garbage",
+    "DELETE FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
+    "AND begin_position = $4::bigint AND end_position = $5::bigint "
+    "AND NOT EXISTS (SELECT 1 FROM memoryd_messages m WHERE m.tenant = $1 AND m.session = $2 "
+    "AND m.generation = $3::bigint AND m.position >= $4::bigint AND m.position < $5::bigint)"};
+
+constexpr Query kListRequests{
+    "sweep_list_requests",
+    "SELECT tenant, session, request_id FROM memoryd_requests WHERE create_us < $1::bigint "
+    "ORDER BY create_us LIMIT $2::bigint"};
+
+constexpr Query kDeleteRequests{
+    "sweep_delete_requests",
+    "DELETE FROM memoryd_requests r USING unnest($1::text[], $2::text[], $3::text[]) "
+    "AS k (tenant, session, request_id) WHERE r.tenant = k.tenant AND r.session = k.session "
+    "AND r.request_id = k.request_id AND r.create_us < $4::bigint"};
+
+constexpr Query kListTombstones{
+    "sweep_list_tombstones",
+    "SELECT tenant, session FROM memoryd_sessions WHERE deleted AND update_us < $1::bigint "
+    "LIMIT $2::bigint"};
+
+constexpr Query kDeleteTombstones{
+    "sweep_delete_tombstones",
+    "DELETE FROM memoryd_sessions s USING unnest($1::text[], $2::text[]) AS k (tenant, session) "
+    "WHERE s.tenant = k.tenant AND s.session = k.session AND s.deleted "
+    "AND s.update_us < $3::bigint"};
+
+class Sweeper {
+ public:
+  Sweeper(QueryConnection& connection, const PurgeLimits& limits,
+          std::chrono::milliseconds step_timeout)
+      : connection_(connection),
+        cutoff_(std::to_string(limits.now_us - limits.keep_us)),
+        step_timeout_(step_timeout),
+        left_(limits.max_rows) {}
+
+  absl::Status SweepGarbage();
+  // Rows of one table that are older than the cutoff, named by their first `key_columns` columns.
+  absl::Status SweepOld(const Query& list, const Query& drop, int key_columns);
+  std::int64_t left() const { return left_; }
+
+ private:
+  using Parameters = std::vector<std::string>;
+
+  absl::StatusOr<QueryResult> Run(const Query& query, const Parameters& parameters) {
+    return connection_.Run(query, parameters, std::chrono::steady_clock::now() + step_timeout_);
+  }
+  // The messages of one row of memoryd_garbage, and the row itself once they are gone. Says whether
+  // anything was deleted.
+  absl::StatusOr<bool> SweepOne(Parameters garbage);
+
+  QueryConnection& connection_;
+  const std::string cutoff_;
+  const std::chrono::milliseconds step_timeout_;
+  std::int64_t left_;
+};
+
+absl::StatusOr<bool> Sweeper::SweepOne(Parameters garbage) {
+  bool deleted_any = false;
+  while (left_ > 0) {
+    const std::int64_t rows = std::min(left_, kStepRows);
+    Parameters step = garbage;
+    step.push_back(std::to_string(rows));
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult deleted, Run(kDeleteMessages, step));
+    const std::int64_t count = deleted.Int(0, 0);
+    left_ -= count;
+    if (count > 0) {
+      deleted_any = true;
+      garbage[3] = deleted.Text(0, 1);
+    }
+    if (count == rows) continue;
+    // The others of the step were another sweeper's, or there are no more.
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult dropped, Run(kDeleteGarbage, garbage));
+    return deleted_any || dropped.affected() > 0;
+  }
+  return deleted_any;
+}
+
+absl::Status Sweeper::SweepGarbage() {
+  // A round without any deletion has met other sweepers only: what they leave is for the next call.
+  for (bool deleted_any = true; deleted_any && left_ > 0;) {
+    deleted_any = false;
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult garbage, Run(kListGarbage, {}));
+    for (int row = 0; row < garbage.size() && left_ > 0; ++row) {
+      Parameters parameters;
+      for (int column = 0; column < 5; ++column) {
+        parameters.emplace_back(garbage.Text(row, column));
+      }
+      MEMORYD_ASSIGN_OR_RETURN(const bool deleted, SweepOne(std::move(parameters)));
+      deleted_any = deleted_any || deleted;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Sweeper::SweepOld(const Query& list, const Query& drop, int key_columns) {
+  while (left_ > 0) {
+    const std::int64_t rows = std::min(left_, kStepRows);
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult old, Run(list, {cutoff_, std::to_string(rows)}));
+    if (old.size() == 0) break;
+    Parameters parameters;
+    for (int column = 0; column < key_columns; ++column) {
+      std::vector<std::string> values;
+      for (int row = 0; row < old.size(); ++row) values.emplace_back(old.Text(row, column));
+      parameters.push_back(ArrayParameter(values));
+    }
+    parameters.push_back(cutoff_);
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult deleted, Run(drop, parameters));
+    left_ -= deleted.affected();
+    if (old.size() < rows) break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> Sweep(QueryConnection& connection, const PurgeLimits& limits,
+                                   std::chrono::milliseconds step_timeout) {
+  Sweeper sweeper(connection, limits, step_timeout);
+  MEMORYD_RETURN_IF_ERROR(sweeper.SweepGarbage());
+  MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListRequests, kDeleteRequests, 3));
+  MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListTombstones, kDeleteTombstones, 2));
+  return limits.max_rows - sweeper.left();
+}
+
+}  // namespace memoryd
