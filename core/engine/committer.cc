@@ -1,0 +1,262 @@
+#include "core/engine/committer.h"
+
+#include <chrono>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxGroups = 256;
+constexpr std::size_t kMaxWrites = 1024;
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
+constexpr std::size_t kMaxMessagesPerGroup = 1000;
+// A session that lost this often in a row is written without company, so that the batches of
+// others are not done twice on its account.
+constexpr int kLossesBeforeAlone = 3;
+
+}  // namespace
+
+Committer::Committer(Options options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
+
+Committer::~Committer() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  thread_.join();
+}
+
+void Committer::Enqueue(std::shared_ptr<Write> write) {
+  bool was_empty = false;
+  {
+    MutexLock lock(mutex_);
+    was_empty = queue_.empty();
+    queue_.push_back(std::move(write));
+  }
+  if (was_empty) wake_.NotifyOne();
+}
+
+void Committer::Run() {
+  for (;;) {
+    std::vector<Group> batch;
+    {
+      MutexLock lock(mutex_);
+      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
+      if (queue_.empty()) return;
+      batch = TakeBatch();
+    }
+    CommitBatch(batch);
+  }
+}
+
+std::vector<Committer::Group> Committer::TakeBatch() {
+  std::vector<Group> groups;
+  std::unordered_map<const CachedSession*, std::size_t> index;
+  std::deque<std::shared_ptr<Write>> left;
+  std::size_t writes = 0;
+  std::size_t bytes = 0;
+  bool full = false;
+  while (!queue_.empty() && !full) {
+    std::shared_ptr<Write> write = std::move(queue_.front());
+    queue_.pop_front();
+    const bool solitary = write->session->lost_in_a_row >= kLossesBeforeAlone;
+    const auto found = index.find(write->session.get());
+    if (found != index.end()) {
+      // Once one write of a session waits, its later ones wait too.
+      Group& group = groups[found->second];
+      std::size_t messages = write->request.messages.size();
+      for (const auto& other : group.writes) messages += other->request.messages.size();
+      if (group.closed || write->alone || !SessionDraft::CanShare(*write) ||
+          messages > kMaxMessagesPerGroup) {
+        group.closed = true;
+        left.push_back(std::move(write));
+        continue;
+      }
+    } else {
+      if (solitary && !groups.empty()) {
+        left.push_back(std::move(write));
+        continue;
+      }
+      index.emplace(write->session.get(), groups.size());
+      Group& group = groups.emplace_back();
+      group.session = write->session;
+      group.closed = write->alone || !SessionDraft::CanShare(*write);
+    }
+    ++writes;
+    bytes += write->request.byte_size;
+    groups[index.at(write->session.get())].writes.push_back(std::move(write));
+    full = solitary || groups.size() >= kMaxGroups || writes >= kMaxWrites || bytes >= kMaxBytes;
+  }
+  while (!left.empty()) {
+    queue_.push_front(std::move(left.back()));
+    left.pop_back();
+  }
+  return groups;
+}
+
+void Committer::CommitBatch(std::vector<Group>& groups) {
+  std::vector<SessionChange> changes;
+  std::vector<Group*> changed;
+  for (Group& group : groups) {
+    DraftGroup(group);
+    if (!group.draft.has_value() || !group.draft->dirty()) continue;
+    MutexLock lock(group.session->mutex);
+    changes.push_back(group.draft->TakeChange(group.session->key));
+    changed.push_back(&group);
+  }
+  if (changes.empty()) return;
+  const std::vector<CommitResult> results = options_.store->Commit(changes);
+  for (std::size_t i = 0; i < changed.size(); ++i) Conclude(*changed[i], results[i]);
+}
+
+void Committer::DraftGroup(Group& group) {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<std::shared_ptr<Write>> to_reload;
+  std::vector<std::shared_ptr<Write>> to_requeue;
+  struct Answer {
+    std::shared_ptr<Write> write;
+    SessionDraft::Decision decision;
+  };
+  std::vector<Answer> answers;
+  std::vector<Answer> to_look_up;
+  {
+    MutexLock lock(group.session->mutex);
+    if (group.session->loaded) {
+      group.draft.emplace(group.session->session, *options_.token_rules, options_.now_us(),
+                          options_.random);
+    }
+    for (std::shared_ptr<Write>& write : group.writes) {
+      if (write->deadline() <= now) {
+        answers.push_back({std::move(write),
+                           {SessionDraft::Decision::Kind::kReplay,
+                            absl::DeadlineExceededError("the deadline passed before the write "
+                                                        "joined a batch; nothing was stored"),
+                            {}}});
+        continue;
+      }
+      if (!write->BeginCommit()) continue;
+      if (!group.draft.has_value()) {
+        to_reload.push_back(std::move(write));
+        continue;
+      }
+      SessionDraft::Decision decision = group.draft->Add(*write);
+      switch (decision.kind) {
+        case SessionDraft::Decision::Kind::kStore:
+          group.stored.emplace_back(std::move(write), std::move(decision.reply));
+          break;
+        case SessionDraft::Decision::Kind::kReplay:
+          answers.push_back({std::move(write), std::move(decision)});
+          break;
+        case SessionDraft::Decision::Kind::kUnchanged:
+        case SessionDraft::Decision::Kind::kRefused:
+          if (group.draft->dirty()) {
+            // Decided on what is not durable yet; next time before any other.
+            write->alone = true;
+            to_requeue.push_back(std::move(write));
+          } else if (options_.shared && !write->fresh) {
+            to_reload.push_back(std::move(write));
+          } else if (!write->request.request_id.empty()) {
+            to_look_up.push_back({std::move(write), std::move(decision)});
+          } else {
+            answers.push_back({std::move(write), std::move(decision)});
+          }
+          break;
+      }
+    }
+  }
+  for (Answer& answer : answers) {
+    const bool replayed = answer.decision.kind == SessionDraft::Decision::Kind::kReplay;
+    answer.write->Finish(std::move(answer.decision.status), std::move(answer.decision.reply),
+                         replayed);
+  }
+  for (auto& write : to_requeue) Requeue(std::move(write));
+  for (auto& write : to_reload) {
+    write->BackToQueue();
+    options_.reload(std::move(write));
+  }
+  // The refusal came first: no record now means that there was none when it was decided.
+  for (Answer& answer : to_look_up) {
+    answer.write->BackToQueue();
+    options_.look_up(std::move(answer.write), std::move(answer.decision));
+  }
+}
+
+void Committer::Conclude(Group& group, const CommitResult& result) {
+  CachedSession& session = *group.session;
+  const bool lone = group.stored.size() == 1;
+  if (result.outcome == CommitOutcome::kCommitted) {
+    std::size_t bytes = 0;
+    {
+      MutexLock lock(session.mutex);
+      group.draft->ApplyTo(session.session);
+      // A load that began before the commit must not put its older state back.
+      if (!session.loaded) session.Forget();
+      bytes = session.session.ByteSize();
+    }
+    session.lost_in_a_row = 0;
+    // Before the replies, so that a caller's next read finds what he wrote.
+    options_.cache->Recharge(group.session, bytes);
+    for (auto& [write, reply] : group.stored) write->Finish(absl::OkStatus(), std::move(reply));
+    return;
+  }
+  if (result.outcome == CommitOutcome::kUnknown) {
+    MutexLock lock(session.mutex);
+    session.Forget();
+  }
+  if (result.outcome == CommitOutcome::kRevisionLost) ++session.lost_in_a_row;
+  for (auto& [write, reply] : group.stored) {
+    switch (result.outcome) {
+      case CommitOutcome::kCommitted:
+        break;
+      case CommitOutcome::kUnknown:
+        write->Finish(OutcomeUnknown());
+        break;
+      case CommitOutcome::kFailed:
+        write->Finish(absl::IsUnavailable(result.status) ? StoreUnavailable() : result.status);
+        break;
+      case CommitOutcome::kMessageIdTaken:
+        if (!lone) {
+          write->alone = true;
+          Requeue(write);
+          break;
+        }
+        Refuse(write, Error(absl::StatusCode::kAlreadyExists, "MESSAGE_ID_EXISTS",
+                            "messages: a message_id is stored already; nothing was stored",
+                            {{"field", "messages.message_id"}}));
+        break;
+      case CommitOutcome::kRequestIdTaken:
+        // Not every write of the group need be the one with the record.
+        write->alone = true;
+        write->BackToQueue();
+        options_.look_up(write, std::nullopt);
+        break;
+      case CommitOutcome::kRevisionLost:
+        write->BackToQueue();
+        options_.reload(write);
+        break;
+    }
+  }
+}
+
+void Committer::Refuse(const std::shared_ptr<Write>& write, absl::Status status) {
+  if (write->request.request_id.empty()) {
+    write->Finish(std::move(status));
+    return;
+  }
+  write->BackToQueue();
+  options_.look_up(write, SessionDraft::Decision{SessionDraft::Decision::Kind::kRefused,
+                                                 std::move(status), {}});
+}
+
+void Committer::Requeue(std::shared_ptr<Write> write) {
+  write->BackToQueue();
+  Enqueue(std::move(write));
+}
+
+}  // namespace memoryd

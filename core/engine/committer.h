@@ -1,0 +1,80 @@
+// Commits what waits, across sessions and tenants, in one statement.
+#ifndef MEMORYD_CORE_ENGINE_COMMITTER_H_
+#define MEMORYD_CORE_ENGINE_COMMITTER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/engine/session_cache.h"
+#include "core/engine/session_draft.h"
+#include "core/engine/token_rules.h"
+#include "core/engine/write.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// A thread that owns a share of the sessions. While a batch is on its way to the store the next one
+// gathers, so the batches grow with the load. A session has at most one commit in flight.
+class Committer {
+ public:
+  struct Options {
+    Store* store = nullptr;
+    SessionCache* cache = nullptr;
+    const TokenRules* token_rules = nullptr;
+    // Whether other servers write to the store too, so that a cached session may be old.
+    bool shared = true;
+    std::function<std::int64_t()> now_us;
+    SessionDraft::Random random;
+    // Reads the session anew, sets write->fresh and enqueues the write again. Must not block.
+    std::function<void(std::shared_ptr<Write>)> reload;
+    // Looks the write's request_id up and finishes the write: with its stored reply, else with
+    // the given decision; without one it enqueues it again. Must not block.
+    std::function<void(std::shared_ptr<Write>, std::optional<SessionDraft::Decision>)> look_up;
+  };
+
+  explicit Committer(Options options);
+  // Commits what is queued, then joins.
+  ~Committer();
+  Committer(const Committer&) = delete;
+  Committer& operator=(const Committer&) = delete;
+
+  // The number of queued writes is bounded by admission. Any thread.
+  void Enqueue(std::shared_ptr<Write> write) MEMORYD_EXCLUDES(mutex_);
+
+ private:
+  // The writes to one session in a batch.
+  struct Group {
+    std::shared_ptr<CachedSession> session;
+    std::vector<std::shared_ptr<Write>> writes;
+    bool closed = false;
+    std::optional<SessionDraft> draft;
+    // Those to be answered when the change is committed, with their replies.
+    std::vector<std::pair<std::shared_ptr<Write>, std::string>> stored;
+  };
+
+  void Run() MEMORYD_EXCLUDES(mutex_);
+  std::vector<Group> TakeBatch() MEMORYD_REQUIRES(mutex_);
+  void CommitBatch(std::vector<Group>& groups);
+  void DraftGroup(Group& group);
+  void Conclude(Group& group, const CommitResult& result);
+  // Ends a write that can't be stored, unless it was before and has a record.
+  void Refuse(const std::shared_ptr<Write>& write, absl::Status status);
+  void Requeue(std::shared_ptr<Write> write);
+
+  const Options options_;
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);
+  bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_COMMITTER_H_

@@ -1,0 +1,43 @@
+#include "core/engine/session.h"
+
+#include <utility>
+
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+
+Session Session::Absent() {
+  static const auto kDefaults = std::make_shared<const SessionConfig>();
+  Session session;
+  session.config = kDefaults;
+  return session;
+}
+
+absl::StatusOr<Session> Session::FromStore(LoadedSession loaded) {
+  Session session = Absent();
+  session.row = std::move(loaded.row);
+  if (session.row.deleted) return session;
+  MEMORYD_ASSIGN_OR_RETURN(session.settings, SessionSettings::FromJson(session.row.config));
+  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(session.settings));
+  session.config = std::make_shared<const SessionConfig>(std::move(config));
+  session.pinned.reserve(session.row.pinned.size());
+  for (MessagePtr& message : loaded.active) {
+    session.content_bytes += message->ByteSize();
+    // Pinned messages below the watermark; one above it may be pinned as well.
+    const bool pinned = session.pinned.size() < session.row.pinned.size() &&
+                        session.row.pinned[session.pinned.size()] == message->position;
+    if (pinned) {
+      session.pinned.push_back(std::move(message));
+    } else {
+      session.active.push_back(std::move(message));
+    }
+  }
+  return session;
+}
+
+std::size_t ByteSize(const RequestRecord& record) {
+  return sizeof(RequestRecord) + record.request_id.size() + record.fingerprint.size() +
+         record.reply.size();
+}
+
+}  // namespace memoryd

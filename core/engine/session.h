@@ -1,0 +1,49 @@
+// A session in memory: its row, its configuration and its active messages.
+#ifndef MEMORYD_CORE_ENGINE_SESSION_H_
+#define MEMORYD_CORE_ENGINE_SESSION_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+struct Session {
+  // Revision 0: no row. A tombstone keeps its row, so that revisions go on rising.
+  SessionRow row;
+  SessionSettings settings;
+  std::shared_ptr<const SessionConfig> config;  // Never null; the defaults when !exists().
+  std::vector<MessagePtr> pinned;               // Oldest first.
+  std::deque<MessagePtr> active;                // From the watermark on, oldest first.
+  // Replies to the latest requests with a request_id that this server committed, oldest first.
+  // What is not here may still be in the store.
+  std::deque<RequestRecord> recent_requests;
+
+  // Approximate memory taken by the messages and replies above.
+  std::size_t content_bytes = 0;
+
+  bool exists() const { return row.revision > 0 && !row.deleted; }
+
+  // A session without a row.
+  static Session Absent();
+  // DATA_LOSS when the stored configuration can't be read.
+  static absl::StatusOr<Session> FromStore(LoadedSession loaded);
+
+  std::size_t ByteSize() const { return content_bytes + row.config.size(); }
+};
+
+// Approximate memory that a cached record takes.
+std::size_t ByteSize(const RequestRecord& record);
+
+inline constexpr std::size_t kMaxRecentRequests = 32;
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_SESSION_H_

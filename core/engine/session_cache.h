@@ -1,0 +1,89 @@
+// The sessions in memory, at most one copy of each.
+#ifndef MEMORYD_CORE_ENGINE_SESSION_CACHE_H_
+#define MEMORYD_CORE_ENGINE_SESSION_CACHE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/mutex.h"
+#include "core/engine/session.h"
+#include "core/model/session.h"
+
+namespace memoryd {
+
+// A place for one session's state. The committer that owns the session is the only one to change
+// it by a commit; loads replace it whole.
+struct CachedSession {
+  explicit CachedSession(SessionKey session_key) : key(std::move(session_key)) {}
+
+  using Waiter = std::function<void(const absl::Status&)>;
+
+  const SessionKey key;
+  Mutex mutex;
+  // False: nothing is known yet, `session` is meaningless.
+  bool loaded MEMORYD_GUARDED_BY(mutex) = false;
+  Session session MEMORYD_GUARDED_BY(mutex);
+  // How often Forget() was called.
+  std::uint64_t forgotten MEMORYD_GUARDED_BY(mutex) = 0;
+  // Waiting for the load under way, and for one that begins after they came.
+  bool loading MEMORYD_GUARDED_BY(mutex) = false;
+  std::vector<Waiter> waiting MEMORYD_GUARDED_BY(mutex);
+  std::vector<Waiter> waiting_for_next MEMORYD_GUARDED_BY(mutex);
+  // Commits lost in a row to other servers; only the owning committer touches it.
+  int lost_in_a_row = 0;
+  // Owned by the cache's shard.
+  std::size_t charged_bytes = 0;
+
+  // What was known, or read so far, may be wrong.
+  void Forget() MEMORYD_REQUIRES(mutex) {
+    loaded = false;
+    ++forgotten;
+  }
+};
+
+// Bounded by bytes, least recently used first. A session that somebody holds is never evicted, so
+// that there are never two copies that could disagree.
+class SessionCache {
+ public:
+  explicit SessionCache(std::size_t max_bytes);
+
+  // The place of `key`, made when there is none. Any thread.
+  std::shared_ptr<CachedSession> Acquire(const SessionKey& key);
+
+  // To be called after the session's size changed. Evicts others when needed. Any thread.
+  void Recharge(const std::shared_ptr<CachedSession>& session, std::size_t bytes);
+
+  // Forgets every session that nobody holds and marks the others as not loaded.
+  void Clear();
+
+  std::size_t SessionCount();
+  std::size_t ByteSize();
+
+ private:
+  using Order = std::list<std::shared_ptr<CachedSession>>;  // Most recently used first.
+  struct Shard {
+    Mutex mutex;
+    Order order MEMORYD_GUARDED_BY(mutex);
+    std::unordered_map<SessionKey, Order::iterator, SessionKeyHash> index
+        MEMORYD_GUARDED_BY(mutex);
+    std::size_t bytes MEMORYD_GUARDED_BY(mutex) = 0;
+  };
+
+  Shard& ShardOf(const SessionKey& key);
+  void Evict(Shard& shard) MEMORYD_REQUIRES(shard.mutex);
+
+  const std::size_t max_bytes_per_shard_;
+  std::array<Shard, 16> shards_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_SESSION_CACHE_H_

@@ -1,0 +1,418 @@
+#include "core/engine/session_draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+using Kind = SessionDraft::Decision::Kind;
+
+SessionDraft::Decision Refused(absl::Status status) {
+  return {Kind::kRefused, std::move(status), {}};
+}
+
+absl::Status NotFound() {
+  return Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND", "there is no such session");
+}
+
+// Profile default pins the system and developer messages ahead of the first other one.
+bool IsPinnable(const SessionConfig& config, const Message& message) {
+  return config.counting.profile == Profile::kDefault &&
+         (message.role == Role::kSystem || message.role == Role::kDeveloper);
+}
+
+absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages) {
+  constexpr std::array<std::string_view, 8> kRoles = {
+      "system", "developer", "user", "assistant", "function", "tool", "chatbot", "model"};
+  if (config.counting.profile != Profile::kLlamaIndex) return absl::OkStatus();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (std::find(kRoles.begin(), kRoles.end(), messages[i].role) == kRoles.end()) {
+      return InvalidField(fmt::format("messages[{}].role", i),
+                          "profile llama-index allows system, developer, user, assistant, "
+                          "function, tool, chatbot and model");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::int64_t Tokens(std::span<const MessagePtr> messages) {
+  std::int64_t tokens = 0;
+  for (const MessagePtr& message : messages) tokens += message->token_count;
+  return tokens;
+}
+
+const std::deque<MessagePtr>& NoMessages() {
+  static const auto* const kNone = new std::deque<MessagePtr>();
+  return *kNone;
+}
+
+}  // namespace
+
+SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
+                           const Random& random)
+    : base_(base),
+      base_revision_(base.row.revision),
+      rules_(rules),
+      now_us_(now_us),
+      random_(random),
+      row_(base.row),
+      settings_(base.settings),
+      config_(base.config),
+      pinned_(base.pinned) {}
+
+SessionDraft::Decision SessionDraft::Add(Write& write) {
+  const WriteRequest& request = write.request;
+  if (!request.request_id.empty()) {
+    const auto known = [&request](const RequestRecord& record) {
+      return record.request_id == request.request_id;
+    };
+    if (std::any_of(requests_.begin(), requests_.end(), known)) {
+      // Its reply is not durable yet: look again after this commit.
+      return Refused(absl::AbortedError("the same request is under way"));
+    }
+    const auto found =
+        std::find_if(base_.recent_requests.begin(), base_.recent_requests.end(), known);
+    if (found != base_.recent_requests.end()) {
+      if (found->fingerprint == request.fingerprint) return {Kind::kReplay, {}, found->reply};
+      return {Kind::kReplay, RequestIdReused(), {}};
+    }
+  }
+  switch (request.kind) {
+    case WriteKind::kPut:
+      return AddPut(write);
+    case WriteKind::kSet:
+      return AddSet(write);
+    case WriteKind::kReset:
+      return AddReset(request);
+    case WriteKind::kCreateSession:
+      return AddCreate(request);
+    case WriteKind::kUpdateSession:
+      return AddUpdate(request);
+    case WriteKind::kDeleteSession:
+      return AddDelete(request);
+  }
+  return Refused(absl::InternalError("a write of an unknown kind"));
+}
+
+absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
+  const std::int64_t current = exists() ? row_.revision : 0;
+  if (!request.expected_revision.has_value() || *request.expected_revision == current) {
+    return absl::OkStatus();
+  }
+  return Error(absl::StatusCode::kAborted, "REVISION_MISMATCH",
+               "expected_revision is not the session's revision: read it again and decide anew",
+               {{"current_revision", std::to_string(current)}});
+}
+
+absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config) const {
+  MEMORYD_RETURN_IF_ERROR(CheckRoles(config, write.request.messages));
+  if (write.counted_with == config.counting) return absl::OkStatus();
+  MEMORYD_ASSIGN_OR_RETURN(write.token_counts,
+                           rules_.Count(config.counting, write.request.messages));
+  write.counted_with = config.counting;
+  return absl::OkStatus();
+}
+
+SessionDraft::Decision SessionDraft::AddPut(Write& write) {
+  const WriteRequest& request = write.request;
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  std::shared_ptr<const SessionConfig> config = config_;
+  if (!exists() || request.settings.has_value()) {
+    auto resolved = SessionConfig::Resolve(request.settings.value_or(SessionSettings()));
+    if (!resolved.ok()) return Refused(resolved.status());
+    if (exists() && *resolved != *config_) {
+      return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH",
+                           "config: the session exists with another configuration; leave config "
+                           "out, or change it with UpdateSession"));
+    }
+    config = std::make_shared<const SessionConfig>(*std::move(resolved));
+  }
+  if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
+  if (!exists()) Create(request.settings.value_or(SessionSettings()), std::move(config));
+  WriteResult result;
+  result.messages = Append(write);
+  result.archived_count = Flush();
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddSet(Write& write) {
+  const WriteRequest& request = write.request;
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  const auto config = exists() ? config_ : Session::Absent().config;
+  if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
+  WriteResult result;
+  if (exists()) {
+    result.removed_active = row_.active_count;
+    result.removed_archived = row_.archived_count;
+    RemoveAllMessages();
+  } else {
+    Create(SessionSettings(), config);
+  }
+  result.messages = Append(write);
+  // LlamaIndex looks at the limit at the next put only.
+  if (config->counting.profile != Profile::kLlamaIndex) result.archived_count = Flush();
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (!exists()) return NothingToRemove(request);
+  WriteResult result;
+  if (request.scope != ResetScope::kArchived) result.removed_active = row_.active_count;
+  if (request.scope != ResetScope::kActive) result.removed_archived = row_.archived_count;
+  switch (request.scope) {
+    case ResetScope::kProfile:
+    case ResetScope::kMessages:
+    case ResetScope::kEverything:
+      RemoveAllMessages();
+      break;
+    case ResetScope::kActive:
+      RemoveActiveMessages();
+      break;
+    case ResetScope::kArchived:
+      if (row_.archived_count > 0) {
+        garbage_ = Garbage{row_.generation,
+                           pinned_.empty() ? row_.floor : pinned_.back()->position + 1,
+                           row_.watermark};
+        row_.floor = row_.watermark;
+      }
+      row_.archived_count = 0;
+      break;
+  }
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
+  if (exists()) {
+    return Refused(Error(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
+                         "session_id: there is such a session already"));
+  }
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  auto config = SessionConfig::Resolve(settings);
+  if (!config.ok()) return Refused(config.status());
+  Create(std::move(settings), std::make_shared<const SessionConfig>(*std::move(config)));
+  return Stored(request, WriteResult());
+}
+
+SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
+  if (!exists()) return Refused(NotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  SessionSettings settings = settings_.With(request.settings.value_or(SessionSettings()));
+  auto config = SessionConfig::Resolve(settings);
+  if (!config.ok()) return Refused(config.status());
+  if (config->counting != config_->counting && row_.active_count + row_.archived_count > 0) {
+    return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED",
+                         "config: profile, tokenizer and token estimates are fixed once the "
+                         "session has a message; Reset it first, or use a new session"));
+  }
+  settings_ = std::move(settings);
+  config_ = std::make_shared<const SessionConfig>(*std::move(config));
+  write_config_ = true;
+  return Stored(request, WriteResult());
+}
+
+SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (!exists()) return NothingToRemove(request);
+  WriteResult result;
+  result.removed_active = row_.active_count;
+  result.removed_archived = row_.archived_count;
+  RemoveAllMessages();
+  row_.deleted = true;
+  settings_ = SessionSettings();
+  config_ = Session::Absent().config;
+  write_config_ = true;
+  return Stored(request, std::move(result));
+}
+
+void SessionDraft::Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config) {
+  // A tombstone's revision and positions go on.
+  row_.generation = random_();
+  row_.deleted = false;
+  row_.create_us = now_us_;
+  row_.floor = row_.watermark = row_.next_position;
+  settings_ = std::move(settings);
+  config_ = std::move(config);
+  write_config_ = true;
+}
+
+std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
+  std::vector<MessagePtr> messages;
+  messages.reserve(write.request.messages.size());
+  for (std::size_t i = 0; i < write.request.messages.size(); ++i) {
+    auto message = std::make_shared<Message>(write.request.messages[i].message);
+    message->position = row_.next_position++;
+    message->token_count = write.token_counts[i];
+    message->ingest_us = now_us_;
+    const bool pin = row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
+                     row_.archived_count == 0 && pinned_.size() < kMaxPinned &&
+                     IsPinnable(*config_, *message);
+    if (pin) {
+      pinned_.push_back(message);
+      row_.pinned.push_back(message->position);
+      row_.watermark = row_.next_position;
+    } else {
+      appended_.push_back(message);
+    }
+    ++row_.active_count;
+    row_.active_tokens += message->token_count;
+    stored_.push_back(message);
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+ActiveView SessionDraft::View() const {
+  const std::deque<MessagePtr>& base = base_removed_ ? NoMessages() : base_.active;
+  const std::size_t from_base = std::min(dropped_, base.size());
+  return ActiveView(base, from_base,
+                    std::span<const MessagePtr>(appended_).subspan(dropped_ - from_base));
+}
+
+std::int64_t SessionDraft::Flush() {
+  if (config_->policy == PolicyKind::kBuffer) return 0;
+  const FlushLimits limits{config_->token_limit, config_->chat_history_token_ratio,
+                           config_->token_flush_size};
+  const std::int64_t tokens = row_.active_tokens - Tokens(pinned_);
+  const ActiveView view = View();
+  const std::vector<std::size_t> rounds = config_->counting.profile == Profile::kLlamaIndex
+                                              ? LlamaIndexFlush(view, tokens, limits)
+                                              : DefaultFlush(view, tokens, limits);
+  std::size_t leaving = 0;
+  for (const std::size_t round : rounds) leaving += round;
+  if (leaving == 0) return 0;
+  for (std::size_t i = 0; i < leaving; ++i) row_.active_tokens -= view.at(i).token_count;
+  row_.watermark = view.at(leaving - 1).position + 1;
+  dropped_ += leaving;
+  const auto count = static_cast<std::int64_t>(leaving);
+  row_.active_count -= count;
+  row_.archived_count += count;
+  return count;
+}
+
+void SessionDraft::RemoveActiveMessages() {
+  if (row_.archived_count == 0) {
+    // Whatever is stored goes, in steps: with policy `buffer` that may be very much.
+    if (row_.active_count > 0) {
+      garbage_ = Garbage{row_.generation, row_.floor, row_.next_position};
+    }
+    row_.floor = row_.next_position;
+  } else {
+    // Archived messages stay below. Where there are any, the policy bounds what is active, so those
+    // rows go in this commit.
+    erase_ = PositionRange{row_.watermark, row_.next_position};
+    if (!pinned_.empty()) {
+      row_.floor = std::max(row_.floor, pinned_.back()->position + 1);
+      garbage_ = Garbage{row_.generation, pinned_.front()->position, row_.floor};
+    }
+  }
+  row_.watermark = row_.next_position;
+  row_.pinned.clear();
+  row_.active_count = row_.active_tokens = 0;
+  base_removed_ = true;
+  pinned_.clear();
+}
+
+void SessionDraft::RemoveAllMessages() {
+  if (row_.active_count + row_.archived_count > 0) {
+    garbage_ = Garbage{row_.generation, 0, row_.next_position};
+  }
+  row_.generation = random_();
+  row_.floor = row_.watermark = row_.next_position;
+  row_.pinned.clear();
+  row_.active_count = row_.archived_count = row_.active_tokens = 0;
+  base_removed_ = true;
+  pinned_.clear();
+}
+
+SessionDraft::Decision SessionDraft::NothingToRemove(const WriteRequest& request) {
+  std::string reply = request.encode_reply(WriteResult());
+  if (request.request_id.empty()) return {Kind::kUnchanged, absl::OkStatus(), std::move(reply)};
+  // A retry must not remove what others put meanwhile, so the record is kept, beside a tombstone.
+  dirty_ = true;
+  if (row_.revision == 0) {
+    row_.generation = random_();
+    row_.create_us = now_us_;
+    row_.deleted = true;
+    write_config_ = true;
+  }
+  ++row_.revision;
+  row_.update_us = now_us_;
+  requests_.push_back({request.request_id, request.fingerprint, reply, now_us_});
+  return {Kind::kStore, absl::OkStatus(), std::move(reply)};
+}
+
+SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteResult result) {
+  dirty_ = true;
+  ++row_.revision;
+  row_.update_us = now_us_;
+  result.revision = row_.revision;
+  result.generation = row_.generation;
+  result.row = row_;
+  result.config = config_;
+  std::string reply = request.encode_reply(result);
+  if (!request.request_id.empty()) {
+    requests_.push_back({request.request_id, request.fingerprint, reply, now_us_});
+  }
+  return {Kind::kStore, absl::OkStatus(), std::move(reply)};
+}
+
+SessionChange SessionDraft::TakeChange(const SessionKey& key) {
+  row_.commit_tag = random_();
+  if (write_config_) row_.config = settings_.ToJson();
+  SessionChange change;
+  change.key = key;
+  change.expected_revision = base_revision_;
+  change.row = row_;
+  change.write_config = write_config_;
+  change.messages = std::move(stored_);
+  change.erase = erase_;
+  change.garbage = garbage_;
+  change.requests = requests_;
+  return change;
+}
+
+void SessionDraft::ApplyTo(Session& session) {
+  if (&session != &base_ || session.row.revision >= row_.revision) return;
+  if (base_removed_) {
+    session.active.clear();
+    session.content_bytes = 0;
+    for (const RequestRecord& record : session.recent_requests) {
+      session.content_bytes += ByteSize(record);
+    }
+  }
+  const std::size_t from_base = std::min(dropped_, session.active.size());
+  for (std::size_t i = 0; i < from_base; ++i) {
+    session.content_bytes -= session.active.front()->ByteSize();
+    session.active.pop_front();
+  }
+  for (std::size_t i = dropped_ - from_base; i < appended_.size(); ++i) {
+    session.content_bytes += appended_[i]->ByteSize();
+    session.active.push_back(std::move(appended_[i]));
+  }
+  for (std::size_t i = base_removed_ ? 0 : session.pinned.size(); i < pinned_.size(); ++i) {
+    session.content_bytes += pinned_[i]->ByteSize();
+  }
+  session.pinned = std::move(pinned_);
+  for (RequestRecord& record : requests_) {
+    session.content_bytes += ByteSize(record);
+    session.recent_requests.push_back(std::move(record));
+    if (session.recent_requests.size() > kMaxRecentRequests) {
+      session.content_bytes -= ByteSize(session.recent_requests.front());
+      session.recent_requests.pop_front();
+    }
+  }
+  session.row = std::move(row_);
+  session.settings = std::move(settings_);
+  session.config = std::move(config_);
+}
+
+}  // namespace memoryd

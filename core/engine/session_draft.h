@@ -1,0 +1,109 @@
+// Decides what writes change in a session, before anything is stored.
+#ifndef MEMORYD_CORE_ENGINE_SESSION_DRAFT_H_
+#define MEMORYD_CORE_ENGINE_SESSION_DRAFT_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/engine/session.h"
+#include "core/engine/token_rules.h"
+#include "core/engine/write.h"
+#include "core/policy/policy.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// A session as the writes of one commit leave it. The base must stay unchanged until the last Add();
+// a load may replace it afterwards. Not thread-safe.
+class SessionDraft {
+ public:
+  struct Decision {
+    enum class Kind {
+      kStore,     // `reply` is due once the change is committed.
+      kUnchanged, // Nothing to store; `reply` is due if the base was fresh.
+      kRefused,   // `status` is due if the base was fresh and no record of the request exists.
+      kReplay,    // `reply` or, for a reused request_id, `status` is due at once.
+    };
+    Kind kind = Kind::kRefused;
+    absl::Status status;
+    std::string reply;
+  };
+
+  // Random 64-bit numbers for generations and commit tags.
+  using Random = std::function<std::uint64_t()>;
+
+  // `now_us` becomes the ingest and update time.
+  SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
+               const Random& random);
+
+  // Adds a write. Several Puts fit into one draft; any other write needs one of its own, see
+  // CanShare(). A write that is refused leaves the draft as it was. Counts the tokens of a Put or
+  // Set unless write.counted_with is what the session asks for.
+  Decision Add(Write& write);
+
+  static bool CanShare(const Write& write) { return write.request.kind == WriteKind::kPut; }
+
+  // Whether any write is to be stored.
+  bool dirty() const { return dirty_; }
+
+  // What to commit. Once, after the last Add().
+  SessionChange TakeChange(const SessionKey& key);
+
+  // Brings `session` to the committed state. It must be the base or at least as new: then nothing
+  // is done.
+  void ApplyTo(Session& session);
+
+ private:
+  Decision AddPut(Write& write);
+  Decision AddSet(Write& write);
+  Decision AddReset(const WriteRequest& request);
+  Decision AddCreate(const WriteRequest& request);
+  Decision AddUpdate(const WriteRequest& request);
+  Decision AddDelete(const WriteRequest& request);
+
+  bool exists() const { return row_.revision > 0 && !row_.deleted; }
+  absl::Status CheckRevision(const WriteRequest& request) const;
+  absl::Status CountTokens(Write& write, const SessionConfig& config) const;
+  // Starts a live row where there is none.
+  void Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config);
+  std::vector<MessagePtr> Append(const Write& write);
+  // Moves what the policy wants out; returns how many messages.
+  std::int64_t Flush();
+  void RemoveActiveMessages();
+  void RemoveAllMessages();
+  // Reset or DeleteSession of a session that is not there.
+  Decision NothingToRemove(const WriteRequest& request);
+  ActiveView View() const;
+  Decision Stored(const WriteRequest& request, WriteResult result);
+
+  const Session& base_;
+  // The base's when the draft began: by TakeChange() another server's commit may be loaded there.
+  const std::int64_t base_revision_;
+  const TokenRules& rules_;
+  const std::int64_t now_us_;
+  const Random& random_;
+
+  bool dirty_ = false;
+  SessionRow row_;
+  SessionSettings settings_;
+  std::shared_ptr<const SessionConfig> config_;
+  bool write_config_ = false;
+  // Of base_.active, or of an empty list once all messages were removed.
+  bool base_removed_ = false;
+  // The oldest active messages that left, counted over the base's and then the appended ones.
+  std::size_t dropped_ = 0;
+  std::vector<MessagePtr> pinned_;
+  std::vector<MessagePtr> appended_;  // Unpinned.
+  std::vector<MessagePtr> stored_;    // All new ones, in order.
+  std::optional<PositionRange> erase_;
+  std::optional<Garbage> garbage_;
+  std::vector<RequestRecord> requests_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_SESSION_DRAFT_H_

@@ -1,0 +1,182 @@
+// Random histories: what the cache holds after a commit is what a load from the store gives.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/engine/session_draft.h"
+#include "core/storage/sqlite/sqlite_store.h"
+#include "tests/support/writes.h"
+
+namespace memoryd {
+namespace {
+
+constexpr int kSteps = 300;
+const SessionKey kKey{"tenant", "session"};
+
+void ExpectSame(const MessagePtr& cached, const MessagePtr& loaded) {
+  EXPECT_EQ(cached->position, loaded->position);
+  EXPECT_EQ(cached->message_id, loaded->message_id);
+  EXPECT_EQ(cached->role, loaded->role);
+  EXPECT_EQ(cached->token_count, loaded->token_count);
+  EXPECT_EQ(cached->ingest_us, loaded->ingest_us);
+  EXPECT_EQ(cached->body, loaded->body);
+}
+
+class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    StoreOptions options;
+    options.url = "sqlite::memory:";
+    auto store = OpenSqliteStore(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    ASSERT_TRUE(store_->Migrate().ok());
+  }
+
+  // 0 to `below` - 1. Not a distribution: those differ between libraries.
+  std::uint64_t Pick(std::uint64_t below) { return generator_() % below; }
+
+  std::vector<Line> RandomLines() {
+    static constexpr const char* kRoles[] = {"user", "user", "assistant", "system", "developer"};
+    std::vector<Line> lines(Pick(6));
+    for (Line& line : lines) {
+      line.role = kRoles[Pick(std::size(kRoles))];
+      for (std::uint64_t words = Pick(12); words > 0; --words) line.text += "word ";
+      line.text += std::to_string(++message_count_);
+      if (Pick(4) == 0) line.message_id = "id-" + std::to_string(message_count_);
+    }
+    return lines;
+  }
+
+  SessionSettings RandomSettings() {
+    SessionSettings settings = WordSettings(Pick(2) == 0 ? Profile::kDefault
+                                                         : Profile::kLlamaIndex);
+    settings.token_limit = 20 + static_cast<std::int64_t>(Pick(100));
+    settings.chat_history_token_ratio = 0.25 * static_cast<double>(Pick(5));
+    return settings;
+  }
+
+  WriteRequest RandomWrite(bool put) {
+    static constexpr WriteKind kKinds[] = {WriteKind::kSet, WriteKind::kReset,
+                                           WriteKind::kUpdateSession, WriteKind::kDeleteSession,
+                                           WriteKind::kReset};
+    static constexpr ResetScope kScopes[] = {ResetScope::kProfile, ResetScope::kActive,
+                                             ResetScope::kArchived, ResetScope::kMessages,
+                                             ResetScope::kArchived};
+    const WriteKind kind = put ? WriteKind::kPut : kKinds[Pick(std::size(kKinds))];
+    const bool has_messages = kind == WriteKind::kPut || kind == WriteKind::kSet;
+    WriteRequest request =
+        NewWrite(kind, kKey, has_messages ? RandomLines() : std::vector<Line>());
+    request.scope = kScopes[Pick(std::size(kScopes))];
+    if (kind == WriteKind::kUpdateSession) {
+      request.settings = SessionSettings();
+      request.settings->token_limit = 20 + static_cast<std::int64_t>(Pick(100));
+    }
+    if (kind == WriteKind::kPut && !session_.exists()) request.settings = RandomSettings();
+    if (Pick(3) == 0) {
+      request = WithRequestId(std::move(request), std::to_string(++request_count_));
+    }
+    if (Pick(10) == 0) request.expected_revision = static_cast<std::int64_t>(Pick(20));
+    return request;
+  }
+
+  // One draft: some Puts, or one other write.
+  void Step() {
+    SessionDraft draft(session_, rules_, ++now_us_, random_);
+    const bool puts = Pick(6) != 0 || !session_.exists();
+    for (std::uint64_t left = puts ? 1 + Pick(4) : 1; left > 0; --left) {
+      Write write(RandomWrite(puts), place_, {});
+      if (draft.Add(write).kind == SessionDraft::Decision::Kind::kStore) ++stored_;
+    }
+    if (!draft.dirty()) return;
+    const SessionChange change = draft.TakeChange(kKey);
+    const std::vector<CommitResult> results = store_->Commit({&change, 1});
+    ASSERT_EQ(results[0].outcome, CommitOutcome::kCommitted) << results[0].status;
+    draft.ApplyTo(session_);
+  }
+
+  void ExpectCacheEqualsStore() {
+    auto stored = store_->LoadSession(kKey);
+    ASSERT_TRUE(stored.ok() && stored->has_value()) << stored.status();
+    auto loaded = Session::FromStore(**std::move(stored));
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ(session_.row, loaded->row);
+    EXPECT_EQ(session_.settings, loaded->settings);
+    EXPECT_EQ(*session_.config, *loaded->config);
+    ASSERT_EQ(session_.pinned.size(), loaded->pinned.size());
+    for (std::size_t i = 0; i < session_.pinned.size(); ++i) {
+      ExpectSame(session_.pinned[i], loaded->pinned[i]);
+    }
+    ASSERT_EQ(session_.active.size(), loaded->active.size());
+    for (std::size_t i = 0; i < session_.active.size(); ++i) {
+      ExpectSame(session_.active[i], loaded->active[i]);
+    }
+    std::size_t bytes = loaded->content_bytes;
+    for (const RequestRecord& record : session_.recent_requests) bytes += ByteSize(record);
+    EXPECT_EQ(session_.content_bytes, bytes);
+  }
+
+  // The counts of the row are those of the messages.
+  void ExpectCountsAddUp() {
+    const SessionRow& row = session_.row;
+    const auto active = static_cast<std::int64_t>(session_.pinned.size() + session_.active.size());
+    EXPECT_EQ(row.active_count, active);
+    std::int64_t tokens = 0;
+    for (const MessagePtr& message : session_.pinned) tokens += message->token_count;
+    for (const MessagePtr& message : session_.active) tokens += message->token_count;
+    EXPECT_EQ(row.active_tokens, tokens);
+    EXPECT_LE(row.pinned.size(), kMaxPinned);
+    EXPECT_LE(row.floor, row.watermark);
+    EXPECT_LE(row.watermark, row.next_position);
+  }
+
+  // After the sweeper nothing is stored but what the row refers to, and all of that is.
+  void ExpectNothingIsLeftBehind() {
+    const SessionRow& row = session_.row;
+    ASSERT_TRUE(store_->Purge({now_us_, std::int64_t{1} << 60, 1'000'000}).ok());
+    auto rows = store_->ReadRange(kKey, row.generation, {0, row.next_position + 1}, 1'000'000,
+                                  std::int64_t{1} << 40);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    EXPECT_EQ(static_cast<std::int64_t>(rows->size()), row.active_count + row.archived_count);
+  }
+
+  std::mt19937_64 generator_{GetParam()};
+  std::unique_ptr<Store> store_;
+  TokenRules rules_{""};
+  SessionDraft::Random random_ = [this] { return generator_(); };
+  std::int64_t now_us_ = 0;
+  int message_count_ = 0;
+  int request_count_ = 0;
+  int stored_ = 0;
+  Session session_ = Session::Absent();
+  std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
+};
+
+TEST_P(RandomHistoryTest, TheCachedSessionEqualsTheStoredOneAfterEveryCommit) {
+  std::int64_t revision = 0;
+  std::int64_t next_position = 1;
+  for (int step = 0; step < kSteps && !HasFailure(); ++step) {
+    SCOPED_TRACE(step);
+    Step();
+    if (HasFatalFailure() || session_.row.revision == 0) continue;
+    EXPECT_GE(session_.row.revision, revision) << "revisions never fall";
+    EXPECT_GE(session_.row.next_position, next_position) << "positions are never given twice";
+    revision = session_.row.revision;
+    next_position = session_.row.next_position;
+    ExpectCacheEqualsStore();
+    ExpectCountsAddUp();
+    if (step % 20 == 0) ExpectNothingIsLeftBehind();
+  }
+  ExpectNothingIsLeftBehind();
+  EXPECT_GT(stored_, kSteps / 2) << "the history is worth little when most writes are refused";
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomHistoryTest, ::testing::Range(1U, 21U));
+
+}  // namespace
+}  // namespace memoryd

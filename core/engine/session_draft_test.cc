@@ -1,0 +1,516 @@
+#include "core/engine/session_draft.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "tests/support/writes.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using DecisionKind = SessionDraft::Decision::Kind;
+
+const SessionKey kKey{"tenant", "session"};
+
+// A session in memory whose commits always succeed.
+class SessionDraftTest : public ::testing::Test {
+ protected:
+  SessionDraft NewDraft() { return SessionDraft(session_, rules_, now_us_, random_); }
+
+  SessionDraft::Decision Add(SessionDraft& draft, WriteRequest request) {
+    Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
+    return draft.Add(write);
+  }
+
+  // One write in a draft of its own, committed if it is to be stored.
+  SessionDraft::Decision Apply(WriteRequest request) {
+    SessionDraft draft = NewDraft();
+    SessionDraft::Decision decision = Add(draft, std::move(request));
+    change_.reset();
+    if (decision.kind == DecisionKind::kStore) {
+      change_ = draft.TakeChange(kKey);
+      draft.ApplyTo(session_);
+    }
+    return decision;
+  }
+
+  void MustStore(WriteRequest request) {
+    const SessionDraft::Decision decision = Apply(std::move(request));
+    ASSERT_EQ(decision.kind, DecisionKind::kStore) << decision.status;
+  }
+
+  void ExpectRefused(WriteRequest request, absl::StatusCode code, const std::string& reason) {
+    const SessionRow before = session_.row;
+    const SessionDraft::Decision decision = Apply(std::move(request));
+    EXPECT_EQ(decision.kind, DecisionKind::kRefused);
+    EXPECT_EQ(decision.status.code(), code) << decision.status;
+    EXPECT_EQ(ErrorReason(decision.status), reason);
+    EXPECT_EQ(session_.row, before);
+  }
+
+  WriteRequest Put(std::vector<Line> lines) { return NewPut(kKey, std::move(lines)); }
+  WriteRequest Plain(WriteKind kind, std::vector<Line> lines = {}) {
+    return NewWrite(kind, kKey, std::move(lines));
+  }
+  WriteRequest WithSettings(WriteKind kind, SessionSettings settings) {
+    WriteRequest request = Plain(kind);
+    request.settings = std::move(settings);
+    return request;
+  }
+  WriteRequest Reset(ResetScope scope) {
+    WriteRequest request = Plain(WriteKind::kReset);
+    request.scope = scope;
+    return request;
+  }
+
+  // Threshold 10 tokens, flushes of at least one: two messages of one word stay active.
+  void CreateSmall(Profile profile = Profile::kDefault) {
+    SessionSettings settings = WordSettings(profile);
+    settings.token_limit = 20;
+    settings.chat_history_token_ratio = 0.5;
+    settings.token_flush_size = 1;
+    MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  }
+  // Position 1 pinned, 2 archived, 3 and 4 active.
+  void FillSmall() {
+    CreateSmall();
+    MustStore(Plain(WriteKind::kPut,
+                    {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+    ASSERT_EQ(session_.row.watermark, 3);
+  }
+
+  std::vector<std::string> Bodies(const auto& messages) {
+    std::vector<std::string> bodies;
+    for (const MessagePtr& message : messages) bodies.push_back(message->body);
+    return bodies;
+  }
+
+  TokenRules rules_{""};
+  std::int64_t now_us_ = 1000;
+  std::uint64_t next_random_ = 100;
+  SessionDraft::Random random_ = [this] { return next_random_++; };
+  Session session_ = Session::Absent();
+  std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
+  std::optional<SessionChange> change_;  // Of the latest Apply().
+};
+
+TEST_F(SessionDraftTest, APutCreatesTheSession) {
+  const auto decision = Apply(Put({{"user", "hello there"}, {"assistant", "hi"}}));
+
+  EXPECT_EQ(decision.reply, "revision 1 positions 1,2 archived 0 removed 0+0");
+  ASSERT_TRUE(change_.has_value());
+  EXPECT_EQ(change_->expected_revision, 0);
+  EXPECT_TRUE(change_->write_config);
+  EXPECT_EQ(change_->row.config, WordSettings().ToJson());
+  EXPECT_THAT(Bodies(change_->messages), ElementsAre("hello there", "hi"));
+  EXPECT_EQ(session_.row.active_tokens, 2 + 4 + 1 + 4);
+  EXPECT_EQ(session_.row.create_us, 1000);
+  EXPECT_EQ(session_.active.back()->ingest_us, 1000);
+}
+
+TEST_F(SessionDraftTest, SeveralPutsShareOneChange) {
+  SessionDraft draft = NewDraft();
+  Add(draft, Put({{"user", "a"}}));
+  const auto second = Add(draft, Put({{"user", "b"}}));
+
+  EXPECT_EQ(second.reply, "revision 2 positions 2 archived 0 removed 0+0");
+  const SessionChange change = draft.TakeChange(kKey);
+  EXPECT_EQ(change.expected_revision, 0);
+  EXPECT_EQ(change.row.revision, 2);
+  EXPECT_THAT(Bodies(change.messages), ElementsAre("a", "b"));
+  EXPECT_TRUE(SessionDraft::CanShare(Write(Put({}), place_, {})));
+  EXPECT_FALSE(SessionDraft::CanShare(Write(Plain(WriteKind::kSet), place_, {})));
+}
+
+TEST_F(SessionDraftTest, AnEqualConfigurationIsIgnoredAndAnotherOneRefused) {
+  MustStore(Put({{"user", "a"}}));
+  // Equal in effect, though it names a default.
+  WriteRequest equal = Put({{"user", "b"}});
+  equal.settings->token_limit = 30000;
+  MustStore(std::move(equal));
+  EXPECT_FALSE(change_->write_config);
+
+  WriteRequest other = Put({{"user", "c"}});
+  other.settings->token_limit = 29999;
+  ExpectRefused(std::move(other), absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
+}
+
+TEST_F(SessionDraftTest, AnInvalidConfigurationNamesItsField) {
+  WriteRequest request = Put({{"user", "a"}});
+  request.settings->token_limit = 0;
+  ExpectRefused(std::move(request), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+}
+
+TEST_F(SessionDraftTest, ExpectedRevisionZeroMeansNoSession) {
+  MustStore(WithRevision(Put({{"user", "a"}}), 0));
+  const auto decision = Apply(WithRevision(Put({{"user", "b"}}), 0));
+  EXPECT_EQ(decision.status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ErrorReason(decision.status), "REVISION_MISMATCH");
+  EXPECT_THAT(ErrorDetails(decision.status), ElementsAre(Pair("current_revision", "1")));
+
+  MustStore(WithRevision(Put({{"user", "c"}}), 1));
+  ExpectRefused(WithRevision(Put({{"user", "d"}}), 1), absl::StatusCode::kAborted,
+                "REVISION_MISMATCH");
+  ExpectRefused(WithRevision(Plain(WriteKind::kSet), 3), absl::StatusCode::kAborted,
+                "REVISION_MISMATCH");
+  ExpectRefused(WithRevision(Reset(ResetScope::kProfile), 1), absl::StatusCode::kAborted,
+                "REVISION_MISMATCH");
+  ExpectRefused(WithRevision(Plain(WriteKind::kUpdateSession), 1), absl::StatusCode::kAborted,
+                "REVISION_MISMATCH");
+  ExpectRefused(WithRevision(Plain(WriteKind::kDeleteSession), 1), absl::StatusCode::kAborted,
+                "REVISION_MISMATCH");
+}
+
+TEST_F(SessionDraftTest, ExpectedRevisionSeesThePutsAheadInTheSameDraft) {
+  SessionDraft draft = NewDraft();
+  Add(draft, Put({{"user", "a"}}));
+  EXPECT_EQ(Add(draft, WithRevision(Put({{"user", "b"}}), 0)).kind, DecisionKind::kRefused);
+  EXPECT_EQ(Add(draft, WithRevision(Put({{"user", "c"}}), 1)).kind, DecisionKind::kStore);
+}
+
+TEST_F(SessionDraftTest, SystemAndDeveloperMessagesAheadOfTheFirstOtherOneArePinned) {
+  MustStore(Put({{"system", "1"}}));
+  MustStore(Put({{"developer", "2"}, {"user", "3"}, {"system", "4"}}));
+  MustStore(Put({{"system", "5"}}));
+
+  EXPECT_THAT(session_.row.pinned, ElementsAre(1, 2));
+  EXPECT_THAT(Bodies(session_.pinned), ElementsAre("1", "2"));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("3", "4", "5"));
+  EXPECT_EQ(session_.row.watermark, 3);
+  EXPECT_EQ(session_.row.active_count, 5);
+}
+
+TEST_F(SessionDraftTest, AtMostEightMessagesArePinned) {
+  MustStore(Put(std::vector<Line>(6, {"system", "s"})));
+  MustStore(Put(std::vector<Line>(6, {"developer", "d"})));
+
+  EXPECT_THAT(session_.row.pinned, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(session_.active, SizeIs(4));
+  EXPECT_EQ(session_.row.watermark, 9);
+}
+
+TEST_F(SessionDraftTest, ProfileLlamaIndexPinsNothing) {
+  WriteRequest request = Put({{"system", "s"}, {"user", "u"}});
+  request.settings = WordSettings(Profile::kLlamaIndex);
+  MustStore(std::move(request));
+  EXPECT_THAT(session_.row.pinned, IsEmpty());
+  EXPECT_EQ(session_.row.active_tokens, 2);
+}
+
+TEST_F(SessionDraftTest, AFlushMovesTheWatermarkAndTheCounts) {
+  CreateSmall();
+  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}}));
+  EXPECT_EQ(session_.row.archived_count, 0) << "10 tokens without the pinned are not above 10";
+
+  const auto decision = Apply(Plain(WriteKind::kPut, {{"user", "c"}, {"user", "d"}}));
+  EXPECT_EQ(decision.reply, "revision 3 positions 4,5 archived 2 removed 0+0");
+  EXPECT_EQ(session_.row.watermark, 4);
+  EXPECT_EQ(session_.row.floor, 1);
+  EXPECT_EQ(session_.row.active_count, 3);
+  EXPECT_EQ(session_.row.archived_count, 2);
+  EXPECT_EQ(session_.row.active_tokens, 15);
+  EXPECT_THAT(Bodies(session_.pinned), ElementsAre("s"));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("c", "d"));
+}
+
+TEST_F(SessionDraftTest, AMessageMayBeFlushedByTheChangeThatStoresIt) {
+  CreateSmall();
+  SessionDraft draft = NewDraft();
+  Add(draft, Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}}));
+  Add(draft, Plain(WriteKind::kPut, {{"user", "c"}}));
+  const auto third = Add(draft, Plain(WriteKind::kPut, {{"user", "d"}, {"user", "e"}}));
+  EXPECT_EQ(third.reply, "revision 4 positions 4,5 archived 2 removed 0+0");
+
+  const SessionChange change = draft.TakeChange(kKey);
+  draft.ApplyTo(session_);
+  EXPECT_THAT(Bodies(change.messages), ElementsAre("a", "b", "c", "d", "e"));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("d", "e"));
+  EXPECT_EQ(session_.row.watermark, 4);
+}
+
+TEST_F(SessionDraftTest, PolicyBufferNeverFlushes) {
+  CreateSmall();
+  SessionSettings buffer;
+  buffer.policy = PolicyKind::kBuffer;
+  MustStore(WithSettings(WriteKind::kUpdateSession, buffer));
+  MustStore(Plain(WriteKind::kPut, std::vector<Line>(50, {"user", "word"})));
+  EXPECT_EQ(session_.row.archived_count, 0);
+  EXPECT_EQ(session_.row.active_count, 50);
+}
+
+TEST_F(SessionDraftTest, SetReplacesTheMessagesUnderANewGeneration) {
+  FillSmall();
+  const std::uint64_t before = session_.row.generation;
+  const auto decision = Apply(Plain(WriteKind::kSet, {{"system", "t"}, {"user", "x"}}));
+
+  EXPECT_EQ(decision.reply, "revision 3 positions 5,6 archived 0 removed 3+1");
+  EXPECT_NE(session_.row.generation, before);
+  ASSERT_TRUE(change_->garbage.has_value());
+  EXPECT_EQ(change_->garbage->generation, before);
+  EXPECT_EQ(change_->garbage->end, 5);
+  EXPECT_THAT(session_.row.pinned, ElementsAre(5));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("x"));
+  EXPECT_EQ(session_.row.floor, 5);
+  EXPECT_EQ(session_.row.archived_count, 0);
+}
+
+TEST_F(SessionDraftTest, SetFlushesUnderDefaultButNotUnderLlamaIndex) {
+  CreateSmall();
+  EXPECT_EQ(Apply(Plain(WriteKind::kSet, {{"user", "a"}, {"user", "b"}, {"user", "c"}})).reply,
+            "revision 2 positions 1,2,3 archived 1 removed 0+0");
+
+  session_ = Session::Absent();
+  CreateSmall(Profile::kLlamaIndex);
+  const std::vector<Line> lines(3, {"user", "four words are here"});
+  EXPECT_EQ(Apply(Plain(WriteKind::kSet, lines)).reply,
+            "revision 2 positions 1,2,3 archived 0 removed 0+0");
+  EXPECT_EQ(Apply(Plain(WriteKind::kPut, {})).reply,
+            "revision 3 positions  archived 1 removed 0+0");
+}
+
+TEST_F(SessionDraftTest, ResetOfEverythingLeavesTheSessionAndItsRevision) {
+  for (const ResetScope scope :
+       {ResetScope::kProfile, ResetScope::kMessages, ResetScope::kEverything}) {
+    session_ = Session::Absent();
+    FillSmall();
+    const std::uint64_t before = session_.row.generation;
+    EXPECT_EQ(Apply(Reset(scope)).reply, "revision 3 positions  archived 0 removed 3+1");
+    EXPECT_TRUE(session_.exists());
+    EXPECT_NE(session_.row.generation, before);
+    EXPECT_EQ(session_.row.active_count + session_.row.archived_count, 0);
+    EXPECT_EQ(session_.row.active_tokens, 0);
+    EXPECT_EQ(session_.config->token_limit, 20);
+    EXPECT_EQ(Apply(Plain(WriteKind::kPut, {{"user", "next"}})).reply,
+              "revision 4 positions 5 archived 0 removed 0+0");
+  }
+}
+
+TEST_F(SessionDraftTest, ResetOfTheActiveKeepsTheArchived) {
+  FillSmall();
+  const std::uint64_t generation = session_.row.generation;
+  EXPECT_EQ(Apply(Reset(ResetScope::kActive)).reply,
+            "revision 3 positions  archived 0 removed 3+0");
+  EXPECT_EQ(session_.row.generation, generation);
+  EXPECT_THAT(session_.row.pinned, IsEmpty());
+  EXPECT_EQ(session_.row.archived_count, 1);
+  // The pinned message before the archived one is below the floor now.
+  EXPECT_EQ(session_.row.floor, 2);
+  EXPECT_EQ(session_.row.watermark, 5);
+  ASSERT_TRUE(change_->erase.has_value());
+  EXPECT_EQ(change_->erase->begin, 3);
+  EXPECT_EQ(change_->erase->end, 5);
+  ASSERT_TRUE(change_->garbage.has_value());
+  EXPECT_EQ(change_->garbage->begin, 1);
+  EXPECT_EQ(change_->garbage->end, 2);
+  // With archived messages before it, nothing new is pinned.
+  MustStore(Plain(WriteKind::kPut, {{"system", "s"}}));
+  EXPECT_THAT(session_.row.pinned, IsEmpty());
+}
+
+TEST_F(SessionDraftTest, ResetOfTheActiveLeavesAllRowsToTheSweeperWhereNothingIsArchived) {
+  MustStore(Put({{"system", "s"}, {"user", "u"}}));
+  MustStore(Reset(ResetScope::kActive));
+  EXPECT_FALSE(change_->erase.has_value());
+  EXPECT_EQ(change_->garbage->begin, 1);
+  EXPECT_EQ(change_->garbage->end, 3);
+  EXPECT_EQ(session_.row.floor, 3);
+  MustStore(Plain(WriteKind::kPut, {{"system", "t"}}));
+  EXPECT_THAT(session_.row.pinned, ElementsAre(3));
+}
+
+TEST_F(SessionDraftTest, ResetOfTheArchivedKeepsThePinnedAndTheActive) {
+  FillSmall();
+  EXPECT_EQ(Apply(Reset(ResetScope::kArchived)).reply,
+            "revision 3 positions  archived 0 removed 0+1");
+  EXPECT_EQ(session_.row.floor, 3);
+  EXPECT_EQ(change_->garbage->begin, 2);
+  EXPECT_EQ(change_->garbage->end, 3);
+  EXPECT_THAT(Bodies(session_.pinned), ElementsAre("s"));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("b", "c"));
+  EXPECT_EQ(session_.row.active_count, 3);
+}
+
+TEST_F(SessionDraftTest, ResetAndDeleteOfAnUnknownSessionStoreNothing) {
+  EXPECT_EQ(Apply(Reset(ResetScope::kProfile)).kind, DecisionKind::kUnchanged);
+  const auto decision = Apply(Plain(WriteKind::kDeleteSession));
+  EXPECT_EQ(decision.kind, DecisionKind::kUnchanged);
+  EXPECT_EQ(decision.reply, "revision 0 positions  archived 0 removed 0+0");
+}
+
+TEST_F(SessionDraftTest, ADeletedSessionComesBackWithHigherRevisionsAndPositions) {
+  FillSmall();
+  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).reply,
+            "revision 3 positions  archived 0 removed 3+1");
+  EXPECT_FALSE(session_.exists());
+  EXPECT_TRUE(change_->row.deleted);
+  EXPECT_EQ(change_->row.config, "{}");
+  EXPECT_EQ(session_.ByteSize(), session_.row.config.size());
+  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).kind, DecisionKind::kUnchanged);
+  ExpectRefused(Plain(WriteKind::kUpdateSession), absl::StatusCode::kNotFound,
+                "SESSION_NOT_FOUND");
+  ExpectRefused(WithRevision(Put({{"user", "x"}}), 3), absl::StatusCode::kAborted,
+                "REVISION_MISMATCH");
+
+  now_us_ = 2000;
+  const std::uint64_t tombstone = session_.row.generation;
+  EXPECT_EQ(Apply(WithRevision(Put({{"user", "x"}}), 0)).reply,
+            "revision 4 positions 5 archived 0 removed 0+0");
+  EXPECT_NE(session_.row.generation, tombstone);
+  EXPECT_EQ(session_.row.create_us, 2000);
+  EXPECT_EQ(session_.config->token_limit, 30000);
+}
+
+TEST_F(SessionDraftTest, CreateSessionRefusesAnExistingOne) {
+  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings()));
+  ExpectRefused(WithSettings(WriteKind::kCreateSession, WordSettings()),
+                absl::StatusCode::kAlreadyExists, "SESSION_EXISTS");
+}
+
+TEST_F(SessionDraftTest, CountingRulesAreFixedOnceASessionHasAMessage) {
+  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings()));
+  MustStore(WithSettings(WriteKind::kUpdateSession, WordSettings(Profile::kLlamaIndex)));
+  MustStore(WithSettings(WriteKind::kUpdateSession, WordSettings()));
+  MustStore(Plain(WriteKind::kPut, {{"user", "a"}}));
+
+  SessionSettings limit;
+  limit.token_limit = 500;
+  MustStore(WithSettings(WriteKind::kUpdateSession, limit));
+  EXPECT_EQ(session_.config->token_limit, 500);
+  EXPECT_EQ(session_.config->token_flush_size, 50) << "a default follows what it derives from";
+  EXPECT_EQ(session_.config->counting.tokenizer, "whitespace") << "what is absent stays";
+
+  SessionSettings images;
+  images.image_token_count = 1;
+  ExpectRefused(WithSettings(WriteKind::kUpdateSession, images),
+                absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED");
+  MustStore(Reset(ResetScope::kMessages));
+  MustStore(WithSettings(WriteKind::kUpdateSession, images));
+}
+
+TEST_F(SessionDraftTest, ARepeatedRequestGetsTheStoredReply) {
+  const std::string reply = Apply(WithRequestId(Put({{"user", "a"}}), "r")).reply;
+  ASSERT_THAT(change_->requests, SizeIs(1));
+  EXPECT_EQ(change_->requests[0].reply, reply);
+  EXPECT_EQ(change_->requests[0].create_us, 1000);
+
+  const auto again = Apply(WithRequestId(Put({{"user", "a"}}), "r"));
+  EXPECT_EQ(again.kind, DecisionKind::kReplay);
+  EXPECT_EQ(again.reply, reply);
+  const auto other = Apply(WithRequestId(Put({{"user", "b"}}), "r", 'g'));
+  EXPECT_EQ(other.kind, DecisionKind::kReplay);
+  EXPECT_EQ(ErrorReason(other.status), "REQUEST_ID_REUSED");
+  // Of another kind, over a replacement of everything.
+  MustStore(Plain(WriteKind::kSet));
+  EXPECT_EQ(Apply(WithRequestId(Plain(WriteKind::kDeleteSession), "r", 'g')).kind,
+            DecisionKind::kReplay);
+  EXPECT_EQ(session_.row.revision, 2);
+}
+
+TEST_F(SessionDraftTest, ARequestRepeatedInOneDraftWaitsForTheFirst) {
+  SessionDraft draft = NewDraft();
+  Add(draft, WithRequestId(Put({{"user", "a"}}), "r"));
+  EXPECT_EQ(Add(draft, WithRequestId(Put({{"user", "a"}}), "r")).kind, DecisionKind::kRefused);
+  EXPECT_THAT(draft.TakeChange(kKey).messages, SizeIs(1));
+}
+
+TEST_F(SessionDraftTest, OnlyTheLatestRequestsAreKeptInMemory) {
+  for (std::size_t i = 0; i < kMaxRecentRequests + 5; ++i) {
+    MustStore(WithRequestId(Put({{"user", "a"}}), std::to_string(i)));
+  }
+  ASSERT_THAT(session_.recent_requests, SizeIs(kMaxRecentRequests));
+  EXPECT_EQ(session_.recent_requests.front().request_id, "5");
+  std::size_t bytes = 0;
+  for (const auto& record : session_.recent_requests) bytes += ByteSize(record);
+  for (const auto& message : session_.active) bytes += message->ByteSize();
+  EXPECT_EQ(session_.content_bytes, bytes);
+}
+
+TEST_F(SessionDraftTest, ARefusedWriteLeavesTheDraftAsItWas) {
+  MustStore(Put({{"user", "a"}}));
+  SessionDraft draft = NewDraft();
+  Add(draft, Put({{"user", "b"}}));
+  WriteRequest mismatch = WithRequestId(Put({{"user", "no"}}), "r");
+  mismatch.settings->token_limit = 1;
+  EXPECT_EQ(Add(draft, std::move(mismatch)).kind, DecisionKind::kRefused);
+  EXPECT_EQ(Add(draft, WithRevision(Put({{"user", "no"}}), 0)).kind, DecisionKind::kRefused);
+  Add(draft, Put({{"user", "c"}}));
+
+  const SessionChange change = draft.TakeChange(kKey);
+  EXPECT_THAT(Bodies(change.messages), ElementsAre("b", "c"));
+  EXPECT_EQ(change.row.revision, 3);
+  EXPECT_EQ(change.row.next_position, 4);
+  EXPECT_THAT(change.requests, IsEmpty());
+}
+
+TEST_F(SessionDraftTest, ARefusedPutToAnUnknownSessionLeavesNothingToStore) {
+  SessionDraft draft = NewDraft();
+  WriteRequest request = Put({{"user", "a"}});
+  request.settings->tokenizer = "caller";
+  const auto decision = Add(draft, std::move(request));
+  EXPECT_EQ(decision.kind, DecisionKind::kRefused);
+  EXPECT_THAT(ErrorDetails(decision.status), ElementsAre(Pair("field", "messages[0].token_count")));
+  EXPECT_FALSE(draft.dirty());
+}
+
+TEST_F(SessionDraftTest, CountsMadeUnderOtherRulesAreMadeAnew) {
+  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings(Profile::kLlamaIndex)));
+  Write write(Plain(WriteKind::kPut, {{"user", "a b"}}), place_, {});
+  write.token_counts = {100};
+  write.counted_with = CountingRules();
+  SessionDraft draft = NewDraft();
+  ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
+  EXPECT_EQ(draft.TakeChange(kKey).messages[0]->token_count, 2);
+
+  // And those made under the session's own are trusted.
+  Write counted(Plain(WriteKind::kPut, {{"user", "a b"}}), place_, {});
+  counted.token_counts = {7};
+  counted.counted_with = session_.config->counting;
+  SessionDraft second = NewDraft();
+  ASSERT_EQ(second.Add(counted).kind, DecisionKind::kStore);
+  EXPECT_EQ(second.TakeChange(kKey).messages[0]->token_count, 7);
+}
+
+TEST_F(SessionDraftTest, ProfileLlamaIndexRefusesRolesThatItsLibraryDoesNotKnow) {
+  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings(Profile::kLlamaIndex)));
+  MustStore(Plain(WriteKind::kPut, {{"chatbot", "a"}, {"model", "b"}}));
+  ExpectRefused(Plain(WriteKind::kPut, {{"user", "a"}, {"narrator", "b"}}),
+                absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+}
+
+TEST_F(SessionDraftTest, WhatALoadBringsAfterTheLastAddIsNotOverwritten) {
+  MustStore(Put({{"user", "a"}}));
+  SessionDraft draft = NewDraft();
+  Add(draft, Put({{"user", "b"}}));
+  // Another server has committed, and a reader's load has brought it here.
+  Session newer = session_;
+  newer.row.revision = 5;
+  newer.row.next_position = 9;
+  session_ = newer;
+
+  EXPECT_EQ(draft.TakeChange(kKey).expected_revision, 1) << "so that the store refuses it";
+  draft.ApplyTo(session_);
+  EXPECT_EQ(session_.row, newer.row);
+}
+
+TEST_F(SessionDraftTest, ApplyingToAnotherSessionDoesNothing) {
+  SessionDraft draft = NewDraft();
+  Add(draft, Put({{"user", "a"}}));
+  draft.TakeChange(kKey);
+  Session other = Session::Absent();
+  draft.ApplyTo(other);
+  EXPECT_FALSE(other.exists());
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,28 @@
+#include "core/engine/write.h"
+
+#include "core/base/error.h"
+
+namespace memoryd {
+
+absl::Status RequestIdReused() {
+  return Error(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+               "request_id: was used with another request; use a new one for every new request",
+               {{"field", "request_id"}});
+}
+
+absl::Status OutcomeUnknown() {
+  return Error(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN",
+               "the store did not confirm the write in time: it may be stored; retry it with the "
+               "same request_id");
+}
+
+void Write::Expire() {
+  State state = state_.load();
+  while (state != State::kFinished) {
+    if (!state_.compare_exchange_weak(state, State::kFinished)) continue;
+    done_(state == State::kCommitting ? OutcomeUnknown() : StoreUnavailable(), {}, false);
+    return;
+  }
+}
+
+}  // namespace memoryd

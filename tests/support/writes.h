@@ -1,0 +1,97 @@
+// Writes as the server makes them, without the wire.
+#ifndef MEMORYD_TESTS_SUPPORT_WRITES_H_
+#define MEMORYD_TESTS_SUPPORT_WRITES_H_
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/engine/write.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+
+namespace memoryd {
+
+struct Line {
+  std::string role;
+  std::string text;
+  std::string message_id = {};
+};
+
+inline Role RoleOf(std::string_view role) {
+  if (role == "user") return Role::kUser;
+  if (role == "assistant") return Role::kAssistant;
+  if (role == "system") return Role::kSystem;
+  if (role == "developer") return Role::kDeveloper;
+  if (role == "tool") return Role::kTool;
+  return Role::kOther;
+}
+
+// A reply that a test can read.
+inline std::string ReadableReply(const WriteResult& result) {
+  std::vector<std::int64_t> positions;
+  for (const MessagePtr& message : result.messages) positions.push_back(message->position);
+  return fmt::format("revision {} positions {} archived {} removed {}+{}", result.revision,
+                     fmt::join(positions, ","), result.archived_count, result.removed_active,
+                     result.removed_archived);
+}
+
+// Settings that count words, so that no vocabulary is needed: under `default` a message of n words
+// has n + 4 tokens, under `llama-index` n.
+inline SessionSettings WordSettings(Profile profile = Profile::kDefault) {
+  SessionSettings settings;
+  settings.profile = profile;
+  settings.tokenizer = "whitespace";
+  return settings;
+}
+
+// A write with an hour to live. The body of a message is its text.
+inline WriteRequest NewWrite(WriteKind kind, const SessionKey& key, std::vector<Line> lines = {}) {
+  const auto owned = std::make_shared<const std::vector<Line>>(std::move(lines));
+  WriteRequest request;
+  request.kind = kind;
+  request.key = key;
+  request.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  request.encode_reply = &ReadableReply;
+  request.keep_alive = owned;
+  for (const Line& line : *owned) {
+    IncomingMessage incoming;
+    incoming.message.role = RoleOf(line.role);
+    incoming.message.message_id = line.message_id;
+    incoming.message.body = line.text;
+    incoming.role = line.role;
+    incoming.parts.push_back({CountedPart::Kind::kText, line.text, {}, {}});
+    request.messages.push_back(std::move(incoming));
+    request.byte_size += line.text.size();
+  }
+  return request;
+}
+
+// A Put that creates the session with WordSettings() where there is none.
+inline WriteRequest NewPut(const SessionKey& key, std::vector<Line> lines) {
+  WriteRequest request = NewWrite(WriteKind::kPut, key, std::move(lines));
+  request.settings = WordSettings();
+  return request;
+}
+
+inline WriteRequest WithRequestId(WriteRequest request, std::string request_id,
+                                  char fingerprint = 'f') {
+  request.request_id = std::move(request_id);
+  request.fingerprint = std::string(32, fingerprint);
+  return request;
+}
+
+inline WriteRequest WithRevision(WriteRequest request, std::int64_t expected_revision) {
+  request.expected_revision = expected_revision;
+  return request;
+}
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_TESTS_SUPPORT_WRITES_H_
