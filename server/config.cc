@@ -1,0 +1,370 @@
+#include "server/config.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "core/base/status_macros.h"
+
+extern char** environ;
+
+namespace memoryd {
+namespace {
+
+// One key of the file; the flag and the variable are derived from its name.
+struct Setting {
+  std::string_view name;
+  std::string_view help;
+  std::string (*default_value)();
+  // An error message, or empty.
+  std::string (*set)(Config& config, const std::string& value);
+};
+
+template <typename Int>
+std::string ParseInt(const std::string& value, Int lowest, Int highest, Int& out) {
+  Int parsed = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+  if (error != std::errc() || end != value.data() + value.size() || parsed < lowest ||
+      parsed > highest) {
+    return fmt::format("must be a whole number from {} to {}", lowest, highest);
+  }
+  out = parsed;
+  return {};
+}
+
+std::string ParseBool(const std::string& value, bool& out) {
+  if (value != "true" && value != "false") return "must be true or false";
+  out = value == "true";
+  return {};
+}
+
+std::string ParseChoice(const std::string& value, std::initializer_list<std::string_view> choices,
+                        std::string& out) {
+  for (const std::string_view choice : choices) {
+    if (value == choice) {
+      out = value;
+      return {};
+    }
+  }
+  return fmt::format("must be one of {}", fmt::join(choices, ", "));
+}
+
+std::string ParseListen(const std::string& value, std::vector<std::string>& out) {
+  out.clear();
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find(',', begin), value.size());
+    out.push_back(value.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const std::string& address : out) {
+    if (address.starts_with("unix:") && address.size() > 5) continue;
+    const std::size_t colon = address.rfind(':');
+    int port = 0;
+    if (colon == std::string::npos || colon == 0 ||
+        !ParseInt(address.substr(colon + 1), 0, 65535, port).empty()) {
+      return "must be HOST:PORT or unix:PATH, several separated by commas";
+    }
+  }
+  return {};
+}
+
+std::filesystem::path StateDirectory() {
+  // systemd's, then the XDG base directory specification's.
+  if (const char* directory = std::getenv("STATE_DIRECTORY")) return directory;
+  if (const char* directory = std::getenv("XDG_STATE_HOME")) {
+    return std::filesystem::path(directory) / "memoryd";
+  }
+  if (const char* home = std::getenv("HOME")) {
+    return std::filesystem::path(home) / ".local/state/memoryd";
+  }
+  return "/var/lib/memoryd";
+}
+
+std::string DefaultVocabularyDirectory() {
+  std::error_code error;
+  const auto binary = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "/usr/share/memoryd";
+  return (binary.parent_path().parent_path() / "share/memoryd").string();
+}
+
+constexpr std::array kSettings = {
+    Setting{"listen", "Addresses to serve on: HOST:PORT or unix:PATH, separated by commas.",
+            [] { return std::string("127.0.0.1:50051"); },
+            [](Config& c, const std::string& v) { return ParseListen(v, c.listen); }},
+    Setting{"allow_plaintext", "Serve without TLS on addresses other machines can reach.",
+            [] { return std::string("false"); },
+            [](Config& c, const std::string& v) { return ParseBool(v, c.allow_plaintext); }},
+    Setting{"store", "sqlite:PATH, sqlite::memory: or postgresql://…",
+            [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
+            [](Config& c, const std::string& v) -> std::string {
+              c.store = v;
+              if (FindStoreKind(v) != nullptr) return {};
+              return "must begin with sqlite: or postgresql://";
+            }},
+    Setting{"coherence",
+            "shared: other servers may use the store; exclusive: this one alone; auto: shared on "
+            "PostgreSQL, exclusive on SQLite.",
+            [] { return std::string("auto"); },
+            [](Config& c, const std::string& v) -> std::string {
+              std::string choice;
+              if (std::string error = ParseChoice(v, {"auto", "shared", "exclusive"}, choice);
+                  !error.empty()) {
+                return error;
+              }
+              const StoreKind* kind = FindStoreKind(c.store);
+              c.coherence = choice == "shared"      ? Coherence::kShared
+                            : choice == "exclusive" ? Coherence::kExclusive
+                            : kind != nullptr       ? kind->default_coherence
+                                                    : Coherence::kExclusive;
+              return {};
+            }},
+    Setting{"committers", "Threads that commit.", [] { return std::string("2"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); }},
+    Setting{"readers", "Threads for cold loads and pages.", [] { return std::string("4"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},
+    Setting{"store_timeout_ms", "Bound of every call to the store.",
+            [] { return std::string("5000"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 100, 60000, c.store_timeout_ms);
+            }},
+    Setting{"transaction_pooling", "A pooler in transaction mode stands before PostgreSQL.",
+            [] { return std::string("false"); },
+            [](Config& c, const std::string& v) { return ParseBool(v, c.transaction_pooling); }},
+    Setting{"max_pending_calls", "Calls that may wait for the store; more are refused.",
+            [] { return std::string("4096"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.max_pending_calls);
+            }},
+    Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
+            }},
+    Setting{"vocabulary_dir", "Directory of the tokenizers' vocabularies.",
+            &DefaultVocabularyDirectory,
+            [](Config& c, const std::string& v) -> std::string {
+              c.vocabulary_dir = v;
+              return {};
+            }},
+    Setting{"reflection", "gRPC reflection: on, off, or auto (on for local addresses only).",
+            [] { return std::string("auto"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"auto", "on", "off"}, c.reflection);
+            }},
+    Setting{"drain_seconds", "How long calls may go on after SIGTERM.",
+            [] { return std::string("10"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); }},
+    Setting{"log_level", "debug, info, warning or error.", [] { return std::string("info"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"debug", "info", "warning", "error"}, c.log_level);
+            }},
+};
+
+std::string FlagOf(const Setting& setting) {
+  std::string flag = fmt::format("--{}", setting.name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string VariableOf(const Setting& setting) {
+  std::string variable = fmt::format("MEMORYD_{}", setting.name);
+  for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
+// A value and where it stands, for error lines and --print-config.
+struct Value {
+  std::string text;
+  std::string origin;
+};
+
+absl::Status Invalid(std::string line) { return absl::InvalidArgumentError(std::move(line)); }
+
+const Setting* FindSetting(std::string_view name) {
+  for (const Setting& setting : kSettings) {
+    if (setting.name == name) return &setting;
+  }
+  return nullptr;
+}
+
+// Variables of our prefix that are no settings: the file's path, the test suites', and what
+// Kubernetes sets in every pod beside a Service named memoryd.
+bool IsForeignVariable(std::string_view variable) {
+  return variable == "MEMORYD_CONFIG" || variable.starts_with("MEMORYD_TEST_") ||
+         variable == "MEMORYD_PORT" || variable.starts_with("MEMORYD_PORT_") ||
+         variable.starts_with("MEMORYD_SERVICE_");
+}
+
+absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values) {
+  try {
+    const YAML::Node root = YAML::LoadFile(path);
+    if (root.IsNull()) return absl::OkStatus();
+    if (!root.IsMap()) return Invalid(fmt::format("{}: must be a map of settings", path));
+    for (const auto& entry : root) {
+      const auto name = entry.first.as<std::string>();
+      const Setting* const setting = FindSetting(name);
+      if (setting == nullptr) return Invalid(fmt::format("{}: unknown key {}", path, name));
+      if (!entry.second.IsScalar()) {
+        return Invalid(fmt::format("{}: {}: must be a single value", path, name));
+      }
+      values[setting->name] = {entry.second.as<std::string>(), path};
+    }
+  } catch (const YAML::Exception& error) {
+    return Invalid(fmt::format("{}: can't be read as YAML: {}", path, error.what()));
+  }
+  return absl::OkStatus();
+}
+
+// A password in a store's URL is for nobody's eyes.
+std::string Masked(std::string url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t at = url.find('@');
+  if (scheme != std::string::npos && at != std::string::npos) {
+    const std::size_t colon = url.find(':', scheme + 3);
+    if (colon < at) url.replace(colon + 1, at - colon - 1, "***");
+  }
+  // `sslpassword` as well.
+  constexpr std::string_view kKey = "password=";
+  for (std::size_t key = url.find(kKey); key != std::string::npos; key = url.find(kKey, key + 1)) {
+    const std::size_t begin = key + kKey.size();
+    url.replace(begin, std::min(url.find('&', begin), url.size()) - begin, "***");
+  }
+  return url;
+}
+
+std::string Printed(const std::map<std::string_view, Value>& values) {
+  std::string text;
+  for (const Setting& setting : kSettings) {
+    const Value& value = values.at(setting.name);
+    YAML::Emitter scalar;
+    scalar << (setting.name == "store" ? Masked(value.text) : value.text);
+    text += fmt::format("{}: {}  # {}\n", setting.name, scalar.c_str(), value.origin);
+  }
+  return text;
+}
+
+absl::Status CheckPlaintext(const Config& config) {
+  for (const std::string& address : config.listen) {
+    if (config.allow_plaintext || IsLocalAddress(address)) continue;
+    return Invalid(fmt::format("listen: {} can be reached from other machines without TLS; listen "
+                               "on loopback or a UNIX socket, or set allow_plaintext",
+                               address));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsLocalAddress(std::string_view address) {
+  if (address.starts_with("unix:") || address.starts_with("localhost:") ||
+      address.starts_with("[::1]:")) {
+    return true;
+  }
+  // 127.0.0.0/8, but not a name such as 127.example.org.
+  const std::string host(address.substr(0, address.rfind(':')));
+  in_addr parsed{};
+  return inet_pton(AF_INET, host.c_str(), &parsed) == 1 && host.starts_with("127.");
+}
+
+std::map<std::string, std::string> MemorydEnvironment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    const std::size_t equals = variable.find('=');
+    if (variable.starts_with("MEMORYD_") && equals != std::string_view::npos) {
+      variables.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+    }
+  }
+  return variables;
+}
+
+absl::StatusOr<CommandLine> ParseCommandLine(
+    int argc, const char* const* argv, const std::map<std::string, std::string>& environment) {
+  CommandLine line;
+  CLI::App app("memoryd: the memory server that every LLM agent runs beside it.", "memoryd");
+  std::string file;
+  bool check = false;
+  bool print = false;
+  bool version = false;
+  std::map<std::string_view, std::string> flags;
+  app.add_option("--config", file, "YAML file of settings.");
+  app.add_flag("--check-config", check, "Check the settings and exit.");
+  app.add_flag("--print-config", print, "Print every setting with its origin and exit.");
+  app.add_flag("--version", version, "Print the version and exit.");
+  for (const Setting& setting : kSettings) {
+    app.add_option(FlagOf(setting), flags[setting.name],
+                   fmt::format("{} [{}] Also {}.", setting.help, setting.default_value(),
+                               VariableOf(setting)));
+  }
+  app.fallthrough();  // Subcommands inherit it when they are added: `migrate --store=…` works.
+  // Before the subcommand, which inherits it: settings may follow `migrate`.
+  app.fallthrough();
+  const CLI::App* const migrate =
+      app.add_subcommand("migrate", "Bring the store's schema up to date and exit.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    line.command = Command::kHelp;
+    line.text = app.help();
+    return line;
+  } catch (const CLI::ParseError& error) {
+    std::string text = error.what();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return Invalid(std::move(text));
+  }
+  if (version) {
+    line.command = Command::kVersion;
+    return line;
+  }
+
+  std::map<std::string_view, Value> values;
+  for (const Setting& setting : kSettings) {
+    values[setting.name] = {setting.default_value(), "default"};
+  }
+  if (file.empty()) {
+    if (const auto found = environment.find("MEMORYD_CONFIG"); found != environment.end()) {
+      file = found->second;
+    }
+  }
+  if (!file.empty()) MEMORYD_RETURN_IF_ERROR(ReadFile(file, values));
+  for (const auto& [variable, value] : environment) {
+    const Setting* known = nullptr;
+    for (const Setting& setting : kSettings) {
+      if (VariableOf(setting) == variable) known = &setting;
+    }
+    if (IsForeignVariable(variable)) continue;
+    if (known == nullptr) return Invalid(fmt::format("unknown variable {}", variable));
+    values[known->name] = {value, variable};
+  }
+  for (const Setting& setting : kSettings) {
+    if (app.count(FlagOf(setting)) > 0) values[setting.name] = {flags[setting.name], FlagOf(setting)};
+  }
+  for (const Setting& setting : kSettings) {
+    const Value& value = values.at(setting.name);
+    if (const std::string error = setting.set(line.config, value.text); !error.empty()) {
+      return Invalid(fmt::format("{}: {} ({})", setting.name, error, value.origin));
+    }
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
+  if (migrate->parsed()) {
+    line.command = Command::kMigrate;
+  } else if (print) {
+    line.command = Command::kPrintConfig;
+    line.text = Printed(values);
+  } else if (check) {
+    line.command = Command::kCheckConfig;
+  }
+  return line;
+}
+
+}  // namespace memoryd

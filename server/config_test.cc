@@ -1,0 +1,193 @@
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Environment = std::map<std::string, std::string>;
+
+absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments,
+                                  const Environment& environment = {}) {
+  std::vector<const char*> argv = {"memoryd"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), environment);
+}
+
+// Expects one line that names every one of `words`.
+void ExpectRefused(const absl::StatusOr<CommandLine>& line, const std::vector<std::string>& words) {
+  EXPECT_TRUE(absl::IsInvalidArgument(line.status())) << line.status();
+  const std::string message(line.status().message());
+  EXPECT_THAT(message, Not(HasSubstr("\n")));
+  for (const std::string& word : words) EXPECT_THAT(message, HasSubstr(word));
+}
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "memoryd-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // The path of a file that holds `yaml`.
+  std::string File(const std::string& yaml) {
+    const std::filesystem::path path = folder_ / "memoryd.yaml";
+    std::ofstream(path) << yaml;
+    return path.string();
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(ConfigTest, WithoutSettingsItServesOnLoopbackFromAFile) {
+  const auto line = Parse({});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->command, Command::kServe);
+  EXPECT_THAT(line->config.listen, ElementsAre("127.0.0.1:50051"));
+  EXPECT_THAT(line->config.store, ::testing::StartsWith("sqlite:"));
+  EXPECT_EQ(line->config.coherence, Coherence::kExclusive);
+  EXPECT_FALSE(line->config.allow_plaintext);
+}
+
+TEST_F(ConfigTest, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
+  const std::string file = File("readers: 7\ncommitters: 7\ndrain_seconds: 7\n");
+  const Environment environment = {{"MEMORYD_READERS", "8"}, {"MEMORYD_COMMITTERS", "8"}};
+  const auto line = Parse({"--config", file, "--readers=9"}, environment);
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.readers, 9);
+  EXPECT_EQ(line->config.committers, 8);
+  EXPECT_EQ(line->config.drain_seconds, 7);
+  EXPECT_EQ(line->config.store_timeout_ms, 5000);
+}
+
+TEST_F(ConfigTest, TheFileMayBeNamedByTheEnvironment) {
+  const auto line = Parse({}, {{"MEMORYD_CONFIG", File("readers: 7\n")}});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.readers, 7);
+  EXPECT_TRUE(Parse({"--config", File("")}).ok()) << "an empty file sets nothing";
+}
+
+TEST_F(ConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
+  const std::string file = File("reader: 7\n");
+  ExpectRefused(Parse({"--config", file}), {"reader", file});
+  ExpectRefused(Parse({}, {{"MEMORYD_READER", "7"}}), {"MEMORYD_READER"});
+  ExpectRefused(Parse({"--reader=7"}), {"--reader"});
+  ExpectRefused(Parse({"serve"}), {"serve"});
+}
+
+TEST_F(ConfigTest, ABadValueIsNamedWithItsPlace) {
+  const std::string file = File("readers: many\n");
+  ExpectRefused(Parse({"--config", file}), {"readers", file, "1 to 64"});
+  ExpectRefused(Parse({}, {{"MEMORYD_READERS", "0"}}), {"readers", "MEMORYD_READERS"});
+  ExpectRefused(Parse({"--readers=65"}), {"readers", "--readers"});
+  ExpectRefused(Parse({"--readers=6x"}), {"readers"});
+  ExpectRefused(Parse({"--readers="}), {"readers"});
+  ExpectRefused(Parse({"--allow-plaintext=yes"}), {"allow_plaintext"});
+  ExpectRefused(Parse({"--reflection=maybe"}), {"reflection", "auto"});
+  ExpectRefused(Parse({"--store=mysql://h/d"}), {"store", "sqlite:"});
+  ExpectRefused(Parse({"--coherence=loose"}), {"coherence"});
+  ExpectRefused(Parse({"--log-level=loud"}), {"log_level"});
+}
+
+TEST_F(ConfigTest, AFileThatIsNoMapOfValuesIsRefused) {
+  ExpectRefused(Parse({"--config", "/nonexistent/memoryd.yaml"}), {"/nonexistent/memoryd.yaml"});
+  ExpectRefused(Parse({"--config", File("- readers\n")}), {"map"});
+  ExpectRefused(Parse({"--config", File("readers: [1, 2]\n")}), {"readers"});
+  ExpectRefused(Parse({"--config", File("readers: {\n")}), {"YAML"});
+}
+
+TEST_F(ConfigTest, TheLimitsOfNumbersAreAllowed) {
+  for (const char* flag :
+       {"--readers=1", "--readers=64", "--committers=16", "--drain-seconds=0",
+        "--store-timeout-ms=100", "--max-pending-calls=1", "--cache-mib=1048576"}) {
+    EXPECT_TRUE(Parse({flag}).ok()) << flag;
+  }
+}
+
+TEST_F(ConfigTest, AddressesAreHostAndPortOrASocket) {
+  const auto line = Parse({"--listen=127.0.0.1:0,[::1]:50051,localhost:1,unix:/run/m.sock"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->config.listen,
+              ElementsAre("127.0.0.1:0", "[::1]:50051", "localhost:1", "unix:/run/m.sock"));
+  for (const char* bad : {"", "127.0.0.1", ":50051", "127.0.0.1:", "127.0.0.1:65536",
+                          "127.0.0.1:-1", "127.0.0.1:x", "unix:", "127.0.0.1:1,"}) {
+    ExpectRefused(Parse({std::string("--listen=") + bad}), {"listen"});
+  }
+}
+
+TEST_F(ConfigTest, ServingOtherMachinesWithoutTlsMustBeAskedFor) {
+  for (const char* address : {"0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "example.org:1"}) {
+    ExpectRefused(Parse({std::string("--listen=127.0.0.1:1,") + address}),
+                  {address, "allow_plaintext"});
+    EXPECT_TRUE(Parse({std::string("--listen=") + address, "--allow-plaintext=true"}).ok());
+  }
+}
+
+TEST_F(ConfigTest, AddressesThatOnlyLookLocalAreNot) {
+  for (const char* address : {"127.0.0.1:1", "127.8.9.10:1", "localhost:1", "[::1]:1", "unix:/x"}) {
+    EXPECT_TRUE(IsLocalAddress(address)) << address;
+  }
+  for (const char* address :
+       {"127.example.org:1", "127.0.0.1.example.org:1", "localhost.example.org:1", "0.0.0.0:1",
+        "[::]:1", "128.0.0.1:1"}) {
+    EXPECT_FALSE(IsLocalAddress(address)) << address;
+  }
+}
+
+TEST_F(ConfigTest, CoherenceFollowsTheStoreUnlessSet) {
+  EXPECT_EQ(Parse({"--store=postgresql://h/d"})->config.coherence, Coherence::kShared);
+  EXPECT_EQ(Parse({"--store=postgresql://h/d", "--coherence=exclusive"})->config.coherence,
+            Coherence::kExclusive);
+  EXPECT_EQ(Parse({"--coherence=shared"})->config.coherence, Coherence::kShared);
+}
+
+TEST_F(ConfigTest, ThePrintedConfigurationNamesOriginsAndHidesPasswords) {
+  const auto line = Parse({"--print-config", "--store=postgresql://user:hunter2@host/db"
+                           "?sslpassword=hunter3&password=hunter4&connect_timeout=9"},
+                          {{"MEMORYD_READERS", "8"}});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->command, Command::kPrintConfig);
+  EXPECT_THAT(line->text, Not(HasSubstr("hunter")));
+  EXPECT_THAT(line->text, HasSubstr("user:***@host/db"));
+  EXPECT_THAT(line->text, HasSubstr("connect_timeout=9"));
+  EXPECT_THAT(line->text, HasSubstr("readers: 8  # MEMORYD_READERS\n"));
+  EXPECT_THAT(line->text, HasSubstr("# --store\n"));
+  EXPECT_THAT(line->text, HasSubstr("committers: 2  # default\n"));
+}
+
+TEST_F(ConfigTest, WhatIsPrintedReadsBackAsTheSameConfiguration) {
+  const auto line = Parse({"--print-config", "--store=sqlite:a: b # c", "--readers=9"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  const auto again = Parse({"--config", File(line->text)});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->config.store, "sqlite:a: b # c");
+  EXPECT_EQ(again->config.readers, 9);
+}
+
+TEST_F(ConfigTest, CommandsAreTold) {
+  EXPECT_EQ(Parse({"--version"})->command, Command::kVersion);
+  EXPECT_EQ(Parse({"--check-config"})->command, Command::kCheckConfig);
+  EXPECT_EQ(Parse({"migrate"})->command, Command::kMigrate);
+  EXPECT_EQ(Parse({"migrate", "--readers=9"})->config.readers, 9);
+  const auto help = Parse({"--help"});
+  EXPECT_EQ(help->command, Command::kHelp);
+  EXPECT_THAT(help->text, HasSubstr("--store-timeout-ms"));
+  ExpectRefused(Parse({"--check-config", "--readers=0"}), {"readers"});
+}
+
+}  // namespace
+}  // namespace memoryd

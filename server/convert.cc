@@ -1,0 +1,372 @@
+#include "server/convert.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+
+#include <limits>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/json_check.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxSessionId = 256;
+constexpr std::size_t kMaxId = 128;
+constexpr std::size_t kMaxRole = 64;
+constexpr std::size_t kMaxName = 256;
+constexpr std::size_t kMaxText = std::size_t{1} << 20;
+constexpr std::size_t kMaxJson = std::size_t{256} << 10;
+constexpr int kMaxParts = 1000;
+constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
+
+// Decodes the code point at `i` of valid UTF-8 and moves `i` behind it.
+char32_t NextCodePoint(std::string_view text, std::size_t& i) {
+  const auto lead = static_cast<unsigned char>(text[i++]);
+  if (lead < 0x80) return lead;
+  const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+  char32_t code = lead & (0x3Fu >> more);
+  for (int k = 0; k < more && i < text.size(); ++k) {
+    code = (code << 6) | (static_cast<unsigned char>(text[i++]) & 0x3Fu);
+  }
+  return code;
+}
+
+// Characters that make two different ids look alike, or an id break a log line.
+bool IsForbiddenInId(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x00AD || c == 0x061C || c == 0x180E ||
+         (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
+}
+
+absl::Status CheckNoControl(std::string_view field, std::string_view value) {
+  for (std::size_t i = 0; i < value.size();) {
+    if (IsForbiddenInId(NextCodePoint(value, i))) {
+      return InvalidField(field, "must not hold control, zero-width or bidirectional characters");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckJson(const std::string& field, std::string_view value, bool any_value) {
+  if (value.empty()) return absl::OkStatus();
+  MEMORYD_RETURN_IF_ERROR(CheckText(field, value, any_value ? kMaxText : kMaxJson));
+  JsonLimits limits;
+  limits.any_value = any_value;
+  if (absl::Status status = CheckJsonObject(value, limits); !status.ok()) {
+    return InvalidField(field, std::string(status.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTokenCount(const std::string& field, std::int64_t value) {
+  if (value >= 0 && value <= kMaxTokens) return absl::OkStatus();
+  return InvalidField(field, "must be between 0 and 2147483647");
+}
+
+absl::Status CheckMedia(const std::string& field, const v1::Media& media) {
+  if (media.has_token_count()) {
+    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field + ".token_count", media.token_count()));
+  }
+  return absl::OkStatus();
+}
+
+CountedPart MediaPart(CountedPart::Kind kind, const v1::Media& media) {
+  CountedPart part;
+  part.kind = kind;
+  if (media.has_token_count()) part.token_count = media.token_count();
+  return part;
+}
+
+absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& part,
+                                     Message& message) {
+  using Kind = CountedPart::Kind;
+  switch (part.kind_case()) {
+    case v1::Part::kText:
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", part.text(), kMaxText));
+      return CountedPart{Kind::kText, part.text(), {}, {}};
+    case v1::Part::kImage:
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".image", part.image()));
+      return MediaPart(Kind::kImage, part.image());
+    case v1::Part::kAudio:
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".audio", part.audio()));
+      return MediaPart(Kind::kAudio, part.audio());
+    case v1::Part::kVideo:
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".video", part.video()));
+      return MediaPart(Kind::kVideo, part.video());
+    case v1::Part::kDocument:
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".document", part.document()));
+      return MediaPart(Kind::kDocument, part.document());
+    case v1::Part::kToolCall: {
+      const v1::ToolCall& call = part.tool_call();
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.arguments_json",
+                                        call.arguments_json(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.call_id", call.call_id(), kMaxName));
+      if (!call.call_id().empty()) message.call_ids.push_back(call.call_id());
+      return CountedPart{Kind::kToolCall, call.name(), call.arguments_json(), {}};
+    }
+    case v1::Part::kToolResult: {
+      const v1::ToolResult& result = part.tool_result();
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_result.text", result.text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(field + ".tool_result.call_id", result.call_id(), kMaxName));
+      if (!result.call_id().empty()) message.result_ids.push_back(result.call_id());
+      return CountedPart{Kind::kToolResult, result.name(), result.text(), {}};
+    }
+    case v1::Part::kThinking:
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".thinking.text", part.thinking().text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".thinking.additional_json",
+                                        part.thinking().additional_json(), true));
+      return CountedPart{Kind::kThinking, part.thinking().text(), {}, {}};
+    case v1::Part::kCitation:
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(field + ".citation.cited_text", part.citation().cited_text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".citation.location_json",
+                                        part.citation().location_json(), true));
+      return CountedPart{Kind::kOther, part.citation().cited_text(), part.citation().source(), {}};
+    case v1::Part::kJson:
+      if (part.json().empty()) return InvalidField(field + ".json", "must not be empty");
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".json", part.json(), true));
+      return CountedPart{Kind::kOther, part.json(), {}, {}};
+    case v1::Part::kOpaque:
+      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".opaque.type", part.opaque().type(), kMaxRole));
+      return CountedPart{Kind::kOther, part.opaque().data(), {}, {}};
+    case v1::Part::KIND_NOT_SET:
+      break;
+  }
+  return InvalidField(field, "exactly one kind must be set");
+}
+
+Role ParseRole(std::string_view role) {
+  if (role == "user") return Role::kUser;
+  if (role == "assistant") return Role::kAssistant;
+  if (role == "system") return Role::kSystem;
+  if (role == "developer") return Role::kDeveloper;
+  if (role == "tool") return Role::kTool;
+  return Role::kOther;
+}
+
+absl::Status CheckTime(const std::string& field, const google::protobuf::Timestamp& time) {
+  // The range of google.protobuf.Timestamp: years 1 to 9999.
+  if (time.seconds() < -62135596800 || time.seconds() > 253402300799 || time.nanos() < 0 ||
+      time.nanos() > 999999999) {
+    return InvalidField(field, "must be within the years 1 to 9999, with nanos 0 to 999999999");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<IncomingMessage> FromMessage(const std::string& field, v1::Message& message) {
+  message.DiscardUnknownFields();
+  MEMORYD_RETURN_IF_ERROR(CheckId(field + ".role", message.role(), kMaxRole));
+  MEMORYD_RETURN_IF_ERROR(CheckText(field + ".name", message.name(), kMaxName));
+  if (!message.message_id().empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".message_id", message.message_id(), kMaxId));
+  }
+  if (!message.thread_id().empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".thread_id", message.thread_id(), kMaxId));
+  }
+  if (message.has_create_time()) {
+    MEMORYD_RETURN_IF_ERROR(CheckTime(field + ".create_time", message.create_time()));
+  }
+  if (message.has_token_count()) {
+    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field + ".token_count", message.token_count()));
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".metadata_json", message.metadata_json(), false));
+  if (message.has_text() && message.parts_size() > 0) {
+    return InvalidField(field + ".text", "give either text or parts, not both");
+  }
+  if (message.parts_size() > kMaxParts) {
+    return InvalidField(field + ".parts", "at most 1,000 parts");
+  }
+  // One form for one text, so that equal messages are stored and fingerprinted alike.
+  if (message.parts_size() == 1 && message.parts(0).has_text()) {
+    std::string text = std::move(*message.mutable_parts(0)->mutable_text());
+    message.clear_parts();
+    message.set_text(std::move(text));
+  }
+
+  IncomingMessage incoming;
+  incoming.message.role = ParseRole(message.role());
+  if (message.has_token_count()) incoming.token_count = message.token_count();
+  if (message.has_text()) {
+    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", message.text(), kMaxText));
+    incoming.parts.push_back({CountedPart::Kind::kText, message.text(), {}, {}});
+  }
+  for (int i = 0; i < message.parts_size(); ++i) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        CountedPart part,
+        FromPart(fmt::format("{}.parts[{}]", field, i), message.parts(i), incoming.message));
+    incoming.parts.push_back(part);
+  }
+  incoming.role = message.role();
+  incoming.metadata_json = message.metadata_json();
+  // What the server adds to replies is not stored in the body. The token count is kept in the
+  // request until now only because it belongs to the fingerprint.
+  message.clear_position();
+  message.clear_status();
+  message.clear_ingest_time();
+  incoming.message.message_id = message.message_id();
+  const bool has_count = message.has_token_count();
+  const std::int64_t count = message.token_count();
+  std::string id = std::move(*message.mutable_message_id());
+  message.clear_message_id();
+  message.clear_token_count();
+  incoming.message.body = message.SerializeAsString();
+  message.set_message_id(std::move(id));
+  if (has_count) message.set_token_count(count);
+  return incoming;
+}
+
+}  // namespace
+
+absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes) {
+  if (value.empty()) return InvalidField(field, "is required");
+  if (value.size() > max_bytes) {
+    return InvalidField(field, fmt::format("must be at most {} bytes", max_bytes));
+  }
+  return CheckNoControl(field, value);
+}
+
+absl::Status CheckSessionId(std::string_view value) {
+  return CheckId("session_id", value, kMaxSessionId);
+}
+
+absl::Status CheckText(std::string_view field, std::string_view value, std::size_t max_bytes) {
+  if (value.size() <= max_bytes) return absl::OkStatus();
+  return InvalidField(field, fmt::format("must be at most {} bytes", max_bytes));
+}
+
+absl::StatusOr<std::vector<IncomingMessage>> FromProto(
+    google::protobuf::RepeatedPtrField<v1::Message>& messages) {
+  if (messages.size() > kMaxMessagesPerRequest) {
+    return InvalidField("messages", fmt::format("at most {} messages; split the request",
+                                                kMaxMessagesPerRequest));
+  }
+  std::vector<IncomingMessage> result;
+  result.reserve(static_cast<std::size_t>(messages.size()));
+  std::set<std::string_view> ids;
+  for (int i = 0; i < messages.size(); ++i) {
+    const std::string field = fmt::format("messages[{}]", i);
+    MEMORYD_ASSIGN_OR_RETURN(IncomingMessage message, FromMessage(field, messages[i]));
+    result.push_back(std::move(message));
+    const std::string& id = messages[i].message_id();
+    if (!id.empty() && !ids.insert(id).second) {
+      return InvalidField(field + ".message_id", "is given twice in this request");
+    }
+  }
+  return result;
+}
+
+absl::Status CheckNoContents(int contents) {
+  if (contents == 0) return absl::OkStatus();
+  return Error(absl::StatusCode::kUnimplemented, "NOT_SUPPORTED",
+               "contents: this version of the server keeps messages only",
+               {{"field", "contents"}});
+}
+
+absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
+  SessionSettings settings;
+  if (!config.profile().empty()) {
+    settings.profile = ParseProfile(config.profile());
+    if (!settings.profile.has_value()) {
+      return InvalidField("config.profile", "must be default or llama-index");
+    }
+  }
+  if (!config.policy().empty()) {
+    settings.policy = ParsePolicy(config.policy());
+    if (!settings.policy.has_value()) {
+      return InvalidField("config.policy", "must be fifo or buffer");
+    }
+  }
+  if (!config.tokenizer().empty()) settings.tokenizer = config.tokenizer();
+  if (config.has_token_limit()) settings.token_limit = config.token_limit();
+  if (config.has_token_flush_size()) settings.token_flush_size = config.token_flush_size();
+  if (config.has_chat_history_token_ratio()) {
+    settings.chat_history_token_ratio = config.chat_history_token_ratio();
+  }
+  if (config.has_image_token_count()) settings.image_token_count = config.image_token_count();
+  if (config.has_audio_token_count()) settings.audio_token_count = config.audio_token_count();
+  if (config.has_video_token_count()) settings.video_token_count = config.video_token_count();
+  if (config.has_document_token_count()) {
+    settings.document_token_count = config.document_token_count();
+  }
+  switch (config.insert_method()) {
+    case v1::INSERT_METHOD_UNSPECIFIED:
+      break;
+    case v1::INSERT_METHOD_SYSTEM:
+      settings.insert_method = InsertMethod::kSystem;
+      break;
+    case v1::INSERT_METHOD_USER:
+      settings.insert_method = InsertMethod::kUser;
+      break;
+    default:
+      return InvalidField("config.insert_method", "is not a known value");
+  }
+  switch (config.feed()) {
+    case v1::FEED_UNSPECIFIED:
+      break;
+    case v1::FEED_AFTER_COMMIT:
+      settings.feed = FeedTime::kAfterCommit;
+      break;
+    case v1::FEED_BEFORE_REPLY:
+      settings.feed = FeedTime::kBeforeReply;
+      break;
+    default:
+      return InvalidField("config.feed", "is not a known value");
+  }
+  if (config.blocks_size() > 0) {
+    return Error(absl::StatusCode::kUnimplemented, "NOT_SUPPORTED",
+                 "config.blocks: this version of the server has no blocks",
+                 {{"field", "config.blocks"}});
+  }
+  return settings;
+}
+
+v1::SessionConfig ToProto(const SessionConfig& config) {
+  v1::SessionConfig proto;
+  proto.set_profile(std::string(ProfileName(config.counting.profile)));
+  proto.set_token_limit(config.token_limit);
+  proto.set_token_flush_size(config.token_flush_size);
+  proto.set_chat_history_token_ratio(config.chat_history_token_ratio);
+  proto.set_insert_method(config.insert_method == InsertMethod::kUser ? v1::INSERT_METHOD_USER
+                                                                      : v1::INSERT_METHOD_SYSTEM);
+  proto.set_tokenizer(config.counting.tokenizer);
+  proto.set_policy(std::string(PolicyName(config.policy)));
+  proto.set_feed(config.feed == FeedTime::kBeforeReply ? v1::FEED_BEFORE_REPLY
+                                                       : v1::FEED_AFTER_COMMIT);
+  proto.set_image_token_count(config.counting.image_token_count);
+  proto.set_audio_token_count(config.counting.audio_token_count);
+  proto.set_video_token_count(config.counting.video_token_count);
+  proto.set_document_token_count(config.counting.document_token_count);
+  return proto;
+}
+
+ResetScope FromProto(v1::ResetScope scope) {
+  switch (scope) {
+    case v1::RESET_SCOPE_MESSAGES:
+      return ResetScope::kMessages;
+    case v1::RESET_SCOPE_ACTIVE:
+      return ResetScope::kActive;
+    case v1::RESET_SCOPE_ARCHIVED:
+      return ResetScope::kArchived;
+    case v1::RESET_SCOPE_EVERYTHING:
+      return ResetScope::kEverything;
+    default:
+      return ResetScope::kProfile;
+  }
+}
+
+std::string Fingerprint(std::string_view method, const google::protobuf::Message& request) {
+  // No map fields, so one message has one serialization.
+  std::string bytes(method);
+  bytes.push_back('\0');
+  request.AppendToString(&bytes);
+  std::string digest(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return digest;
+}
+
+}  // namespace memoryd

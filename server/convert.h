@@ -1,0 +1,51 @@
+// Requests of the wire -> what the engine takes. After this, bad input can't exist.
+#ifndef MEMORYD_SERVER_CONVERT_H_
+#define MEMORYD_SERVER_CONVERT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <google/protobuf/repeated_field.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/engine/write.h"
+#include "memoryd/v1/memory.pb.h"
+#include "memoryd/v1/memory_service.pb.h"
+
+namespace memoryd {
+
+inline constexpr int kMaxMessagesPerRequest = 1000;
+
+// 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters.
+absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
+
+absl::Status CheckSessionId(std::string_view value);
+
+// At most `max_bytes` of text.
+absl::Status CheckText(std::string_view field, std::string_view value, std::size_t max_bytes);
+
+// Checks every message and brings it into its stored form, in place. The views in the result point
+// into `messages`.
+absl::StatusOr<std::vector<IncomingMessage>> FromProto(
+    google::protobuf::RepeatedPtrField<v1::Message>& messages);
+
+// Contents are not served by this version: UNIMPLEMENTED when there are any.
+absl::Status CheckNoContents(int contents);
+
+absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
+
+// The configuration, complete.
+v1::SessionConfig ToProto(const SessionConfig& config);
+
+ResetScope FromProto(v1::ResetScope scope);
+
+// SHA-256 of the method and the request, which must be in its checked form, without request_id and
+// without what only says how long to wait. 32 bytes.
+std::string Fingerprint(std::string_view method, const google::protobuf::Message& request);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_CONVERT_H_

@@ -1,0 +1,45 @@
+#include "server/grpc_status.h"
+
+#include <string>
+
+#include "core/base/error.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace memoryd {
+namespace {
+
+// A status travels in HTTP/2 headers, and clients limit those to 8 KiB.
+constexpr std::size_t kMaxMessageBytes = 1024;
+
+// Cut between code points, since a status message must be UTF-8.
+std::string Shortened(std::string message) {
+  if (message.size() <= kMaxMessageBytes) return message;
+  std::size_t end = kMaxMessageBytes;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
+  message.resize(end);
+  return message;
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  std::string message = Shortened(std::string(status.message()));
+  std::string reason = ErrorReason(status);
+  if (code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN) {
+    message = "internal error";
+    reason = "INTERNAL";
+  }
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason.empty() ? absl::StatusCodeToString(status.code()) : reason);
+  info.set_domain("memoryd");
+  for (const auto& [key, value] : ErrorDetails(status)) (*info.mutable_metadata())[key] = value;
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(code));
+  details.set_message(message);
+  details.add_details()->PackFrom(info);
+  return grpc::Status(code, message, details.SerializeAsString());
+}
+
+}  // namespace memoryd

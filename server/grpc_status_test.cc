@@ -1,0 +1,71 @@
+#include "server/grpc_status.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/base/error.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace memoryd {
+namespace {
+
+google::rpc::ErrorInfo InfoOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  EXPECT_TRUE(details.ParseFromString(status.error_details()));
+  EXPECT_EQ(details.code(), static_cast<int>(status.error_code()));
+  EXPECT_EQ(details.message(), status.error_message());
+  EXPECT_EQ(details.details_size(), 1);
+  EXPECT_TRUE(details.details(0).UnpackTo(&info));
+  return info;
+}
+
+TEST(GrpcStatusTest, OkIsOk) { EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok()); }
+
+TEST(GrpcStatusTest, CarriesCodeMessageReasonAndValues) {
+  const grpc::Status status =
+      ToGrpcStatus(Error(absl::StatusCode::kAborted, "REVISION_MISMATCH", "read again",
+                         {{"current_revision", "7"}}));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(status.error_message(), "read again");
+  const google::rpc::ErrorInfo info = InfoOf(status);
+  EXPECT_EQ(info.reason(), "REVISION_MISMATCH");
+  EXPECT_EQ(info.domain(), "memoryd");
+  EXPECT_EQ(info.metadata().at("current_revision"), "7");
+}
+
+TEST(GrpcStatusTest, EveryCodeKeepsItsNumber) {
+  for (int code = 1; code <= 16; ++code) {
+    EXPECT_EQ(ToGrpcStatus(absl::Status(static_cast<absl::StatusCode>(code), "x")).error_code(),
+              static_cast<grpc::StatusCode>(code));
+  }
+}
+
+TEST(GrpcStatusTest, AStatusWithoutReasonIsGivenItsCode) {
+  EXPECT_EQ(InfoOf(ToGrpcStatus(absl::NotFoundError("x"))).reason(), "NOT_FOUND");
+}
+
+TEST(GrpcStatusTest, TheTextOfOurOwnFaultsStaysHere) {
+  for (const absl::Status& status :
+       {absl::InternalError("SELECT secret FROM db1"), absl::UnknownError("db1")}) {
+    const grpc::Status shown = ToGrpcStatus(status);
+    EXPECT_EQ(shown.error_message(), "internal error");
+    EXPECT_EQ(shown.error_details().find("db1"), std::string::npos);
+    EXPECT_EQ(InfoOf(shown).reason(), "INTERNAL");
+  }
+}
+
+TEST(GrpcStatusTest, ALongMessageIsCutBetweenCodePoints) {
+  EXPECT_EQ(ToGrpcStatus(absl::NotFoundError(std::string(1024, 'x'))).error_message().size(),
+            1024U);
+  // The fourth byte of the owl would be the 1,025th.
+  const std::string owl = "\xF0\x9F\xA6\x89";
+  const grpc::Status status =
+      ToGrpcStatus(absl::NotFoundError(std::string(1021, 'x') + owl + std::string(5000, 'y')));
+  EXPECT_EQ(status.error_message(), std::string(1021, 'x'));
+  InfoOf(status);
+}
+
+}  // namespace
+}  // namespace memoryd

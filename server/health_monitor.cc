@@ -1,0 +1,82 @@
+#include "server/health_monitor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+
+namespace memoryd {
+namespace {
+
+constexpr std::chrono::seconds kAskInterval(1);
+constexpr std::chrono::seconds kGoodFor(3);
+constexpr std::chrono::milliseconds kReportInterval(250);
+
+}  // namespace
+
+HealthMonitor::HealthMonitor(Engine* engine, grpc::HealthCheckServiceInterface* health)
+    : engine_(engine), health_(health) {
+  health_->SetServingStatus("liveness", true);
+  SetServing(false);
+  asker_ = std::thread([this] { Ask(); });
+  reporter_ = std::thread([this] { Report(); });
+}
+
+HealthMonitor::~HealthMonitor() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  asker_.join();
+  reporter_.join();
+}
+
+void HealthMonitor::BeginDrain() {
+  MutexLock lock(mutex_);
+  draining_ = true;
+  SetServing(false);
+}
+
+void HealthMonitor::SetServing(bool serving) {
+  for (const char* service : {"", "memoryd.v1.MemoryService", "memoryd.v1.SessionService"}) {
+    health_->SetServingStatus(service, serving);
+  }
+}
+
+void HealthMonitor::Ask() {
+  for (;;) {
+    const auto next = std::chrono::steady_clock::now() + kAskInterval;
+    const absl::Status status = engine_->CheckStore();
+    MutexLock lock(mutex_);
+    answered_ = true;
+    if (status.ok()) {
+      last_good_ = std::chrono::steady_clock::now();
+      wake_.NotifyAll();
+    }
+    while (!stopping_ && std::chrono::steady_clock::now() < next) wake_.WaitUntil(mutex_, next);
+    if (stopping_) return;
+  }
+}
+
+void HealthMonitor::Report() {
+  bool serving = false;
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool good = answered_ && now - last_good_ < kGoodFor && !draining_;
+    if (good != serving) {
+      serving = good;
+      SetServing(serving);
+      if (!draining_) {
+        if (serving) {
+          spdlog::info("the store answers: serving");
+        } else {
+          spdlog::warn("the store does not answer: not serving");
+        }
+      }
+    }
+    wake_.WaitUntil(mutex_, now + kReportInterval);
+  }
+}
+
+}  // namespace memoryd

@@ -1,0 +1,40 @@
+// The RPCs of memoryd.v1.MemoryService.
+#ifndef MEMORYD_SERVER_MEMORY_SERVICE_H_
+#define MEMORYD_SERVER_MEMORY_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "core/engine/engine.h"
+#include "memoryd/v1/memory_service.grpc.pb.h"
+#include "server/calls_in_flight.h"
+
+namespace memoryd {
+
+using RawMemoryService = v1::MemoryService::WithRawCallbackMethod_Put<
+    v1::MemoryService::WithRawCallbackMethod_Get<v1::MemoryService::WithRawCallbackMethod_GetAll<
+        v1::MemoryService::WithRawCallbackMethod_Set<
+            v1::MemoryService::WithRawCallbackMethod_Reset<v1::MemoryService::Service>>>>>;
+
+// Each method parses, checks, hands the call to the engine and returns; nothing waits on gRPC's
+// threads.
+class MemoryService final : public RawMemoryService {
+ public:
+  MemoryService(Engine* engine, CallsInFlight* calls) : engine_(*engine), calls_(*calls) {}
+
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+
+  grpc::ServerUnaryReactor* Put(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* Get(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* GetAll(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* Set(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* Reset(Context*, const Bytes*, Bytes*) override;
+
+ private:
+  Engine& engine_;
+  CallsInFlight& calls_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_MEMORY_SERVICE_H_

@@ -1,0 +1,43 @@
+// What the engine gives -> replies of the wire, as bytes.
+#ifndef MEMORYD_SERVER_REPLY_H_
+#define MEMORYD_SERVER_REPLY_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "core/engine/write.h"
+
+namespace memoryd {
+
+// The id of a message: the given one, else derived from generation and position.
+std::string MessageId(const Message& message, std::uint64_t generation);
+
+// For WriteRequest::encode_reply.
+std::string PutReply(const WriteResult& result);
+std::string SetReply(const WriteResult& result);
+std::string ResetReply(const WriteResult& result);
+// The session id of these two is not in the result: WithSessionId() adds it.
+std::string CreateSessionReply(const WriteResult& result);
+std::string UpdateSessionReply(const WriteResult& result);
+std::string DeleteSessionReply(const WriteResult& result);
+
+// A reply of CreateSession or UpdateSession with session.session_id set.
+std::string WithSessionId(std::string reply, std::string_view session_id);
+
+// A reply with its `replayed` field, whose number is `field`, set to true.
+std::string Replayed(std::string reply, int field);
+
+// FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB.
+absl::StatusOr<std::string> GetReply(const Context& context);
+std::string GetAllReply(const Page& page, std::string_view next_page_token);
+std::string GetSessionReply(std::string_view session_id, const SessionInfo& info);
+std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionInfo>>& sessions,
+                              std::string_view next_page_token);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_REPLY_H_

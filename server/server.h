@@ -1,0 +1,27 @@
+// Builds, runs and drains a server.
+#ifndef MEMORYD_SERVER_SERVER_H_
+#define MEMORYD_SERVER_SERVER_H_
+
+#include <csignal>
+
+#include "absl/status/status.h"
+#include "server/config.h"
+
+namespace memoryd {
+
+// The version of this build, such as "0.1.0".
+const char* Version();
+
+// Opens and migrates the store. Waits for a store that can't be reached, until one of `stop` is
+// pending: CANCELLED.
+absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
+                                                         const sigset_t& stop);
+
+// Serves until one of the signals in `stop`, which every thread must have blocked, then drains:
+// health NOT_SERVING, no new calls, those under way end within `drain_seconds`. Prints
+// `listening on ADDRESS` on standard output for each address.
+absl::Status Serve(const Config& config, const sigset_t& stop);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_SERVER_H_

@@ -1,0 +1,82 @@
+// What all writes have in common on their way from the wire to the engine.
+#ifndef MEMORYD_SERVER_WRITE_CALL_H_
+#define MEMORYD_SERVER_WRITE_CALL_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/engine/engine.h"
+#include "server/convert.h"
+#include "server/reply.h"
+#include "server/unary_call.h"
+
+namespace memoryd {
+
+// The tenant of calls without a credential.
+inline constexpr char kDefaultTenant[] = "default";
+
+// Fills in key, deadline, idempotency and precondition. Call it last: the fingerprint covers the
+// request in its checked form.
+template <typename Request>
+absl::Status FinishWriteRequest(std::string_view method,
+                                const std::shared_ptr<ParsedCall<Request>>& call,
+                                WriteRequest& write) {
+  Request& request = call->mutable_request();
+  MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
+  write.key = {kDefaultTenant, request.session_id()};
+  write.byte_size = request.ByteSizeLong();
+  write.deadline = call->deadline();
+  write.keep_alive = call;
+  if constexpr (requires { request.expected_revision(); }) {
+    if (request.has_expected_revision()) {
+      if (request.expected_revision() < 0) {
+        return InvalidField("expected_revision", "must be at least 0");
+      }
+      write.expected_revision = request.expected_revision();
+    }
+  }
+  if (request.has_request_id()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId("request_id", request.request_id(), 128));
+    write.request_id = request.request_id();
+    request.clear_request_id();
+    request.DiscardUnknownFields();
+    write.fingerprint = Fingerprint(method, request);
+  }
+  return absl::OkStatus();
+}
+
+// Submits `write` and finishes `call` with what becomes of it. `replayed_field` is the number of
+// the reply's `replayed` field.
+template <typename Request>
+void SubmitWrite(Engine& engine, std::shared_ptr<ParsedCall<Request>> call, WriteRequest write,
+                 int replayed_field, bool with_session_id = false) {
+  engine.Submit(std::move(write),
+                [call, replayed_field, with_session_id](absl::Status status, std::string reply,
+                                                        bool replayed) {
+                  if (!status.ok()) {
+                    call->Fail(status);
+                    return;
+                  }
+                  if (with_session_id) {
+                    reply = WithSessionId(std::move(reply), call->request().session_id());
+                  }
+                  if (replayed) reply = Replayed(std::move(reply), replayed_field);
+                  call->Succeed(std::move(reply));
+                });
+}
+
+// 0 means 100; more than 1,000 means 1,000.
+inline absl::StatusOr<std::int64_t> PageSize(std::int32_t page_size) {
+  if (page_size < 0) return InvalidField("page_size", "must be at least 0");
+  return page_size == 0 ? 100 : std::min<std::int64_t>(page_size, 1000);
+}
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_WRITE_CALL_H_
