@@ -1,0 +1,32 @@
+"""The check of the kill runs sees what it looks for."""
+
+from support.writers import Audit
+
+SENT = ["0/0/a", "1/0/a", "0/1/a", "1/1/a"]
+
+
+def result(stored):
+    found = Audit()
+    found.add_session(SENT, stored)
+    return found.lost, found.doubled, found.reordered, found.unknown
+
+
+def test_what_was_acknowledged_is_clean_in_any_order_of_writers():
+    assert result(["1/0/a", "1/1/a", "0/0/a", "0/1/a"]) == (0, 0, 0, 0)
+
+
+def test_a_missing_message_is_lost():
+    assert result(SENT[:-1]) == (1, 0, 0, 0)
+
+
+def test_a_message_stored_twice_is_doubled():
+    assert result([*SENT, "1/1/a"]) == (0, 1, 0, 0)
+
+
+def test_a_writers_messages_out_of_order_are_seen():
+    assert result(["0/1/a", "0/0/a", "1/0/a", "1/1/a"]) == (0, 0, 1, 0)
+
+
+def test_a_message_that_nobody_sent_is_seen():
+    assert result([*SENT, "2/0/a"]) == (0, 0, 0, 1)
+    assert result(["0/0/b", *SENT[1:]]) == (1, 0, 0, 1)

@@ -1,0 +1,133 @@
+"""Flags, environment, YAML, and what is refused before serving."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from support.calls import Calls, user
+from support.paths import BINARY, server_environment
+from support.server import Server
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run([str(BINARY), *arguments], env=server_environment(**environment),
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+def assert_refused(done: subprocess.CompletedProcess, name: str) -> None:
+    assert done.returncode == 2, done
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    assert len(lines) == 1, lines
+    assert name in lines[0]
+
+
+def test_version_is_one_line():
+    done = run("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("memoryd ") and done.stdout.count("\n") == 1
+
+
+def test_help_names_the_flags():
+    done = run("--help")
+    assert done.returncode == 0
+    for flag in ("--listen", "--store", "--config", "--check-config", "--print-config"):
+        assert flag in done.stdout
+
+
+@pytest.mark.parametrize("arguments, name", (
+    (("--no-such-flag",), "no-such-flag"),
+    (("--no-such-flag=1", "--listen=127.0.0.1:0"), "no-such-flag"),
+    (("serve-me",), "serve-me"),
+    (("--store=oracle://x",), "store"),
+    (("--store=",), "store"),
+    (("--listen=nowhere",), "listen"),
+    (("--listen=127.0.0.1:99999",), "listen"),
+    (("--coherence=maybe",), "coherence"),
+    (("--config=/does/not/exist.yaml",), "/does/not/exist.yaml"),
+))
+def test_a_bad_flag_ends_with_two_and_one_line_that_names_it(arguments, name):
+    for extra in ((), ("--check-config",)):
+        assert_refused(run(*arguments, *extra), name)
+
+
+@pytest.mark.parametrize("name, value", (
+    ("MEMORYD_STORE", "oracle://x"), ("MEMORYD_LISTEN", "nowhere"),
+    ("MEMORYD_NO_SUCH_KEY", "1"),
+))
+def test_a_bad_variable_is_named(name, value):
+    assert_refused(run("--check-config", **{name: value}), name)
+
+
+@pytest.mark.parametrize("text, name", (
+    ("no_such_key: 1\n", "no_such_key"),
+    ("store: oracle://x\n", "store"),
+    ("listen: [1, 2]\n", "listen"),
+    ("a: [\n", "memoryd.yaml"),
+    ("- 1\n", "memoryd.yaml"),
+))
+def test_a_bad_key_of_the_file_is_named(tmp_path, text, name):
+    path = tmp_path / "memoryd.yaml"
+    path.write_text(text)
+    assert_refused(run(f"--config={path}", "--check-config"), name)
+
+
+def test_flags_win_over_variables_and_those_over_the_file(tmp_path):
+    path = tmp_path / "memoryd.yaml"
+    path.write_text('listen: 127.0.0.1:1111\nstore: "sqlite::memory:"\n')
+    arguments = [f"--config={path}", "--print-config"]
+    assert "127.0.0.1:1111" in run(*arguments).stdout
+    by_variable = run(*arguments, MEMORYD_LISTEN="127.0.0.1:2222")
+    assert "127.0.0.1:2222" in by_variable.stdout and "sqlite::memory:" in by_variable.stdout
+    by_flag = run(*arguments, "--listen=127.0.0.1:3333", MEMORYD_LISTEN="127.0.0.1:2222")
+    assert "127.0.0.1:3333" in by_flag.stdout and "2222" not in by_flag.stdout
+
+
+def test_what_print_config_prints_is_a_configuration(tmp_path):
+    printed = run("--print-config", "--listen=127.0.0.1:3333", "--store=sqlite::memory:")
+    assert printed.returncode == 0
+    path = tmp_path / "memoryd.yaml"
+    path.write_text(printed.stdout)
+    again = run(f"--config={path}", "--print-config")
+    assert again.returncode == 0
+    origin = re.compile(r" *#.*")
+    assert origin.sub("", again.stdout) == origin.sub("", printed.stdout)
+    assert run(f"--config={path}", "--check-config").returncode == 0
+
+
+def test_print_config_hides_a_password():
+    done = run("--print-config", "--store=postgresql://u:hunter2@127.0.0.1/x")
+    assert done.returncode == 0
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_a_good_configuration_is_checked_without_serving():
+    done = run("--check-config", "--store=sqlite::memory:")
+    assert done.returncode == 0
+
+
+def test_a_yaml_file_configures_a_server(tmp_path):
+    path = tmp_path / "memoryd.yaml"
+    path.write_text("coherence: exclusive\n")
+    with Server("sqlite::memory:", arguments=[f"--config={path}"]) as server:
+        with server.channel() as channel:
+            Calls(channel).Put(session_id="s", messages=[user("a")])
+            assert [m.text for m in Calls(channel).all_messages("s")] == ["a"]
+
+
+def test_the_default_store_is_a_file_in_the_state_directory(tmp_path):
+    environment = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    done = run("--print-config", **environment)
+    assert done.returncode == 0
+    assert f"sqlite:{tmp_path}" in done.stdout
+
+
+def test_migrate_prepares_a_store_and_ends(store):
+    for _ in range(2):
+        done = run("migrate", f"--store={store}")
+        assert done.returncode == 0, done.stderr
+    with Server(store) as server, server.channel() as channel:
+        Calls(channel).Put(session_id="s", messages=[user("a")])

@@ -1,0 +1,48 @@
+"""Request bodies that no gRPC library sends."""
+
+from __future__ import annotations
+
+import struct
+
+import grpc
+import pytest
+
+from support.calls import refusal, user, wire
+from support.http2 import prefixed, raw_call
+
+PUT = "/memoryd.v1.MemoryService/Put"
+INVALID = grpc.StatusCode.INVALID_ARGUMENT.value[0]
+
+
+def put_bytes(session_id: str, text: str) -> bytes:
+    return wire.PutRequest(session_id=session_id, messages=[user(text)]).SerializeToString()
+
+
+@pytest.mark.parametrize("body", (
+    struct.pack(">BI", 0, 2**32 - 1),
+    struct.pack(">BI", 0, 5) + b"ab",
+    b"",
+    b"\x00\x00",
+), ids=("4 GiB promised", "body cut short", "no message", "prefix cut short"))
+def test_a_broken_body_is_invalid_and_others_are_served(server, calls, session_id, body):
+    assert raw_call(server.target, PUT, body) == INVALID
+    calls.Put(session_id=session_id, messages=[user("good")])
+
+
+def test_a_well_formed_raw_call_is_a_put(server, calls, session_id):
+    assert raw_call(server.target, PUT, prefixed(put_bytes(session_id, "raw"))) == 0
+    assert [m.text for m in calls.all_messages(session_id)] == ["raw"]
+
+
+def test_of_two_messages_in_one_unary_call_one_is_stored(server, calls, session_id):
+    body = prefixed(put_bytes(session_id, "one")) + prefixed(put_bytes(session_id, "two"))
+    raw_call(server.target, PUT, body)
+    assert [m.text for m in calls.all_messages(session_id)] in (["one"], [])
+
+
+def test_compressed_requests_are_refused_without_inflating(server, session_id):
+    with server.channel() as channel:
+        put = channel.unary_unary(PUT)
+        payload = put_bytes(session_id, "x" * 1000)
+        error = refusal(put, payload, compression=grpc.Compression.Gzip, timeout=30)
+        assert error.code() == grpc.StatusCode.UNIMPLEMENTED

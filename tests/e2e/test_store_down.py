@@ -1,0 +1,138 @@
+"""PostgreSQL away: refused in time, said by health, and back without a restart."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from support.calls import Calls, refusal, user
+from support.postgres import Cluster, run_sql
+from support.server import Server, open_channel, wait_for_health
+
+from memoryd import Client
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+DEADLINE = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def server(cluster):
+    with Server(cluster.url) as running:
+        yield running
+
+
+def stopped(cluster):
+    return cluster.stop, cluster.start
+
+
+def frozen(cluster):
+    return cluster.pause, cluster.resume
+
+
+@pytest.mark.parametrize("fault", (stopped, frozen))
+def test_an_unreachable_store_is_unavailable_before_the_deadline(
+        cluster, server, session_id, fault):
+    break_store, mend_store = fault(cluster)
+    with server.channel() as channel:
+        calls = Calls(channel)
+        calls.Put(session_id=session_id, messages=[user("before")])
+        break_store()
+        try:
+            for call, fields in (
+                (calls.Put, {"messages": [user("lost?")], "request_id": "r"}),
+                (calls.Get, {}),
+                (calls.GetAll, {}),
+                (calls.GetSession, {}),
+            ):
+                begin = time.monotonic()
+                error = refusal(call, session_id=session_id, timeout=DEADLINE, **fields)
+                assert error.code() == grpc.StatusCode.UNAVAILABLE, error.details()
+                assert time.monotonic() - begin < DEADLINE
+                assert "127.0.0.1" not in error.details() and "SELECT" not in error.details()
+            wait_for_health(channel, NOT_SERVING, timeout=60)
+        finally:
+            mend_store()
+        wait_for_health(channel, SERVING, timeout=60)
+        # A connection here or there may still be found broken: the client asks again.
+        with Client(server.target, timeout=DEADLINE) as client:
+            assert client.put(session_id, [user("lost?")], request_id="r").positions
+            client.put(session_id, [user("after")])
+        texts = [m.text for m in calls.all_messages(session_id)]
+        assert texts == ["before", "lost?", "after"]
+        assert [m.text for m in calls.Get(session_id=session_id).messages] == texts
+
+
+def test_killed_connections_lose_and_double_nothing(cluster, server, session_id):
+    """Backends are terminated in the middle of the load, again and again."""
+    writers, stop = 4, threading.Event()
+    acknowledged: list[int] = [0] * writers
+    progress = threading.Condition()
+
+    def write(writer: int) -> None:
+        with open_channel(server.target) as channel:
+            calls, number = Calls(channel), 0
+            while not stop.is_set():
+                message = user(f"{writer}/{number}")
+                try:
+                    calls.Put(session_id=session_id, messages=[message],
+                              request_id=f"{writer}/{number}", timeout=DEADLINE)
+                except grpc.RpcError as error:
+                    assert error.code() in (
+                        grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED), error
+                    continue
+                number += 1
+                with progress:
+                    acknowledged[writer] = number
+                    progress.notify()
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            with progress:
+                target = sum(acknowledged) + 50
+                assert progress.wait_for(lambda: sum(acknowledged) >= target, timeout=60)
+            run_sql(cluster.url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                                 " WHERE pid <> pg_backend_pid() AND backend_type ="
+                                 " 'client backend'")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    with server.channel() as channel:
+        texts = [m.text for m in Calls(channel).all_messages(session_id)]
+    for writer in range(writers):
+        mine = [t for t in texts if t.startswith(f"{writer}/")]
+        least = acknowledged[writer]
+        assert mine == [f"{writer}/{n}" for n in range(len(mine))]
+        assert least <= len(mine) <= least + 1
+
+
+def test_a_server_started_before_its_store_begins_to_serve_when_it_comes(cluster):
+    cluster.stop()
+    try:
+        server = Server(cluster.url, wait=False)
+    finally:
+        cluster.start()
+    # Either it waited for the store, or it ended with a message and a supervisor starts it again.
+    try:
+        server.wait_until_ready()
+    except RuntimeError:
+        assert server.process.returncode not in (0, None)
+        assert server.output().strip()
+        return
+    with server, server.channel() as channel:
+        wait_for_health(channel, SERVING, timeout=60)
+        Calls(channel).Put(session_id="early", messages=[user("x")])

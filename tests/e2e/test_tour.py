@@ -1,0 +1,187 @@
+"""The tour with grpcurl as the README types it, and the same answers on both stores."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from google.protobuf import descriptor_pb2, json_format
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+
+from support.calls import memory, user
+from support.server import Server
+from support.stores import STORES, fresh_store
+
+TOUR = (
+    ("MemoryService/Put",
+     '{"session_id":"s1","messages":[{"role":"user","text":"Hello, world!"}]}'),
+    ("MemoryService/Get", '{"session_id":"s1"}'),
+    ("MemoryService/GetAll", '{"session_id":"s1","page_size":50}'),
+    ("MemoryService/Set",
+     '{"session_id":"s1","messages":[{"role":"system","text":"Fresh start."}]}'),
+    ("MemoryService/GetAll", '{"session_id":"s1"}'),
+    ("MemoryService/Reset", '{"session_id":"s1"}'),
+    ("MemoryService/Get", '{"session_id":"s1"}'),
+    ("SessionService/CreateSession",
+     '{"session_id":"s2","config":{"profile":"llama-index","token_limit":50,'
+     '"token_flush_size":10,"chat_history_token_ratio":0.7}}'),
+    ("SessionService/GetSession", '{"session_id":"s2"}'),
+    ("SessionService/ListSessions", "{}"),
+)
+
+
+def snake_case(answer):
+    """Keys as in the proto: grpcurl's versions differ in how they print them."""
+    if isinstance(answer, dict):
+        return {re.sub("([A-Z])", lambda m: f"_{m[1].lower()}", k): snake_case(v)
+                for k, v in answer.items()}
+    return [snake_case(item) for item in answer] if isinstance(answer, list) else answer
+
+
+class Grpcurl:
+    """The command line tool."""
+
+    def __init__(self, program: str, target: str) -> None:
+        self._program, self._target = program, target
+
+    def _run(self, *arguments: str) -> str:
+        command = [self._program, "-plaintext", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def call(self, method: str, body: str) -> dict:
+        return snake_case(json.loads(self._run("-d", body, self._target, f"memoryd.v1.{method}")))
+
+    def services(self) -> set[str]:
+        return set(self._run(self._target, "list").split())
+
+    def describe(self, symbol: str) -> str:
+        return self._run(self._target, "describe", symbol)
+
+
+class Reflection:
+    """What grpcurl does, for machines without it: the server's own descriptors and JSON."""
+
+    def __init__(self, channel) -> None:
+        self._channel = channel
+        self._database = ProtoReflectionDescriptorDatabase(channel)
+        self._pool = DescriptorPool(self._database)
+
+    def call(self, method: str, body: str) -> dict:
+        service, _, rpc = method.partition("/")
+        found = self._pool.FindServiceByName(f"memoryd.v1.{service}").FindMethodByName(rpc)
+        request = json_format.Parse(body, GetMessageClass(found.input_type)())
+        stub = self._channel.unary_unary(
+            f"/memoryd.v1.{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=GetMessageClass(found.output_type).FromString,
+        )
+        return snake_case(json_format.MessageToDict(stub(request, timeout=30)))
+
+    def services(self) -> set[str]:
+        return set(self._database.get_services())
+
+    def describe(self, symbol: str) -> str:
+        file = descriptor_pb2.FileDescriptorProto()
+        self._pool.FindFileContainingSymbol(symbol).CopyToProto(file)
+        return str(file)
+
+
+def explorer(server: Server, channel):
+    program = os.environ.get("GRPCURL") or shutil.which("grpcurl")
+    return Grpcurl(program, server.target) if program else Reflection(channel)
+
+
+def without_chance(answer):
+    """The answer less what differs from run to run: generations, ids made of them, times."""
+    text = json.dumps(answer, sort_keys=True)
+    text = re.sub(r'("(?:generation|create_time|update_time|ingest_time|message_id)"): "[^"]*"',
+                  r'\1: "*"', text)
+    return json.loads(re.sub(r'("message_ids"): \["[^"]*"\]', r'\1: ["*"]', text))
+
+
+@pytest.fixture(scope="module")
+def tours():
+    """Per store, the answers of the tour on an empty store."""
+    answers = {}
+    for kind in STORES:
+        with fresh_store(kind) as store, Server(store) as server, server.channel() as channel:
+            client = explorer(server, channel)
+            answers[kind] = [client.call(method, body) for method, body in TOUR]
+    return answers
+
+
+def test_the_tour_gives_the_same_answers_on_both_stores(tours):
+    first, second = ([without_chance(a) for a in tours[kind]] for kind in STORES)
+    assert first == second
+
+
+def test_the_tour_reads_as_the_documentation_says(tours):
+    put, get, get_all, replaced, after_set, reset, after_reset, created, found, listed = (
+        tours["sqlite"]
+    )
+    assert put["positions"] == ["1"]
+    assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
+    assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
+    assert get["limit"] == "30000"
+    assert [m["text"] for m in get_all["messages"]] == ["Hello, world!"]
+    assert replaced["removed_count"] == "1"
+    assert [(m["role"], m["text"]) for m in after_set["messages"]] == [("system", "Fresh start.")]
+    assert reset["active_count"] == "1"
+    assert "messages" not in after_reset
+    config = created["session"]["config"]
+    assert (config["profile"], config["token_limit"], config["token_flush_size"],
+            config["chat_history_token_ratio"]) == ("llama-index", "50", "10", 0.7)
+    assert found["session"] == created["session"]
+    assert [s["session_id"] for s in listed["sessions"]] == ["s1", "s2"]
+
+
+def test_list_and_describe_show_the_services(server, calls):
+    client = explorer(server, calls.channel)
+    services = client.services()
+    assert {"memoryd.v1.MemoryService", "memoryd.v1.SessionService", "grpc.health.v1.Health"} <= (
+        services
+    )
+    described = client.describe("memoryd.v1.MemoryService")
+    for rpc in ("Put", "Get", "GetAll", "Set", "Reset"):
+        assert rpc in described
+    assert "token_flush_size" in client.describe("memoryd.v1.SessionConfig")
+
+
+def test_the_worked_example(calls, session_id):
+    turns = (
+        memory.Message(role="user", text="Hello, world!"),
+        memory.Message(role="assistant", text="Hello, world to you too!"),
+        memory.Message(role="user", text="What is the capital of France?"),
+        memory.Message(role="assistant", text="The capital of France is Paris."),
+    )
+    config = memory.SessionConfig(profile="llama-index", token_limit=50, token_flush_size=10,
+                                  chat_history_token_ratio=0.7)
+    calls.CreateSession(session_id=session_id, config=config)
+    for _ in range(100):
+        for turn in turns:
+            calls.Put(session_id=session_id, messages=[turn])
+    context = calls.Get(session_id=session_id).messages
+    assert [(m.role, m.text) for m in context] == [(m.role, m.text) for m in turns]
+    found = calls.all_messages(session_id, page_size=33)
+    assert [m.text for m in found] == [m.text for m in turns] * 100
+    positions = [m.position for m in found]
+    assert positions == sorted(set(positions))
+    archived = memory.MESSAGE_STATUS_ARCHIVED
+    assert [m.status for m in found[:-4]] == [archived] * 396
+    assert [m.status for m in found[-4:]] == [memory.MESSAGE_STATUS_ACTIVE] * 4
+    reset = calls.Reset(session_id=session_id)
+    assert (reset.active_count, reset.archived_count) == (4, 396)
+    assert calls.all_messages(session_id) == []
+    assert list(calls.Get(session_id=session_id).messages) == []
+    calls.Put(session_id=session_id, messages=[user("again")])
+    assert [m.text for m in calls.Get(session_id=session_id).messages] == ["again"]

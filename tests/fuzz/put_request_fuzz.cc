@@ -1,0 +1,77 @@
+// Bytes of a PutRequest through parsing, checking and conversion: whatever comes is refused in
+// order or leaves messages that can be stored and sent back.
+#include <google/protobuf/arena.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "core/engine/engine.h"
+#include "memoryd/v1/memory_service.pb.h"
+#include "server/convert.h"
+#include "server/reply.h"
+#include "server/unary_call.h"
+
+namespace memoryd {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void CheckStored(const v1::PutRequest& request, const std::vector<IncomingMessage>& messages) {
+  Require(messages.size() == static_cast<std::size_t>(request.messages_size()));
+  Context context;
+  for (const IncomingMessage& incoming : messages) {
+    v1::Message body;
+    Require(body.ParseFromString(incoming.message.body));
+    // Checked once is checked for good: the stored form is its own normal form.
+    v1::PutRequest again;
+    *again.add_messages() = body;
+    const auto converted = FromProto(*again.mutable_messages());
+    Require(converted.ok() && converted->front().message.body == incoming.message.body);
+    context.messages.push_back(std::make_shared<Message>(incoming.message));
+  }
+  const auto reply = GetReply(context);
+  v1::GetResponse response;
+  Require(reply.ok() && response.ParseFromString(*reply));
+  Require(response.messages_size() == request.messages_size());
+}
+
+void Run(const std::string& bytes) {
+  google::protobuf::Arena arena;
+  auto& request = *google::protobuf::Arena::CreateMessage<v1::PutRequest>(&arena);
+  if (!request.ParseFromString(bytes)) return;
+  (void)CheckSessionId(request.session_id());
+  if (request.has_config()) {
+    if (const auto settings = FromProto(request.config()); settings.ok()) {
+      Require(SessionSettings::FromJson(settings->ToJson()).ok());
+      if (const auto config = SessionConfig::Resolve(*settings); config.ok()) ToProto(*config);
+    }
+  }
+  const auto messages = FromProto(*request.mutable_messages());
+  if (!messages.ok()) {
+    Require(absl::IsInvalidArgument(messages.status()));
+    return;
+  }
+  const std::string fingerprint = Fingerprint("Put", request);
+  Require(fingerprint.size() == 32);
+  CheckStored(request, *messages);
+  // Checking what was checked changes nothing, so a repeated request has the same fingerprint.
+  Require(FromProto(*request.mutable_messages()).ok());
+  Require(Fingerprint("Put", request) == fingerprint);
+}
+
+}  // namespace
+}  // namespace memoryd
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const bool captured = [] {
+    memoryd::CaptureProtobufLog();
+    return true;
+  }();
+  (void)captured;
+  memoryd::Run(std::string(reinterpret_cast<const char*>(data), size));
+  return 0;
+}

@@ -1,0 +1,22 @@
+"""Where things are. Importing this makes the package `memoryd` and its stubs importable."""
+
+import os
+import pathlib
+import sys
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("MEMORYD_TEST_BINARY", REPOSITORY / "build/bin/memoryd"))
+
+
+def server_environment(**variables: str) -> dict[str, str]:
+    """The environment of a server under test: this one less every setting of memoryd's own."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("MEMORYD_")}
+    return {**inherited, **variables}
+
+
+_CLIENT = REPOSITORY / "clients" / "python"
+sys.path[:0] = [str(_CLIENT / "src"), str(_CLIENT / "tools")]
+
+import generate_stubs  # noqa: E402  (found through the path set above)
+
+generate_stubs.generate(_CLIENT / "src")

@@ -1,0 +1,137 @@
+"""PostgreSQL for tests: a database of one's own, or a whole server that can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+
+URL_VARIABLE = "MEMORYD_TEST_POSTGRES"
+
+
+def server_url() -> str:
+    """The URL of the test server. A missing server is an error: no test is left out for it."""
+    url = os.environ.get(URL_VARIABLE)
+    if not url:
+        raise RuntimeError(
+            f"{URL_VARIABLE} is not set: run this through tools/with_postgres.sh COMMAND"
+        )
+    return url
+
+
+def run_sql(url: str, statement: str) -> str:
+    """What psql prints for one statement, unaligned and without headers."""
+    done = subprocess.run(
+        [_program("psql"), "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", statement],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"psql failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def temporary_database(url: str | None = None) -> Iterator[str]:
+    """The URL of a new database on the server at `url`; it is dropped afterwards."""
+    url = url or server_url()
+    name = f"memoryd_test_{uuid.uuid4().hex}"
+    run_sql(url, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+    try:
+        yield urllib.parse.urlsplit(url)._replace(path=f"/{name}").geturl()
+    finally:
+        run_sql(url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+class Cluster:
+    """A PostgreSQL server of one's own on a fixed port of the loopback interface."""
+
+    def __init__(self) -> None:
+        self._root = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-postgres-"))
+        self._data = self._root / "data"
+        if os.geteuid() == 0:  # initdb refuses root.
+            account = pwd.getpwnam("postgres")
+            os.chown(self._root, account.pw_uid, account.pw_gid)
+        self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "postgres", "--no-sync")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        self.start()
+
+    def start(self) -> None:
+        options = f"-p {self._port} -c listen_addresses=127.0.0.1 -k {self._root} -c fsync=off"
+        log = self._root / "log"
+        self._run("pg_ctl", "-D", str(self._data), "-l", str(log), "-w", "-o", options, "start")
+
+    def stop(self) -> None:
+        """Ends the server at once, as a crash would."""
+        self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "immediate", "stop")
+
+    def pause(self) -> None:
+        """Freezes every process of the server: connections stay open and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        # The postmaster first, so that it can't fork while its children are listed.
+        postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, number)
+        for child in _children(postmaster):
+            os.kill(child, number)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [_program(program), *arguments]
+        if os.geteuid() == 0:
+            user = ["--reuid=postgres", "--regid=postgres", "--init-groups"]
+            command = ["setpriv", *user, "--", *command]
+        done = subprocess.run(
+            command,
+            cwd=self._root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} failed with {done.returncode}")
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if (self._data / "postmaster.pid").exists():
+            self.resume()
+            self.stop()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The second field is a name in parentheses that may hold blanks.
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def _program(name: str) -> str:
+    installed = pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}")
+    newest = max(installed, key=lambda path: float(path.parents[1].name), default=None)
+    found = str(newest) if newest else shutil.which(name)
+    if not found:
+        raise RuntimeError(f"PostgreSQL's {name} is not installed")
+    return found

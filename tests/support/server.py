@@ -1,0 +1,162 @@
+"""A memoryd process under test."""
+
+from __future__ import annotations
+
+import collections
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from support.paths import BINARY, server_environment
+
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+_READY = "listening on "
+
+
+class Server:
+    """Runs memoryd from construction, once it serves, until stop() or kill().
+
+    `target` is the address to dial. Use as a context manager; leaving it ends the process.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        listen: str = "127.0.0.1:0",
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        wait: bool = True,
+    ) -> None:
+        command = [str(BINARY), f"--listen={listen}", f"--store={store}", *arguments]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=server_environment(**(environment or {})),
+            text=True,
+            errors="replace",
+        )
+        self.target = ""
+        self._paused = False
+        self._output: collections.deque[str] = collections.deque(maxlen=200)
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if wait:
+            self.wait_until_ready()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self._output.append(line)
+            if not self.target and line.startswith(_READY):
+                self.target = line[len(_READY):].strip()
+                self._ready.set()
+        self._ready.set()
+
+    def wait_until_ready(self) -> None:
+        """Returns once the process says that it serves; raises when it ends first."""
+        if not self._ready.wait(START_SECONDS) or not self.target:
+            self.kill()
+            raise RuntimeError(f"memoryd did not start:\n{self.output()}")
+
+    def output(self) -> str:
+        """The latest lines of stdout and stderr."""
+        return "".join(list(self._output))
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def channel(self) -> grpc.Channel:
+        """A connection of its own, shared with no other channel of this process."""
+        return open_channel(self.target)
+
+    def pause(self) -> None:
+        """Stops the process in its tracks and returns when it has stopped."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        self._paused = True
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self._paused = False
+
+    def terminate(self) -> None:
+        """Asks for an orderly end and does not wait for it."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, timeout: float = STOP_SECONDS) -> int:
+        """The exit code, negative for a signal. TimeoutExpired when the process goes on."""
+        code = self.process.wait(timeout)
+        self._reader.join()
+        return code
+
+    def stop(self) -> int:
+        self.terminate()
+        return self.wait()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.wait()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            if self._paused:
+                self.resume()
+            self.terminate()
+            try:
+                self.wait()
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+
+
+def failed_start(store: str, **options) -> tuple[int, str]:
+    """Exit code and output of a server that must not come to serve."""
+    server = Server(store, wait=False, **options)
+    try:
+        code = server.wait()
+    except subprocess.TimeoutExpired:
+        server.kill()
+        raise
+    return code, server.output()
+
+
+def open_channel(target: str) -> grpc.Channel:
+    return grpc.insecure_channel(
+        target,
+        options=[
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.initial_reconnect_backoff_ms", 20),
+            ("grpc.min_reconnect_backoff_ms", 20),
+            ("grpc.max_reconnect_backoff_ms", 100),
+            ("grpc.enable_retries", 0),
+            ("grpc.max_receive_message_length", 80 * 1024 * 1024),
+            ("grpc.max_send_message_length", -1),
+        ],
+    )
+
+
+def wait_for_health(channel: grpc.Channel, status: int, timeout: float, service: str = "") -> None:
+    """Returns when the health stream says `status`; raises grpc.RpcError at the timeout."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    stream = stub.Watch(
+        health_pb2.HealthCheckRequest(service=service), timeout=timeout, wait_for_ready=True
+    )
+    for update in stream:
+        if update.status == status:
+            stream.cancel()
+            return
+    raise RuntimeError("the health stream ended")
