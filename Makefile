@@ -45,7 +45,7 @@ test-locomo: environment
 
 # A session of a million messages beside one of a thousand.
 growth: environment
-	@$(python) tests/growth/growth.py $(ARGS)
+	@$(with_postgres) $(python) tests/growth/growth.py $(ARGS)
 
 format:
 	@tools/install_packages.sh check

@@ -1,0 +1,152 @@
+"""What the benchmark runs: servers, the load generator, pgbench, and their CPU time."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """User and system time of a running process, without its children."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def tree_cpu_seconds(root):
+    """CPU time of a process and of its children that are still running."""
+    total = cpu_seconds(root)
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        # A process may end while we look.
+        with contextlib.suppress(OSError):
+            stat = (entry / "stat").read_text()
+            if int(stat[stat.rindex(")") + 2 :].split()[1]) == root:
+                total += cpu_seconds(int(entry.name))
+    return total
+
+
+class Server:
+    """A process that says `listening on TARGET` once it serves."""
+
+    def __init__(self, command, log):
+        self._log = open(log, "w+")
+        self._process = subprocess.Popen(
+            [str(part) for part in command], stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        for line in self._process.stdout:
+            match = re.search(r"listening on (\S+)", line)
+            if match:
+                self.target = match.group(1)
+                return
+        self._process.wait()
+        self._log.seek(0)
+        raise RuntimeError(f"{command[0]} did not start:\n{self._log.read()[-2000:]}")
+
+    def cpu_seconds(self):
+        return cpu_seconds(self._process.pid)
+
+    def stop(self):
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._log.close()
+
+
+def load(binary, target, **flags):
+    """One run of memoryd_load; its flags are `flags`. Returns what it printed."""
+    command = [str(binary), f"--target={target}"]
+    command += [f"--{name}={value}" for name, value in flags.items()]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {run.stderr or run.stdout}")
+    result = json.loads(run.stdout)
+    if result["errors"]:
+        raise RuntimeError(f"{' '.join(command)}: {result['errors']} {result['first_error']}")
+    return result
+
+
+class Pgbench:
+    """One table of short rows, written a row a commit and read by primary key."""
+
+    _SCRIPTS = {
+        "insert": r"""\set session random(1, 1000)
+\set position random(1, 9000000000000000)
+INSERT INTO bench_message VALUES ('session-' || :session, :position, '{text}');
+""",
+        "select": r"""\set session random(1, 1000)
+SELECT body FROM bench_message WHERE session_id = 'session-' || :session AND position = 0;
+""",
+    }
+
+    def __init__(self, bin_dir, url, folder):
+        self._bin_dir = pathlib.Path(bin_dir)
+        self._url = url
+        self._folder = pathlib.Path(folder)
+        self._folder.mkdir()
+        for name, script in self._SCRIPTS.items():
+            (self._folder / name).write_text(script.replace("{text}", "x" * 88))
+        psql(
+            url,
+            "CREATE TABLE bench_message (session_id text, position bigint, body text,"
+            " PRIMARY KEY (session_id, position))",
+            "INSERT INTO bench_message SELECT 'session-' || s, 0, repeat('x', 88)"
+            " FROM generate_series(1, 1000) s",
+            "VACUUM ANALYZE bench_message",
+        )
+
+    def run(self, script, clients, seconds):
+        """Runs one script and returns the same fields as `load`, as far as pgbench knows them."""
+        prefix = self._folder / "log"
+        threads = min(clients, os.cpu_count())
+        command = [
+            self._bin_dir / "pgbench", "--no-vacuum", "--protocol=prepared",
+            f"--file={self._folder / script}", f"--client={clients}", f"--jobs={threads}",
+            f"--time={max(1, round(seconds))}", "--log", f"--log-prefix={prefix}",
+            "--sampling-rate=0.2", self._url,
+        ]  # fmt: skip
+        run = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, check=False
+        )
+        if run.returncode != 0:
+            raise RuntimeError(f"pgbench: {run.stderr}")
+        latencies = []
+        for log in self._folder.glob("log.*"):
+            latencies += [int(line.split()[2]) for line in log.read_text().splitlines()]
+            log.unlink()
+        latencies.sort()
+        return {
+            "ops_per_second": float(re.search(r"tps = ([\d.]+)", run.stdout).group(1)),
+            "p50_us": _percentile(latencies, 0.5),
+            "p99_us": _percentile(latencies, 0.99),
+            "p999_us": _percentile(latencies, 0.999),
+        }
+
+
+def _percentile(latencies, share):
+    if not latencies:
+        return 0
+    return latencies[min(int(share * len(latencies)), len(latencies) - 1)]
+
+
+def psql(url, *statements):
+    """Runs statements one by one and returns what the last one printed."""
+    command = ["psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]
+    command += ["--set=ON_ERROR_STOP=1"]
+    for statement in statements:
+        command += ["--command", statement]
+    run = subprocess.run([*command, url], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise RuntimeError(f"psql: {run.stderr}")
+    lines = run.stdout.strip().splitlines()
+    return lines[-1] if lines else ""
