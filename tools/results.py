@@ -6,20 +6,42 @@ usage: results.py step NAME COMMAND...        one check: passes when COMMAND exi
        results.py pytest NAME [ARG...]        the test cases of a pytest run
        results.py summary FILE...             the table, and last `N passed, N failed`
 
-Every step goes on after a failed one, adds a line to the file named by MEMORYD_TEST_RESULTS, and exits
-with 1 when something failed. GoogleTest and pytest are counted by test case, all else by command.
+A step that takes longer than 30 minutes is killed and has failed. Every step adds a line to the
+file named by MEMORYD_TEST_RESULTS, and exits with 1 when something failed. GoogleTest and pytest
+are counted by test case, all else by command.
 """
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
+STEP_SECONDS = 1800
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def run_command(command: list[str]) -> int:
+    """The exit status of a command; what it started is killed with it when time is up."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(STEP_SECONDS)
+    except BaseException as stop:
+        # First gently: a private PostgreSQL is stopped and removed on SIGTERM.
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, number)
+                process.wait(20)
+        if not isinstance(stop, subprocess.TimeoutExpired):
+            raise
+        print(f"killed after {STEP_SECONDS} s: {' '.join(command)}", flush=True)
+        return 124
 
 
 def count_junit(path: pathlib.Path) -> tuple[int, int]:
@@ -40,7 +62,7 @@ def run_ctest(build: str, arguments: list[str]) -> tuple[int, int]:
     cases.mkdir(parents=True)
     entries = cases.resolve() / "ctest-entries.junit"
     command = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error"]
-    status = subprocess.run(command + ["--output-junit", str(entries)] + arguments).returncode
+    status = run_command(command + ["--output-junit", str(entries)] + arguments)
 
     passed = failed = 0
     if entries.exists():
@@ -67,7 +89,7 @@ def run_pytest(name: str, arguments: list[str]) -> tuple[int, int]:
     report.unlink(missing_ok=True)
     python = str(ROOT / "build" / "venv" / "bin" / "python")
     command = [python, "-m", "pytest", "-q", f"--junitxml={report}"] + arguments
-    status = subprocess.run(command).returncode
+    status = run_command(command)
     passed, failed = count_junit(report) if report.exists() else (0, 0)
     if status != 0 and failed == 0:
         failed = 1
@@ -112,9 +134,11 @@ def main(arguments: list[str]) -> int:
 
     name, rest = rest[0], rest[1:]
     print(f"-- {name}", flush=True)
+    # So that the step's own processes are ended on SIGTERM as on SIGINT.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     start = time.monotonic()
     if kind == "step":
-        status = subprocess.run(rest).returncode
+        status = run_command(rest)
         passed, failed = int(status == 0), int(status != 0)
     elif kind == "ctest":
         passed, failed = run_ctest(rest[0], rest[1:])
