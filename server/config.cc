@@ -256,9 +256,10 @@ std::string Printed(const std::map<std::string_view, Value>& values) {
 absl::Status CheckPlaintext(const Config& config) {
   for (const std::string& address : config.listen) {
     if (config.allow_plaintext || IsLocalAddress(address)) continue;
-    return Invalid(fmt::format("listen: {} can be reached from other machines without TLS; listen "
-                               "on loopback or a UNIX socket, or set allow_plaintext",
-                               address));
+    return Invalid(
+        fmt::format("listen: {} can be reached from other machines without TLS; listen "
+                    "on loopback or a UNIX socket, or set allow_plaintext",
+                    address));
   }
   return absl::OkStatus();
 }
@@ -347,7 +348,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(
     values[known->name] = {value, variable};
   }
   for (const Setting& setting : kSettings) {
-    if (app.count(FlagOf(setting)) > 0) values[setting.name] = {flags[setting.name], FlagOf(setting)};
+    if (app.count(FlagOf(setting)) > 0)
+      values[setting.name] = {flags[setting.name], FlagOf(setting)};
   }
   for (const Setting& setting : kSettings) {
     const Value& value = values.at(setting.name);

@@ -141,9 +141,8 @@ TEST_F(ConfigTest, AddressesThatOnlyLookLocalAreNot) {
   for (const char* address : {"127.0.0.1:1", "127.8.9.10:1", "localhost:1", "[::1]:1", "unix:/x"}) {
     EXPECT_TRUE(IsLocalAddress(address)) << address;
   }
-  for (const char* address :
-       {"127.example.org:1", "127.0.0.1.example.org:1", "localhost.example.org:1", "0.0.0.0:1",
-        "[::]:1", "128.0.0.1:1"}) {
+  for (const char* address : {"127.example.org:1", "127.0.0.1.example.org:1",
+                              "localhost.example.org:1", "0.0.0.0:1", "[::]:1", "128.0.0.1:1"}) {
     EXPECT_FALSE(IsLocalAddress(address)) << address;
   }
 }
@@ -156,7 +155,8 @@ TEST_F(ConfigTest, CoherenceFollowsTheStoreUnlessSet) {
 }
 
 TEST_F(ConfigTest, ThePrintedConfigurationNamesOriginsAndHidesPasswords) {
-  const auto line = Parse({"--print-config", "--store=postgresql://user:hunter2@host/db"
+  const auto line = Parse({"--print-config",
+                           "--store=postgresql://user:hunter2@host/db"
                            "?sslpassword=hunter3&password=hunter4&connect_timeout=9"},
                           {{"MEMORYD_READERS", "8"}});
   ASSERT_TRUE(line.ok()) << line.status();

@@ -101,8 +101,8 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       return MediaPart(Kind::kDocument, part.document());
     case v1::Part::kToolCall: {
       const v1::ToolCall& call = part.tool_call();
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.arguments_json",
-                                        call.arguments_json(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(field + ".tool_call.arguments_json", call.arguments_json(), kMaxText));
       MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.call_id", call.call_id(), kMaxName));
       if (!call.call_id().empty()) message.call_ids.push_back(call.call_id());
       return CountedPart{Kind::kToolCall, call.name(), call.arguments_json(), {}};
@@ -116,15 +116,16 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       return CountedPart{Kind::kToolResult, result.name(), result.text(), {}};
     }
     case v1::Part::kThinking:
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".thinking.text", part.thinking().text(), kMaxText));
-      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".thinking.additional_json",
-                                        part.thinking().additional_json(), true));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(field + ".thinking.text", part.thinking().text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckJson(field + ".thinking.additional_json", part.thinking().additional_json(), true));
       return CountedPart{Kind::kThinking, part.thinking().text(), {}, {}};
     case v1::Part::kCitation:
       MEMORYD_RETURN_IF_ERROR(
           CheckText(field + ".citation.cited_text", part.citation().cited_text(), kMaxText));
-      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".citation.location_json",
-                                        part.citation().location_json(), true));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckJson(field + ".citation.location_json", part.citation().location_json(), true));
       return CountedPart{Kind::kOther, part.citation().cited_text(), part.citation().source(), {}};
     case v1::Part::kJson:
       if (part.json().empty()) return InvalidField(field + ".json", "must not be empty");
@@ -195,9 +196,8 @@ absl::StatusOr<IncomingMessage> FromMessage(const std::string& field, v1::Messag
     incoming.parts.push_back({CountedPart::Kind::kText, message.text(), {}, {}});
   }
   for (int i = 0; i < message.parts_size(); ++i) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        CountedPart part,
-        FromPart(fmt::format("{}.parts[{}]", field, i), message.parts(i), incoming.message));
+    MEMORYD_ASSIGN_OR_RETURN(CountedPart part, FromPart(fmt::format("{}.parts[{}]", field, i),
+                                                        message.parts(i), incoming.message));
     incoming.parts.push_back(part);
   }
   incoming.role = message.role();
@@ -241,8 +241,8 @@ absl::Status CheckText(std::string_view field, std::string_view value, std::size
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Message>& messages) {
   if (messages.size() > kMaxMessagesPerRequest) {
-    return InvalidField("messages", fmt::format("at most {} messages; split the request",
-                                                kMaxMessagesPerRequest));
+    return InvalidField(
+        "messages", fmt::format("at most {} messages; split the request", kMaxMessagesPerRequest));
   }
   std::vector<IncomingMessage> result;
   result.reserve(static_cast<std::size_t>(messages.size()));
@@ -262,8 +262,7 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
 absl::Status CheckNoContents(int contents) {
   if (contents == 0) return absl::OkStatus();
   return Error(absl::StatusCode::kUnimplemented, "NOT_SUPPORTED",
-               "contents: this version of the server keeps messages only",
-               {{"field", "contents"}});
+               "contents: this version of the server keeps messages only", {{"field", "contents"}});
 }
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {

@@ -2,12 +2,12 @@
 #ifndef MEMORYD_SERVER_CONVERT_H_
 #define MEMORYD_SERVER_CONVERT_H_
 
+#include <google/protobuf/repeated_field.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <google/protobuf/repeated_field.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"

@@ -58,15 +58,28 @@ v1::Message Stored(v1::Message message) {
 
 TEST(CheckIdTest, EveryClassOfForbiddenCharactersIsRefusedAtItsEdges) {
   const std::vector<std::string> forbidden = {
-      std::string("\0", 1), "\x01", "\n", "\x1F", "\x7F",
-      "\u0080", "\u009F",            // C1 controls
-      "\u00AD",                      // soft hyphen
-      "\u061C",                      // Arabic letter mark
-      "\u180E",                      // Mongolian vowel separator
-      "\u200B", "\u200D", "\u200F",  // zero-width, directional marks
-      "\u2028", "\u2029", "\u202A", "\u202E",  // separators, embeddings, overrides
-      "\u2060", "\u2066", "\u2069", "\u206F",  // word joiner, isolates
-      "\uFEFF",                      // byte order mark
+      std::string("\0", 1),
+      "\x01",
+      "\n",
+      "\x1F",
+      "\x7F",
+      "\u0080",
+      "\u009F",  // C1 controls
+      "\u00AD",  // soft hyphen
+      "\u061C",  // Arabic letter mark
+      "\u180E",  // Mongolian vowel separator
+      "\u200B",
+      "\u200D",
+      "\u200F",  // zero-width, directional marks
+      "\u2028",
+      "\u2029",
+      "\u202A",
+      "\u202E",  // separators, embeddings, overrides
+      "\u2060",
+      "\u2066",
+      "\u2069",
+      "\u206F",  // word joiner, isolates
+      "\uFEFF",  // byte order mark
   };
   for (const std::string& bad : forbidden) {
     for (const std::string& id : {bad, "a" + bad, bad + "a", "é" + bad + "𝄞"}) {
@@ -77,9 +90,9 @@ TEST(CheckIdTest, EveryClassOfForbiddenCharactersIsRefusedAtItsEdges) {
 
 TEST(CheckIdTest, NeighboursOfForbiddenCharactersAndOtherScriptsAreAllowed) {
   for (const std::string id :
-       {" ", "~", "a b", "\u00A0", "\u00AC", "\u00AE", "\u061B", "\u061D", "\u180D", "\u180F",
-        "\u200A", "\u2010", "\u2027", "\u202F", "\u205F", "\u2070", "\uFEFE", "\uFF00", "한국어",
-        "🦉", "../../etc", "' OR 1=1 --"}) {
+       {" ",      "~",      "a b",    "\u00A0", "\u00AC",    "\u00AE",     "\u061B", "\u061D",
+        "\u180D", "\u180F", "\u200A", "\u2010", "\u2027",    "\u202F",     "\u205F", "\u2070",
+        "\uFEFE", "\uFF00", "한국어", "🦉",   "../../etc", "' OR 1=1 --"}) {
     EXPECT_TRUE(CheckId("request_id", id, 128).ok()) << id;
   }
 }
@@ -265,9 +278,8 @@ TEST(FromProtoTest, TokenCountsTimesAndJsonAreChecked) {
   refused("create_time", [](auto& m) { m.mutable_create_time()->set_nanos(1000000000); });
   refused("metadata_json", [](auto& m) { m.set_metadata_json("[]"); });
   refused("metadata_json", [](auto& m) { m.set_metadata_json("{'a': 1}"); });
-  refused("metadata_json", [](auto& m) {
-    m.set_metadata_json(R"({"k":")" + std::string(256 << 10, 'x') + "\"}");
-  });
+  refused("metadata_json",
+          [](auto& m) { m.set_metadata_json(R"({"k":")" + std::string(256 << 10, 'x') + "\"}"); });
   refused("metadata_json", [](auto& m) {
     m.set_metadata_json(R"({"k":)" + std::string(200, '[') + std::string(200, ']') + "}");
   });

@@ -24,9 +24,8 @@ google::rpc::ErrorInfo InfoOf(const grpc::Status& status) {
 TEST(GrpcStatusTest, OkIsOk) { EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok()); }
 
 TEST(GrpcStatusTest, CarriesCodeMessageReasonAndValues) {
-  const grpc::Status status =
-      ToGrpcStatus(Error(absl::StatusCode::kAborted, "REVISION_MISMATCH", "read again",
-                         {{"current_revision", "7"}}));
+  const grpc::Status status = ToGrpcStatus(Error(absl::StatusCode::kAborted, "REVISION_MISMATCH",
+                                                 "read again", {{"current_revision", "7"}}));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(status.error_message(), "read again");
   const google::rpc::ErrorInfo info = InfoOf(status);

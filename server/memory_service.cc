@@ -79,7 +79,8 @@ grpc::ServerUnaryReactor* MemoryService::Get(Context* context, const Bytes* byte
 grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* bytes,
                                                 Bytes* response) {
   return RunUnary<v1::GetAllRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::GetAllRequest>& call) -> absl::Status {
+      calls_, context, bytes, response,
+      [this](const Call<v1::GetAllRequest>& call) -> absl::Status {
         const v1::GetAllRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         PageRequest page;
@@ -94,19 +95,19 @@ grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* b
           page.generation = position.generation;
           page.from_position = position.position;
         }
-        engine_.ReadPage(std::move(page), call->deadline(),
-                         [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
-                           if (!result.ok()) {
-                             call->Fail(result.status());
-                             return;
-                           }
-                           std::string token;
-                           if (result->next_position > 0) {
-                             token = EncodePageToken(
-                                 scope, {result->generation, result->next_position});
-                           }
-                           call->Succeed(GetAllReply(*result, token));
-                         });
+        engine_.ReadPage(
+            std::move(page), call->deadline(),
+            [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
+              if (!result.ok()) {
+                call->Fail(result.status());
+                return;
+              }
+              std::string token;
+              if (result->next_position > 0) {
+                token = EncodePageToken(scope, {result->generation, result->next_position});
+              }
+              call->Succeed(GetAllReply(*result, token));
+            });
         return absl::OkStatus();
       });
 }

@@ -13,10 +13,9 @@ namespace {
 constexpr char kScope[] = "GetAll/0/default/session";
 
 TEST(PageTokenTest, GivesBackWhatWasEncoded) {
-  for (const PagePosition& position :
-       {PagePosition{0, 0}, PagePosition{1, 2},
-        PagePosition{std::numeric_limits<std::uint64_t>::max(),
-                     std::numeric_limits<std::int64_t>::max()}}) {
+  for (const PagePosition& position : {PagePosition{0, 0}, PagePosition{1, 2},
+                                       PagePosition{std::numeric_limits<std::uint64_t>::max(),
+                                                    std::numeric_limits<std::int64_t>::max()}}) {
     const auto decoded = DecodePageToken(kScope, EncodePageToken(kScope, position));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->generation, position.generation);

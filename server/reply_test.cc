@@ -45,7 +45,8 @@ v1::Message Body(const std::string& text) {
 void ExpectEqual(const google::protobuf::Message& actual,
                  const google::protobuf::Message& expected) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(actual, expected))
-      << actual.DebugString() << "is not\n" << expected.DebugString();
+      << actual.DebugString() << "is not\n"
+      << expected.DebugString();
 }
 
 WriteResult Result() {
@@ -132,14 +133,14 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   const WriteResult result = Result();
   const SessionInfo info{result.row, result.config};
   ExpectEqual(Read<v1::GetSessionResponse>(GetSessionReply("s/1", info)), expected);
-  ExpectEqual(Read<v1::CreateSessionResponse>(WithSessionId(CreateSessionReply(result), "s/1"))
-                  .session(),
-              *session);
-  ExpectEqual(Read<v1::UpdateSessionResponse>(WithSessionId(UpdateSessionReply(result), "s/1"))
-                  .session(),
-              *session);
-  const auto list = Read<v1::ListSessionsResponse>(
-      ListSessionsReply({{"s/1", info}, {"s/2", info}}, "token"));
+  ExpectEqual(
+      Read<v1::CreateSessionResponse>(WithSessionId(CreateSessionReply(result), "s/1")).session(),
+      *session);
+  ExpectEqual(
+      Read<v1::UpdateSessionResponse>(WithSessionId(UpdateSessionReply(result), "s/1")).session(),
+      *session);
+  const auto list =
+      Read<v1::ListSessionsResponse>(ListSessionsReply({{"s/1", info}, {"s/2", info}}, "token"));
   ASSERT_EQ(list.sessions_size(), 2);
   ExpectEqual(list.sessions(0), *session);
   EXPECT_EQ(list.sessions(1).session_id(), "s/2");
@@ -148,8 +149,8 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
 
 TEST(ReplyTest, AReplayedReplyDiffersInNothingElse) {
   const auto plain = Read<v1::PutResponse>(PutReply(Result()));
-  auto replayed = Read<v1::PutResponse>(
-      Replayed(PutReply(Result()), v1::PutResponse::kReplayedFieldNumber));
+  auto replayed =
+      Read<v1::PutResponse>(Replayed(PutReply(Result()), v1::PutResponse::kReplayedFieldNumber));
   EXPECT_FALSE(plain.replayed());
   EXPECT_TRUE(replayed.replayed());
   replayed.clear_replayed();

@@ -32,7 +32,8 @@ grpc::ServerUnaryReactor* SessionService::CreateSession(Context* context, const 
 grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Bytes* bytes,
                                                      Bytes* response) {
   return RunUnary<v1::GetSessionRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
+      calls_, context, bytes, response,
+      [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
         const std::string& session_id = call->request().session_id();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(session_id));
         engine_.GetSession({kDefaultTenant, session_id}, call->deadline(),
@@ -43,8 +44,7 @@ grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Byt
                                call->Fail(Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND",
                                                 "there is no such session"));
                              } else {
-                               call->Succeed(
-                                   GetSessionReply(call->request().session_id(), *info));
+                               call->Succeed(GetSessionReply(call->request().session_id(), *info));
                              }
                            });
         return absl::OkStatus();
@@ -54,7 +54,8 @@ grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Byt
 grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const Bytes* bytes,
                                                        Bytes* response) {
   return RunUnary<v1::ListSessionsRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
+      calls_, context, bytes, response,
+      [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
         std::string scope = fmt::format("ListSessions/{}", kDefaultTenant);
         std::string after;

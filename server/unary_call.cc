@@ -38,10 +38,8 @@ std::string FieldOfComplaint() {
 
 void CaptureProtobufLog() {
 #if GOOGLE_PROTOBUF_VERSION < 4022000
-  google::protobuf::SetLogHandler(
-      [](google::protobuf::LogLevel, const char*, int, const std::string& message) {
-        parse_complaint = message;
-      });
+  google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int,
+                                     const std::string& message) { parse_complaint = message; });
 #endif
 }
 
@@ -49,7 +47,9 @@ UnaryCall::UnaryCall(CallsInFlight* calls, grpc::CallbackServerContext* context,
                      grpc::ByteBuffer* response)
     : calls_(calls),
       admitted_(calls->Enter()),
-      response_(response), reactor_(context->DefaultReactor()), deadline_(DeadlineOf(*context)) {}
+      response_(response),
+      reactor_(context->DefaultReactor()),
+      deadline_(DeadlineOf(*context)) {}
 
 absl::Status UnaryCall::Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
   parse_complaint.clear();

@@ -27,8 +27,7 @@ namespace memoryd {
 class UnaryCall {
  public:
   // `calls` must outlive the server.
-  UnaryCall(CallsInFlight* calls, grpc::CallbackServerContext* context,
-            grpc::ByteBuffer* response);
+  UnaryCall(CallsInFlight* calls, grpc::CallbackServerContext* context, grpc::ByteBuffer* response);
   virtual ~UnaryCall() = default;
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;

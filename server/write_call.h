@@ -56,19 +56,18 @@ absl::Status FinishWriteRequest(std::string_view method,
 template <typename Request>
 void SubmitWrite(Engine& engine, std::shared_ptr<ParsedCall<Request>> call, WriteRequest write,
                  int replayed_field, bool with_session_id = false) {
-  engine.Submit(std::move(write),
-                [call, replayed_field, with_session_id](absl::Status status, std::string reply,
-                                                        bool replayed) {
-                  if (!status.ok()) {
-                    call->Fail(status);
-                    return;
-                  }
-                  if (with_session_id) {
-                    reply = WithSessionId(std::move(reply), call->request().session_id());
-                  }
-                  if (replayed) reply = Replayed(std::move(reply), replayed_field);
-                  call->Succeed(std::move(reply));
-                });
+  engine.Submit(std::move(write), [call, replayed_field, with_session_id](
+                                      absl::Status status, std::string reply, bool replayed) {
+    if (!status.ok()) {
+      call->Fail(status);
+      return;
+    }
+    if (with_session_id) {
+      reply = WithSessionId(std::move(reply), call->request().session_id());
+    }
+    if (replayed) reply = Replayed(std::move(reply), replayed_field);
+    call->Succeed(std::move(reply));
+  });
 }
 
 // 0 means 100; more than 1,000 means 1,000.

@@ -21,7 +21,8 @@ absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_v
 // INVALID_ARGUMENT that names the request field, such as "messages[3].role".
 absl::Status InvalidField(std::string_view field, std::string_view message);
 
-// UNAVAILABLE `STORE_UNAVAILABLE`, for a call that changed nothing since the store can't be reached.
+// UNAVAILABLE `STORE_UNAVAILABLE`, for a call that changed nothing since the store can't be
+// reached.
 absl::Status StoreUnavailable();
 
 // The reason given to Error(), empty when there is none.

@@ -18,8 +18,7 @@ TEST(ErrorTest, CarriesItsReasonAndValuesBesideCodeAndMessage) {
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(std::string(status.message()), "read again");
   EXPECT_EQ(ErrorReason(status), "REVISION_MISMATCH");
-  EXPECT_THAT(ErrorDetails(status),
-              ElementsAre(Pair("current_revision", "7"), Pair("empty", "")));
+  EXPECT_THAT(ErrorDetails(status), ElementsAre(Pair("current_revision", "7"), Pair("empty", "")));
 }
 
 TEST(ErrorTest, AnErrorWithoutValuesHasNone) {

@@ -8,11 +8,11 @@
 #include "absl/status/statusor.h"
 
 // Returns from the function when `expression` is an error.
-#define MEMORYD_RETURN_IF_ERROR(expression)                        \
-  do {                                                             \
+#define MEMORYD_RETURN_IF_ERROR(expression)                                 \
+  do {                                                                      \
     if (absl::Status memoryd_status = (expression); !memoryd_status.ok()) { \
-      return memoryd_status;                                       \
-    }                                                              \
+      return memoryd_status;                                                \
+    }                                                                       \
   } while (false)
 
 // MEMORYD_ASSIGN_OR_RETURN(const int n, Parse(text)); declares `n`, or returns the error.

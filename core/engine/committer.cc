@@ -20,8 +20,7 @@ constexpr int kLossesBeforeAlone = 3;
 
 }  // namespace
 
-Committer::Committer(Options options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+Committer::Committer(Options options) : options_(std::move(options)), thread_([this] { Run(); }) {}
 
 Committer::~Committer() {
   {
@@ -250,8 +249,8 @@ void Committer::Refuse(const std::shared_ptr<Write>& write, absl::Status status)
     return;
   }
   write->BackToQueue();
-  options_.look_up(write, SessionDraft::Decision{SessionDraft::Decision::Kind::kRefused,
-                                                 std::move(status), {}});
+  options_.look_up(
+      write, SessionDraft::Decision{SessionDraft::Decision::Kind::kRefused, std::move(status), {}});
 }
 
 void Committer::Requeue(std::shared_ptr<Write> write) {

@@ -142,13 +142,12 @@ void Engine::Submit(WriteRequest request, Write::Done done) {
     const PendingCall* call = nullptr;
   };
   auto admission = std::make_shared<Admission>(this, bytes);
-  auto write = std::make_shared<Write>(
-      std::move(request), session,
-      [this, admission, done = std::move(done)](absl::Status status, std::string reply,
-                                                bool replayed) {
-        pending_.Remove(admission->call);
-        done(std::move(status), std::move(reply), replayed);
-      });
+  auto write = std::make_shared<Write>(std::move(request), session,
+                                       [this, admission, done = std::move(done)](
+                                           absl::Status status, std::string reply, bool replayed) {
+                                         pending_.Remove(admission->call);
+                                         done(std::move(status), std::move(reply), replayed);
+                                       });
   admission->call = write.get();
   admission.reset();
   pending_.Add(write);
@@ -424,9 +423,9 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
   });
 }
 
-void Engine::ListSessions(
-    std::string tenant, std::string after, std::int64_t max_sessions, Deadline deadline,
-    Done<std::vector<std::pair<std::string, SessionInfo>>> done) {
+void Engine::ListSessions(std::string tenant, std::string after, std::int64_t max_sessions,
+                          Deadline deadline,
+                          Done<std::vector<std::pair<std::string, SessionInfo>>> done) {
   using Listed = std::vector<std::pair<std::string, SessionInfo>>;
   const auto read = StartRead<Listed>(deadline, std::move(done));
   if (read == nullptr) return;

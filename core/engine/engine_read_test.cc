@@ -36,10 +36,9 @@ class EngineReadTest : public EngineTest {
     using Listed = std::vector<std::pair<std::string, SessionInfo>>;
     auto promise = std::make_shared<std::promise<absl::StatusOr<Listed>>>();
     auto future = promise->get_future();
-    engine_->ListSessions("tenant", std::move(after), max_sessions, Far(),
-                          [promise](absl::StatusOr<Listed> sessions) {
-                            promise->set_value(std::move(sessions));
-                          });
+    engine_->ListSessions(
+        "tenant", std::move(after), max_sessions, Far(),
+        [promise](absl::StatusOr<Listed> sessions) { promise->set_value(std::move(sessions)); });
     const auto sessions = Await(std::move(future));
     EXPECT_TRUE(sessions.ok()) << sessions.status();
     std::vector<std::string> ids;
@@ -58,9 +57,9 @@ class EngineReadTest : public EngineTest {
     create.settings->token_flush_size = 1;
     create.settings->chat_history_token_ratio = 0.5;
     MustDo(std::move(create));
-    MustDo(NewWrite(WriteKind::kPut, kKey,
-                    {{"system", "1"}, {"user", "22"}, {"user", "333"}, {"user", "4444"},
-                     {"user", "55555"}}));
+    MustDo(NewWrite(
+        WriteKind::kPut, kKey,
+        {{"system", "1"}, {"user", "22"}, {"user", "333"}, {"user", "4444"}, {"user", "55555"}}));
   }
 
   PageRequest Request(StatusFilter filter = StatusFilter::kAll) {

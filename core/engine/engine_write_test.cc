@@ -200,13 +200,11 @@ TEST_F(EngineWriteTest, ALostRevisionIsRetriedUntilStored) {
 TEST_F(EngineWriteTest, AnUnknownOutcomeIsSaidAndTheNextReadLooksAnew) {
   MustDo(NewPut(kKey, {{"user", "0"}}));
   store_->AnswerNext(CommitOutcome::kUnknown, absl::UnavailableError("lost"), /*stored=*/true);
-  ExpectError(Do(NewPut(kKey, {{"user", "1"}})), absl::StatusCode::kUnavailable,
-              "OUTCOME_UNKNOWN");
+  ExpectError(Do(NewPut(kKey, {{"user", "1"}})), absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN");
   EXPECT_THAT(Bodies(kKey), ElementsAre("0", "1"));
 
   store_->AnswerNext(CommitOutcome::kUnknown, absl::UnavailableError("lost"), /*stored=*/false);
-  ExpectError(Do(NewPut(kKey, {{"user", "2"}})), absl::StatusCode::kUnavailable,
-              "OUTCOME_UNKNOWN");
+  ExpectError(Do(NewPut(kKey, {{"user", "2"}})), absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN");
   EXPECT_THAT(Bodies(kKey), ElementsAre("0", "1"));
   MustDo(NewPut(kKey, {{"user", "3"}}));
   EXPECT_THAT(Bodies(kKey), ElementsAre("0", "1", "3"));
@@ -234,8 +232,7 @@ TEST_F(EngineWriteTest, ALoadThatBeganBeforeAnUnknownOutcomeDoesNotCount) {
   auto refused = Submit(WithRequestId(WithRevision(NewPut(kKey, {}), 9), "r"));
   store_->AwaitStalled(1);
   store_->AnswerNext(CommitOutcome::kUnknown, absl::UnavailableError("lost"), /*stored=*/true);
-  ExpectError(Do(NewPut(kKey, {{"user", "1"}})), absl::StatusCode::kUnavailable,
-              "OUTCOME_UNKNOWN");
+  ExpectError(Do(NewPut(kKey, {{"user", "1"}})), absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN");
   store_->ReleaseLoads();
 
   ExpectError(Await(std::move(refused)), absl::StatusCode::kAborted, "REVISION_MISMATCH");
@@ -318,7 +315,8 @@ TEST_F(EngineWriteTest, CallsThatExpiredStillTakeTheirPlaceInTheBoundedQueue) {
   store_->StallCommits();
   auto on_its_way = Submit(NewPut(kKey, {{"user", "1"}}));
   store_->AwaitStalled(1);
-  EXPECT_FALSE(Do(Due(NewPut(kKey, {{"user", "2"}}), In(std::chrono::milliseconds(1)))).status.ok());
+  EXPECT_FALSE(
+      Do(Due(NewPut(kKey, {{"user", "2"}}), In(std::chrono::milliseconds(1)))).status.ok());
   ExpectError(Do(NewPut(kKey, {{"user", "3"}})), absl::StatusCode::kResourceExhausted,
               "QUEUE_FULL");
   store_->ReleaseCommits();

@@ -18,10 +18,9 @@ constexpr int kMarginShare = 4;
 
 PendingCall::PendingCall(std::chrono::steady_clock::time_point deadline)
     : deadline_(deadline),
-      expires_at_(deadline -
-                  std::clamp<std::chrono::steady_clock::duration>(
-                      (deadline - std::chrono::steady_clock::now()) / kMarginShare,
-                      std::chrono::steady_clock::duration::zero(), kMargin)) {}
+      expires_at_(deadline - std::clamp<std::chrono::steady_clock::duration>(
+                                 (deadline - std::chrono::steady_clock::now()) / kMarginShare,
+                                 std::chrono::steady_clock::duration::zero(), kMargin)) {}
 
 PendingCalls::PendingCalls() : thread_([this] { Watch(); }) {}
 

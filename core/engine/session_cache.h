@@ -72,8 +72,7 @@ class SessionCache {
   struct Shard {
     Mutex mutex;
     Order order MEMORYD_GUARDED_BY(mutex);
-    std::unordered_map<SessionKey, Order::iterator, SessionKeyHash> index
-        MEMORYD_GUARDED_BY(mutex);
+    std::unordered_map<SessionKey, Order::iterator, SessionKeyHash> index MEMORYD_GUARDED_BY(mutex);
     std::size_t bytes MEMORYD_GUARDED_BY(mutex) = 0;
   };
 

@@ -179,9 +179,9 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
       break;
     case ResetScope::kArchived:
       if (row_.archived_count > 0) {
-        garbage_ = Garbage{row_.generation,
-                           pinned_.empty() ? row_.floor : pinned_.back()->position + 1,
-                           row_.watermark};
+        garbage_ =
+            Garbage{row_.generation, pinned_.empty() ? row_.floor : pinned_.back()->position + 1,
+                    row_.watermark};
         row_.floor = row_.watermark;
       }
       row_.archived_count = 0;

@@ -17,16 +17,16 @@
 
 namespace memoryd {
 
-// A session as the writes of one commit leave it. The base must stay unchanged until the last Add();
-// a load may replace it afterwards. Not thread-safe.
+// A session as the writes of one commit leave it. The base must stay unchanged until the last
+// Add(); a load may replace it afterwards. Not thread-safe.
 class SessionDraft {
  public:
   struct Decision {
     enum class Kind {
-      kStore,     // `reply` is due once the change is committed.
-      kUnchanged, // Nothing to store; `reply` is due if the base was fresh.
-      kRefused,   // `status` is due if the base was fresh and no record of the request exists.
-      kReplay,    // `reply` or, for a reused request_id, `status` is due at once.
+      kStore,      // `reply` is due once the change is committed.
+      kUnchanged,  // Nothing to store; `reply` is due if the base was fresh.
+      kRefused,    // `status` is due if the base was fresh and no record of the request exists.
+      kReplay,     // `reply` or, for a reused request_id, `status` is due at once.
     };
     Kind kind = Kind::kRefused;
     absl::Status status;

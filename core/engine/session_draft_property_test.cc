@@ -54,8 +54,8 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   }
 
   SessionSettings RandomSettings() {
-    SessionSettings settings = WordSettings(Pick(2) == 0 ? Profile::kDefault
-                                                         : Profile::kLlamaIndex);
+    SessionSettings settings =
+        WordSettings(Pick(2) == 0 ? Profile::kDefault : Profile::kLlamaIndex);
     settings.token_limit = 20 + static_cast<std::int64_t>(Pick(100));
     settings.chat_history_token_ratio = 0.25 * static_cast<double>(Pick(5));
     return settings;
@@ -70,8 +70,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
                                              ResetScope::kArchived};
     const WriteKind kind = put ? WriteKind::kPut : kKinds[Pick(std::size(kKinds))];
     const bool has_messages = kind == WriteKind::kPut || kind == WriteKind::kSet;
-    WriteRequest request =
-        NewWrite(kind, kKey, has_messages ? RandomLines() : std::vector<Line>());
+    WriteRequest request = NewWrite(kind, kKey, has_messages ? RandomLines() : std::vector<Line>());
     request.scope = kScopes[Pick(std::size(kScopes))];
     if (kind == WriteKind::kUpdateSession) {
       request.settings = SessionSettings();

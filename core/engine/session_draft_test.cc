@@ -85,8 +85,8 @@ class SessionDraftTest : public ::testing::Test {
   // Position 1 pinned, 2 archived, 3 and 4 active.
   void FillSmall() {
     CreateSmall();
-    MustStore(Plain(WriteKind::kPut,
-                    {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+    MustStore(
+        Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
     ASSERT_EQ(session_.row.watermark, 3);
   }
 
@@ -357,8 +357,7 @@ TEST_F(SessionDraftTest, ADeletedSessionComesBackWithHigherRevisionsAndPositions
   EXPECT_EQ(change_->row.config, "{}");
   EXPECT_EQ(session_.ByteSize(), session_.row.config.size());
   EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).kind, DecisionKind::kUnchanged);
-  ExpectRefused(Plain(WriteKind::kUpdateSession), absl::StatusCode::kNotFound,
-                "SESSION_NOT_FOUND");
+  ExpectRefused(Plain(WriteKind::kUpdateSession), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
   ExpectRefused(WithRevision(Put({{"user", "x"}}), 3), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
 

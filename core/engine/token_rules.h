@@ -26,9 +26,8 @@ class TokenRules {
 
   // The counts of `messages`, in order. INVALID_ARGUMENT naming the message when the tokenizer is
   // `caller` and a message brings no count; FAILED_PRECONDITION when a vocabulary is missing.
-  absl::StatusOr<std::vector<std::int64_t>> Count(const CountingRules& rules,
-                                                  const std::vector<IncomingMessage>& messages)
-      const;
+  absl::StatusOr<std::vector<std::int64_t>> Count(
+      const CountingRules& rules, const std::vector<IncomingMessage>& messages) const;
 
  private:
   const std::string vocabulary_directory_;

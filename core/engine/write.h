@@ -24,7 +24,17 @@ namespace memoryd {
 
 // One part of a message as far as its tokens go.
 struct CountedPart {
-  enum class Kind { kText, kImage, kAudio, kVideo, kDocument, kToolCall, kToolResult, kThinking, kOther };
+  enum class Kind {
+    kText,
+    kImage,
+    kAudio,
+    kVideo,
+    kDocument,
+    kToolCall,
+    kToolResult,
+    kThinking,
+    kOther
+  };
   Kind kind = Kind::kOther;
   std::string_view text;         // The text; a tool's name.
   std::string_view second_text;  // A tool's arguments or answer; a citation's other texts.
@@ -33,7 +43,7 @@ struct CountedPart {
 
 // A message as it arrived. The views point into memory that the write keeps alive.
 struct IncomingMessage {
-  Message message;  // Without position, token count and ingest time.
+  Message message;        // Without position, token count and ingest time.
   std::string_view role;  // As sent.
   std::vector<CountedPart> parts;
   std::string_view metadata_json;

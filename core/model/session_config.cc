@@ -166,9 +166,8 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   }
   config.insert_method = settings.insert_method.value_or(config.insert_method);
   config.policy = settings.policy.value_or(config.policy);
-  config.feed = settings.feed.value_or(counting.profile == Profile::kLlamaIndex
-                                           ? FeedTime::kBeforeReply
-                                           : FeedTime::kAfterCommit);
+  config.feed = settings.feed.value_or(
+      counting.profile == Profile::kLlamaIndex ? FeedTime::kBeforeReply : FeedTime::kAfterCommit);
   return config;
 }
 

@@ -88,9 +88,8 @@ TEST(SessionConfigTest, LlamaIndexTakesATenthForAFlushSizeItCannotUse) {
   SessionSettings settings;
   settings.profile = Profile::kLlamaIndex;
   settings.token_limit = 100;
-  for (const auto& [given, flush] :
-       {std::pair(-5, 10), std::pair(0, 10), std::pair(1, 1), std::pair(100, 100),
-        std::pair(101, 10)}) {
+  for (const auto& [given, flush] : {std::pair(-5, 10), std::pair(0, 10), std::pair(1, 1),
+                                     std::pair(100, 100), std::pair(101, 10)}) {
     settings.token_flush_size = given;
     EXPECT_EQ(MustResolve(settings).token_flush_size, flush) << given;
   }

@@ -69,10 +69,10 @@ class EngineTest : public ::testing::Test {
 
   static std::future<WriteOutcome> Submit(Engine& engine, WriteRequest request) {
     auto promise = std::make_shared<std::promise<WriteOutcome>>();
-    engine.Submit(std::move(request), [promise](absl::Status status, std::string reply,
-                                                bool replayed) {
-      promise->set_value({std::move(status), std::move(reply), replayed});
-    });
+    engine.Submit(std::move(request),
+                  [promise](absl::Status status, std::string reply, bool replayed) {
+                    promise->set_value({std::move(status), std::move(reply), replayed});
+                  });
     return promise->get_future();
   }
   std::future<WriteOutcome> Submit(WriteRequest request) {

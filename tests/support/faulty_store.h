@@ -112,9 +112,8 @@ class FaultyStore : public Store {
     return loaded;
   }
 
-  absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key,
-                                                    std::uint64_t generation, PositionRange range,
-                                                    std::int64_t max_messages,
+  absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
+                                                    PositionRange range, std::int64_t max_messages,
                                                     std::int64_t max_bytes) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
     return store_->ReadRange(key, generation, range, max_messages, max_bytes);
