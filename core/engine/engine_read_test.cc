@@ -248,6 +248,24 @@ TEST_F(EngineReadTest, AnExclusiveServerThatLostItsStoreStopsAndReadsAnewWhenItI
   EXPECT_THAT(Bodies(kKey), ElementsAre("0", "1"));
 }
 
+TEST_F(EngineReadTest, ALoadThatBeganBeforeTheStoreWasLostDoesNotCount) {
+  FaultyStore healthy(real_.get());
+  Engine successor(&healthy, Options());
+  EXPECT_TRUE(Await(Submit(successor, NewPut(kKey, {{"user", "0"}}))).status.ok());
+  store_->StallLoads();
+  auto get = StartGet(*engine_, kKey);
+  store_->AwaitStalled(1);
+  store_->FailPing(absl::FailedPreconditionError("another server holds the store"));
+  EXPECT_FALSE(engine_->CheckStore().ok());
+  EXPECT_TRUE(Await(Submit(successor, NewPut(kKey, {{"user", "1"}}))).status.ok());
+  store_->FailPing(absl::OkStatus());
+  EXPECT_TRUE(engine_->CheckStore().ok());
+  store_->ReleaseLoads();
+
+  EXPECT_TRUE(Await(std::move(get)).ok());
+  EXPECT_THAT(Bodies(kKey), ElementsAre("0", "1"));
+}
+
 // Two servers on one store.
 class SharedStoreTest : public EngineReadTest {
  protected:

@@ -50,8 +50,8 @@ def parse_arguments():
 
 def with_postgres():
     """Starts this program again beside a PostgreSQL on tmpfs that syncs."""
-    os.environ["MEMORYD_POSTGRES_PARENT"] = "/dev/shm"
-    os.environ["MEMORYD_POSTGRES_OPTIONS"] = (
+    os.environ["MEMORYD_TEST_POSTGRES_PARENT"] = "/dev/shm"
+    os.environ["MEMORYD_TEST_POSTGRES_OPTIONS"] = (
         "-c fsync=on -c full_page_writes=on -c synchronous_commit=on -c shared_buffers=512MB"
         " -c max_wal_size=4GB"
     )
@@ -231,7 +231,7 @@ def preamble(arguments, sync, load_average):
 def main():
     arguments = parse_arguments()
     # A PostgreSQL that somebody else started for tests does not sync.
-    if os.environ.get("MEMORYD_POSTGRES_PARENT") != "/dev/shm":
+    if os.environ.get("MEMORYD_TEST_POSTGRES_PARENT") != "/dev/shm":
         with_postgres()
     load_average = os.getloadavg()[0]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-bench.", dir="/dev/shm"))

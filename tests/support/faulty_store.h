@@ -2,8 +2,10 @@
 #ifndef MEMORYD_TESTS_SUPPORT_FAULTY_STORE_H_
 #define MEMORYD_TESTS_SUPPORT_FAULTY_STORE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <span>
@@ -52,10 +54,14 @@ class FaultyStore : public Store {
   // LoadSession() waits after it has read, with what it has read.
   void StallLoads() MEMORYD_EXCLUDES(mutex_) { Set(loads_stall_, true); }
   void ReleaseLoads() MEMORYD_EXCLUDES(mutex_) { Set(loads_stall_, false); }
-  // Returns when that many calls wait.
+  // Returns when that many calls wait; aborts when they never come.
   void AwaitStalled(int calls) MEMORYD_EXCLUDES(mutex_) {
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     MutexLock lock(mutex_);
-    while (stalled_ < calls) changed_.Wait(mutex_);
+    while (stalled_ < calls) {
+      if (std::chrono::steady_clock::now() >= patience) std::abort();
+      changed_.WaitUntil(mutex_, patience);
+    }
   }
 
   // The commits so far, in the order in which they began.
