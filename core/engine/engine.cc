@@ -232,24 +232,19 @@ void Engine::LookUp(const std::shared_ptr<Write>& write,
 
 void Engine::WithLoaded(std::shared_ptr<CachedSession> session, bool anew,
                         CachedSession::Waiter done) {
-  bool start = false;
   {
     MutexLock lock(session->mutex);
-    if (!anew && session->loaded) {
-      start = false;
-    } else if (session->loading) {
-      (anew ? session->waiting_for_next : session->waiting).push_back(std::move(done));
+    if (anew || !session->loaded) {
+      const bool next = anew && session->loading;
+      (next ? session->waiting_for_next : session->waiting).push_back(std::move(done));
+      if (!session->loading) {
+        session->loading = true;
+        Load(session);
+      }
       return;
-    } else {
-      session->loading = start = true;
-      session->waiting.push_back(std::move(done));
     }
   }
-  if (start) {
-    Load(session);
-  } else {
-    done(absl::OkStatus());
-  }
+  done(absl::OkStatus());
 }
 
 void Engine::Load(const std::shared_ptr<CachedSession>& session) {
