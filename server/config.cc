@@ -188,7 +188,7 @@ struct Value {
   std::string origin;
 };
 
-absl::Status Invalid(std::string line) { return absl::InvalidArgumentError(std::move(line)); }
+absl::Status Invalid(const std::string& line) { return absl::InvalidArgumentError(line); }
 
 const Setting* FindSetting(std::string_view name) {
   for (const Setting& setting : kSettings) {
@@ -321,7 +321,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(
   } catch (const CLI::ParseError& error) {
     std::string text = error.what();
     std::replace(text.begin(), text.end(), '\n', ' ');
-    return Invalid(std::move(text));
+    return Invalid(text);
   }
   if (version) {
     line.command = Command::kVersion;

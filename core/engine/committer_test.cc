@@ -46,7 +46,7 @@ class CommitterTest : public EngineTest {
     committer_->Enqueue(std::make_shared<Write>(
         std::move(request), std::move(session),
         [promise](absl::Status status, std::string reply, bool replayed) {
-          promise->set_value({std::move(status), std::move(reply), replayed});
+          promise->set_value({Detached(status), std::move(reply), replayed});
         }));
     return promise->get_future();
   }
@@ -72,7 +72,7 @@ TEST_F(CommitterTest, AWriteThatExpiredInTheQueueIsNotStored) {
   std::promise<absl::Status> said;
   auto write = std::make_shared<Write>(
       NewPut(kKey, {{"user", "expired"}}), Loaded(kKey),
-      [&said](absl::Status status, std::string, bool) { said.set_value(std::move(status)); });
+      [&said](absl::Status status, std::string, bool) { said.set_value(Detached(status)); });
   committer_->Enqueue(write);
   write->Expire();
   EXPECT_EQ(ErrorReason(Await(said.get_future())), "STORE_UNAVAILABLE");
@@ -87,7 +87,7 @@ TEST_F(CommitterTest, AWriteThatExpiresOnItsWayToTheStoreMayBeStored) {
   std::promise<absl::Status> said;
   auto write = std::make_shared<Write>(
       NewPut(kKey, {{"user", "x"}}), Loaded(kKey),
-      [&said](absl::Status status, std::string, bool) { said.set_value(std::move(status)); });
+      [&said](absl::Status status, std::string, bool) { said.set_value(Detached(status)); });
   committer_->Enqueue(write);
   store_->AwaitStalled(1);
   write->Expire();

@@ -27,7 +27,7 @@ class EngineReadTest : public EngineTest {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionInfo>>>();
     auto future = promise->get_future();
     engine_->GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
-      promise->set_value(std::move(info));
+      promise->set_value(Detached(std::move(info)));
     });
     return Await(std::move(future));
   }
@@ -38,7 +38,7 @@ class EngineReadTest : public EngineTest {
     auto future = promise->get_future();
     engine_->ListSessions(
         "tenant", std::move(after), max_sessions, Far(),
-        [promise](absl::StatusOr<Listed> sessions) { promise->set_value(std::move(sessions)); });
+        [promise](absl::StatusOr<Listed> sessions) { promise->set_value(Detached(std::move(sessions))); });
     const auto sessions = Await(std::move(future));
     EXPECT_TRUE(sessions.ok()) << sessions.status();
     std::vector<std::string> ids;

@@ -3,14 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "core/base/error.h"
-#include "tests/support/writes.h"
+#include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {
 namespace {
@@ -19,91 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
-using DecisionKind = SessionDraft::Decision::Kind;
-
-const SessionKey kKey{"tenant", "session"};
-
-// A session in memory whose commits always succeed.
-class SessionDraftTest : public ::testing::Test {
- protected:
-  SessionDraft NewDraft() { return SessionDraft(session_, rules_, now_us_, random_); }
-
-  SessionDraft::Decision Add(SessionDraft& draft, WriteRequest request) {
-    Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
-    return draft.Add(write);
-  }
-
-  // One write in a draft of its own, committed if it is to be stored.
-  SessionDraft::Decision Apply(WriteRequest request) {
-    SessionDraft draft = NewDraft();
-    SessionDraft::Decision decision = Add(draft, std::move(request));
-    change_.reset();
-    if (decision.kind == DecisionKind::kStore) {
-      change_ = draft.TakeChange(kKey);
-      draft.ApplyTo(session_);
-    }
-    return decision;
-  }
-
-  void MustStore(WriteRequest request) {
-    const SessionDraft::Decision decision = Apply(std::move(request));
-    ASSERT_EQ(decision.kind, DecisionKind::kStore) << decision.status;
-  }
-
-  void ExpectRefused(WriteRequest request, absl::StatusCode code, const std::string& reason) {
-    const SessionRow before = session_.row;
-    const SessionDraft::Decision decision = Apply(std::move(request));
-    EXPECT_EQ(decision.kind, DecisionKind::kRefused);
-    EXPECT_EQ(decision.status.code(), code) << decision.status;
-    EXPECT_EQ(ErrorReason(decision.status), reason);
-    EXPECT_EQ(session_.row, before);
-  }
-
-  WriteRequest Put(std::vector<Line> lines) { return NewPut(kKey, std::move(lines)); }
-  WriteRequest Plain(WriteKind kind, std::vector<Line> lines = {}) {
-    return NewWrite(kind, kKey, std::move(lines));
-  }
-  WriteRequest WithSettings(WriteKind kind, SessionSettings settings) {
-    WriteRequest request = Plain(kind);
-    request.settings = std::move(settings);
-    return request;
-  }
-  WriteRequest Reset(ResetScope scope) {
-    WriteRequest request = Plain(WriteKind::kReset);
-    request.scope = scope;
-    return request;
-  }
-
-  // Threshold 10 tokens, flushes of at least one: two messages of one word stay active.
-  void CreateSmall(Profile profile = Profile::kDefault) {
-    SessionSettings settings = WordSettings(profile);
-    settings.token_limit = 20;
-    settings.chat_history_token_ratio = 0.5;
-    settings.token_flush_size = 1;
-    MustStore(WithSettings(WriteKind::kCreateSession, settings));
-  }
-  // Position 1 pinned, 2 archived, 3 and 4 active.
-  void FillSmall() {
-    CreateSmall();
-    MustStore(
-        Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
-    ASSERT_EQ(session_.row.watermark, 3);
-  }
-
-  std::vector<std::string> Bodies(const auto& messages) {
-    std::vector<std::string> bodies;
-    for (const MessagePtr& message : messages) bodies.push_back(message->body);
-    return bodies;
-  }
-
-  TokenRules rules_{""};
-  std::int64_t now_us_ = 1000;
-  std::uint64_t next_random_ = 100;
-  SessionDraft::Random random_ = [this] { return next_random_++; };
-  Session session_ = Session::Absent();
-  std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
-  std::optional<SessionChange> change_;  // Of the latest Apply().
-};
 
 TEST_F(SessionDraftTest, APutCreatesTheSession) {
   const auto decision = Apply(Put({{"user", "hello there"}, {"assistant", "hi"}}));
@@ -277,97 +185,6 @@ TEST_F(SessionDraftTest, SetFlushesUnderDefaultButNotUnderLlamaIndex) {
             "revision 2 positions 1,2,3 archived 0 removed 0+0");
   EXPECT_EQ(Apply(Plain(WriteKind::kPut, {})).reply,
             "revision 3 positions  archived 1 removed 0+0");
-}
-
-TEST_F(SessionDraftTest, ResetOfEverythingLeavesTheSessionAndItsRevision) {
-  for (const ResetScope scope :
-       {ResetScope::kProfile, ResetScope::kMessages, ResetScope::kEverything}) {
-    session_ = Session::Absent();
-    FillSmall();
-    const std::uint64_t before = session_.row.generation;
-    EXPECT_EQ(Apply(Reset(scope)).reply, "revision 3 positions  archived 0 removed 3+1");
-    EXPECT_TRUE(session_.exists());
-    EXPECT_NE(session_.row.generation, before);
-    EXPECT_EQ(session_.row.active_count + session_.row.archived_count, 0);
-    EXPECT_EQ(session_.row.active_tokens, 0);
-    EXPECT_EQ(session_.config->token_limit, 20);
-    EXPECT_EQ(Apply(Plain(WriteKind::kPut, {{"user", "next"}})).reply,
-              "revision 4 positions 5 archived 0 removed 0+0");
-  }
-}
-
-TEST_F(SessionDraftTest, ResetOfTheActiveKeepsTheArchived) {
-  FillSmall();
-  const std::uint64_t generation = session_.row.generation;
-  EXPECT_EQ(Apply(Reset(ResetScope::kActive)).reply,
-            "revision 3 positions  archived 0 removed 3+0");
-  EXPECT_EQ(session_.row.generation, generation);
-  EXPECT_THAT(session_.row.pinned, IsEmpty());
-  EXPECT_EQ(session_.row.archived_count, 1);
-  // The pinned message before the archived one is below the floor now.
-  EXPECT_EQ(session_.row.floor, 2);
-  EXPECT_EQ(session_.row.watermark, 5);
-  ASSERT_TRUE(change_->erase.has_value());
-  EXPECT_EQ(change_->erase->begin, 3);
-  EXPECT_EQ(change_->erase->end, 5);
-  ASSERT_TRUE(change_->garbage.has_value());
-  EXPECT_EQ(change_->garbage->begin, 1);
-  EXPECT_EQ(change_->garbage->end, 2);
-  // With archived messages before it, nothing new is pinned.
-  MustStore(Plain(WriteKind::kPut, {{"system", "s"}}));
-  EXPECT_THAT(session_.row.pinned, IsEmpty());
-}
-
-TEST_F(SessionDraftTest, ResetOfTheActiveLeavesAllRowsToTheSweeperWhereNothingIsArchived) {
-  MustStore(Put({{"system", "s"}, {"user", "u"}}));
-  MustStore(Reset(ResetScope::kActive));
-  EXPECT_FALSE(change_->erase.has_value());
-  EXPECT_EQ(change_->garbage->begin, 1);
-  EXPECT_EQ(change_->garbage->end, 3);
-  EXPECT_EQ(session_.row.floor, 3);
-  MustStore(Plain(WriteKind::kPut, {{"system", "t"}}));
-  EXPECT_THAT(session_.row.pinned, ElementsAre(3));
-}
-
-TEST_F(SessionDraftTest, ResetOfTheArchivedKeepsThePinnedAndTheActive) {
-  FillSmall();
-  EXPECT_EQ(Apply(Reset(ResetScope::kArchived)).reply,
-            "revision 3 positions  archived 0 removed 0+1");
-  EXPECT_EQ(session_.row.floor, 3);
-  EXPECT_EQ(change_->garbage->begin, 2);
-  EXPECT_EQ(change_->garbage->end, 3);
-  EXPECT_THAT(Bodies(session_.pinned), ElementsAre("s"));
-  EXPECT_THAT(Bodies(session_.active), ElementsAre("b", "c"));
-  EXPECT_EQ(session_.row.active_count, 3);
-}
-
-TEST_F(SessionDraftTest, ResetAndDeleteOfAnUnknownSessionStoreNothing) {
-  EXPECT_EQ(Apply(Reset(ResetScope::kProfile)).kind, DecisionKind::kUnchanged);
-  const auto decision = Apply(Plain(WriteKind::kDeleteSession));
-  EXPECT_EQ(decision.kind, DecisionKind::kUnchanged);
-  EXPECT_EQ(decision.reply, "revision 0 positions  archived 0 removed 0+0");
-}
-
-TEST_F(SessionDraftTest, ADeletedSessionComesBackWithHigherRevisionsAndPositions) {
-  FillSmall();
-  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).reply,
-            "revision 3 positions  archived 0 removed 3+1");
-  EXPECT_FALSE(session_.exists());
-  EXPECT_TRUE(change_->row.deleted);
-  EXPECT_EQ(change_->row.config, "{}");
-  EXPECT_EQ(session_.ByteSize(), session_.row.config.size());
-  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).kind, DecisionKind::kUnchanged);
-  ExpectRefused(Plain(WriteKind::kUpdateSession), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
-  ExpectRefused(WithRevision(Put({{"user", "x"}}), 3), absl::StatusCode::kAborted,
-                "REVISION_MISMATCH");
-
-  now_us_ = 2000;
-  const std::uint64_t tombstone = session_.row.generation;
-  EXPECT_EQ(Apply(WithRevision(Put({{"user", "x"}}), 0)).reply,
-            "revision 4 positions 5 archived 0 removed 0+0");
-  EXPECT_NE(session_.row.generation, tombstone);
-  EXPECT_EQ(session_.row.create_us, 2000);
-  EXPECT_EQ(session_.config->token_limit, 30000);
 }
 
 TEST_F(SessionDraftTest, CreateSessionRefusesAnExistingOne) {

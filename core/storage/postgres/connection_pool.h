@@ -28,7 +28,7 @@ class ConnectionPool {
    public:
     Lease(ConnectionPool& pool, std::unique_ptr<Connection> connection, std::int64_t epoch)
         : pool_(&pool), connection_(std::move(connection)), epoch_(epoch) {}
-    Lease(Lease&&) = default;
+    Lease(Lease&&) noexcept = default;
     Lease& operator=(Lease&&) = delete;
     ~Lease() {
       if (connection_ != nullptr) pool_->Return(std::move(connection_), epoch_);

@@ -44,7 +44,7 @@ absl::Status ExclusiveLock::Hold(Deadline deadline) {
     MEMORYD_RETURN_IF_ERROR(Take(deadline));
     return CheckTakesWrites(*connection_, deadline);
   }
-  const absl::Status status = CheckTakesWrites(*connection_, deadline);
+  absl::Status status = CheckTakesWrites(*connection_, deadline);
   if (connection_->usable()) return status;
   connection_ = nullptr;
   return StoreUnavailable();

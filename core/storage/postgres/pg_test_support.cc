@@ -151,17 +151,22 @@ int TestProxy::ConnectToServer() const {
     const std::string path = server_host_ + "/.s.PGSQL." + server_port_;
     std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
     const int server = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    ::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof(address));
-    return server;
+    if (::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+      return server;
+    }
+    ::close(server);
+    return -1;
   }
   addrinfo* found = nullptr;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   if (::getaddrinfo(server_host_.c_str(), server_port_.c_str(), &hints, &found) != 0) return -1;
   const int server = ::socket(found->ai_family, SOCK_STREAM, 0);
-  ::connect(server, found->ai_addr, found->ai_addrlen);
+  const bool connected = ::connect(server, found->ai_addr, found->ai_addrlen) == 0;
   ::freeaddrinfo(found);
-  return server;
+  if (connected) return server;
+  ::close(server);
+  return -1;
 }
 
 void TestProxy::Serve(int client) {

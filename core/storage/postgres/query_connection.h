@@ -21,7 +21,7 @@ namespace memoryd {
 // one gives 0 or nothing.
 class QueryResult {
  public:
-  explicit QueryResult(pqxx::result result) : result_(std::move(result)) {}
+  explicit QueryResult(const pqxx::result& result) : result_(result) {}
 
   int size() const { return static_cast<int>(result_.size()); }
   // Rows that an UPDATE or DELETE touched.

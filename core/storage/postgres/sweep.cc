@@ -139,6 +139,7 @@ absl::Status Sweeper::SweepOld(const Query& list, const Query& drop, int key_col
     Parameters parameters;
     for (int column = 0; column < key_columns; ++column) {
       std::vector<std::string> values;
+      values.reserve(static_cast<std::size_t>(old.size()));
       for (int row = 0; row < old.size(); ++row) values.emplace_back(old.Text(row, column));
       parameters.push_back(ArrayParameter(values));
     }
