@@ -13,7 +13,6 @@
 namespace memoryd {
 namespace {
 
-constexpr std::size_t kMaxSessionId = 256;
 constexpr std::size_t kMaxId = 128;
 constexpr std::size_t kMaxRole = 64;
 constexpr std::size_t kMaxName = 256;

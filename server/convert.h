@@ -22,6 +22,8 @@ inline constexpr int kMaxMessagesPerRequest = 1000;
 // 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters.
 absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
 
+inline constexpr std::size_t kMaxSessionId = 256;
+
 absl::Status CheckSessionId(std::string_view value);
 
 // At most `max_bytes` of text.

@@ -16,7 +16,14 @@ constexpr std::chrono::milliseconds kReportInterval(250);
 HealthMonitor::HealthMonitor(Engine* engine, grpc::HealthCheckServiceInterface* health)
     : engine_(engine), health_(health) {
   health_->SetServingStatus("liveness", true);
-  SetServing(false);
+  // Once before anybody is told that the server listens, so that its first answer is the true one.
+  const bool good = engine_->CheckStore().ok();
+  {
+    MutexLock lock(mutex_);
+    answered_ = good;
+    last_good_ = std::chrono::steady_clock::now();
+  }
+  SetServing(good);
   asker_ = std::thread([this] { Ask(); });
   reporter_ = std::thread([this] { Report(); });
 }

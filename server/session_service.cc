@@ -61,6 +61,7 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const B
         std::string after;
         if (!call->request().page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
+          MEMORYD_RETURN_IF_ERROR(CheckId("page_token", after, kMaxSessionId));
         }
         // One more than the page tells whether there is a next one.
         engine_.ListSessions(

@@ -81,6 +81,10 @@ void UnaryCall::Succeed(std::string reply) {
 
 void UnaryCall::Fail(const absl::Status& status) {
   if (finished_.exchange(true)) return;
+  // The caller learns no more than that it happened.
+  if (absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status)) {
+    spdlog::error("a call failed: {}", status.ToString());
+  }
   Finish(ToGrpcStatus(status));
 }
 

@@ -1,0 +1,108 @@
+// A session in memory and the drafts of its writes.
+#ifndef MEMORYD_TESTS_SUPPORT_SESSION_DRAFT_FIXTURE_H_
+#define MEMORYD_TESTS_SUPPORT_SESSION_DRAFT_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/engine/session_draft.h"
+#include "tests/support/writes.h"
+
+namespace memoryd {
+
+// Its commits always succeed.
+class SessionDraftTest : public ::testing::Test {
+ protected:
+  using DecisionKind = SessionDraft::Decision::Kind;
+
+  inline static const SessionKey kKey{"tenant", "session"};
+
+  SessionDraft NewDraft() { return SessionDraft(session_, rules_, now_us_, random_); }
+
+  SessionDraft::Decision Add(SessionDraft& draft, WriteRequest request) {
+    Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
+    return draft.Add(write);
+  }
+
+  // One write in a draft of its own, committed if it is to be stored.
+  SessionDraft::Decision Apply(WriteRequest request) {
+    SessionDraft draft = NewDraft();
+    SessionDraft::Decision decision = Add(draft, std::move(request));
+    change_.reset();
+    if (decision.kind == DecisionKind::kStore) {
+      change_ = draft.TakeChange(kKey);
+      draft.ApplyTo(session_);
+    }
+    return decision;
+  }
+
+  void MustStore(WriteRequest request) {
+    const SessionDraft::Decision decision = Apply(std::move(request));
+    ASSERT_EQ(decision.kind, DecisionKind::kStore) << decision.status;
+  }
+
+  void ExpectRefused(WriteRequest request, absl::StatusCode code, const std::string& reason) {
+    const SessionRow before = session_.row;
+    const SessionDraft::Decision decision = Apply(std::move(request));
+    EXPECT_EQ(decision.kind, DecisionKind::kRefused);
+    EXPECT_EQ(decision.status.code(), code) << decision.status;
+    EXPECT_EQ(ErrorReason(decision.status), reason);
+    EXPECT_EQ(session_.row, before);
+  }
+
+  WriteRequest Put(std::vector<Line> lines) { return NewPut(kKey, std::move(lines)); }
+  WriteRequest Plain(WriteKind kind, std::vector<Line> lines = {}) {
+    return NewWrite(kind, kKey, std::move(lines));
+  }
+  WriteRequest WithSettings(WriteKind kind, SessionSettings settings) {
+    WriteRequest request = Plain(kind);
+    request.settings = std::move(settings);
+    return request;
+  }
+  WriteRequest Reset(ResetScope scope) {
+    WriteRequest request = Plain(WriteKind::kReset);
+    request.scope = scope;
+    return request;
+  }
+
+  // Threshold 10 tokens, flushes of at least one: two messages of one word stay active.
+  void CreateSmall(Profile profile = Profile::kDefault) {
+    SessionSettings settings = WordSettings(profile);
+    settings.token_limit = 20;
+    settings.chat_history_token_ratio = 0.5;
+    settings.token_flush_size = 1;
+    MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  }
+  // Position 1 pinned, 2 archived, 3 and 4 active.
+  void FillSmall() {
+    CreateSmall();
+    MustStore(
+        Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+    ASSERT_EQ(session_.row.watermark, 3);
+  }
+
+  std::vector<std::string> Bodies(const auto& messages) {
+    std::vector<std::string> bodies;
+    for (const MessagePtr& message : messages) bodies.push_back(message->body);
+    return bodies;
+  }
+
+  TokenRules rules_{""};
+  std::int64_t now_us_ = 1000;
+  std::uint64_t next_random_ = 100;
+  SessionDraft::Random random_ = [this] { return next_random_++; };
+  Session session_ = Session::Absent();
+  std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
+  std::optional<SessionChange> change_;  // Of the latest Apply().
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_TESTS_SUPPORT_SESSION_DRAFT_FIXTURE_H_
