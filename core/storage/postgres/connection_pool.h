@@ -12,6 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/storage/postgres/connection_settings.h"
 
@@ -56,7 +58,7 @@ class ConnectionPool {
           const Deadline now = Clock::now();
           const bool backing_off = now < retry_at_;
           if (now >= deadline) {
-            return backing_off ? last_error_
+            return backing_off ? DetachedCopy(last_error_)
                                : absl::UnavailableError("no connection to the store was free");
           }
           epoch = epoch_;
@@ -69,7 +71,7 @@ class ConnectionPool {
             ++open_;
             break;
           }
-          if (backing_off && !patient) return last_error_;
+          if (backing_off && !patient) return DetachedCopy(last_error_);
           changed_.WaitUntil(mutex_, backing_off ? std::min(deadline, retry_at_) : deadline);
         }
       }
@@ -85,11 +87,11 @@ class ConnectionPool {
         return Lease(*this, *std::move(made), epoch);
       }
       --open_;
-      last_error_ = made.status();
+      last_error_ = DetachedCopy(made.status());
       retry_at_ = Clock::now() + backoff_;
       backoff_ = std::min(2 * backoff_, kLastBackoff);
       changed_.NotifyAll();
-      if (!patient) return last_error_;
+      if (!patient) return DetachedCopy(last_error_);
     }
   }
 
@@ -119,6 +121,16 @@ class ConnectionPool {
   }
 
  private:
+  // A copy that shares no memory with `status`. Copies of a Status share a counted body, and the
+  // count is lowered inside the library, where ThreadSanitizer does not see the order.
+  static absl::Status DetachedCopy(const absl::Status& status) {
+    absl::Status copy(status.code(), std::string(status.message()));
+    status.ForEachPayload([&copy](absl::string_view url, const absl::Cord& payload) {
+      copy.SetPayload(url, absl::Cord(std::string(payload)));
+    });
+    return copy;
+  }
+
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kFirstBackoff{50};
   static constexpr std::chrono::milliseconds kLastBackoff{1000};
