@@ -2,6 +2,8 @@
 #ifndef MEMORYD_SERVER_WRITE_CALL_H_
 #define MEMORYD_SERVER_WRITE_CALL_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
