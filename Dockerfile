@@ -1,28 +1,46 @@
-# Builds memoryd and an image with it, its vocabulary, and the shared libraries it is linked to.
+# Builds memoryd, and an image of it alone: the binary, its vocabularies, the shared libraries it is
+# linked to. No shell, no package manager, not root; only /var/lib/memoryd is ever written.
+#
+# BASE may be pinned by digest. Where a proxy signs TLS itself, pass its certificates along:
+# --secret id=ca_bundle,src=FILE. tools/image.sh does all of it.
 ARG BASE=debian:12-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
 COPY tools/packages.txt tools/install_packages.sh tools/
 RUN tools/install_packages.sh build && apt-get clean
-COPY . .
-RUN cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
- && cmake --build /build --target memoryd memoryd_vocabulary \
+COPY CMakeLists.txt CMakePresets.json ./
+COPY cmake cmake
+COPY tools/tokens tools/tokens
+COPY proto proto
+COPY core core
+COPY server server
+# Compilers at once; empty for one per core.
+ARG JOBS=
+# The cache keeps ccache's objects and the vocabularies from one build to the next.
+RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
+    if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
+ && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
+ && cmake --build /build --target memoryd --target memoryd_vocabulary ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip
-# The packages of the libraries the binary names, so that one file serves any Debian.
-RUN objdump -p /opt/memoryd/bin/memoryd | awk '$1 == "NEEDED" { print "*/" $2 }' \
-  | xargs dpkg-query -S | cut -d: -f1 | sort -u >/runtime-packages
+COPY tools/runtime_root.sh tools/
+RUN tools/runtime_root.sh /opt/memoryd/bin/memoryd /runtime
 
-FROM ${BASE}
-RUN --mount=type=bind,from=build,source=/runtime-packages,target=/runtime-packages \
-    apt-get update \
- && xargs apt-get install -y --no-install-recommends ca-certificates </runtime-packages \
- && rm -rf /var/lib/apt/lists/* \
- && install -d -o 65532 -g 65532 -m 0700 /var/lib/memoryd
-COPY --from=build /opt/memoryd /opt/memoryd
+FROM scratch
+# What changes least comes first, so that a new version is one small layer to pull.
+COPY --from=build /runtime/root /
+COPY --from=build --chown=65532:65532 /runtime/state /var/lib/memoryd
+COPY --from=build /opt/memoryd/share /opt/memoryd/share
+COPY --from=build /opt/memoryd/bin /opt/memoryd/bin
 USER 65532:65532
 VOLUME /var/lib/memoryd
-ENV MEMORYD_STORE=sqlite:/var/lib/memoryd/memoryd.db
-# Listens on loopback unless --listen or MEMORYD_LISTEN says otherwise.
+ENV PATH=/opt/memoryd/bin \
+    MEMORYD_STORE=sqlite:/var/lib/memoryd/memoryd.db
+# Listens on loopback unless MEMORYD_LISTEN says otherwise.
 EXPOSE 50051
+# That of CMakeLists.txt; tests/image compares.
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="memoryd" \
+      org.opencontainers.image.description="The memory server that an LLM agent runs beside it" \
+      org.opencontainers.image.version="${VERSION}"
 ENTRYPOINT ["/opt/memoryd/bin/memoryd"]

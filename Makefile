@@ -1,5 +1,7 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
-.PHONY: build run test check environment goldens bench tokens kill-test test-locomo growth format clean
+.PHONY: build run test check environment goldens bench bench-blocks bench-clients tokens \
+	kill-test kill-jobs-test query-test test-locomo test-model client-restarts test-upstream \
+	analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -22,12 +24,25 @@ environment: build
 	@tools/install_packages.sh test
 	@tools/python_env.sh
 
-# Golden traces of the libraries, replayed: from DIR, or without it made on the spot.
+# Golden traces of the libraries, replayed: from DIR, or without it made on the spot, of seeds 1 to
+# 3 and fresh ones: make goldens ARGS='--seeds 10'. Their models are a worker's on both stores, and
+# behind HTTP once.
 goldens: environment
-	@$(with_postgres) $(python) tests/goldens/run_goldens.py $(DIR)
+	@$(with_postgres) $(python) tests/goldens/run_goldens.py $(DIR) $(ARGS)
+	@$(with_postgres) $(python) tests/goldens/run_adapters.py $(DIR) $(ARGS)
+	@$(with_postgres) $(python) tests/goldens/langchain_classes.py $(DIR) $(ARGS)
+	@$(with_postgres) $(python) tests/goldens/autogen_classes.py $(DIR) $(ARGS)
 
 bench: environment
 	@$(python) tests/benchmark/run.py $(ARGS)
+
+# Blocks: a model that hangs, and sessions that grow.
+bench-blocks: environment
+	@$(python) tests/benchmark/hanging_model.py $(ARGS)
+	@$(python) tests/benchmark/growing_blocks.py $(ARGS)
+# The Python adapters beside what they replace, on one PostgreSQL.
+bench-clients: environment
+	@$(python) tests/benchmark/clients.py $(ARGS)
 
 # Token counts beside tiktoken's.
 tokens: environment
@@ -39,13 +54,58 @@ KILLS ?= 50
 kill-test: environment
 	@$(with_postgres) $(python) tests/durability/kill.py --kills $(KILLS)
 
+# kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
+kill-jobs-test: environment
+	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# Query right after Put, on the other server where there are two: make query-test TRIES=10000
+TRIES ?= 10000
+query-test: environment
+	@$(with_postgres) $(python) tests/e2e/query_after_put.py --tries $(TRIES)
+
 # Real conversations: make test-locomo LOCOMO=file.json
 test-locomo: environment
 	@$(with_postgres) $(python) tests/locomo/replay.py $(LOCOMO)
 
+# Blocks behind real models on this machine, which are installed first; takes many minutes.
+test-model:
+	@tools/model_test.sh
+
+# A client that goes on while its server is killed and started again, over and over:
+# make client-restarts PUTS=10000 RESTARTS=20
+PUTS ?= 10000
+RESTARTS ?= 20
+client-restarts: environment
+	@$(with_postgres) $(python) tests/clients/restarts.py --puts $(PUTS) --restarts $(RESTARTS)
+
+# The libraries' own tests of their memories, on our classes; downloads them into build/.
+test-upstream: environment
+	@$(python) tests/upstream/langchain.py $(ARGS)
+	@$(python) tests/upstream/autogen.py
+
+# clang's static analyzer, which make check leaves out.
+analyze:
+	@tools/install_packages.sh build check
+	@tools/build.sh clang
+	@tools/clang_tidy.sh --analyzer
+
+# Types and lint of clients/python.
+lint-python:
+	@tools/python_env.sh
+	@tools/lint_python.sh
+
 # A session of a million messages beside one of a thousand.
 growth: environment
 	@$(with_postgres) $(python) tests/growth/growth.py $(ARGS)
+
+# The image, by docker, podman or buildah: make image IMAGE=registry.example/memoryd:1
+IMAGE ?= memoryd:latest
+image:
+	@tools/image.sh $(IMAGE)
+
+# The image and the pod of deploy/kubernetes, run by podman.
+image-test:
+	@tools/image_test.sh
 
 format:
 	@tools/install_packages.sh check

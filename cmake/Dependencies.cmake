@@ -2,7 +2,8 @@
 # Targets that the rest of the build may name:
 #   protobuf::libprotobuf gRPC::grpc++ gRPC::grpc++_reflection PkgConfig::libpqxx PkgConfig::libpq
 #   SQLite::SQLite3 absl::* fmt::fmt spdlog::spdlog yaml-cpp CLI11::CLI11 nlohmann_json::nlohmann_json
-#   OpenSSL::Crypto Threads::Threads GTest::gmock
+#   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::pull PkgConfig::utf8proc
+#   Stemmer::stemmer Threads::Threads GTest::gmock
 
 find_package(Threads REQUIRED)
 # Both Debians ship protobuf without its CMake package; the find module gives the same targets.
@@ -15,13 +16,25 @@ find_package(yaml-cpp CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
+find_package(CURL REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
 
 # libpqxx 6.4 (Debian 12) has no CMake package, 7.10 (Debian 13) has one under another name;
 # pkg-config knows both. FindPostgreSQL would ask for server headers that a client need not have.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx)
 pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
+
+# libstemmer comes with neither.
+find_path(STEMMER_INCLUDE_DIR libstemmer.h REQUIRED)
+find_library(STEMMER_LIBRARY stemmer REQUIRED)
+add_library(Stemmer::stemmer UNKNOWN IMPORTED GLOBAL)
+set_target_properties(Stemmer::stemmer PROPERTIES
+  IMPORTED_LOCATION ${STEMMER_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${STEMMER_INCLUDE_DIR})
+mark_as_advanced(STEMMER_INCLUDE_DIR STEMMER_LIBRARY)
 
 # yaml-cpp 0.8 (Debian 13) renamed its target.
 if(NOT TARGET yaml-cpp AND TARGET yaml-cpp::yaml-cpp)

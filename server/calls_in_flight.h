@@ -17,6 +17,9 @@ class CallsInFlight {
   // After every Enter() that was true.
   void Leave() MEMORYD_EXCLUDES(mutex_);
 
+  // Entered and not left. Any thread.
+  std::int64_t count() const { return count_.load(std::memory_order_relaxed); }
+
   // Refuses new calls from now on, and waits until the others have left: true, or until `deadline`.
   bool Drain(std::chrono::steady_clock::time_point deadline) MEMORYD_EXCLUDES(mutex_);
 

@@ -9,13 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "server/model_config.h"
+#include "server/setting_value.h"
 
 extern char** environ;
 
@@ -30,35 +31,6 @@ struct Setting {
   // An error message, or empty.
   std::string (*set)(Config& config, const std::string& value);
 };
-
-template <typename Int>
-std::string ParseInt(const std::string& value, Int lowest, Int highest, Int& out) {
-  Int parsed = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-  if (error != std::errc() || end != value.data() + value.size() || parsed < lowest ||
-      parsed > highest) {
-    return fmt::format("must be a whole number from {} to {}", lowest, highest);
-  }
-  out = parsed;
-  return {};
-}
-
-std::string ParseBool(const std::string& value, bool& out) {
-  if (value != "true" && value != "false") return "must be true or false";
-  out = value == "true";
-  return {};
-}
-
-std::string ParseChoice(const std::string& value, std::initializer_list<std::string_view> choices,
-                        std::string& out) {
-  for (const std::string_view choice : choices) {
-    if (value == choice) {
-      out = value;
-      return {};
-    }
-  }
-  return fmt::format("must be one of {}", fmt::join(choices, ", "));
-}
 
 std::string ParseListen(const std::string& value, std::vector<std::string>& out) {
   out.clear();
@@ -76,6 +48,28 @@ std::string ParseListen(const std::string& value, std::vector<std::string>& out)
       return "must be HOST:PORT or unix:PATH, several separated by commas";
     }
   }
+  return {};
+}
+
+// The metrics' HTTP server takes more than one address, and options, in one text: nothing of that.
+std::string ParseMetricsListen(const std::string& value, std::string& out) {
+  out.clear();
+  if (value == "off") return {};
+  const std::size_t colon = std::min(value.rfind(':'), value.size());
+  std::string host = value.substr(0, colon);
+  if (host == "localhost") host = "127.0.0.1";
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  in_addr four{};
+  in6_addr six{};
+  const bool is_address =
+      bracketed ? inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &six) == 1
+                : inet_pton(AF_INET, host.c_str(), &four) == 1;
+  int port = 0;
+  if (!is_address || colon == value.size() ||
+      !ParseInt(value.substr(colon + 1), 0, 65535, port).empty()) {
+    return "must be off or IP:PORT, such as 127.0.0.1:9464";
+  }
+  out = fmt::format("{}:{}", host, port);
   return {};
 }
 
@@ -98,6 +92,13 @@ std::string DefaultVocabularyDirectory() {
   return (binary.parent_path().parent_path() / "share/memoryd").string();
 }
 
+std::string Nothing() { return {}; }
+
+std::string Keep(const std::string& value, std::string& out) {
+  out = value;
+  return {};
+}
+
 constexpr std::array kSettings = {
     Setting{"listen", "Addresses to serve on: HOST:PORT or unix:PATH, separated by commas.",
             [] { return std::string("127.0.0.1:50051"); },
@@ -105,6 +106,20 @@ constexpr std::array kSettings = {
     Setting{"allow_plaintext", "Serve without TLS on addresses other machines can reach.",
             [] { return std::string("false"); },
             [](Config& c, const std::string& v) { return ParseBool(v, c.allow_plaintext); }},
+    Setting{"tls_cert", "PEM file: the server's certificate and its intermediates.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.tls_cert); }},
+    Setting{"tls_key", "PEM file: the key of tls_cert.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.tls_key); }},
+    Setting{"tls_client_ca", "PEM file: clients need a certificate that one of these signed.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); }},
+    Setting{"credentials", "YAML file: who may do what in which tenant; none: anybody all.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); }},
+    Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
+            &Nothing,
+            [](Config& c, const std::string& v) {
+              c.health_listen.clear();
+              return v.empty() ? std::string() : ParseListen(v, c.health_listen);
+            }},
     Setting{"store", "sqlite:PATH, sqlite::memory: or postgresql://…",
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {
@@ -133,6 +148,8 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); }},
     Setting{"readers", "Threads for cold loads and pages.", [] { return std::string("4"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},
+    Setting{"searchers", "Threads for Query and UpdateContext.", [] { return std::string("2"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.searchers); }},
     Setting{"store_timeout_ms", "Bound of every call to the store.",
             [] { return std::string("5000"); },
             [](Config& c, const std::string& v) {
@@ -150,13 +167,42 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
             }},
+    Setting{"index_mib", "Memory for search indexes, in MiB.", [] { return std::string("128"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.index_mib);
+            }},
+    Setting{"vector_mib", "Memory for the vectors of blocks, in MiB.",
+            [] { return std::string("256"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.vector_mib);
+            }},
+    Setting{
+        "block_timeout_ms", "How long a Get waits for a block that asks a model or a worker.",
+        [] { return std::string("2000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 1, 30000, c.block_timeout_ms); }},
+    Setting{
+        "max_running_jobs", "Jobs of blocks that run at a time.", [] { return std::string("64"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); }},
+    Setting{"job_attempts", "Attempts before a job is given up.", [] { return std::string("12"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 1000, c.job_attempts); }},
+    Setting{"job_retry_ms", "Wait before a job's second attempt; doubles with each.",
+            [] { return std::string("1000"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 600000, c.job_retry_ms); }},
+    Setting{
+        "job_lease_ms", "How long the jobs of a server that died wait for another.",
+        [] { return std::string("30000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 600000, c.job_lease_ms); }},
+    Setting{"job_timeout_ms", "Bound of one attempt of a job.",
+            [] { return std::string("120000"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 100, 3600000, c.job_timeout_ms);
+            }},
     Setting{"vocabulary_dir", "Directory of the tokenizers' vocabularies.",
             &DefaultVocabularyDirectory,
-            [](Config& c, const std::string& v) -> std::string {
-              c.vocabulary_dir = v;
-              return {};
-            }},
-    Setting{"reflection", "gRPC reflection: on, off, or auto (on for local addresses only).",
+            [](Config& c, const std::string& v) { return Keep(v, c.vocabulary_dir); }},
+    Setting{"reflection",
+            "gRPC reflection: on, off, or auto (with credentials for the right admin, else on for "
+            "local addresses only).",
             [] { return std::string("auto"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"auto", "on", "off"}, c.reflection);
@@ -164,9 +210,23 @@ constexpr std::array kSettings = {
     Setting{"drain_seconds", "How long calls may go on after SIGTERM.",
             [] { return std::string("10"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); }},
+    Setting{
+        "metrics_listen", "Address of the Prometheus metrics, IP:PORT, or off.",
+        [] { return std::string("off"); },
+        [](Config& c, const std::string& v) { return ParseMetricsListen(v, c.metrics_listen); }},
     Setting{"log_level", "debug, info, warning or error.", [] { return std::string("info"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"debug", "info", "warning", "error"}, c.log_level);
+            }},
+    Setting{"log_format", "json, text, or auto (text on a terminal, else json).",
+            [] { return std::string("auto"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"auto", "json", "text"}, c.log_format);
+            }},
+    Setting{"log_requests", "Calls that get a line: errors (the server's own), all, none.",
+            [] { return std::string("errors"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
             }},
 };
 
@@ -205,13 +265,20 @@ bool IsForeignVariable(std::string_view variable) {
          variable.starts_with("MEMORYD_SERVICE_");
 }
 
-absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values) {
+// `models` is set to what --print-config shows of them.
+absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values,
+                      std::vector<ModelSettings>& settings, std::string& models) {
   try {
     const YAML::Node root = YAML::LoadFile(path);
     if (root.IsNull()) return absl::OkStatus();
     if (!root.IsMap()) return Invalid(fmt::format("{}: must be a map of settings", path));
     for (const auto& entry : root) {
       const auto name = entry.first.as<std::string>();
+      if (name == kModelsKey) {
+        MEMORYD_ASSIGN_OR_RETURN(settings, ParseModels(entry.second, path));
+        models = PrintedModels(entry.second, path);
+        continue;
+      }
       const Setting* const setting = FindSetting(name);
       if (setting == nullptr) return Invalid(fmt::format("{}: unknown key {}", path, name));
       if (!entry.second.IsScalar()) {
@@ -253,18 +320,33 @@ std::string Printed(const std::map<std::string_view, Value>& values) {
   return text;
 }
 
+absl::Status CheckTls(const Config& config) {
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return Invalid(config.tls_cert.empty() ? "tls_key: needs tls_cert beside it"
+                                           : "tls_cert: needs tls_key beside it");
+  }
+  if (!config.tls_client_ca.empty() && !config.UsesTls()) {
+    return Invalid("tls_client_ca: needs tls_cert and tls_key beside it");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPlaintext(const Config& config) {
   for (const std::string& address : config.listen) {
-    if (config.allow_plaintext || IsLocalAddress(address)) continue;
+    if (config.allow_plaintext || config.UsesTls() || IsLocalAddress(address)) continue;
     return Invalid(
-        fmt::format("listen: {} can be reached from other machines without TLS; listen "
-                    "on loopback or a UNIX socket, or set allow_plaintext",
+        fmt::format("listen: {} can be reached from other machines without TLS; set tls_cert and "
+                    "tls_key, listen on loopback or a UNIX socket, or set allow_plaintext",
                     address));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+bool Config::ListensInPlaintext() const {
+  return !UsesTls() && !std::all_of(listen.begin(), listen.end(), &IsLocalAddress);
+}
 
 bool IsLocalAddress(std::string_view address) {
   if (address.starts_with("unix:") || address.starts_with("localhost:") ||
@@ -337,7 +419,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(
       file = found->second;
     }
   }
-  if (!file.empty()) MEMORYD_RETURN_IF_ERROR(ReadFile(file, values));
+  std::string models;
+  if (!file.empty()) {
+    MEMORYD_RETURN_IF_ERROR(ReadFile(file, values, line.config.models, models));
+  }
   for (const auto& [variable, value] : environment) {
     const Setting* known = nullptr;
     for (const Setting& setting : kSettings) {
@@ -357,12 +442,13 @@ absl::StatusOr<CommandLine> ParseCommandLine(
       return Invalid(fmt::format("{}: {} ({})", setting.name, error, value.origin));
     }
   }
+  MEMORYD_RETURN_IF_ERROR(CheckTls(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
   if (migrate->parsed()) {
     line.command = Command::kMigrate;
   } else if (print) {
     line.command = Command::kPrintConfig;
-    line.text = Printed(values);
+    line.text = Printed(values) + models;
   } else if (check) {
     line.command = Command::kCheckConfig;
   }

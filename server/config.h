@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/models/model_settings.h"
 #include "core/storage/stores.h"
 
 namespace memoryd {
@@ -18,18 +19,40 @@ namespace memoryd {
 struct Config {
   std::vector<std::string> listen;  // `HOST:PORT` or `unix:PATH`; port 0 picks a free one.
   bool allow_plaintext = false;     // Listen without TLS beyond loopback.
-  std::string store;                // See StoreOptions::url.
+  std::string tls_cert;             // Empty: no TLS. Else every TCP address of `listen` has it.
+  std::string tls_key;
+  std::string tls_client_ca;               // Empty: clients need no certificate.
+  std::string credentials;                 // Empty: authentication is off.
+  std::vector<std::string> health_listen;  // Plaintext, health only; may be empty.
+  std::string store;                       // See StoreOptions::url.
   Coherence coherence = Coherence::kExclusive;
   int committers = 0;
   int readers = 0;
+  int searchers = 0;
   int store_timeout_ms = 0;
   bool transaction_pooling = false;
   std::int64_t max_pending_calls = 0;
   std::int64_t cache_mib = 0;
+  std::int64_t index_mib = 0;
+  std::int64_t vector_mib = 0;
+  int block_timeout_ms = 0;
+  int max_running_jobs = 0;
+  int job_attempts = 0;
+  int job_retry_ms = 0;
+  int job_lease_ms = 0;
+  int job_timeout_ms = 0;
   std::string vocabulary_dir;
   std::string reflection;  // `auto`, `on`, `off`.
   int drain_seconds = 0;
+  std::string metrics_listen;  // `IP:PORT`; empty for none.
   std::string log_level;
+  std::string log_format;             // `auto`, `json`, `text`.
+  std::string log_requests;           // `errors`, `all`, `none`.
+  std::vector<ModelSettings> models;  // From the file alone.
+
+  bool UsesTls() const { return !tls_cert.empty(); }
+  // Whether requests can come from other machines without TLS, which allow_plaintext allowed.
+  bool ListensInPlaintext() const;
 };
 
 // What the command line asks for.

@@ -137,6 +137,34 @@ TEST_F(ConfigTest, ServingOtherMachinesWithoutTlsMustBeAskedFor) {
   }
 }
 
+TEST_F(ConfigTest, WithTlsAnyAddressMayBeServed) {
+  const auto line = Parse({"--listen=0.0.0.0:1", "--tls-cert=/c", "--tls-key=/k"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_TRUE(line->config.UsesTls());
+  EXPECT_FALSE(line->config.ListensInPlaintext());
+}
+
+TEST_F(ConfigTest, SettingsOfTlsNeedEachOther) {
+  ExpectRefused(Parse({"--tls-cert=/c"}), {"tls_cert", "tls_key"});
+  ExpectRefused(Parse({"--tls-key=/k"}), {"tls_key", "tls_cert"});
+  ExpectRefused(Parse({"--tls-client-ca=/ca"}), {"tls_client_ca", "tls_cert"});
+  EXPECT_TRUE(Parse({"--tls-client-ca=/ca", "--tls-cert=/c", "--tls-key=/k"}).ok());
+}
+
+TEST_F(ConfigTest, PlaintextIsOnlyWhatOtherMachinesCanReach) {
+  EXPECT_FALSE(Parse({"--allow-plaintext=true"})->config.ListensInPlaintext());
+  EXPECT_TRUE(
+      Parse({"--allow-plaintext=true", "--listen=unix:/s,0.0.0.0:1"})->config.ListensInPlaintext());
+}
+
+TEST_F(ConfigTest, HealthMayBeServedInPlaintextAnywhere) {
+  EXPECT_THAT(Parse({})->config.health_listen, ::testing::IsEmpty());
+  const auto line = Parse({"--health-listen=0.0.0.0:50052,unix:/h"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->config.health_listen, ElementsAre("0.0.0.0:50052", "unix:/h"));
+  ExpectRefused(Parse({"--health-listen=50052"}), {"health_listen"});
+}
+
 TEST_F(ConfigTest, AddressesThatOnlyLookLocalAreNot) {
   for (const char* address : {"127.0.0.1:1", "127.8.9.10:1", "localhost:1", "[::1]:1", "unix:/x"}) {
     EXPECT_TRUE(IsLocalAddress(address)) << address;

@@ -9,13 +9,13 @@
 #include "core/base/error.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
 
 namespace memoryd {
 namespace {
 
-constexpr std::size_t kMaxId = 128;
-constexpr std::size_t kMaxRole = 64;
 constexpr std::size_t kMaxName = 256;
+constexpr std::size_t kMaxMimeType = 128;
 constexpr std::size_t kMaxText = std::size_t{1} << 20;
 constexpr std::size_t kMaxJson = std::size_t{256} << 10;
 constexpr int kMaxParts = 1000;
@@ -131,7 +131,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".json", part.json(), true));
       return CountedPart{Kind::kOther, part.json(), {}, {}};
     case v1::Part::kOpaque:
-      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".opaque.type", part.opaque().type(), kMaxRole));
+      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".opaque.type", part.opaque().type(), kMaxRoleBytes));
       return CountedPart{Kind::kOther, part.opaque().data(), {}, {}};
     case v1::Part::KIND_NOT_SET:
       break;
@@ -148,59 +148,45 @@ Role ParseRole(std::string_view role) {
   return Role::kOther;
 }
 
-absl::Status CheckTime(const std::string& field, const google::protobuf::Timestamp& time) {
-  // The range of google.protobuf.Timestamp: years 1 to 9999.
-  if (time.seconds() < -62135596800 || time.seconds() > 253402300799 || time.nanos() < 0 ||
-      time.nanos() > 999999999) {
-    return InvalidField(field, "must be within the years 1 to 9999, with nanos 0 to 999999999");
+absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Content& content) {
+  content.DiscardUnknownFields();
+  if (!content.content_id().empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".content_id", content.content_id(), kMaxIdBytes));
   }
-  return absl::OkStatus();
+  MEMORYD_RETURN_IF_ERROR(CheckId(field + ".mime_type", content.mime_type(), kMaxMimeType));
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".metadata_json", content.metadata_json(), false));
+  IncomingContent incoming;
+  switch (content.value_case()) {
+    case v1::Content::kText:
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", content.text(), kMaxText));
+      incoming.value = {CountedPart::Kind::kText, content.text(), {}, {}};
+      break;
+    case v1::Content::kJson:
+      if (content.json().empty()) return InvalidField(field + ".json", "must not be empty");
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".json", content.json(), true));
+      incoming.value = {CountedPart::Kind::kText, content.json(), {}, {}};
+      break;
+    case v1::Content::kImage:
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".image", content.image()));
+      incoming.value.kind = CountedPart::Kind::kImage;
+      break;
+    case v1::Content::kBytesValue:
+      break;
+    case v1::Content::VALUE_NOT_SET:
+      return InvalidField(field, "exactly one of text, bytes_value, json and image must be set");
+  }
+  content.clear_position();
+  content.clear_ingest_time();
+  std::string id = std::move(*content.mutable_content_id());
+  content.clear_content_id();
+  incoming.content.body = content.SerializeAsString();
+  incoming.content.message_id = id;
+  content.set_content_id(std::move(id));
+  return incoming;
 }
 
-absl::StatusOr<IncomingMessage> FromMessage(const std::string& field, v1::Message& message) {
-  message.DiscardUnknownFields();
-  MEMORYD_RETURN_IF_ERROR(CheckId(field + ".role", message.role(), kMaxRole));
-  MEMORYD_RETURN_IF_ERROR(CheckText(field + ".name", message.name(), kMaxName));
-  if (!message.message_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".message_id", message.message_id(), kMaxId));
-  }
-  if (!message.thread_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".thread_id", message.thread_id(), kMaxId));
-  }
-  if (message.has_create_time()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTime(field + ".create_time", message.create_time()));
-  }
-  if (message.has_token_count()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field + ".token_count", message.token_count()));
-  }
-  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".metadata_json", message.metadata_json(), false));
-  if (message.has_text() && message.parts_size() > 0) {
-    return InvalidField(field + ".text", "give either text or parts, not both");
-  }
-  if (message.parts_size() > kMaxParts) {
-    return InvalidField(field + ".parts", "at most 1,000 parts");
-  }
-  // One form for one text, so that equal messages are stored and fingerprinted alike.
-  if (message.parts_size() == 1 && message.parts(0).has_text()) {
-    std::string text = std::move(*message.mutable_parts(0)->mutable_text());
-    message.clear_parts();
-    message.set_text(std::move(text));
-  }
-
-  IncomingMessage incoming;
-  incoming.message.role = ParseRole(message.role());
-  if (message.has_token_count()) incoming.token_count = message.token_count();
-  if (message.has_text()) {
-    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", message.text(), kMaxText));
-    incoming.parts.push_back({CountedPart::Kind::kText, message.text(), {}, {}});
-  }
-  for (int i = 0; i < message.parts_size(); ++i) {
-    MEMORYD_ASSIGN_OR_RETURN(CountedPart part, FromPart(fmt::format("{}.parts[{}]", field, i),
-                                                        message.parts(i), incoming.message));
-    incoming.parts.push_back(part);
-  }
-  incoming.role = message.role();
-  incoming.metadata_json = message.metadata_json();
+// Brings a checked message into its stored form, in place.
+void SetBody(v1::Message& message, IncomingMessage& incoming) {
   // What the server adds to replies is not stored in the body. The token count is kept in the
   // request until now only because it belongs to the fingerprint.
   message.clear_position();
@@ -215,7 +201,32 @@ absl::StatusOr<IncomingMessage> FromMessage(const std::string& field, v1::Messag
   incoming.message.body = message.SerializeAsString();
   message.set_message_id(std::move(id));
   if (has_count) message.set_token_count(count);
-  return incoming;
+}
+
+absl::StatusOr<BlockSettings> FromBlock(const std::string& field, const v1::Block& block) {
+  BlockSettings settings;
+  // Names are looked at with the rest of the configuration; here only what the wire alone knows.
+  settings.name = block.name();
+  settings.kind = block.kind();
+  if (block.has_priority()) settings.priority = block.priority();
+  if (!block.worker().empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".worker", block.worker(), kMaxIdBytes));
+    settings.worker = block.worker();
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".options_json", block.options_json(), false));
+  settings.options_json = block.options_json();
+  if (block.content_size() > kMaxParts) {
+    return InvalidField(field + ".content", "at most 1,000 parts");
+  }
+  for (int i = 0; i < block.content_size(); ++i) {
+    Message ignored;
+    v1::Part part = block.content(i);
+    part.DiscardUnknownFields();
+    MEMORYD_RETURN_IF_ERROR(
+        FromPart(fmt::format("{}.content[{}]", field, i), part, ignored).status());
+    settings.content.push_back(part.SerializeAsString());
+  }
+  return settings;
 }
 
 }  // namespace
@@ -237,6 +248,62 @@ absl::Status CheckText(std::string_view field, std::string_view value, std::size
   return InvalidField(field, fmt::format("must be at most {} bytes", max_bytes));
 }
 
+absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp& time) {
+  // The range of google.protobuf.Timestamp: years 1 to 9999.
+  if (time.seconds() < -62135596800 || time.seconds() > 253402300799 || time.nanos() < 0 ||
+      time.nanos() > 999999999) {
+    return InvalidField(field, "must be within the years 1 to 9999, with nanos 0 to 999999999");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMessage(const std::string& field, v1::Message& message,
+                          IncomingMessage& incoming) {
+  message.DiscardUnknownFields();
+  MEMORYD_RETURN_IF_ERROR(CheckId(field + ".role", message.role(), kMaxRoleBytes));
+  MEMORYD_RETURN_IF_ERROR(CheckText(field + ".name", message.name(), kMaxName));
+  if (!message.message_id().empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".message_id", message.message_id(), kMaxIdBytes));
+  }
+  if (!message.thread_id().empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".thread_id", message.thread_id(), kMaxIdBytes));
+  }
+  if (message.has_create_time()) {
+    MEMORYD_RETURN_IF_ERROR(CheckTime(field + ".create_time", message.create_time()));
+  }
+  if (message.has_token_count()) {
+    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field + ".token_count", message.token_count()));
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".metadata_json", message.metadata_json(), false));
+  if (message.has_text() && message.parts_size() > 0) {
+    return InvalidField(field + ".text", "give either text or parts, not both");
+  }
+  if (message.parts_size() > kMaxParts) {
+    return InvalidField(field + ".parts", "at most 1,000 parts");
+  }
+  // One form for one text, so that equal messages are stored and fingerprinted alike.
+  if (message.parts_size() == 1 && message.parts(0).has_text()) {
+    std::string text = std::move(*message.mutable_parts(0)->mutable_text());
+    message.clear_parts();
+    message.set_text(std::move(text));
+  }
+
+  incoming.message.role = ParseRole(message.role());
+  if (message.has_token_count()) incoming.token_count = message.token_count();
+  if (message.has_text()) {
+    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", message.text(), kMaxText));
+    incoming.parts.push_back({CountedPart::Kind::kText, message.text(), {}, {}});
+  }
+  for (int i = 0; i < message.parts_size(); ++i) {
+    MEMORYD_ASSIGN_OR_RETURN(CountedPart part, FromPart(fmt::format("{}.parts[{}]", field, i),
+                                                        message.parts(i), incoming.message));
+    incoming.parts.push_back(part);
+  }
+  incoming.role = message.role();
+  incoming.metadata_json = message.metadata_json();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Message>& messages) {
   if (messages.size() > kMaxMessagesPerRequest) {
@@ -248,8 +315,9 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
   std::set<std::string_view> ids;
   for (int i = 0; i < messages.size(); ++i) {
     const std::string field = fmt::format("messages[{}]", i);
-    MEMORYD_ASSIGN_OR_RETURN(IncomingMessage message, FromMessage(field, messages[i]));
-    result.push_back(std::move(message));
+    IncomingMessage& incoming = result.emplace_back();
+    MEMORYD_RETURN_IF_ERROR(CheckMessage(field, messages[i], incoming));
+    SetBody(messages[i], incoming);
     const std::string& id = messages[i].message_id();
     if (!id.empty() && !ids.insert(id).second) {
       return InvalidField(field + ".message_id", "is given twice in this request");
@@ -258,10 +326,25 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
   return result;
 }
 
-absl::Status CheckNoContents(int contents) {
-  if (contents == 0) return absl::OkStatus();
-  return Error(absl::StatusCode::kUnimplemented, "NOT_SUPPORTED",
-               "contents: this version of the server keeps messages only", {{"field", "contents"}});
+absl::StatusOr<std::vector<IncomingContent>> FromProto(
+    google::protobuf::RepeatedPtrField<v1::Content>& contents) {
+  if (contents.size() > kMaxMessagesPerRequest) {
+    return InvalidField(
+        "contents", fmt::format("at most {} contents; split the request", kMaxMessagesPerRequest));
+  }
+  std::vector<IncomingContent> result;
+  result.reserve(static_cast<std::size_t>(contents.size()));
+  std::set<std::string_view> ids;
+  for (int i = 0; i < contents.size(); ++i) {
+    const std::string field = fmt::format("contents[{}]", i);
+    MEMORYD_ASSIGN_OR_RETURN(IncomingContent content, FromContent(field, contents[i]));
+    result.push_back(std::move(content));
+    const std::string& id = contents[i].content_id();
+    if (!id.empty() && !ids.insert(id).second) {
+      return InvalidField(field + ".content_id", "is given twice in this request");
+    }
+  }
+  return result;
 }
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
@@ -269,7 +352,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
   if (!config.profile().empty()) {
     settings.profile = ParseProfile(config.profile());
     if (!settings.profile.has_value()) {
-      return InvalidField("config.profile", "must be default or llama-index");
+      return InvalidField("config.profile", "must be default, llama-index or autogen-list");
     }
   }
   if (!config.policy().empty()) {
@@ -314,12 +397,27 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
     default:
       return InvalidField("config.feed", "is not a known value");
   }
-  if (config.blocks_size() > 0) {
-    return Error(absl::StatusCode::kUnimplemented, "NOT_SUPPORTED",
-                 "config.blocks: this version of the server has no blocks",
-                 {{"field", "config.blocks"}});
+  if (static_cast<std::size_t>(config.blocks_size()) > kMaxBlocks) {
+    return InvalidField("config.blocks", "at most 32 blocks");
+  }
+  if (config.blocks_size() > 0) settings.blocks.emplace();
+  for (int i = 0; i < config.blocks_size(); ++i) {
+    MEMORYD_ASSIGN_OR_RETURN(BlockSettings block,
+                             FromBlock(fmt::format("config.blocks[{}]", i), config.blocks(i)));
+    settings.blocks->push_back(std::move(block));
   }
   return settings;
+}
+
+v1::Block ToProto(const BlockSettings& settings) {
+  v1::Block block;
+  block.set_name(settings.name);
+  block.set_kind(settings.kind);
+  block.set_priority(settings.priority.value_or(0));
+  block.set_worker(settings.worker);
+  block.set_options_json(settings.options_json);
+  for (const std::string& part : settings.content) block.add_content()->ParseFromString(part);
+  return block;
 }
 
 v1::SessionConfig ToProto(const SessionConfig& config) {
@@ -338,6 +436,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   proto.set_audio_token_count(config.counting.audio_token_count);
   proto.set_video_token_count(config.counting.video_token_count);
   proto.set_document_token_count(config.counting.document_token_count);
+  for (const BlockSettings& settings : config.blocks) *proto.add_blocks() = ToProto(settings);
   return proto;
 }
 

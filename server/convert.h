@@ -17,27 +17,42 @@
 
 namespace memoryd {
 
+// Of messages, and of contents.
 inline constexpr int kMaxMessagesPerRequest = 1000;
 
 // 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters.
 absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
 
 inline constexpr std::size_t kMaxSessionId = 256;
+inline constexpr std::size_t kMaxIdBytes = 128;
+inline constexpr std::size_t kMaxRoleBytes = 64;
 
 absl::Status CheckSessionId(std::string_view value);
 
 // At most `max_bytes` of text.
 absl::Status CheckText(std::string_view field, std::string_view value, std::size_t max_bytes);
 
+// Within the years 1 to 9999.
+absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp& time);
+
+// Checks the message at `field` and tells what is known of it but for its body. One text part
+// becomes `text`. The views in `incoming` point into `message`.
+absl::Status CheckMessage(const std::string& field, v1::Message& message,
+                          IncomingMessage& incoming);
+
 // Checks every message and brings it into its stored form, in place. The views in the result point
 // into `messages`.
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Message>& messages);
 
-// Contents are not served by this version: UNIMPLEMENTED when there are any.
-absl::Status CheckNoContents(int contents);
+// The same for contents.
+absl::StatusOr<std::vector<IncomingContent>> FromProto(
+    google::protobuf::RepeatedPtrField<v1::Content>& contents);
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
+
+// The block as it was configured.
+v1::Block ToProto(const BlockSettings& settings);
 
 // The configuration, complete.
 v1::SessionConfig ToProto(const SessionConfig& config);

@@ -349,11 +349,35 @@ TEST(FromProtoTest, AnUnknownConfigurationNamesItsField) {
   refused("config.insert_method",
           [](auto& c) { c.set_insert_method(static_cast<v1::InsertMethod>(9)); });
   refused("config.feed", [](auto& c) { c.set_feed(static_cast<v1::Feed>(9)); });
-  v1::SessionConfig blocks;
-  blocks.add_blocks();
-  EXPECT_TRUE(absl::IsUnimplemented(FromProto(blocks).status()));
-  EXPECT_TRUE(absl::IsUnimplemented(CheckNoContents(1)));
-  EXPECT_TRUE(CheckNoContents(0).ok());
+  refused("config.blocks[0].options_json", [](auto& c) { c.add_blocks()->set_options_json("[]"); });
+  refused("config.blocks[0].worker", [](auto& c) { c.add_blocks()->set_worker("\n"); });
+  refused("config.blocks[1].content[0]", [](auto& c) {
+    c.add_blocks();
+    c.add_blocks()->add_content();
+  });
+  refused("config.blocks", [](auto& c) {
+    for (int i = 0; i < 33; ++i) c.add_blocks();
+  });
+}
+
+TEST(FromProtoTest, BlocksComeBackAsTheyWere) {
+  v1::SessionConfig config;
+  v1::Block& block = *config.add_blocks();
+  block.set_name("core");
+  block.set_kind("static");
+  block.set_priority(2);
+  block.set_worker("w");
+  block.set_options_json(R"({"template":"{content}"})");
+  block.add_content()->set_text(std::string("a\0b", 3));
+  block.add_content()->mutable_image()->set_data("\xff\xfe");
+  const auto settings = FromProto(config);
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  const auto stored = SessionSettings::FromJson(settings->ToJson());
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_EQ(*stored, *settings);
+  const auto resolved = SessionConfig::Resolve(*stored);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_EQ(ToProto(*resolved).blocks(0).SerializeAsString(), block.SerializeAsString());
 }
 
 TEST(FromProtoTest, EveryResetScopeHasItsOwnMeaning) {

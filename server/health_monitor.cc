@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <string>
+#include <utility>
 
 namespace memoryd {
 namespace {
@@ -10,12 +11,16 @@ namespace {
 constexpr std::chrono::seconds kAskInterval(1);
 constexpr std::chrono::seconds kGoodFor(3);
 constexpr std::chrono::milliseconds kReportInterval(250);
+constexpr std::chrono::seconds kDescribeInterval(30);
 
 }  // namespace
 
-HealthMonitor::HealthMonitor(Engine* engine, grpc::HealthCheckServiceInterface* health)
-    : engine_(engine), health_(health) {
-  health_->SetServingStatus("liveness", true);
+HealthMonitor::HealthMonitor(Engine* engine, ObservedStore* store,
+                             std::vector<grpc::HealthCheckServiceInterface*> health)
+    : engine_(engine), store_(store), health_(std::move(health)) {
+  for (grpc::HealthCheckServiceInterface* const each : health_) {
+    each->SetServingStatus("liveness", true);
+  }
   // Once before anybody is told that the server listens, so that its first answer is the true one.
   const bool good = engine_->CheckStore().ok();
   {
@@ -24,6 +29,7 @@ HealthMonitor::HealthMonitor(Engine* engine, grpc::HealthCheckServiceInterface* 
     last_good_ = std::chrono::steady_clock::now();
   }
   SetServing(good);
+  if (good) Describe();
   asker_ = std::thread([this] { Ask(); });
   reporter_ = std::thread([this] { Report(); });
 }
@@ -45,8 +51,12 @@ void HealthMonitor::BeginDrain() {
 }
 
 void HealthMonitor::SetServing(bool serving) {
-  for (const char* service : {"", "memoryd.v1.MemoryService", "memoryd.v1.SessionService"}) {
-    health_->SetServingStatus(service, serving);
+  for (const char* service :
+       {"", "memoryd.v1.MemoryService", "memoryd.v1.SessionService", "memoryd.v1.JobService",
+        "memoryd.v1.BlockService", "memoryd.v1.ServerService", "memoryd.v1.WorkerService"}) {
+    for (grpc::HealthCheckServiceInterface* const each : health_) {
+      each->SetServingStatus(service, serving);
+    }
   }
 }
 
@@ -54,6 +64,7 @@ void HealthMonitor::Ask() {
   for (;;) {
     const auto next = std::chrono::steady_clock::now() + kAskInterval;
     const absl::Status status = engine_->CheckStore();
+    if (status.ok() && next - described_ >= kDescribeInterval) Describe();
     MutexLock lock(mutex_);
     answered_ = true;
     if (status.ok()) {
@@ -62,6 +73,27 @@ void HealthMonitor::Ask() {
     }
     while (!stopping_ && std::chrono::steady_clock::now() < next) wake_.WaitUntil(mutex_, next);
     if (stopping_) return;
+  }
+}
+
+void HealthMonitor::Describe() {
+  const auto info = store_->Describe();
+  if (!info.ok()) return;
+  described_ = std::chrono::steady_clock::now();
+  if (durability_ == info->durability) return;
+  durability_ = info->durability;
+  switch (info->durability) {
+    case Durability::kNone:
+      spdlog::warn("durability NONE: the store may lose what was acknowledged when it crashes");
+      break;
+    case Durability::kLocal:
+      spdlog::info(
+          "durability LOCAL: what is acknowledged survives a crash, not the loss of the store's "
+          "machine");
+      break;
+    case Durability::kReplicated:
+      spdlog::info("durability REPLICATED: a standby has what is acknowledged");
+      break;
   }
 }
 

@@ -5,19 +5,25 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/engine/engine.h"
+#include "core/storage/observed_store.h"
 
 namespace memoryd {
 
 // Asks the store once a second. "" and the services are SERVING while the last good answer is
 // younger than three seconds, however long the store takes to fail; `liveness` is always SERVING,
-// so that a store's outage restarts no server.
+// so that a store's outage restarts no server. Every half minute it also asks what the store
+// promises, and says so in the log when it is another thing than before.
 class HealthMonitor {
  public:
-  HealthMonitor(Engine* engine, grpc::HealthCheckServiceInterface* health);
+  // `store` is the engine's, `health` are the health services of all servers of this process.
+  HealthMonitor(Engine* engine, ObservedStore* store,
+                std::vector<grpc::HealthCheckServiceInterface*> health);
   ~HealthMonitor();
   HealthMonitor(const HealthMonitor&) = delete;
   HealthMonitor& operator=(const HealthMonitor&) = delete;
@@ -28,10 +34,15 @@ class HealthMonitor {
  private:
   void Ask() MEMORYD_EXCLUDES(mutex_);
   void Report() MEMORYD_EXCLUDES(mutex_);
+  void Describe();
   void SetServing(bool serving);
 
   Engine* const engine_;
-  grpc::HealthCheckServiceInterface* const health_;
+  ObservedStore* const store_;
+  const std::vector<grpc::HealthCheckServiceInterface*> health_;
+  // Of the asking thread, once there is one.
+  std::chrono::steady_clock::time_point described_;
+  std::optional<Durability> durability_;
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;

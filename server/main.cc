@@ -1,13 +1,14 @@
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "server/access.h"
 #include "server/config.h"
+#include "server/log.h"
 #include "server/server.h"
 
 namespace {
@@ -15,6 +16,15 @@ namespace {
 int Fail(int exit_code, const absl::Status& status) {
   fmt::print(stderr, "memoryd: {}\n", std::string(status.message()));
   return exit_code;
+}
+
+memoryd::LogOptions LogOptionsOf(const memoryd::Config& config) {
+  memoryd::LogOptions options;
+  options.descriptor = STDERR_FILENO;
+  options.json = config.log_format == "auto" ? !memoryd::IsTerminal(options.descriptor)
+                                             : config.log_format == "json";
+  options.level = config.log_level;
+  return options;
 }
 
 }  // namespace
@@ -30,8 +40,6 @@ int main(int argc, char** argv) {
   sigaddset(&stop, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("memoryd"));
-  spdlog::set_level(spdlog::level::from_str(line->config.log_level));
 
   // Debian's Abseil looks for lock cycles inside gRPC at every lock: 6 % of a small call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -46,15 +54,19 @@ int main(int argc, char** argv) {
       fmt::print("memoryd {}\n", memoryd::Version());
       return 0;
     case memoryd::Command::kCheckConfig:
+      status = memoryd::Access::Open(line->config).status();
+      if (!status.ok()) return Fail(2, status);
       fmt::print("the settings are valid\n");
       return 0;
     case memoryd::Command::kMigrate:
-      status = memoryd::OpenMigratedStore(line->config, stop).status();
+    case memoryd::Command::kServe: {
+      memoryd::Log log(LogOptionsOf(line->config));
+      status = line->command == memoryd::Command::kServe
+                   ? memoryd::Serve(line->config, stop, log)
+                   : memoryd::OpenMigratedStore(line->config, stop).status();
       break;
-    case memoryd::Command::kServe:
-      status = memoryd::Serve(line->config, stop);
-      break;
+    }
   }
   if (status.ok() || absl::IsCancelled(status)) return 0;
-  return Fail(1, status);
+  return Fail(absl::IsInvalidArgument(status) ? 2 : 1, status);
 }

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "server/page_token.h"
+#include "server/recall_call.h"
 #include "server/write_call.h"
 
 namespace memoryd {
@@ -31,22 +35,32 @@ absl::StatusOr<StatusFilter> Filter(v1::MessageStatus status) {
 grpc::ServerUnaryReactor* MemoryService::Put(Context* context, const Bytes* bytes,
                                              Bytes* response) {
   return RunUnary<v1::PutRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::PutRequest>& call) -> absl::Status {
+      environment_, Method::kPut, context, bytes, response,
+      [this](const Call<v1::PutRequest>& call) -> absl::Status {
         v1::PutRequest& request = call->mutable_request();
         WriteRequest write;
         write.kind = WriteKind::kPut;
         write.encode_reply = &PutReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
-        MEMORYD_RETURN_IF_ERROR(CheckNoContents(request.contents_size()));
         MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages()));
+        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents()));
         if (request.has_config()) {
           MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(request.config()));
         }
-        if (request.has_wait() && (request.wait().seconds() < 0 || request.wait().nanos() < 0)) {
-          return InvalidField("wait", "must not be negative");
+        if (request.has_wait()) {
+          if (request.wait().seconds() < 0 || request.wait().nanos() < 0) {
+            return InvalidField("wait", "must not be negative");
+          }
+          const std::chrono::nanoseconds wait =
+              std::min<std::chrono::nanoseconds>(
+                  kMaxDeadline, std::chrono::seconds(std::min<std::int64_t>(
+                                    request.wait().seconds(), kMaxDeadline.count()))) +
+              std::chrono::nanoseconds(request.wait().nanos());
+          write.wait_until = std::chrono::steady_clock::now() + wait;
         }
         request.clear_wait();
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest("Put", call, write));
+        write.with_open_jobs = &WithOpenJobs;
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::PutResponse::kReplayedFieldNumber);
         return absl::OkStatus();
       });
@@ -55,22 +69,16 @@ grpc::ServerUnaryReactor* MemoryService::Put(Context* context, const Bytes* byte
 grpc::ServerUnaryReactor* MemoryService::Get(Context* context, const Bytes* bytes,
                                              Bytes* response) {
   return RunUnary<v1::GetRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::GetRequest>& call) -> absl::Status {
+      environment_, Method::kGet, context, bytes, response,
+      [this](const Call<v1::GetRequest>& call) -> absl::Status {
         const v1::GetRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckText("input", request.input(), kMaxInput));
-        engine_.Get({kDefaultTenant, request.session_id()}, call->deadline(),
+        std::optional<std::string> input;
+        if (request.has_input()) input = request.input();
+        engine_.Get({call->tenant(), request.session_id()}, std::move(input), call->deadline(),
                     [call](absl::StatusOr<memoryd::Context> result) {
-                      if (!result.ok()) {
-                        call->Fail(result.status());
-                        return;
-                      }
-                      absl::StatusOr<std::string> reply = GetReply(*result);
-                      if (reply.ok()) {
-                        call->Succeed(*std::move(reply));
-                      } else {
-                        call->Fail(reply.status());
-                      }
+                      call->Finish(result.ok() ? GetReply(*result) : result.status());
                     });
         return absl::OkStatus();
       });
@@ -79,35 +87,40 @@ grpc::ServerUnaryReactor* MemoryService::Get(Context* context, const Bytes* byte
 grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* bytes,
                                                 Bytes* response) {
   return RunUnary<v1::GetAllRequest>(
-      calls_, context, bytes, response,
+      environment_, Method::kGetAll, context, bytes, response,
       [this](const Call<v1::GetAllRequest>& call) -> absl::Status {
         const v1::GetAllRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         PageRequest page;
-        page.key = {kDefaultTenant, request.session_id()};
+        page.key = {call->tenant(), request.session_id()};
         MEMORYD_ASSIGN_OR_RETURN(page.max_messages, PageSize(request.page_size()));
         MEMORYD_ASSIGN_OR_RETURN(page.filter, Filter(request.status()));
-        std::string scope = fmt::format("GetAll/{}/{}/{}", static_cast<int>(page.filter),
+        page.include_contents = request.include_contents();
+        std::string scope = fmt::format("GetAll/{}/{}/{}/{}{}", static_cast<int>(page.filter),
+                                        page.include_contents, page.key.tenant.size(),
                                         page.key.tenant, page.key.session);
         if (!request.page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(const PagePosition position,
                                    DecodePageToken(scope, request.page_token()));
           page.generation = position.generation;
-          page.from_position = position.position;
+          (position.in_contents ? page.from_content : page.from_position) = position.position;
         }
-        engine_.ReadPage(
-            std::move(page), call->deadline(),
-            [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
-              if (!result.ok()) {
-                call->Fail(result.status());
-                return;
-              }
-              std::string token;
-              if (result->next_position > 0) {
-                token = EncodePageToken(scope, {result->generation, result->next_position});
-              }
-              call->Succeed(GetAllReply(*result, token));
-            });
+        engine_.ReadPage(std::move(page), call->deadline(),
+                         [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
+                           if (!result.ok()) {
+                             call->Fail(result.status());
+                             return;
+                           }
+                           std::string token;
+                           if (result->next_position > 0) {
+                             token = EncodePageToken(
+                                 scope, {result->row.generation, result->next_position, false});
+                           } else if (result->next_content > 0) {
+                             token = EncodePageToken(
+                                 scope, {result->row.generation, result->next_content, true});
+                           }
+                           call->Succeed(GetAllReply(*result, token));
+                         });
         return absl::OkStatus();
       });
 }
@@ -115,15 +128,16 @@ grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* b
 grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* bytes,
                                              Bytes* response) {
   return RunUnary<v1::SetRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::SetRequest>& call) -> absl::Status {
+      environment_, Method::kSet, context, bytes, response,
+      [this](const Call<v1::SetRequest>& call) -> absl::Status {
         v1::SetRequest& request = call->mutable_request();
         WriteRequest write;
         write.kind = WriteKind::kSet;
         write.encode_reply = &SetReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
-        MEMORYD_RETURN_IF_ERROR(CheckNoContents(request.contents_size()));
         MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages()));
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest("Set", call, write));
+        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents()));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::SetResponse::kReplayedFieldNumber);
         return absl::OkStatus();
       });
@@ -131,17 +145,49 @@ grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* byte
 
 grpc::ServerUnaryReactor* MemoryService::Reset(Context* context, const Bytes* bytes,
                                                Bytes* response) {
-  return RunUnary<v1::ResetRequest>(
-      calls_, context, bytes, response, [this](const Call<v1::ResetRequest>& call) -> absl::Status {
-        WriteRequest write;
-        write.kind = WriteKind::kReset;
-        write.encode_reply = &ResetReply;
-        if (!v1::ResetScope_IsValid(call->request().scope())) {
-          return InvalidField("scope", "is not a known value");
-        }
-        write.scope = FromProto(call->request().scope());
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest("Reset", call, write));
-        SubmitWrite(engine_, call, std::move(write), v1::ResetResponse::kReplayedFieldNumber);
+  return RunUnary<v1::ResetRequest>(environment_, Method::kReset, context, bytes, response,
+                                    [this](const Call<v1::ResetRequest>& call) -> absl::Status {
+                                      WriteRequest write;
+                                      write.kind = WriteKind::kReset;
+                                      write.encode_reply = &ResetReply;
+                                      if (!v1::ResetScope_IsValid(call->request().scope())) {
+                                        return InvalidField("scope", "is not a known value");
+                                      }
+                                      write.scope = FromProto(call->request().scope());
+                                      MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+                                      SubmitWrite(engine_, call, std::move(write),
+                                                  v1::ResetResponse::kReplayedFieldNumber);
+                                      return absl::OkStatus();
+                                    });
+}
+
+grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* bytes,
+                                               Bytes* response) {
+  return RunUnary<v1::QueryRequest>(
+      environment_, Method::kQuery, context, bytes, response,
+      [this](const Call<v1::QueryRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(QueryRequest request, FromProto(call->request()));
+        request.key = {call->tenant(), call->request().session_id()};
+        engine_.Query(std::move(request), call->deadline(), [call](absl::StatusOr<Found> found) {
+          call->Finish(found.ok() ? QueryReply(*found) : found.status());
+        });
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* MemoryService::UpdateContext(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::UpdateContextRequest>(
+      environment_, Method::kUpdateContext, context, bytes, response,
+      [this](const Call<v1::UpdateContextRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(UpdateContextRequest request, FromProto(call->mutable_request()));
+        request.key = {call->tenant(), call->request().session_id()};
+        request.keep_alive = call;
+        engine_.UpdateContext(
+            std::move(request), call->deadline(), [call](absl::StatusOr<UpdatedContext> updated) {
+              call->Finish(updated.ok() ? UpdateContextReply(*updated, call->mutable_request())
+                                        : updated.status());
+            });
         return absl::OkStatus();
       });
 }

@@ -6,20 +6,23 @@
 
 #include "core/engine/engine.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
-#include "server/calls_in_flight.h"
+#include "server/unary_call.h"
 
 namespace memoryd {
 
 using RawMemoryService = v1::MemoryService::WithRawCallbackMethod_Put<
     v1::MemoryService::WithRawCallbackMethod_Get<v1::MemoryService::WithRawCallbackMethod_GetAll<
-        v1::MemoryService::WithRawCallbackMethod_Set<
-            v1::MemoryService::WithRawCallbackMethod_Reset<v1::MemoryService::Service>>>>>;
+        v1::MemoryService::WithRawCallbackMethod_Set<v1::MemoryService::WithRawCallbackMethod_Reset<
+            v1::MemoryService::WithRawCallbackMethod_Query<
+                v1::MemoryService::WithRawCallbackMethod_UpdateContext<
+                    v1::MemoryService::Service>>>>>>>;
 
 // Each method parses, checks, hands the call to the engine and returns; nothing waits on gRPC's
 // threads.
 class MemoryService final : public RawMemoryService {
  public:
-  MemoryService(Engine* engine, CallsInFlight* calls) : engine_(*engine), calls_(*calls) {}
+  MemoryService(Engine* engine, const CallEnvironment& environment)
+      : engine_(*engine), environment_(environment) {}
 
   using Context = grpc::CallbackServerContext;
   using Bytes = grpc::ByteBuffer;
@@ -29,10 +32,12 @@ class MemoryService final : public RawMemoryService {
   grpc::ServerUnaryReactor* GetAll(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* Set(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* Reset(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* Query(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* UpdateContext(Context*, const Bytes*, Bytes*) override;
 
  private:
   Engine& engine_;
-  CallsInFlight& calls_;
+  const CallEnvironment environment_;
 };
 
 }  // namespace memoryd

@@ -54,14 +54,16 @@ std::string EncodePageToken(std::string_view scope, const PagePosition& position
   std::string body;
   AppendFixed64(body, position.generation);
   AppendFixed64(body, static_cast<std::uint64_t>(position.position));
+  body.push_back(position.in_contents ? 1 : 0);
   return Seal(scope, body);
 }
 
 absl::StatusOr<PagePosition> DecodePageToken(std::string_view scope, std::string_view token) {
   MEMORYD_ASSIGN_OR_RETURN(const std::string body, Unseal(scope, token));
-  if (body.size() != 16) return InvalidField("page_token", "is not a token of this request");
+  if (body.size() != 17) return InvalidField("page_token", "is not a token of this request");
   return PagePosition{ReadFixed64(body),
-                      static_cast<std::int64_t>(ReadFixed64(std::string_view(body).substr(8)))};
+                      static_cast<std::int64_t>(ReadFixed64(std::string_view(body).substr(8))),
+                      body[16] != 0};
 }
 
 std::string EncodeListToken(std::string_view scope, std::string_view after) {

@@ -14,6 +14,8 @@ namespace memoryd {
 struct PagePosition {
   std::uint64_t generation = 0;
   std::int64_t position = 0;
+  // Of a content, behind the last message.
+  bool in_contents = false;
 };
 
 // `scope` is all that the token is bound to: method, tenant, session, filters. A token of another

@@ -13,17 +13,23 @@ namespace {
 constexpr char kScope[] = "GetAll/0/default/session";
 
 TEST(PageTokenTest, GivesBackWhatWasEncoded) {
-  for (const PagePosition& position : {PagePosition{0, 0}, PagePosition{1, 2},
-                                       PagePosition{std::numeric_limits<std::uint64_t>::max(),
-                                                    std::numeric_limits<std::int64_t>::max()}}) {
+  for (const PagePosition& position :
+       {PagePosition{0, 0, false}, PagePosition{1, 2, false}, PagePosition{1, 2, true},
+        PagePosition{std::numeric_limits<std::uint64_t>::max(),
+                     std::numeric_limits<std::int64_t>::max(), true}}) {
     const auto decoded = DecodePageToken(kScope, EncodePageToken(kScope, position));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->generation, position.generation);
     EXPECT_EQ(decoded->position, position.position);
+    EXPECT_EQ(decoded->in_contents, position.in_contents);
   }
   for (const std::string& after : {std::string("a"), std::string(256, '\xFF'), std::string()}) {
     EXPECT_EQ(*DecodeListToken("list", EncodeListToken("list", after)), after);
   }
+}
+
+TEST(PageTokenTest, APositionAmongContentsIsAnotherToken) {
+  EXPECT_NE(EncodePageToken(kScope, {1, 2, false}), EncodePageToken(kScope, {1, 2, true}));
 }
 
 TEST(PageTokenTest, IsPlainTextThatGoesIntoAnyUrl) {

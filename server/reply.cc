@@ -1,99 +1,28 @@
 #include "server/reply.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
 
 #include "core/base/error.h"
+#include "core/base/status_macros.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/convert.h"
+#include "server/memory_insertion.h"
+#include "server/timestamp.h"
+#include "server/wire_writer.h"
 
 namespace memoryd {
 namespace {
 
-using google::protobuf::io::CodedOutputStream;
-
-constexpr std::size_t kMaxGetBytes = std::size_t{64} << 20;
-constexpr std::int64_t kMicrosPerSecond = 1'000'000;
-
-// Wire types of protobuf's encoding.
-constexpr std::uint32_t kVarint = 0;
-constexpr std::uint32_t kLengthDelimited = 2;
-
-constexpr std::uint32_t Tag(int field, std::uint32_t wire_type) {
-  return (static_cast<std::uint32_t>(field) << 3) | wire_type;
-}
-
-void AppendVarint(std::string& out, std::uint64_t value) {
-  std::uint8_t buffer[10];
-  const std::uint8_t* const end = CodedOutputStream::WriteVarint64ToArray(value, buffer);
-  out.append(reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(end - buffer));
-}
-
-void AppendInt(std::string& out, int field, std::int64_t value) {
-  AppendVarint(out, Tag(field, kVarint));
-  AppendVarint(out, static_cast<std::uint64_t>(value));
-}
-
-void AppendBytes(std::string& out, int field, std::string_view value) {
-  AppendVarint(out, Tag(field, kLengthDelimited));
-  AppendVarint(out, value.size());
-  out.append(value);
-}
-
-void SetTime(google::protobuf::Timestamp* time, std::int64_t micros) {
-  time->set_seconds(micros / kMicrosPerSecond);
-  time->set_nanos(static_cast<int>(micros % kMicrosPerSecond) * 1000);
-}
-
-// A stored body is a v1.Message without what the server adds, so a reply's message is the body
-// followed by those fields: nothing is parsed.
-class MessageWriter {
- public:
-  MessageWriter(std::string& out, int field, std::uint64_t generation)
-      : out_(out), field_(field), generation_(generation) {}
-
-  void Append(const Message& message, v1::MessageStatus status) {
-    added_.clear();
-    AppendBytes(added_, v1::Message::kMessageIdFieldNumber, MessageId(message, generation_));
-    AppendInt(added_, v1::Message::kTokenCountFieldNumber, message.token_count);
-    AppendInt(added_, v1::Message::kPositionFieldNumber, message.position);
-    AppendInt(added_, v1::Message::kStatusFieldNumber, status);
-    time_.clear();
-    AppendInt(time_, google::protobuf::Timestamp::kSecondsFieldNumber,
-              message.ingest_us / kMicrosPerSecond);
-    AppendInt(time_, google::protobuf::Timestamp::kNanosFieldNumber,
-              message.ingest_us % kMicrosPerSecond * 1000);
-    AppendBytes(added_, v1::Message::kIngestTimeFieldNumber, time_);
-    AppendVarint(out_, Tag(field_, kLengthDelimited));
-    AppendVarint(out_, message.body.size() + added_.size());
-    out_.append(message.body).append(added_);
-  }
-
- private:
-  std::string& out_;
-  const int field_;
-  const std::uint64_t generation_;
-  std::string added_;
-  std::string time_;
-};
-
-// What a reply adds to a message's body, at the most often.
-constexpr std::size_t kAddedBytes = 72;
-
-std::size_t SizeOf(const std::vector<MessagePtr>& messages) {
-  std::size_t bytes = 64;
-  for (const MessagePtr& message : messages) {
-    bytes += message->body.size() + message->message_id.size() + kAddedBytes;
-  }
-  return bytes;
-}
-
+// The ids and positions of what was stored.
 template <typename Reply>
-void SetMessages(const WriteResult& result, Reply& reply) {
+void SetStored(const WriteResult& result, Reply& reply) {
   for (const MessagePtr& message : result.messages) {
     reply.add_message_ids(MessageId(*message, result.generation));
     reply.add_positions(message->position);
+  }
+  for (const ContentPtr& content : result.contents) {
+    reply.add_content_ids(MessageId(*content, result.content_generation));
   }
 }
 
@@ -104,32 +33,43 @@ void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session*
   session->set_active_count(row.active_count);
   session->set_active_token_count(row.active_tokens);
   session->set_archived_count(row.archived_count);
+  session->set_content_count(row.content_count);
   SetTime(session->mutable_create_time(), row.create_us);
   SetTime(session->mutable_update_time(), row.update_us);
 }
 
 }  // namespace
 
-std::string MessageId(const Message& message, std::uint64_t generation) {
-  if (!message.message_id.empty()) return message.message_id;
-  return fmt::format("{:016x}-{}", generation, message.position);
-}
-
 std::string PutReply(const WriteResult& result) {
   v1::PutResponse reply;
   reply.set_revision(result.revision);
   reply.set_generation(result.generation);
-  SetMessages(result, reply);
+  SetStored(result, reply);
   reply.set_archived_count(result.archived_count);
   return reply.SerializeAsString();
+}
+
+std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs) {
+  v1::PutResponse open;
+  for (const OpenJob& job : jobs) {
+    v1::OpenJob& proto = *open.add_open_jobs();
+    proto.set_job_id(JobId(job.job));
+    proto.set_block(job.job.block);
+    proto.set_state(std::string(JobStateName(job.state)));
+    proto.set_error(job.error);
+  }
+  // Fields of a message may stand in any order.
+  open.AppendToString(&reply);
+  return reply;
 }
 
 std::string SetReply(const WriteResult& result) {
   v1::SetResponse reply;
   reply.set_revision(result.revision);
   reply.set_generation(result.generation);
-  SetMessages(result, reply);
+  SetStored(result, reply);
   reply.set_removed_count(result.removed_active + result.removed_archived);
+  reply.set_removed_content_count(result.removed_contents);
   reply.set_archived_count(result.archived_count);
   return reply.SerializeAsString();
 }
@@ -140,6 +80,7 @@ std::string ResetReply(const WriteResult& result) {
   reply.set_generation(result.generation);
   reply.set_active_count(result.removed_active);
   reply.set_archived_count(result.removed_archived);
+  reply.set_content_count(result.removed_contents);
   return reply.SerializeAsString();
 }
 
@@ -158,6 +99,7 @@ std::string UpdateSessionReply(const WriteResult& result) {
 std::string DeleteSessionReply(const WriteResult& result) {
   v1::DeleteSessionResponse reply;
   reply.set_message_count(result.removed_active + result.removed_archived);
+  reply.set_content_count(result.removed_contents);
   return reply.SerializeAsString();
 }
 
@@ -177,32 +119,62 @@ std::string Replayed(std::string reply, int field) {
 }
 
 absl::StatusOr<std::string> GetReply(const Context& context) {
-  const std::size_t size = SizeOf(context.messages);
-  if (size > kMaxGetBytes) {
-    return Error(absl::StatusCode::kFailedPrecondition, "REPLY_TOO_LARGE",
-                 "the session's active messages exceed 64 MiB: read them in pages with GetAll, or "
-                 "lower the session's token_limit");
+  const std::vector<std::string> of_blocks = BlockMessageBodies(context);
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<MadeMessage> made, InsertMemory(context, of_blocks));
+  std::size_t size = WireSize(context.messages);
+  for (const std::string& body : of_blocks) size += body.size() + kAddedBytes;
+  if (made.has_value()) size += made->body.size() + kAddedBytes;
+  if (size > kMaxReplyBytes) {
+    return ReplyTooLarge();
   }
   std::string reply;
   reply.reserve(size);
-  MessageWriter writer(reply, v1::GetResponse::kMessagesFieldNumber, context.generation);
-  for (const MessagePtr& message : context.messages) {
-    writer.Append(*message, v1::MESSAGE_STATUS_ACTIVE);
+  MessageWriter writer(reply);
+  constexpr int kMessages = v1::GetResponse::kMessagesFieldNumber;
+  const std::size_t count = of_blocks.size() + context.messages.size();
+  for (std::size_t i = 0; i <= count; ++i) {
+    const bool here = made.has_value() && made->index == i;
+    if (here && !made->replaces) AppendBytes(reply, kMessages, made->body);
+    if (i == count) break;
+    const bool replaced = here && made->replaces;
+    if (i < of_blocks.size()) {
+      AppendBytes(reply, kMessages, replaced ? made->body : of_blocks[i]);
+    } else if (const Message& stored = *context.messages[i - of_blocks.size()]; replaced) {
+      Message changed = stored;
+      changed.body = made->body;
+      writer.Append(kMessages, changed, context.generation, v1::MESSAGE_STATUS_ACTIVE);
+    } else {
+      writer.Append(kMessages, stored, context.generation, v1::MESSAGE_STATUS_ACTIVE);
+    }
   }
   AppendInt(reply, v1::GetResponse::kTokenCountFieldNumber, context.token_count);
   AppendInt(reply, v1::GetResponse::kLimitFieldNumber, context.limit);
   AppendInt(reply, v1::GetResponse::kRevisionFieldNumber, context.revision);
   AppendInt(reply, v1::GetResponse::kOverLimitTokensFieldNumber, context.over_limit_tokens);
+  v1::GetResponse blocks;
+  for (const std::string& name : context.blocks_used) blocks.add_blocks_used(name);
+  for (const std::string& name : context.blocks_dropped) blocks.add_blocks_dropped(name);
+  for (const MissingBlock& missing : context.missing_blocks) {
+    v1::MissingBlock& proto = *blocks.add_missing_blocks();
+    proto.set_block(missing.block);
+    proto.set_reason(missing.reason);
+  }
+  blocks.AppendToString(&reply);
   return reply;
 }
 
 std::string GetAllReply(const Page& page, std::string_view next_page_token) {
   std::string reply;
-  reply.reserve(SizeOf(page.messages) + next_page_token.size());
-  MessageWriter writer(reply, v1::GetAllResponse::kMessagesFieldNumber, page.generation);
+  reply.reserve(WireSize(page.messages) + WireSize(page.contents) + next_page_token.size());
+  MessageWriter writer(reply);
   for (const MessagePtr& message : page.messages) {
-    writer.Append(*message, page.IsActive(*message) ? v1::MESSAGE_STATUS_ACTIVE
-                                                    : v1::MESSAGE_STATUS_ARCHIVED);
+    writer.Append(v1::GetAllResponse::kMessagesFieldNumber, *message, page.row.generation,
+                  IsActive(page.row, message->position) ? v1::MESSAGE_STATUS_ACTIVE
+                                                        : v1::MESSAGE_STATUS_ARCHIVED);
+  }
+  for (const ContentPtr& content : page.contents) {
+    writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *content,
+                         page.row.content_generation);
   }
   if (!next_page_token.empty()) {
     AppendBytes(reply, v1::GetAllResponse::kNextPageTokenFieldNumber, next_page_token);

@@ -13,11 +13,10 @@
 
 namespace memoryd {
 
-// The id of a message: the given one, else derived from generation and position.
-std::string MessageId(const Message& message, std::uint64_t generation);
-
 // For WriteRequest::encode_reply.
 std::string PutReply(const WriteResult& result);
+// A PutResponse with the jobs that are open.
+std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs);
 std::string SetReply(const WriteResult& result);
 std::string ResetReply(const WriteResult& result);
 // The session id of these two is not in the result: WithSessionId() adds it.

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
+#include "server/wire_writer.h"
 
 namespace memoryd {
 namespace {
@@ -62,6 +63,7 @@ WriteResult Result() {
   result.row.active_count = 5;
   result.row.active_tokens = 60;
   result.row.archived_count = 7;
+  result.row.content_count = 8;
   result.row.create_us = 1'000'001;
   result.row.update_us = 2'000'002;
   result.config = std::make_shared<const SessionConfig>();
@@ -103,6 +105,23 @@ TEST(ReplyTest, SetResetAndDeleteTellWhatWent) {
   EXPECT_EQ(Read<v1::DeleteSessionResponse>(DeleteSessionReply(Result())).message_count(), 30);
 }
 
+TEST(ReplyTest, ContentsAreToldApartFromMessages) {
+  WriteResult result = Result();
+  result.content_generation = 0xCD;
+  result.contents = {NewMessage(1, "", {}), NewMessage(2, "note", {})};
+  result.removed_contents = 6;
+  const auto put = Read<v1::PutResponse>(PutReply(result));
+  EXPECT_THAT(put.content_ids(), ElementsAre("00000000000000cd-1", "note"));
+  EXPECT_THAT(put.message_ids(), ElementsAre("abcdef0123456789-7", "given"));
+  EXPECT_THAT(put.positions(), ElementsAre(7, 8));
+  const auto set = Read<v1::SetResponse>(SetReply(result));
+  EXPECT_THAT(set.content_ids(), ElementsAre("00000000000000cd-1", "note"));
+  EXPECT_EQ(set.removed_content_count(), 6);
+  EXPECT_EQ(set.removed_count(), 30);
+  EXPECT_EQ(Read<v1::ResetResponse>(ResetReply(result)).content_count(), 6);
+  EXPECT_EQ(Read<v1::DeleteSessionResponse>(DeleteSessionReply(result)).content_count(), 6);
+}
+
 TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   v1::GetSessionResponse expected;
   v1::Session* const session = expected.mutable_session();
@@ -112,6 +131,7 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   session->set_active_count(5);
   session->set_active_token_count(60);
   session->set_archived_count(7);
+  session->set_content_count(8);
   session->mutable_create_time()->set_seconds(1);
   session->mutable_create_time()->set_nanos(1000);
   session->mutable_update_time()->set_seconds(2);
@@ -202,9 +222,9 @@ TEST(ReplyTest, AMessageComesBackAsItWasSentWithWhatTheServerAdds) {
 
 TEST(ReplyTest, APageTellsActiveFromArchived) {
   Page page;
-  page.generation = 1;
-  page.watermark = 3;
-  page.pinned = {1};
+  page.row.generation = 1;
+  page.row.watermark = 3;
+  page.row.pinned = {1};
   for (std::int64_t position = 1; position <= 3; ++position) {
     page.messages.push_back(NewMessage(position, "", Body("x")));
   }
@@ -215,6 +235,28 @@ TEST(ReplyTest, APageTellsActiveFromArchived) {
   EXPECT_EQ(reply.messages(2).status(), v1::MESSAGE_STATUS_ACTIVE);
   EXPECT_EQ(reply.next_page_token(), "next");
   EXPECT_EQ(Read<v1::GetAllResponse>(GetAllReply({}, "")).ByteSizeLong(), 0U);
+}
+
+TEST(ReplyTest, APageHoldsContentsBehindTheMessages) {
+  v1::Content body;
+  body.set_mime_type("text/plain");
+  body.set_text("note");
+  auto content = std::make_shared<Content>();
+  content->position = 3;
+  content->ingest_us = 1'000'000;
+  content->body = body.SerializeAsString();
+  Page page;
+  page.row.generation = 1;
+  page.row.content_generation = 0xCD;
+  page.messages = {NewMessage(1, "", Body("x"))};
+  page.contents = {content};
+  const auto reply = Read<v1::GetAllResponse>(GetAllReply(page, ""));
+  ASSERT_EQ(reply.messages_size(), 1);
+  ASSERT_EQ(reply.contents_size(), 1);
+  body.set_content_id("00000000000000cd-3");
+  body.set_position(3);
+  body.mutable_ingest_time()->set_seconds(1);
+  ExpectEqual(reply.contents(0), body);
 }
 
 TEST(ReplyTest, AReplyAboveSixtyFourMebibytesNamesTheWayOut) {

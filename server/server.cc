@@ -16,14 +16,29 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/status_macros.h"
 #include "core/engine/engine.h"
+#include "core/storage/observed_store.h"
 #include "core/tokens/token_counter.h"
+#include "core/workers/worker_registry.h"
+#include "grpc/health/v1/health.pb.h"
+#include "server/access.h"
+#include "server/block_service.h"
+#include "server/call_log.h"
+#include "server/call_stats.h"
 #include "server/calls_in_flight.h"
 #include "server/health_monitor.h"
+#include "server/job_service.h"
+#include "server/limits.h"
 #include "server/memory_service.h"
+#include "server/metrics.h"
+#include "server/models.h"
+#include "server/server_service.h"
 #include "server/session_service.h"
+#include "server/stored_body.h"
 #include "server/unary_call.h"
+#include "server/worker_service.h"
 
 #ifndef MEMORYD_VERSION
 #error "MEMORYD_VERSION comes from the build"
@@ -32,13 +47,15 @@
 namespace memoryd {
 namespace {
 
-constexpr int kMaxRequestBytes = 4 << 20;
 // Framing and the request's other fields.
 constexpr int kRequestOverhead = 64 << 10;
 constexpr std::chrono::seconds kStoreRetry(1);
 constexpr std::chrono::milliseconds kFlushReplies(250);
+constexpr std::chrono::seconds kEndWorkers(1);
 // What ends a process whose drain hangs, for instance on a store that never answers.
 constexpr std::chrono::seconds kWatchdogMargin(2);
+// For the watchdog's last line to leave.
+constexpr std::chrono::milliseconds kLastLine(250);
 
 std::int64_t NowMicros() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -55,26 +72,45 @@ std::uint64_t RandomNumber() {
   return generator();
 }
 
-EngineOptions EngineOptionsOf(const Config& config) {
+EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   EngineOptions options;
   options.coherence = config.coherence;
   options.committers = config.committers;
   options.readers = config.readers;
   options.max_pending_calls = config.max_pending_calls;
   options.cache_bytes = static_cast<std::size_t>(config.cache_mib) << 20;
+  options.searchers = config.searchers;
+  options.index_bytes = static_cast<std::size_t>(config.index_mib) << 20;
+  options.vector_bytes = static_cast<std::size_t>(config.vector_mib) << 20;
+  options.block_timeout = std::chrono::milliseconds(config.block_timeout_ms);
+  options.jobs.max_running = config.max_running_jobs;
+  // One tenant leaves room for others.
+  options.jobs.max_running_of_tenant = std::max(1, config.max_running_jobs / 2);
+  options.jobs.max_attempts = config.job_attempts;
+  options.jobs.first_retry = std::chrono::milliseconds(config.job_retry_ms);
+  options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);
+  options.jobs.attempt_time = std::chrono::milliseconds(config.job_timeout_ms);
+  options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
   options.now_us = &NowMicros;
   options.random = &RandomNumber;
   return options;
 }
 
-bool WantsReflection(const Config& config) {
-  if (config.reflection != "auto") return config.reflection == "on";
-  for (const std::string& address : config.listen) {
-    if (!IsLocalAddress(address)) return false;
-  }
-  return true;
+LoggedCalls LoggedCallsOf(const Config& config) {
+  if (config.log_requests == "all") return LoggedCalls::kAll;
+  return config.log_requests == "none" ? LoggedCalls::kNone : LoggedCalls::kErrors;
 }
+
+// Linking gRPC's reflection gives it to every server of the process; this takes it from one.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    const std::string name = grpc::reflection::ProtoServerReflectionPlugin().name();
+    std::erase_if(*plugins, [&name](const auto& plugin) { return plugin->name() == name; });
+  }
+};
 
 void SetLimits(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes + kRequestOverhead);
@@ -85,8 +121,47 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
+  // A worker's machine may vanish without a word.
+  constexpr auto kKeepaliveMs = static_cast<int>(std::chrono::milliseconds(kKeepalive).count());
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs / 3);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kKeepaliveMs / 3);
   // Two servers must not share a port without knowing.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+struct RunningServer {
+  std::unique_ptr<grpc::Server> server;
+  std::vector<std::string> addresses;  // With the ports that were picked.
+};
+
+// Without `access`, in plaintext.
+absl::StatusOr<RunningServer> StartServer(grpc::ServerBuilder& builder,
+                                          const std::vector<std::string>& addresses,
+                                          Access* access = nullptr) {
+  SetLimits(builder);
+  std::vector<int> ports(addresses.size(), 0);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    builder.AddListeningPort(addresses[i],
+                             access == nullptr ? grpc::InsecureServerCredentials()
+                                               : access->CredentialsFor(addresses[i]),
+                             &ports[i]);
+  }
+  RunningServer running;
+  running.server = builder.BuildAndStart();
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const std::string& address = addresses[i];
+    if (running.server == nullptr || ports[i] <= 0) {
+      if (running.server != nullptr) running.server->Shutdown();
+      return absl::UnavailableError(fmt::format("can't listen on {}", address));
+    }
+    running.addresses.push_back(
+        address.starts_with("unix:")
+            ? address
+            : fmt::format("{}:{}", address.substr(0, address.rfind(':')), ports[i]));
+  }
+  return running;
 }
 
 }  // namespace
@@ -114,42 +189,84 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
   }
 }
 
-absl::Status Serve(const Config& config, const sigset_t& stop) {
-  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, OpenMigratedStore(config, stop));
+absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
+  const std::int64_t start_us = NowMicros();
+  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
+  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop));
+  ObservedStore store(opened.get());
   // Read now, so that the first Put does not wait for it.
   if (auto counter = MakeTokenCounter("cl100k_base", config.vocabulary_dir); !counter.ok()) {
     return counter.status();
   }
   CaptureProtobufLog();
-  Engine engine(store.get(), EngineOptionsOf(config));
+  const StoredBodyReader bodies;
+  MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<ConfiguredModels> configured,
+                           ConfiguredModels::Make(config.models));
+  const ConfiguredModels* const counted_models = configured.get();
+  // Outlives what calls workers.
+  WorkerRegistry workers;
+  Models models(std::move(configured), &workers);
+  EngineOptions options = EngineOptionsOf(config, bodies);
+  options.models = &models;
+  options.workers = &workers;
+  Engine engine(&store, options);
+  workers.OnAttach([&engine] { engine.jobs().WorkerAttached(); });
+  // Models answer into the engine: their calls end before it does.
+  const absl::Cleanup close_models = [&engine, &models] {
+    engine.StopJobs();
+    models.Close();
+  };
   CallsInFlight calls;
-  MemoryService memory_service(&engine, &calls);
-  SessionService session_service(&engine, &calls);
+  CallStats stats;
+  const CallLog call_log(&log, LoggedCallsOf(config));
+  CallEnvironment environment;
+  environment.calls = &calls;
+  environment.authenticator = access->authenticator();
+  environment.stats = &stats;
+  environment.log = &call_log;
+  MemoryService memory_service(&engine, environment);
+  SessionService session_service(&engine, environment);
+  JobService job_service(&engine, &models, start_us, environment);
+  BlockService block_service(&engine, environment);
+  ServerService server_service({Version(), start_us, config, options, &store}, environment);
+  WorkerService worker_service(&workers, environment, {Version()});
+  std::unique_ptr<MetricsListener> metrics;
+  if (!config.metrics_listen.empty()) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        metrics,
+        MetricsListener::Start(config.metrics_listen, {Version(), start_us, &stats, &calls, &engine,
+                                                       &store, &log, counted_models, &workers}));
+  }
 
   grpc::EnableDefaultHealthCheckService(true);
-  if (WantsReflection(config)) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  SetLimits(builder);
+  // gRPC serves health without descriptors, which reflection needs to answer for it.
+  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
+  if (!access->wants_reflection()) builder.SetOption(std::make_unique<WithoutReflection>());
   builder.RegisterService(&memory_service);
   builder.RegisterService(&session_service);
-  std::vector<int> ports(config.listen.size(), 0);
-  for (std::size_t i = 0; i < config.listen.size(); ++i) {
-    builder.AddListeningPort(config.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+  builder.RegisterService(&job_service);
+  builder.RegisterService(&block_service);
+  builder.RegisterService(&server_service);
+  builder.RegisterService(&worker_service);
+  MEMORYD_ASSIGN_OR_RETURN(const RunningServer all,
+                           StartServer(builder, config.listen, access.get()));
+  std::vector<grpc::HealthCheckServiceInterface*> health = {all.server->GetHealthCheckService()};
+  // Answers UNIMPLEMENTED; gRPC starts no server that has no service of its own.
+  grpc::CallbackGenericService nothing_else;
+  RunningServer for_health;
+  if (!config.health_listen.empty()) {
+    grpc::ServerBuilder health_builder;
+    health_builder.SetOption(std::make_unique<WithoutReflection>());
+    health_builder.RegisterCallbackGenericService(&nothing_else);
+    MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer(health_builder, config.health_listen));
+    health.push_back(for_health.server->GetHealthCheckService());
   }
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  for (std::size_t i = 0; i < config.listen.size(); ++i) {
-    if (server != nullptr && ports[i] > 0) continue;
-    if (server != nullptr) server->Shutdown();
-    return absl::UnavailableError(fmt::format("can't listen on {}", config.listen[i]));
-  }
-  auto monitor = std::make_unique<HealthMonitor>(&engine, server->GetHealthCheckService());
-  for (std::size_t i = 0; i < config.listen.size(); ++i) {
-    const std::string& address = config.listen[i];
-    const bool is_socket = address.starts_with("unix:");
-    fmt::print("listening on {}\n",
-               is_socket ? address
-                         : fmt::format("{}:{}", address.substr(0, address.rfind(':')), ports[i]));
-  }
+  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, std::move(health));
+  if (metrics != nullptr) fmt::print("metrics on {}\n", metrics->address());
+  for (const std::string& address : all.addresses) fmt::print("listening on {}\n", address);
+  for (const std::string& address : for_health.addresses) fmt::print("health on {}\n", address);
   std::fflush(stdout);
 
   int signal = 0;
@@ -159,16 +276,23 @@ absl::Status Serve(const Config& config, const sigset_t& stop) {
   std::thread([grace] {
     std::this_thread::sleep_for(grace + kWatchdogMargin);
     spdlog::error("the drain did not end in time: exiting");
+    std::this_thread::sleep_for(kLastLine);
     _exit(3);
   }).detach();
   monitor->BeginDrain();
+  worker_service.BeginDrain();
   if (!calls.Drain(std::chrono::steady_clock::now() + grace)) {
     spdlog::warn("calls still wait for the store: ending them");
     engine.ExpirePending();
   }
+  if (!worker_service.EndStreams(std::chrono::steady_clock::now() + kEndWorkers)) {
+    spdlog::warn("workers do not read: cutting them off");
+  }
   // Streams such as a health Watch never end by themselves: they get no more than the last replies
   // need to leave.
-  server->Shutdown(std::chrono::system_clock::now() + kFlushReplies);
+  const auto replies_left = std::chrono::system_clock::now() + kFlushReplies;
+  all.server->Shutdown(replies_left);
+  if (for_health.server != nullptr) for_health.server->Shutdown(replies_left);
   monitor.reset();
   spdlog::info("drained");
   return absl::OkStatus();

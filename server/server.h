@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "server/config.h"
+#include "server/log.h"
 
 namespace memoryd {
 
@@ -19,8 +20,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
 
 // Serves until one of the signals in `stop`, which every thread must have blocked, then drains:
 // health NOT_SERVING, no new calls, those under way end within `drain_seconds`. Prints
-// `listening on ADDRESS` on standard output for each address.
-absl::Status Serve(const Config& config, const sigset_t& stop);
+// `listening on ADDRESS` on standard output for each address, before that `metrics on ADDRESS`.
+absl::Status Serve(const Config& config, const sigset_t& stop, Log& log);
 
 }  // namespace memoryd
 

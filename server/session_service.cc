@@ -16,13 +16,13 @@ using Call = std::shared_ptr<ParsedCall<Request>>;
 grpc::ServerUnaryReactor* SessionService::CreateSession(Context* context, const Bytes* bytes,
                                                         Bytes* response) {
   return RunUnary<v1::CreateSessionRequest>(
-      calls_, context, bytes, response,
+      environment_, Method::kCreateSession, context, bytes, response,
       [this](const Call<v1::CreateSessionRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kCreateSession;
         write.encode_reply = &CreateSessionReply;
         MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(call->request().config()));
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest("CreateSession", call, write));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::CreateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);
         return absl::OkStatus();
@@ -32,17 +32,16 @@ grpc::ServerUnaryReactor* SessionService::CreateSession(Context* context, const 
 grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Bytes* bytes,
                                                      Bytes* response) {
   return RunUnary<v1::GetSessionRequest>(
-      calls_, context, bytes, response,
+      environment_, Method::kGetSession, context, bytes, response,
       [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
         const std::string& session_id = call->request().session_id();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(session_id));
-        engine_.GetSession({kDefaultTenant, session_id}, call->deadline(),
+        engine_.GetSession({call->tenant(), session_id}, call->deadline(),
                            [call](absl::StatusOr<SessionInfo> info) {
                              if (!info.ok()) {
                                call->Fail(info.status());
                              } else if (!info->exists()) {
-                               call->Fail(Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND",
-                                                "there is no such session"));
+                               call->Fail(SessionNotFound());
                              } else {
                                call->Succeed(GetSessionReply(call->request().session_id(), *info));
                              }
@@ -54,10 +53,10 @@ grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Byt
 grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const Bytes* bytes,
                                                        Bytes* response) {
   return RunUnary<v1::ListSessionsRequest>(
-      calls_, context, bytes, response,
+      environment_, Method::kListSessions, context, bytes, response,
       [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
-        std::string scope = fmt::format("ListSessions/{}", kDefaultTenant);
+        std::string scope = fmt::format("ListSessions/{}", call->tenant());
         std::string after;
         if (!call->request().page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
@@ -65,7 +64,7 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const B
         }
         // One more than the page tells whether there is a next one.
         engine_.ListSessions(
-            kDefaultTenant, std::move(after), size + 1, call->deadline(),
+            call->tenant(), std::move(after), size + 1, call->deadline(),
             [call, scope = std::move(scope),
              size](absl::StatusOr<std::vector<std::pair<std::string, SessionInfo>>> sessions) {
               if (!sessions.ok()) {
@@ -86,13 +85,13 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const B
 grpc::ServerUnaryReactor* SessionService::UpdateSession(Context* context, const Bytes* bytes,
                                                         Bytes* response) {
   return RunUnary<v1::UpdateSessionRequest>(
-      calls_, context, bytes, response,
+      environment_, Method::kUpdateSession, context, bytes, response,
       [this](const Call<v1::UpdateSessionRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kUpdateSession;
         write.encode_reply = &UpdateSessionReply;
         MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(call->request().config()));
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest("UpdateSession", call, write));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::UpdateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);
         return absl::OkStatus();
@@ -102,12 +101,12 @@ grpc::ServerUnaryReactor* SessionService::UpdateSession(Context* context, const 
 grpc::ServerUnaryReactor* SessionService::DeleteSession(Context* context, const Bytes* bytes,
                                                         Bytes* response) {
   return RunUnary<v1::DeleteSessionRequest>(
-      calls_, context, bytes, response,
+      environment_, Method::kDeleteSession, context, bytes, response,
       [this](const Call<v1::DeleteSessionRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kDeleteSession;
         write.encode_reply = &DeleteSessionReply;
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest("DeleteSession", call, write));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::DeleteSessionResponse::kReplayedFieldNumber);
         return absl::OkStatus();

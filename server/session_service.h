@@ -6,7 +6,7 @@
 
 #include "core/engine/engine.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
-#include "server/calls_in_flight.h"
+#include "server/unary_call.h"
 
 namespace memoryd {
 
@@ -20,7 +20,8 @@ using RawSessionService = v1::SessionService::WithRawCallbackMethod_CreateSessio
 // As MemoryService: nothing waits on gRPC's threads.
 class SessionService final : public RawSessionService {
  public:
-  SessionService(Engine* engine, CallsInFlight* calls) : engine_(*engine), calls_(*calls) {}
+  SessionService(Engine* engine, const CallEnvironment& environment)
+      : engine_(*engine), environment_(environment) {}
 
   using Context = grpc::CallbackServerContext;
   using Bytes = grpc::ByteBuffer;
@@ -33,7 +34,7 @@ class SessionService final : public RawSessionService {
 
  private:
   Engine& engine_;
-  CallsInFlight& calls_;
+  const CallEnvironment environment_;
 };
 
 }  // namespace memoryd

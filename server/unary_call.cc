@@ -2,17 +2,17 @@
 
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/support/proto_buffer_reader.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/status_macros.h"
 #include "server/grpc_status.h"
+#include "server/limits.h"
+#include "server/listener_credentials.h"
 
 namespace memoryd {
 namespace {
-
-constexpr std::chrono::seconds kMaxDeadline(30);
 
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& context) {
   // gRPC's deadline is on the system clock and may be infinitely far in either direction.
@@ -43,13 +43,17 @@ void CaptureProtobufLog() {
 #endif
 }
 
-UnaryCall::UnaryCall(CallsInFlight* calls, grpc::CallbackServerContext* context,
-                     grpc::ByteBuffer* response)
-    : calls_(calls),
-      admitted_(calls->Enter()),
+UnaryCall::UnaryCall(const CallEnvironment& environment, Method method,
+                     grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
+    : environment_(environment),
+      context_(context),
+      method_(method),
+      admitted_(environment.calls->Enter()),
       response_(response),
       reactor_(context->DefaultReactor()),
-      deadline_(DeadlineOf(*context)) {}
+      deadline_(DeadlineOf(*context)) {
+  if (!admitted_) environment_.stats->RefusedDraining();
+}
 
 absl::Status UnaryCall::Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
   parse_complaint.clear();
@@ -67,30 +71,65 @@ absl::Status UnaryCall::Parse(const grpc::ByteBuffer& bytes, google::protobuf::M
                "the request is not a valid protobuf message of this method");
 }
 
-absl::Status UnaryCall::Draining() {
-  return Error(absl::StatusCode::kUnavailable, "DRAINING",
-               "the server is going away; nothing was started, try another or try again");
+absl::Status UnaryCall::Admit() {
+  if (!admitted_) {
+    return Error(absl::StatusCode::kUnavailable, "DRAINING",
+                 "the server is going away; nothing was started, try another or try again");
+  }
+  MEMORYD_ASSIGN_OR_RETURN(tenant_, TenantOfCall(environment_, method_, *context_));
+  return absl::OkStatus();
 }
 
 void UnaryCall::Succeed(std::string reply) {
   if (finished_.exchange(true)) return;
   const grpc::Slice slice(reply);
   *response_ = grpc::ByteBuffer(&slice, 1);
-  Finish(grpc::Status::OK);
+  End(absl::OkStatus());
 }
 
 void UnaryCall::Fail(const absl::Status& status) {
   if (finished_.exchange(true)) return;
-  // The caller learns no more than that it happened.
-  if (absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsDataLoss(status)) {
-    spdlog::error("a call failed: {}", status.ToString());
-  }
-  Finish(ToGrpcStatus(status));
+  End(status);
 }
 
-void UnaryCall::Finish(const grpc::Status& status) {
-  reactor_->Finish(status);
-  if (admitted_) calls_->Leave();
+void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
+  if (reply.ok()) {
+    Succeed(*std::move(reply));
+  } else {
+    Fail(reply.status());
+  }
+}
+
+void UnaryCall::End(const absl::Status& status) {
+  const auto took = std::chrono::steady_clock::now() - start_;
+  environment_.stats->Ended(method_, status.code(), took);
+  const bool logged = environment_.log->Wants(status.code());
+  if (logged || !status.ok()) {
+    const std::string request_id = RequestId(CallMetadata(*context_, "x-request-id"));
+    if (!status.ok()) context_->AddTrailingMetadata("x-request-id", request_id);
+    if (logged) {
+      environment_.log->Write({method_, status, took, request_id,
+                               TraceId(CallMetadata(*context_, "traceparent")), tenant(),
+                               session_id()});
+    }
+  }
+  reactor_->Finish(ToGrpcStatus(status));
+  if (admitted_) environment_.calls->Leave();
+}
+
+absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
+                                         grpc::CallbackServerContext& context) {
+  if (environment.authenticator == nullptr) return "default";
+  auto tenant = AuthenticateCall(*environment.authenticator, TraitsOf(method).right, context);
+  if (!tenant.ok()) environment.stats->AuthFailed(ErrorReason(tenant.status()));
+  return tenant;
+}
+
+std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.lower_bound(name);
+  if (found == metadata.end() || found->first != name) return {};
+  return {found->second.data(), found->second.size()};
 }
 
 }  // namespace memoryd

@@ -15,19 +15,43 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/authenticator.h"
+#include "server/call_log.h"
+#include "server/call_stats.h"
 #include "server/calls_in_flight.h"
+#include "server/method.h"
 
 namespace memoryd {
 
-// Finishes the call once; what comes later is dropped. Lives until the last reference goes, which
-// may be after gRPC's own objects went.
+// What every call needs of the server it runs in. What is pointed to outlives all calls.
+struct CallEnvironment {
+  CallsInFlight* calls = nullptr;
+  // Null: authentication is off.
+  const Authenticator* authenticator = nullptr;
+  CallStats* stats = nullptr;
+  const CallLog* log = nullptr;
+};
+
+// The tenant the call is about: by its credential, which must have the right that the method needs;
+// `default` where authentication is off.
+absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
+                                         grpc::CallbackServerContext& context);
+
+// The first value the caller sent under `name`, empty for none.
+std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
+
+// Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
+// gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
+// until the last reference goes, which may be after gRPC's own objects went.
 class UnaryCall {
  public:
-  // `calls` must outlive the server.
-  UnaryCall(CallsInFlight* calls, grpc::CallbackServerContext* context, grpc::ByteBuffer* response);
+  UnaryCall(const CallEnvironment& environment, Method method, grpc::CallbackServerContext* context,
+            grpc::ByteBuffer* response);
   virtual ~UnaryCall() = default;
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
@@ -35,24 +59,34 @@ class UnaryCall {
   // Any thread.
   void Succeed(std::string reply);
   void Fail(const absl::Status& status);
+  void Finish(absl::StatusOr<std::string> reply);
 
-  // False while the server drains: fail the call with Draining().
-  bool admitted() const { return admitted_; }
-  static absl::Status Draining();
+  // Why the call must not go on: the server drains, or the caller may not do this. Before anything
+  // is read of the request.
+  absl::Status Admit();
 
+  Method method() const { return method_; }
+  // Whose memory the call is about, by its credential; `default` where authentication is off. Empty
+  // until admitted.
+  const std::string& tenant() const { return tenant_; }
+  // The session the call is about, empty when it is about none.
+  virtual std::string_view session_id() const { return {}; }
   grpc::ServerUnaryReactor* reactor() const { return reactor_; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
 
- protected:
   // INVALID_ARGUMENT that names the field where that is known.
   static absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 
  private:
-  void Finish(const grpc::Status& status);
+  void End(const absl::Status& status);
 
-  CallsInFlight* const calls_;
+  const CallEnvironment environment_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  grpc::CallbackServerContext* const context_;
+  const Method method_;
   const bool admitted_;
+  std::string tenant_;
   grpc::ByteBuffer* const response_;
   grpc::ServerUnaryReactor* const reactor_;
   const std::chrono::steady_clock::time_point deadline_;
@@ -69,6 +103,10 @@ class ParsedCall : public UnaryCall {
 
   const Request& request() const { return *request_; }
   Request& mutable_request() { return *request_; }
+  std::string_view session_id() const override {
+    if constexpr (requires { request_->session_id(); }) return request_->session_id();
+    return {};
+  }
 
  private:
   google::protobuf::Arena arena_;
@@ -79,14 +117,16 @@ class ParsedCall : public UnaryCall {
 // handler that returns an error, or throws, has finished the call with it; one that returns OK
 // finishes it itself, now or later. Handlers must not block.
 template <typename Request, typename Handler>
-grpc::ServerUnaryReactor* RunUnary(CallsInFlight& calls, grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* RunUnary(const CallEnvironment& environment, Method method,
+                                   grpc::CallbackServerContext* context,
                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
                                    Handler handler) {
-  auto call = std::make_shared<ParsedCall<Request>>(&calls, context, response);
+  auto call = std::make_shared<ParsedCall<Request>>(environment, method, context, response);
   grpc::ServerUnaryReactor* const reactor = call->reactor();
   absl::Status status;
   try {
-    status = call->admitted() ? call->ParseRequest(*request) : UnaryCall::Draining();
+    status = call->Admit();
+    if (status.ok()) status = call->ParseRequest(*request);
     if (status.ok()) status = handler(call);
   } catch (const std::exception& error) {
     status = absl::InternalError(std::string("a handler threw: ").append(error.what()));

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,23 +14,20 @@
 #include "core/base/status_macros.h"
 #include "core/engine/engine.h"
 #include "server/convert.h"
+#include "server/limits.h"
 #include "server/reply.h"
 #include "server/unary_call.h"
 
 namespace memoryd {
 
-// The tenant of calls without a credential.
-inline constexpr char kDefaultTenant[] = "default";
-
 // Fills in key, deadline, idempotency and precondition. Call it last: the fingerprint covers the
 // request in its checked form.
 template <typename Request>
-absl::Status FinishWriteRequest(std::string_view method,
-                                const std::shared_ptr<ParsedCall<Request>>& call,
+absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call,
                                 WriteRequest& write) {
   Request& request = call->mutable_request();
   MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
-  write.key = {kDefaultTenant, request.session_id()};
+  write.key = {call->tenant(), request.session_id()};
   write.byte_size = request.ByteSizeLong();
   write.deadline = call->deadline();
   write.keep_alive = call;
@@ -48,7 +44,7 @@ absl::Status FinishWriteRequest(std::string_view method,
     write.request_id = request.request_id();
     request.clear_request_id();
     request.DiscardUnknownFields();
-    write.fingerprint = Fingerprint(method, request);
+    write.fingerprint = Fingerprint(TraitsOf(call->method()).name, request);
   }
   return absl::OkStatus();
 }
@@ -72,10 +68,10 @@ void SubmitWrite(Engine& engine, std::shared_ptr<ParsedCall<Request>> call, Writ
   });
 }
 
-// 0 means 100; more than 1,000 means 1,000.
+// 0 means the default; more than the limit means the limit.
 inline absl::StatusOr<std::int64_t> PageSize(std::int32_t page_size) {
   if (page_size < 0) return InvalidField("page_size", "must be at least 0");
-  return page_size == 0 ? 100 : std::min<std::int64_t>(page_size, 1000);
+  return page_size == 0 ? kDefaultPageSize : std::min(page_size, kMaxPageSize);
 }
 
 }  // namespace memoryd

@@ -6,5 +6,7 @@ preset=${1:?usage: build.sh PRESET [TARGET...]}
 shift
 log=build/configure-$preset.log
 mkdir -p build
+# So that clones in other folders find in the cache what one of them has built.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 cmake --preset "$preset" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 cmake --build --preset "$preset" -j "${JOBS:-$(nproc)}" ${1:+--target "$@"}

@@ -30,6 +30,8 @@ EXCEPT='^(core/storage/postgres|tests)/' \
   forbid 'only core/storage/postgres knows PostgreSQL' 'pqxx/|libpq-fe\.h|libpq/' "${sources[@]}"
 EXCEPT='^(core/storage/sqlite|tests)/' \
   forbid 'only core/storage/sqlite knows SQLite' 'sqlite3(ext)?\.h' "${sources[@]}"
+EXCEPT='^core/models/http_client\.cc:' \
+  forbid 'only core/models/http_client.cc knows libcurl' 'curl/' "${sources[@]}"
 [ ! -d clients ] || forbid 'clients know the wire alone' '(core|server)/' clients
 # main.cc only turns off the deadlock detector of gRPC's own mutexes.
 EXCEPT='^server/main\.cc:' \

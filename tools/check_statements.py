@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Finds, in the statements of core/storage/postgres, what a hash-partitioned or distributed
-PostgreSQL refuses or pays for dearly, so that the schema can be spread without a change.
+"""Reads the SQL of both stores and refuses
+  - a statement that reaches a table of ours by anything but the key of one tenant and session;
+  - in core/storage/postgres, what a hash-partitioned or distributed PostgreSQL refuses or pays for
+    dearly, so that the schema can be spread without a change.
 
-The C++ string literals are read as they are, adjacent ones joined.
+The C++ string literals are read as they are, adjacent ones joined. Each run first takes the key out
+of every statement found, one at a time, and fails when that goes unseen.
 """
 
 import pathlib
@@ -10,7 +13,37 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "core" / "storage" / "postgres"
+STORES = [ROOT / "core" / "storage" / store for store in ("postgres", "sqlite")]
+
+TABLE = r"memoryd_(?:sessions|messages|requests|garbage|blocks|jobs)\b"
+READ = re.compile(r"\b(?:FROM|JOIN|UPDATE)\s+" + TABLE, re.IGNORECASE)
+INSERT = re.compile(
+    r"\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s+" + TABLE + r"(?:\s+AS\s+\w+)?\s*\(([^)]*)\)?",
+    re.IGNORECASE,
+)
+# `tenant = $1 AND session = $2`, `m.tenant = k.tenant AND m.session = k.session`, `session > ?`.
+KEY = re.compile(
+    r"\b(?:(\w+)\.)?tenant\s*=\s*(?:\$\d+|\?|(?!\1\.)\w+\.tenant\b)"
+    r"\s+AND\s+(?:\1\.)?session\s*[=>]\s*(?:\$\d+|\?|(?!\1\.)\w+\.session\b)",
+    re.IGNORECASE,
+)
+
+# (file, constant): why it needs no key of its own.
+WITHOUT_KEY = {
+    ("sweep.cc", "kListGarbage"): "the sweeper serves all tenants; its rows go to nobody",
+    ("sweep.cc", "kListRequests"): "the sweeper",
+    ("sweep.cc", "kListTombstones"): "the sweeper",
+    ("sweep.cc", "kListEndedJobs"): "the sweeper",
+    ("job_queries.h", "kClaimableJobs"): "claims for all tenants; each job names its own",
+    ("job_queries.h", "kCountJobs"): "numbers for the operator",
+    ("sqlite_jobs.cc", "kSelectClaimable"): "claims for all tenants; each job names its own",
+    ("sqlite_jobs.cc", "kCountJobs"): "numbers for the operator",
+    ("sqlite_purge.cc", "kSelectGarbage"): "the sweeper",
+    ("sqlite_purge.cc", "kDeleteEndedJobs"): "the sweeper",
+    ("sqlite_purge.cc", "kDeleteRequests"): "the sweeper",
+    ("sqlite_purge.cc", "kDeleteTombstones"): "the sweeper",
+    ("batch_statement.cc", "kEraseMessages"): "kErase follows it; see batch_statement_test.cc",
+}
 
 VOLATILE = r"(now|clock_timestamp|statement_timestamp|random|gen_random_uuid|nextval)\s*\("
 
@@ -39,35 +72,91 @@ TOKEN = re.compile(
 
 
 def statements(source: str):
-    """(line, text) of every run of adjacent string literals."""
-    end, line, text = 0, 0, ""
+    """(line, constant, text) of every run of adjacent string literals; macros of ours, which stand
+    for more of them, don't end one."""
+    end, line, text, constant, name = 0, 0, "", "", ""
     for token in TOKEN.finditer(source):
-        if source[end : token.start()].strip():  # Code in between ends the run.
-            yield line, text
+        between = source[end : token.start()]
+        if re.sub(r"\bMEMORYD_\w+", "", between).strip():  # Code in between ends the run.
+            yield line, constant, text
             text = ""
+            if declared := re.search(r"\bconstexpr\b[^;]*\b(k[A-Z]\w*)[^;]*$", between):
+                name = declared[1]
+            elif ";" in between:
+                name = ""
         end = token.end()
         if token["skipped"] is None:
-            line = line if text else source.count("\n", 0, token.start()) + 1
+            if not text:
+                line, constant = source.count("\n", 0, token.start()) + 1, name
             text += token["raw"] or token["plain"] or ""
-    yield line, text
+    yield line, constant, text
+
+
+def lacks_key(text: str) -> bool:
+    """Whether a table is reached without a tenant's and a session's key."""
+    columns = [set(re.findall(r"\w+", listed)) for listed in INSERT.findall(text)]
+    return len(KEY.findall(text)) < len(READ.findall(text)) or any(
+        not {"tenant", "session"} <= names for names in columns)
+
+
+def without_one_key(text: str):
+    """The statement again and again, each time without one of its keys."""
+    for key in KEY.finditer(text):
+        yield text[: key.start()] + "TRUE" + text[key.end() :]
+    for insert in INSERT.finditer(text):
+        for column in ("tenant", "session"):
+            listed = re.sub(rf"\b{column}\b", "other", insert[1])
+            yield text[: insert.start(1)] + listed + text[insert.end(1) :]
+
+
+def read(store: pathlib.Path):
+    """(file, line, constant, text) of every literal."""
+    for path in sorted(store.rglob("*")):
+        if path.suffix not in (".cc", ".h", ".sql") or path.name.endswith("_test.cc"):
+            continue
+        source = path.read_text(encoding="utf-8")
+        parts = [(1, "", source)] if path.suffix == ".sql" else statements(source)
+        for line, constant, text in parts:
+            if text:
+                yield path, line, constant, text
 
 
 def main() -> int:
-    files = [path for path in sorted(FOLDER.rglob("*")) if path.suffix in (".cc", ".h", ".sql")]
-    found = checked = 0
-    for path in files:
-        if path.name.endswith("_test.cc"):
-            continue
-        source = path.read_text(encoding="utf-8")
-        parts = [(1, source)] if path.suffix == ".sql" else statements(source)
-        for line, text in parts:
-            checked += bool(text)
-            for pattern, reason in FORBIDDEN:
-                if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
-                    print(f"{path.relative_to(ROOT)}:{line}: {reason}: {text[:80].strip()}")
-                    found += 1
-    print(f"statements: {checked} literals in {len(files)} files, {found} refused")
-    return int(found > 0 or checked == 0)
+    refused = []
+    unused = set(WITHOUT_KEY)
+    for store in STORES:
+        literals = keyed = 0
+        for path, line, constant, text in read(store):
+            literals += 1
+            reasons = []
+            if store.name == "postgres":
+                reasons = [
+                    reason
+                    for pattern, reason in FORBIDDEN
+                    if re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
+                ]
+            if READ.search(text) or INSERT.search(text):
+                if (path.name, constant) in WITHOUT_KEY:
+                    unused.discard((path.name, constant))
+                elif lacks_key(text):
+                    reasons.append("a table reached without `tenant = $ AND session = $`")
+                else:
+                    keyed += 1
+                    reasons += [
+                        "this check does not see that a key is missing in: " + " ".join(cut.split())
+                        for cut in without_one_key(text)
+                        if not lacks_key(cut)
+                    ]
+            refused += [
+                f"{path.relative_to(ROOT)}:{line}: {reason}: {text[:80].strip()}"
+                for reason in reasons
+            ]
+        if keyed == 0:
+            refused.append(f"{store.relative_to(ROOT)}: no statement found")
+        print(f"{store.name}: {literals} literals, {keyed} statements with the key of a session")
+    refused += [f"WITHOUT_KEY: there is no {constant} in {file}" for file, constant in unused]
+    print("\n".join(refused + [f"{len(refused)} refused"]))
+    return int(bool(refused))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,10 @@ export MEMORYD_TEST_RESULTS=${MEMORYD_TEST_RESULTS:-build/results/test.jsonl}
 rm -f "$MEMORYD_TEST_RESULTS"
 results=tools/results.py
 with_postgres=tools/with_postgres.sh
+# What tests store lies in memory where there is room: none of them tests the disk, and a disk that
+# stalls for longer than a call may take fails them.
+TMPDIR=$(tools/scratch.sh)
+export TMPDIR
 python=build/venv/bin/python
 
 $results step 'packages' tools/install_packages.sh build test || exit 1
@@ -17,9 +21,17 @@ $with_postgres $results ctest 'store contract' build -L contract
 $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py --no-speed \
   --tool build/bin/token_count --vocabulary build/share/memoryd
 $results step 'Python repr' $python tests/tokens/compare_python_repr.py --tool build/bin/python_repr
-$with_postgres $results pytest 'end to end' tests/e2e
+$with_postgres $results pytest 'end to end' tests/e2e -n 3
 $with_postgres $results pytest 'durability' tests/durability
+$with_postgres $results pytest 'clients' tests/clients -n 2
+$results step 'fresh install' $python tests/clients/fresh_install.py
+$results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
-$with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py
+$with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py --seeds 1
+$results step 'goldens, classes of LlamaIndex' $python tests/goldens/run_adapters.py --seeds 0 \
+  --store sqlite
+$results step 'goldens, classes of LangChain' $python tests/goldens/langchain_classes.py --seeds 0 \
+  --store sqlite
+$with_postgres $results step 'goldens, class of AutoGen' $python tests/goldens/autogen_classes.py
 $with_postgres $results step 'conversations' $python tests/locomo/replay.py
 $results summary "$MEMORYD_TEST_RESULTS"

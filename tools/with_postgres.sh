@@ -6,7 +6,7 @@
 # on 127.0.0.1 and a free port; the UNIX socket's folder is in MEMORYD_TEST_POSTGRES_SOCKETS and
 # pg_ctl's data folder in MEMORYD_TEST_POSTGRES_DATA. As root the server runs as another user, since
 # PostgreSQL refuses root.
-#   MEMORYD_TEST_POSTGRES_PARENT   folder that gets the cluster (default /tmp; /dev/shm for benchmarks)
+#   MEMORYD_TEST_POSTGRES_PARENT   folder that gets the cluster (default $TMPDIR or /tmp)
 #   MEMORYD_TEST_POSTGRES_OPTIONS  more `-c name=value` options, after the defaults
 set -euo pipefail
 [ $# -gt 0 ] || { echo "usage: $0 COMMAND [ARG...]" >&2; exit 2; }
@@ -19,7 +19,7 @@ fi
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 [ -x "$bin/initdb" ] || { echo "$0: no PostgreSQL server under /usr/lib/postgresql" >&2; exit 1; }
 
-folder=$(mktemp -d "${MEMORYD_TEST_POSTGRES_PARENT:-/tmp}/memoryd-postgres.XXXXXX")
+folder=$(mktemp -d "${MEMORYD_TEST_POSTGRES_PARENT:-${TMPDIR:-/tmp}}/memoryd-postgres.XXXXXX")
 as_server=()
 if [ "$(id -u)" -eq 0 ]; then
   user=postgres

@@ -48,6 +48,11 @@ absl::Status StoreUnavailable() {
                "the store can't be reached; nothing was changed");
 }
 
+absl::Status ReplyTooLarge() {
+  return Error(absl::StatusCode::kFailedPrecondition, "REPLY_TOO_LARGE",
+               "the reply would exceed 64 MiB: read it in pages with GetAll, or ask for less");
+}
+
 std::string ErrorReason(const absl::Status& status) {
   const std::vector<std::string> strings = Payload(status);
   return strings.empty() ? std::string() : strings.front();

@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_BASE_ERROR_H_
 #define MEMORYD_CORE_BASE_ERROR_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,12 @@ absl::Status InvalidField(std::string_view field, std::string_view message);
 // UNAVAILABLE `STORE_UNAVAILABLE`, for a call that changed nothing since the store can't be
 // reached.
 absl::Status StoreUnavailable();
+
+// The most bytes in a reply that is not read in pages.
+inline constexpr std::size_t kMaxReplyBytes = std::size_t{64} << 20;
+
+// FAILED_PRECONDITION `REPLY_TOO_LARGE`.
+absl::Status ReplyTooLarge();
 
 // The reason given to Error(), empty when there is none.
 std::string ErrorReason(const absl::Status& status);

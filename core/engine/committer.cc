@@ -18,6 +18,13 @@ constexpr std::size_t kMaxMessagesPerGroup = 1000;
 // others are not done twice on its account.
 constexpr int kLossesBeforeAlone = 3;
 
+// Which ids the caller gave; the store does not say which one is taken.
+std::string FieldOfIds(const WriteRequest& request) {
+  if (request.contents.empty()) return "messages.message_id";
+  if (request.messages.empty()) return "contents.content_id";
+  return "messages.message_id or contents.content_id";
+}
+
 }  // namespace
 
 Committer::Committer(Options options) : options_(std::move(options)), thread_([this] { Run(); }) {}
@@ -69,8 +76,8 @@ std::vector<Committer::Group> Committer::TakeBatch() {
     if (found != index.end()) {
       // Once one write of a session waits, its later ones wait too.
       Group& group = groups[found->second];
-      std::size_t messages = write->request.messages.size();
-      for (const auto& other : group.writes) messages += other->request.messages.size();
+      std::size_t messages = write->request.RowCount();
+      for (const auto& other : group.writes) messages += other->request.RowCount();
       if (group.closed || write->alone || !SessionDraft::CanShare(*write) ||
           messages > kMaxMessagesPerGroup) {
         group.closed = true;
@@ -105,11 +112,17 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
   for (Group& group : groups) {
     DraftGroup(group);
     if (!group.draft.has_value() || !group.draft->dirty()) continue;
+    if (!group.draft->jobs().empty() && options_.has_room_for_jobs()) {
+      group.draft->LeaseJobs(options_.job_lease, options_.job_lease_us);
+    }
     MutexLock lock(group.session->mutex);
     changes.push_back(group.draft->TakeChange(group.session->key));
     changed.push_back(&group);
   }
   if (changes.empty()) return;
+  std::size_t writes = 0;
+  for (const Group* group : changed) writes += group->stored.size();
+  options_.stats->batch_writes.Observe(static_cast<std::int64_t>(writes));
   const std::vector<CommitResult> results = options_.store->Commit(changes);
   for (std::size_t i = 0; i < changed.size(); ++i) Conclude(*changed[i], results[i]);
 }
@@ -201,6 +214,9 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     session.lost_in_a_row = 0;
     // Before the replies, so that a caller's next read finds what he wrote.
     options_.cache->Recharge(group.session, bytes);
+    // Before the replies, so that a caller who waits for his jobs finds them.
+    const std::vector<Job>& jobs = group.draft->jobs();
+    if (!jobs.empty() && jobs.front().lease != 0) options_.run_jobs(group.session, jobs);
     for (auto& [write, reply] : group.stored) write->Finish(absl::OkStatus(), std::move(reply));
     return;
   }
@@ -226,8 +242,8 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
           break;
         }
         Refuse(write, Error(absl::StatusCode::kAlreadyExists, "MESSAGE_ID_EXISTS",
-                            "messages: a message_id is stored already; nothing was stored",
-                            {{"field", "messages.message_id"}}));
+                            "a message_id or content_id is stored already; nothing was stored",
+                            {{"field", FieldOfIds(write->request)}}));
         break;
       case CommitOutcome::kRequestIdTaken:
         // Not every write of the group need be the one with the record.

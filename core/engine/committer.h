@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "core/engine/engine_stats.h"
 #include "core/engine/session_cache.h"
 #include "core/engine/session_draft.h"
 #include "core/engine/token_rules.h"
@@ -27,10 +28,17 @@ class Committer {
     Store* store = nullptr;
     SessionCache* cache = nullptr;
     const TokenRules* token_rules = nullptr;
+    EngineStats* stats = nullptr;
     // Whether other servers write to the store too, so that a cached session may be old.
     bool shared = true;
     std::function<std::int64_t()> now_us;
     SessionDraft::Random random;
+    // Whether this server runs jobs, marked `job_lease`, itself right after the commit that makes
+    // them; and begins to. Must not block.
+    std::function<bool()> has_room_for_jobs;
+    std::uint64_t job_lease = 0;
+    std::int64_t job_lease_us = 0;
+    std::function<void(const std::shared_ptr<CachedSession>&, std::vector<Job>)> run_jobs;
     // Reads the session anew, sets write->fresh and enqueues the write again. Must not block.
     std::function<void(std::shared_ptr<Write>)> reload;
     // Looks the write's request_id up and finishes the write: with its stored reply, else with

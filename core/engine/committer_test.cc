@@ -21,6 +21,7 @@ class CommitterTest : public EngineTest {
     options.store = store_.get();
     options.cache = &cache_;
     options.token_rules = &rules_;
+    options.stats = &stats_;
     options.shared = false;
     options.now_us = [] { return std::int64_t{1}; };
     options.random = [this] { return ++random_; };
@@ -52,6 +53,7 @@ class CommitterTest : public EngineTest {
   }
 
   TokenRules rules_{""};
+  EngineStats stats_;
   SessionCache cache_{std::size_t{1} << 20};
   std::atomic<int> reloaded_{0};
   std::unique_ptr<Committer> committer_;
@@ -105,6 +107,7 @@ TEST_F(CommitterTest, ASessionThatIsNotLoadedIsReadFirst) {
   options.store = store_.get();
   options.cache = &cache_;
   options.token_rules = &rules_;
+  options.stats = &stats_;
   options.now_us = [] { return std::int64_t{1}; };
   options.random = [] { return std::uint64_t{1}; };
   options.reload = [&](std::shared_ptr<Write> write) { reloaded.set_value(std::move(write)); };

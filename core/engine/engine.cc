@@ -2,29 +2,34 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <type_traits>
 
 #include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/blocks/memory_text.h"
+#include "core/engine/block_context.h"
 #include "core/engine/compose.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::chrono::seconds kSweepInterval(10);
+// How often a search begins anew because the session was cut meanwhile.
+constexpr int kSearchTries = 3;
 // A reply of more messages is built by a reader, so that others need not wait for it on the one
 // thread that confirms revisions.
 constexpr std::size_t kLargeContext = 200;
 // Rows per statement: small, so that a sweep never holds up a commit for long.
 constexpr std::int64_t kSweepRows = 500;
 
-absl::Status QueueFull() {
-  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
-               "too many calls wait for the store; nothing was started, try again later");
-}
-
-// Stores word their troubles in their own way; callers see one reason.
-absl::Status Reported(const absl::Status& status) {
-  if (absl::IsUnavailable(status) && ErrorReason(status).empty()) return StoreUnavailable();
-  return status;
+// NOT_FOUND `JOB_NOT_FOUND` when there is none.
+absl::StatusOr<Job> FindJob(Store& store, const JobKey& job) {
+  MEMORYD_ASSIGN_OR_RETURN(std::optional<Job> found, store.FindJob(job));
+  if (!found.has_value()) {
+    return Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", "there is no such job");
+  }
+  return *std::move(found);
 }
 
 }  // namespace
@@ -33,9 +38,9 @@ absl::Status Reported(const absl::Status& status) {
 template <typename T>
 class Engine::Read : public PendingCall {
  public:
-  Read(Engine* engine, Deadline deadline, Done<T> done)
-      : PendingCall(deadline), engine_(engine), done_(std::move(done)) {}
-  ~Read() override { engine_->Leave(0); }
+  Read(Engine* engine, Deadline deadline, std::int64_t bytes, Done<T> done)
+      : PendingCall(deadline), engine_(engine), bytes_(bytes), done_(std::move(done)) {}
+  ~Read() override { engine_->Leave(bytes_); }
 
   void Finish(absl::StatusOr<T> result) {
     if (finished_.exchange(true)) return;
@@ -44,9 +49,11 @@ class Engine::Read : public PendingCall {
     done_(std::move(result));
   }
   void Expire() override { Finish(StoreUnavailable()); }
+  bool finished() const { return finished_.load(); }
 
  private:
   Engine* const engine_;
+  const std::int64_t bytes_;
   const Done<T> done_;
   std::atomic<bool> finished_{false};
 };
@@ -56,16 +63,35 @@ Engine::Engine(Store* store, EngineOptions options)
       options_(std::move(options)),
       token_rules_(options_.vocabulary_directory),
       cache_(options_.cache_bytes),
-      executor_(options_.readers, static_cast<std::size_t>(options_.max_pending_calls)) {
-  if (options_.coherence == Coherence::kShared) freshness_ = std::make_unique<Freshness>(store_);
+      recall_(store_, options_.bodies, options_.index_bytes),
+      entries_(
+          [this](const SessionKey& key, std::uint64_t generation, std::int64_t begin,
+                 std::int64_t end, std::int64_t max_rows, std::int64_t max_bytes) {
+            return store_->ReadRange(key, generation, {begin, end}, max_rows, max_bytes);
+          },
+          options_.vector_bytes),
+      block_environment_{
+          options_.models, options_.workers,
+          options_.bodies, &entries_,
+          &block_stats_,   [this](Executor::Task task) { executor_.Submit(std::move(task)); }},
+      executor_(options_.readers, static_cast<std::size_t>(options_.max_pending_calls)),
+      searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls)),
+      loader_(store_, &cache_, &executor_, &stats_, options_.coherence == Coherence::kShared) {
+  jobs_ = MakeJobRunner();
   for (int i = 0; i < options_.committers; ++i) {
     Committer::Options committer;
     committer.store = store_;
     committer.cache = &cache_;
     committer.token_rules = &token_rules_;
+    committer.stats = &stats_;
     committer.shared = options_.coherence == Coherence::kShared;
     committer.now_us = options_.now_us;
     committer.random = options_.random;
+    committer.has_room_for_jobs = [this] { return jobs_->HasRoom(); };
+    committer.job_lease = jobs_->lease();
+    committer.job_lease_us = std::chrono::microseconds(jobs_->lease_time()).count();
+    committer.run_jobs = [this](const std::shared_ptr<CachedSession>& session,
+                                std::vector<Job> jobs) { jobs_->Start(session, std::move(jobs)); };
     committer.reload = [this](std::shared_ptr<Write> write) { Reload(std::move(write)); };
     committer.look_up = [this](std::shared_ptr<Write> write,
                                std::optional<SessionDraft::Decision> otherwise) {
@@ -76,6 +102,7 @@ Engine::Engine(Store* store, EngineOptions options)
     committers_.push_back(std::make_unique<Committer>(std::move(committer)));
   }
   sweeper_ = std::thread([this] { Sweep(); });
+  jobs_->StartPolling();
 }
 
 Engine::~Engine() {
@@ -85,18 +112,26 @@ Engine::~Engine() {
   }
   changed_.NotifyAll();
   sweeper_.join();
+  jobs_->Stop();
   Drain(Deadline::max());
   committers_.clear();
-  freshness_.reset();
 }
 
-absl::Status Engine::Admit(std::int64_t bytes) {
+absl::Status Engine::QueueFull(Counter& refused) {
+  Increment(refused);
+  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
+               "too many calls wait for the store; nothing was started, try again later");
+}
+
+absl::Status Engine::Admit(std::int64_t bytes, bool forced) {
   if (!serving_.load(std::memory_order_relaxed)) return StoreUnavailable();
   const std::int64_t calls = pending_calls_.fetch_add(1) + 1;
   const std::int64_t total = pending_bytes_.fetch_add(bytes) + bytes;
+  if (forced) return absl::OkStatus();
   if (calls > options_.max_pending_calls || total > options_.max_pending_bytes) {
     Leave(bytes);
-    return QueueFull();
+    return QueueFull(calls > options_.max_pending_calls ? stats_.refused_calls
+                                                        : stats_.refused_bytes);
   }
   return absl::OkStatus();
 }
@@ -124,8 +159,10 @@ bool Engine::Drain(Deadline deadline) {
 
 void Engine::Submit(WriteRequest request, Write::Done done) {
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
-  if (absl::Status status = Admit(bytes); !status.ok()) {
-    done(std::move(status), {}, false);
+  // Jobs are bounded by themselves, and a model has been paid for what they found out.
+  const absl::Status refusal = Admit(bytes, /*forced=*/request.kind == WriteKind::kEndJob);
+  if (!refusal.ok()) {
+    done(refusal, {}, false);
     return;
   }
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
@@ -139,16 +176,21 @@ void Engine::Submit(WriteRequest request, Write::Done done) {
 
     Engine* const engine;
     const std::int64_t bytes;
-    const PendingCall* call = nullptr;
+    const Write* write = nullptr;
   };
   auto admission = std::make_shared<Admission>(this, bytes);
   auto write = std::make_shared<Write>(std::move(request), session,
                                        [this, admission, done = std::move(done)](
                                            absl::Status status, std::string reply, bool replayed) {
-                                         pending_.Remove(admission->call);
-                                         done(std::move(status), std::move(reply), replayed);
+                                         pending_.Remove(admission->write);
+                                         if (!status.ok() || replayed) {
+                                           if (status.ok()) Increment(stats_.replays);
+                                           done(std::move(status), std::move(reply), replayed);
+                                         } else {
+                                           FinishWrite(*admission->write, std::move(reply), done);
+                                         }
                                        });
-  admission->call = write.get();
+  admission->write = write.get();
   admission.reset();
   pending_.Add(write);
   bool loaded = false;
@@ -156,19 +198,27 @@ void Engine::Submit(WriteRequest request, Write::Done done) {
     MutexLock lock(session->mutex);
     loaded = session->loaded;
   }
-  if (loaded) {
-    CountTokens(*write);
-    Enqueue(std::move(write));
-    return;
-  }
-  WithLoaded(std::move(session), /*anew=*/false, [this, write](const absl::Status& status) {
-    if (!status.ok()) {
-      write->Finish(status);
+  Increment(loaded ? stats_.cache_hits : stats_.cache_misses);
+  const auto enqueue = [this, write] {
+    if (absl::Status status = CheckBlocks(*write); !status.ok()) {
+      write->Finish(std::move(status));
       return;
     }
     CountTokens(*write);
     Enqueue(write);
-  });
+  };
+  if (loaded) {
+    enqueue();
+    return;
+  }
+  loader_.WithLoaded(std::move(session), /*anew=*/false,
+                     [enqueue, write](const absl::Status& status) {
+                       if (status.ok()) {
+                         enqueue();
+                       } else {
+                         write->Finish(status);
+                       }
+                     });
 }
 
 // Counts ahead of the committer, which has to count again only when the configuration turns out to
@@ -188,7 +238,7 @@ void Engine::CountTokens(Write& write) {
     if (!resolved.ok()) return;
     rules = resolved->counting;
   }
-  auto counts = token_rules_.Count(rules, write.request.messages);
+  auto counts = token_rules_.Count(rules, write.request);
   if (!counts.ok()) return;
   write.token_counts = *std::move(counts);
   write.counted_with = std::move(rules);
@@ -201,7 +251,7 @@ void Engine::Enqueue(std::shared_ptr<Write> write) {
 
 void Engine::Reload(std::shared_ptr<Write> write) {
   std::shared_ptr<CachedSession> session = write->session;
-  WithLoaded(std::move(session), /*anew=*/true, [this, write](const absl::Status& status) {
+  loader_.WithLoaded(std::move(session), /*anew=*/true, [this, write](const absl::Status& status) {
     if (!status.ok()) {
       write->Finish(status);
       return;
@@ -230,147 +280,192 @@ void Engine::LookUp(const std::shared_ptr<Write>& write,
   }
 }
 
-void Engine::WithLoaded(std::shared_ptr<CachedSession> session, bool anew,
-                        CachedSession::Waiter done) {
-  {
-    MutexLock lock(session->mutex);
-    if (anew || !session->loaded) {
-      const bool next = anew && session->loading;
-      (next ? session->waiting_for_next : session->waiting).push_back(std::move(done));
-      if (!session->loading) {
-        session->loading = true;
-        Load(session);
-      }
-      return;
-    }
-  }
-  done(absl::OkStatus());
-}
-
-void Engine::Load(const std::shared_ptr<CachedSession>& session) {
-  executor_.Submit([this, session] {
-    std::int64_t basis = -1;
-    std::uint64_t forgotten = 0;
-    {
-      MutexLock lock(session->mutex);
-      forgotten = session->forgotten;
-      if (session->loaded) basis = session->session.row.revision;
-    }
-    absl::Status status;
-    Session loaded = Session::Absent();
-    if (auto stored = store_->LoadSession(session->key); !stored.ok()) {
-      status = Reported(stored.status());
-    } else if (stored->has_value()) {
-      auto read = Session::FromStore(**std::move(stored));
-      status = read.status();
-      if (read.ok()) loaded = *std::move(read);
-    }
-    std::vector<CachedSession::Waiter> waiting;
-    bool again = false;
-    std::size_t bytes = 0;
-    {
-      MutexLock lock(session->mutex);
-      Session& cached = session->session;
-      // A commit that ended meanwhile has left something newer than what was read.
-      const bool newer = !session->loaded || cached.row.revision == basis ||
-                         loaded.row.revision > cached.row.revision;
-      // What was read before the session was forgotten proves nothing.
-      const bool outdated = session->forgotten != forgotten;
-      if (status.ok() && newer && !outdated) {
-        loaded.recent_requests = std::move(cached.recent_requests);
-        for (const RequestRecord& record : loaded.recent_requests) {
-          loaded.content_bytes += memoryd::ByteSize(record);
-        }
-        cached = std::move(loaded);
-        session->loaded = true;
-      }
-      bytes = cached.ByteSize();
-      if (!outdated || !status.ok()) waiting.swap(session->waiting);
-      std::move(session->waiting_for_next.begin(), session->waiting_for_next.end(),
-                std::back_inserter(session->waiting));
-      session->waiting_for_next.clear();
-      again = !session->waiting.empty();
-      session->loading = again;
-    }
-    cache_.Recharge(session, bytes);
-    if (again) Load(session);
-    for (const CachedSession::Waiter& waiter : waiting) waiter(status);
-  });
-}
-
-void Engine::WithCurrent(std::shared_ptr<CachedSession> session, CachedSession::Waiter done) {
-  bool loaded = false;
-  {
-    MutexLock lock(session->mutex);
-    loaded = session->loaded;
-  }
-  if (freshness_ == nullptr) {
-    WithLoaded(std::move(session), /*anew=*/false, std::move(done));
+void Engine::FinishWrite(const Write& write, std::string reply, const Write::Done& done) {
+  const auto& with_open_jobs = write.request.with_open_jobs;
+  if (write.jobs.empty() || with_open_jobs == nullptr) {
+    done(absl::OkStatus(), std::move(reply), /*replayed=*/false);
     return;
   }
-  if (!loaded) {
-    WithLoaded(std::move(session), /*anew=*/true, std::move(done));
+  const auto& wait_until = write.request.wait_until;
+  if (!write.feed_before_reply && !wait_until.has_value()) {
+    std::vector<OpenJob> open;
+    for (const JobKey& job : write.jobs) open.push_back({job, JobState::kOpen, {}});
+    done(absl::OkStatus(), with_open_jobs(std::move(reply), open), /*replayed=*/false);
     return;
   }
-  freshness_->Check(session, [this, session, done = std::move(done)](absl::StatusOr<bool> fresh) {
-    if (fresh.ok() && !*fresh) {
-      WithLoaded(session, /*anew=*/true, done);
-    } else {
-      done(fresh.status());
+  const Deadline deadline = std::min(wait_until.value_or(Deadline::max()), write.deadline());
+  jobs_->Wait(*write.session, write.jobs, /*one_attempt=*/!wait_until.has_value(), deadline,
+              [done, with_open_jobs, reply = std::move(reply)](const std::vector<OpenJob>& open) {
+                done(absl::OkStatus(), with_open_jobs(reply, open), /*replayed=*/false);
+              });
+}
+
+std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
+  JobRunner::Options jobs;
+  jobs.store = store_;
+  jobs.cache = &cache_;
+  jobs.loader = &loader_;
+  jobs.executor = &executor_;
+  jobs.pending = &pending_;
+  jobs.stats = &stats_;
+  jobs.bodies = options_.bodies;
+  jobs.find_block = [this](
+                        CachedSession& session,
+                        const std::string& name) -> absl::StatusOr<std::shared_ptr<const Block>> {
+    std::shared_ptr<const SessionConfig> config;
+    {
+      MutexLock lock(session.mutex);
+      config = session.session.config;
     }
-  });
+    MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockSet> blocks,
+                             BlocksOf(session, config));
+    for (const std::shared_ptr<const Block>& block : *blocks) {
+      if (block->name() == name && block->feeds()) return block;
+    }
+    return nullptr;
+  };
+  jobs.submit = [this](WriteRequest write, Write::Done done) {
+    Submit(std::move(write), std::move(done));
+  };
+  jobs.now_us = options_.now_us;
+  jobs.random = options_.random;
+  jobs.settings = options_.jobs;
+  jobs.take_over = options_.coherence == Coherence::kExclusive;
+  return std::make_unique<JobRunner>(std::move(jobs));
+}
+
+absl::Status Engine::CheckBlocks(const Write& write) const {
+  if (!write.request.settings.has_value()) return absl::OkStatus();
+  SessionSettings settings = *write.request.settings;
+  if (write.request.kind == WriteKind::kUpdateSession) {
+    MutexLock lock(write.session->mutex);
+    settings = write.session->session.settings.With(settings);
+  }
+  if (!settings.blocks.has_value()) return absl::OkStatus();
+  return MakeBlocks(*settings.blocks, settings.profile.value_or(Profile::kDefault),
+                    block_environment_)
+      .status();
+}
+
+absl::StatusOr<std::shared_ptr<const BlockSet>> Engine::BlocksOf(
+    CachedSession& session, const std::shared_ptr<const SessionConfig>& config) const {
+  {
+    MutexLock lock(session.mutex);
+    if (session.blocks_of == config) return session.blocks;
+  }
+  auto blocks = std::make_shared<BlockSet>();
+  MEMORYD_ASSIGN_OR_RETURN(
+      *blocks, MakeBlocks(config->blocks, config->counting.profile, block_environment_));
+  MutexLock lock(session.mutex);
+  session.blocks = blocks;
+  session.blocks_of = config;
+  return blocks;
 }
 
 template <typename T>
-std::shared_ptr<Engine::Read<T>> Engine::StartRead(Deadline deadline, Done<T> done) {
-  if (absl::Status status = Admit(0); !status.ok()) {
+std::shared_ptr<Engine::Read<T>> Engine::StartRead(Deadline deadline, Done<T> done,
+                                                   std::int64_t bytes) {
+  if (absl::Status status = Admit(bytes); !status.ok()) {
     done(std::move(status));
     return nullptr;
   }
-  auto read = std::make_shared<Read<T>>(this, deadline, std::move(done));
+  auto read = std::make_shared<Read<T>>(this, deadline, bytes, std::move(done));
   pending_.Add(read);
   return read;
 }
 
-void Engine::Get(const SessionKey& key, Deadline deadline, Done<Context> done) {
+template <typename T>
+void Engine::SubmitRead(const std::shared_ptr<Read<T>>& read, Executor::Task task) {
+  if (!executor_.TrySubmit(std::move(task))) read->Finish(QueueFull(stats_.refused_calls));
+}
+
+template <typename T>
+void Engine::SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
+                               const std::shared_ptr<Read<T>>& read, Executor::Task task) {
+  loader_.WithCurrent(session, [this, read, task = std::move(task)](const absl::Status& status) {
+    if (status.ok()) {
+      SubmitRead(read, task);
+    } else {
+      read->Finish(status);
+    }
+  });
+}
+
+void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
+                 Done<Context> done) {
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
-  if (freshness_ == nullptr && serving_.load(std::memory_order_relaxed)) {
+  if (!loader_.shared() && serving_.load(std::memory_order_relaxed)) {
     std::optional<Context> context;
     {
       MutexLock lock(session->mutex);
-      if (session->loaded) context = Compose(session->session);
+      if (session->loaded && session->session.config->blocks.empty()) {
+        context = Compose(session->session);
+      }
     }
     if (context.has_value()) {
+      Increment(stats_.cache_hits);
       done(*std::move(context));
       return;
     }
   }
   const auto read = StartRead<Context>(deadline, std::move(done));
   if (read == nullptr) return;
-  WithCurrent(session, [this, session, read](const absl::Status& status) {
-    if (!status.ok()) {
-      read->Finish(status);
-      return;
-    }
-    bool large = false;
-    {
-      MutexLock lock(session->mutex);
-      large = session->session.active.size() > kLargeContext;
-    }
-    const auto compose = [session, read] {
-      Context context;
-      {
-        MutexLock lock(session->mutex);
-        context = Compose(session->session);
-      }
-      read->Finish(std::move(context));
-    };
-    if (large) {
-      executor_.Submit(compose);
+  loader_.WithCurrent(
+      session, [this, session, input = std::move(input), read](const absl::Status& status) {
+        if (!status.ok()) {
+          read->Finish(status);
+          return;
+        }
+        bool large = false;
+        {
+          MutexLock lock(session->mutex);
+          large = session->session.active.size() > kLargeContext ||
+                  !session->session.config->blocks.empty();
+        }
+        const auto compose = [this, session, input, read] { ComposeContext(session, input, read); };
+        if (large) {
+          executor_.Submit(compose);
+        } else {
+          compose();
+        }
+      });
+}
+
+void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
+                            const std::optional<std::string>& input,
+                            const std::shared_ptr<Read<Context>>& read) {
+  std::optional<Context> plain;
+  BlockContextRequest request;
+  {
+    MutexLock lock(session->mutex);
+    if (!session->session.exists() || session->session.config->blocks.empty()) {
+      plain = Compose(session->session);
     } else {
-      compose();
+      request.session = session->session;
+      // Kept by the cache alone.
+      request.session.recent_requests.clear();
     }
-  });
+  }
+  if (plain.has_value()) {
+    read->Finish(*std::move(plain));
+    return;
+  }
+  auto blocks = BlocksOf(*session, request.session.config);
+  auto counter = token_rules_.CounterOf(request.session.config->counting);
+  if (!blocks.ok() || !counter.ok()) {
+    read->Finish(blocks.ok() ? counter.status() : blocks.status());
+    return;
+  }
+  request.key = session->key;
+  request.blocks = *std::move(blocks);
+  request.input = input;
+  request.block_timeout = options_.block_timeout;
+  request.deadline = read->deadline();
+  request.bodies = options_.bodies;
+  request.counter = *std::move(counter);
+  request.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
+  BuildBlockContext(std::move(request),
+                    [read](absl::StatusOr<Context> context) { read->Finish(std::move(context)); });
 }
 
 SessionInfo Engine::InfoOf(CachedSession& session) {
@@ -382,13 +477,178 @@ void Engine::GetSession(const SessionKey& key, Deadline deadline, Done<SessionIn
   const auto read = StartRead<SessionInfo>(deadline, std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
-  WithCurrent(session, [session, read](const absl::Status& status) {
+  loader_.WithCurrent(session, [session, read](const absl::Status& status) {
     if (status.ok()) {
       read->Finish(InfoOf(*session));
     } else {
       read->Finish(status);
     }
   });
+}
+
+void Engine::ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline,
+                      Done<std::vector<Job>> done) {
+  const auto read = StartRead<std::vector<Job>>(deadline, std::move(done));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = cache_.Acquire(key);
+  SubmitCurrentRead(session, read, [this, session, read, filter]() mutable {
+    filter.generation = InfoOf(*session).row.block_generation;
+    if (filter.generation == 0) {
+      read->Finish(std::vector<Job>());
+    } else {
+      read->Finish(store_->ListJobs(session->key, filter));
+    }
+  });
+}
+
+void Engine::GetJob(JobKey job, Deadline deadline, Done<Job> done) {
+  const auto read = StartRead<Job>(deadline, std::move(done));
+  if (read == nullptr) return;
+  SubmitRead(read, [this, read, job = std::move(job)] { read->Finish(FindJob(*store_, job)); });
+}
+
+void Engine::SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read,
+                            JobKey job) {
+  write.key = job.session;
+  write.deadline = read->deadline();
+  Submit(std::move(write), [this, read, job = std::move(job)](const absl::Status& status,
+                                                              const std::string& reply,
+                                                              bool /*replayed*/) mutable {
+    if (!status.ok()) {
+      read->Finish(status);
+      return;
+    }
+    // The reply is the number of the job to return; none: nothing was changed.
+    if (reply.empty()) {
+      read->Finish(Error(absl::StatusCode::kFailedPrecondition, "JOB_NOT_FIRST",
+                         "job_id: the job has ended, or an earlier one of its block is open"));
+      return;
+    }
+    executor_.Submit([this, read, job = std::move(job), reply]() mutable {
+      job.number = std::stoll(reply);
+      read->Finish(FindJob(*store_, job));
+    });
+  });
+}
+
+void Engine::RetryJob(JobKey job, Deadline deadline, Done<Job> done) {
+  const auto read = StartRead<Job>(deadline, std::move(done));
+  if (read == nullptr) return;
+  SubmitRead(read, [this, read, job = std::move(job)] {
+    auto found = FindJob(*store_, job);
+    if (!found.ok()) {
+      read->Finish(found.status());
+    } else if (found->state != JobState::kFailed && found->state != JobState::kCancelled) {
+      read->Finish(Error(absl::StatusCode::kFailedPrecondition, "JOB_NOT_FAILED",
+                         "job_id: only a job that failed or was cancelled can be retried"));
+    } else {
+      WriteRequest write;
+      write.kind = WriteKind::kRetryJob;
+      write.job = *std::move(found);
+      write.encode_reply = [](const WriteResult& result) {
+        return std::to_string(result.job_number);
+      };
+      SubmitJobWrite(std::move(write), read, job);
+    }
+  });
+}
+
+void Engine::CancelJob(JobKey job, Deadline deadline, Done<Job> done) {
+  const auto read = StartRead<Job>(deadline, std::move(done));
+  if (read == nullptr) return;
+  SubmitRead(read, [this, read, job = std::move(job)] {
+    if (const auto found = FindJob(*store_, job); !found.ok()) {
+      read->Finish(found.status());
+      return;
+    }
+    WriteRequest write;
+    write.kind = WriteKind::kEndJob;
+    write.job_outcome.emplace();
+    write.job_outcome->job = job;
+    write.job_outcome->state = JobState::kCancelled;
+    write.encode_reply = [](const WriteResult& result) {
+      return result.job_number == 0 ? std::string() : std::to_string(result.job_number);
+    };
+    SubmitJobWrite(std::move(write), read, job);
+  });
+}
+
+absl::StatusOr<Engine::BlockAt> Engine::FindBlock(CachedSession& session,
+                                                  const std::string& name) const {
+  BlockAt at;
+  std::shared_ptr<const SessionConfig> config;
+  {
+    MutexLock lock(session.mutex);
+    if (!session.session.exists()) return SessionNotFound();
+    config = session.session.config;
+    at.revision = session.session.row.revision;
+    const auto state = session.session.blocks.find(name);
+    if (state != session.session.blocks.end()) at.state = state->second;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockSet> blocks, BlocksOf(session, config));
+  for (std::size_t i = 0; i < blocks->size(); ++i) {
+    if ((*blocks)[i]->name() != name) continue;
+    at.settings = config->blocks[i];
+    at.block = (*blocks)[i];
+    return at;
+  }
+  return BlockNotFound();
+}
+
+void Engine::GetBlock(const SessionKey& key, std::string block, Deadline deadline,
+                      Done<BlockView> done) {
+  const auto read = StartRead<BlockView>(deadline, std::move(done));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = cache_.Acquire(key);
+  // A large state takes long to read: not on the one thread that confirms revisions.
+  auto look = [this, read, session, block = std::move(block)] {
+    auto at = FindBlock(*session, block);
+    if (!at.ok()) {
+      read->Finish(at.status());
+      return;
+    }
+    auto known = at->block->Known(at->state == nullptr ? BlockState() : *at->state);
+    if (!known.ok()) {
+      read->Finish(known.status());
+      return;
+    }
+    read->Finish(
+        BlockView{std::move(at->settings), at->revision, std::move(at->state), *std::move(known)});
+  };
+  SubmitCurrentRead(session, read, std::move(look));
+}
+
+void Engine::ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done) {
+  auto read = StartRead<EntryPage>(deadline, std::move(done));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
+  ReadEntries(std::move(read), std::move(session), std::move(request), /*again=*/false);
+}
+
+void Engine::ReadEntries(std::shared_ptr<Read<EntryPage>> read,
+                         std::shared_ptr<CachedSession> session, EntryPageRequest request,
+                         bool again) {
+  auto read_rows = [this, session, read, request, again] {
+    const auto at = FindBlock(*session, request.block);
+    if (!at.ok()) {
+      read->Finish(at.status());
+      return;
+    }
+    if (!at->block->has_entries()) {
+      read->Finish(Error(absl::StatusCode::kFailedPrecondition, "BLOCK_HAS_NO_ENTRIES",
+                         "block: only blocks of kind vector have entries"));
+      return;
+    }
+    auto page =
+        memoryd::ReadEntries(*store_, at->state == nullptr ? BlockState() : *at->state, request);
+    // Was the block cleared between the look at its state and the read? Then the second look tells.
+    if (page.ok() && page->has_gap && !again) {
+      ReadEntries(read, session, request, /*again=*/true);
+    } else {
+      read->Finish(std::move(page));
+    }
+  };
+  SubmitCurrentRead(session, read, std::move(read_rows));
 }
 
 void Engine::ReadPage(PageRequest request, Deadline deadline, Done<Page> done) {
@@ -409,13 +669,138 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
       read->Finish(std::move(page));
     }
   };
-  WithCurrent(session, [this, read, read_rows = std::move(read_rows)](const absl::Status& status) {
-    if (!status.ok()) {
-      read->Finish(status);
-    } else if (!executor_.TrySubmit(read_rows)) {
-      read->Finish(QueueFull());
+  SubmitCurrentRead(session, read, std::move(read_rows));
+}
+
+template <typename T, typename Request>
+struct Engine::SearchCall {
+  const std::shared_ptr<Read<T>> read;
+  const std::shared_ptr<CachedSession> session;
+  const Request request;
+  SessionSearch::Index index = nullptr;
+  int tries_left = kSearchTries;
+};
+
+template <typename T, typename Request>
+void Engine::StartSearch(Request request, Deadline deadline, Done<T> done) {
+  auto read = StartRead<T>(deadline, std::move(done), static_cast<std::int64_t>(request.byte_size));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
+  BeginSearch(std::make_shared<SearchCall<T, Request>>(
+      SearchCall<T, Request>{std::move(read), std::move(session), std::move(request)}));
+}
+
+template <typename T, typename Request>
+void Engine::BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
+  loader_.WithCurrent(call->session, [this, call](const absl::Status& status) {
+    if (status.ok()) {
+      QueueSearch(call->session, [this, call] { StepSearch(call); });
+    } else {
+      call->read->Finish(status);
     }
   });
+}
+
+template <typename T, typename Request>
+void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
+  if (call->read->finished()) return;
+  const SessionInfo info = InfoOf(*call->session);
+  const bool accept_missing = call->tries_left == 0;
+  absl::Status status;
+  if (Recall::NeedsIndex(info, call->request)) {
+    if (call->index == nullptr) call->index = recall_.search().Open(call->request.key);
+    const auto ready = recall_.search().CatchUp(call->index, info.row, accept_missing);
+    if (ready.ok() && !*ready) {
+      QueueSearch(call->session, [this, call] { StepSearch(call); });
+      return;
+    }
+    status = ready.status();
+  }
+  absl::StatusOr<T> answer = [&]() -> absl::StatusOr<T> {
+    MEMORYD_RETURN_IF_ERROR(status);
+    if constexpr (std::is_same_v<Request, UpdateContextRequest>) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<OfferedBlock> blocks,
+                               StableBlocks(*call->session));
+      return recall_.Answer(info, call->index, call->request, accept_missing, blocks);
+    } else {
+      return recall_.Answer(info, call->index, call->request, accept_missing);
+    }
+  }();
+  if (absl::IsAborted(answer.status()) && call->tries_left > 0) {
+    --call->tries_left;
+    BeginSearch(call);
+  } else {
+    call->read->Finish(std::move(answer));
+  }
+}
+
+absl::StatusOr<std::vector<OfferedBlock>> Engine::StableBlocks(CachedSession& place) const {
+  std::shared_ptr<const SessionConfig> config;
+  std::map<std::string, std::shared_ptr<const BlockState>> states;
+  {
+    MutexLock lock(place.mutex);
+    config = place.session.config;
+    if (config->blocks.empty()) return std::vector<OfferedBlock>();
+    states = place.session.blocks;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockSet> blocks, BlocksOf(place, config));
+  MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenCounter> counter,
+                           token_rules_.CounterOf(config->counting));
+  const TokenCounter& count = counter == nullptr ? ByteTokenCounter() : *counter;
+  std::vector<OfferedBlock> offered;
+  for (const std::shared_ptr<const Block>& block : *blocks) {
+    if (!block->stable()) continue;
+    RenderRequest render;
+    render.session = {place.key, config->counting.profile};
+    const auto state = states.find(block->name());
+    if (state != states.end()) render.state = state->second;
+    absl::StatusOr<BlockContent> content = absl::InternalError("a stable block has not answered");
+    block->Render(std::move(render),
+                  [&content](absl::StatusOr<BlockContent> said) { content = std::move(said); });
+    MEMORYD_RETURN_IF_ERROR(content.status());
+    std::string text = PlainText(*content);
+    if (text.empty()) continue;
+    const std::int64_t tokens = count.Count(text);
+    offered.push_back({{block->name(), std::move(text)}, tokens, block->priority() > 0});
+  }
+  return offered;
+}
+
+void Engine::QueueSearch(const std::shared_ptr<CachedSession>& session, Executor::Task step) {
+  {
+    MutexLock lock(session->mutex);
+    session->searches.push_back(std::move(step));
+    if (session->searching) return;
+    session->searching = true;
+  }
+  searchers_.Submit([this, session] { RunSearches(session); });
+}
+
+// One step, and then whoever else waits: a session takes one searcher at the most, and a long
+// search gives way to those of other sessions.
+void Engine::RunSearches(const std::shared_ptr<CachedSession>& session) {
+  Executor::Task step;
+  {
+    MutexLock lock(session->mutex);
+    step = std::move(session->searches.front());
+    session->searches.pop_front();
+  }
+  step();
+  {
+    MutexLock lock(session->mutex);
+    session->searching = !session->searches.empty();
+    if (!session->searching) return;
+  }
+  searchers_.Submit([this, session] { RunSearches(session); });
+}
+
+void Engine::Query(QueryRequest request, Deadline deadline, Done<Found> done) {
+  StartSearch(std::move(request), deadline, std::move(done));
+}
+
+void Engine::UpdateContext(UpdateContextRequest request, Deadline deadline,
+                           Done<UpdatedContext> done) {
+  StartSearch(std::move(request), deadline, std::move(done));
 }
 
 void Engine::ListSessions(std::string tenant, std::string after, std::int64_t max_sessions,
@@ -424,8 +809,8 @@ void Engine::ListSessions(std::string tenant, std::string after, std::int64_t ma
   using Listed = std::vector<std::pair<std::string, SessionInfo>>;
   const auto read = StartRead<Listed>(deadline, std::move(done));
   if (read == nullptr) return;
-  const bool queued = executor_.TrySubmit(
-      [this, read, tenant = std::move(tenant), after = std::move(after), max_sessions] {
+  SubmitRead(
+      read, [this, read, tenant = std::move(tenant), after = std::move(after), max_sessions] {
         auto listed = store_->ListSessions(tenant, after, max_sessions);
         if (!listed.ok()) {
           read->Finish(listed.status());
@@ -433,7 +818,7 @@ void Engine::ListSessions(std::string tenant, std::string after, std::int64_t ma
         }
         Listed sessions;
         for (ListedSession& entry : *listed) {
-          auto session = Session::FromStore({std::move(entry.row), {}});
+          auto session = Session::FromStore({std::move(entry.row), {}, {}});
           if (!session.ok()) {
             read->Finish(session.status());
             return;
@@ -443,7 +828,6 @@ void Engine::ListSessions(std::string tenant, std::string after, std::int64_t ma
         }
         read->Finish(std::move(sessions));
       });
-  if (!queued) read->Finish(QueueFull());
 }
 
 absl::Status Engine::CheckStore() {

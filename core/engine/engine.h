@@ -17,12 +17,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/entry_index_cache.h"
+#include "core/blocks/worker_blocks.h"
+#include "core/engine/block_view.h"
 #include "core/engine/committer.h"
+#include "core/engine/engine_stats.h"
 #include "core/engine/executor.h"
-#include "core/engine/freshness.h"
+#include "core/engine/job_runner.h"
 #include "core/engine/page.h"
 #include "core/engine/pending_calls.h"
+#include "core/engine/recall.h"
 #include "core/engine/session_cache.h"
+#include "core/engine/session_loader.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
 #include "core/storage/store.h"
@@ -36,19 +44,41 @@ struct EngineOptions {
   int committers = 2;
   // Threads for cold loads and pages, 1 to 64.
   int readers = 4;
+  // Threads for Query and UpdateContext, 1 to 64. Apart from the readers, since the first search of
+  // a large session takes long.
+  int searchers = 2;
   // Calls that may wait for the store at a time; more are refused with RESOURCE_EXHAUSTED.
   std::int64_t max_pending_calls = 4096;
   // Bytes of requests that may wait.
   std::int64_t max_pending_bytes = std::int64_t{64} << 20;
   // Bytes of sessions kept in memory.
   std::size_t cache_bytes = std::size_t{256} << 20;
-  // Request records and tombstones are kept this long.
+  // Bytes of search indexes kept in memory.
+  std::size_t index_bytes = std::size_t{128} << 20;
+  // Must outlive the engine.
+  const BodyReader* bodies = nullptr;
+  // What blocks call; must outlive the engine, and end all calls before it goes. May be null where
+  // no session has blocks that call any.
+  ModelDirectory* models = nullptr;
+  WorkerBlocks* workers = nullptr;
+  // Bytes of vectors kept in memory.
+  std::size_t vector_bytes = std::size_t{256} << 20;
+  JobSettings jobs;
+  // How long a Get waits for a block, and at most half the time it has.
+  std::chrono::milliseconds block_timeout{2000};
+  // Request records, tombstones and jobs that ended are kept this long.
   std::chrono::hours keep_requests{24};
   std::string vocabulary_directory;
   // Microseconds since the epoch.
   std::function<std::int64_t()> now_us;
   // Random 64-bit numbers; called from several threads.
   std::function<std::uint64_t()> random;
+};
+
+// A block that could not answer, and why, in capitals.
+struct MissingBlock {
+  std::string block;
+  std::string reason;
 };
 
 // What a Get returns.
@@ -59,6 +89,13 @@ struct Context {
   std::int64_t over_limit_tokens = 0;
   std::int64_t revision = 0;
   std::uint64_t generation = 0;
+  // What blocks say: messages before the others, and parts to be put into one of them.
+  std::vector<StoredMessage> block_messages;
+  std::vector<BlockPart> memory;
+  InsertMethod insert_method = InsertMethod::kSystem;
+  std::vector<std::string> blocks_used;
+  std::vector<std::string> blocks_dropped;
+  std::vector<MissingBlock> missing_blocks;
 };
 
 // Sessions over a store. Every method may be called from any thread and returns at once; `done`
@@ -82,9 +119,30 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void Submit(WriteRequest request, Write::Done done);
-  void Get(const SessionKey& key, Deadline deadline, Done<Context> done);
+  // `input`: what the user is about to say, for blocks to choose by.
+  void Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
+           Done<Context> done);
   void GetSession(const SessionKey& key, Deadline deadline, Done<SessionInfo> done);
   void ReadPage(PageRequest request, Deadline deadline, Done<Page> done);
+  void Query(QueryRequest request, Deadline deadline, Done<Found> done);
+  void UpdateContext(UpdateContextRequest request, Deadline deadline, Done<UpdatedContext> done);
+  // Jobs of the session's blocks, in the order of (block, number); the filter's generation is not
+  // looked at.
+  void ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline,
+                Done<std::vector<Job>> done);
+  // NOT_FOUND `JOB_NOT_FOUND`.
+  void GetJob(JobKey job, Deadline deadline, Done<Job> done);
+  // Feeds what a job that FAILED or was CANCELLED could not; returns the new job.
+  // FAILED_PRECONDITION `JOB_NOT_FAILED`, or `JOB_OBSOLETE` when its messages or its block are
+  // gone.
+  void RetryJob(JobKey job, Deadline deadline, Done<Job> done);
+  // Gives the job up; its block goes on with the next one. FAILED_PRECONDITION `JOB_NOT_FIRST` when
+  // it has ended, or an earlier one of its block is open.
+  void CancelJob(JobKey job, Deadline deadline, Done<Job> done);
+  // NOT_FOUND `SESSION_NOT_FOUND` or `BLOCK_NOT_FOUND`.
+  void GetBlock(const SessionKey& key, std::string block, Deadline deadline, Done<BlockView> done);
+  // As GetBlock(). FAILED_PRECONDITION `BLOCK_HAS_NO_ENTRIES`; ABORTED `SESSION_REPLACED`.
+  void ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done);
   // Sessions of the tenant with an id bytewise greater than `after`.
   void ListSessions(std::string tenant, std::string after, std::int64_t max_sessions,
                     Deadline deadline, Done<std::vector<std::pair<std::string, SessionInfo>>> done);
@@ -96,10 +154,20 @@ class Engine {
   // Ends every call that waits for the store, UNAVAILABLE.
   void ExpirePending() { pending_.ExpireAll(); }
 
+  // Begins no job from now on, and gives back those that have not ended.
+  void StopJobs() { jobs_->Stop(); }
+
   // Waits until no call is pending, at most until `deadline`; true when none is.
   bool Drain(Deadline deadline);
 
   SessionCache& cache() { return cache_; }
+  JobRunner& jobs() { return *jobs_; }
+  const BlockStats& block_stats() const { return block_stats_; }
+  SessionSearch& search() { return recall_.search(); }
+  const EngineStats& stats() const { return stats_; }
+  // Calls that wait for the store now, and the bytes of their requests.
+  std::int64_t pending_calls() const { return pending_calls_.load(std::memory_order_relaxed); }
+  std::int64_t pending_bytes() const { return pending_bytes_.load(std::memory_order_relaxed); }
 
  private:
   template <typename T>
@@ -107,15 +175,41 @@ class Engine {
 
   // A read that will call done, or nullptr when it was refused and done was called.
   template <typename T>
-  std::shared_ptr<Read<T>> StartRead(Deadline deadline, Done<T> done);
+  std::shared_ptr<Read<T>> StartRead(Deadline deadline, Done<T> done, std::int64_t bytes = 0);
+  // Has a reader run `task`, which ends `read`; refuses the read when too many wait.
+  template <typename T>
+  void SubmitRead(const std::shared_ptr<Read<T>>& read, Executor::Task task);
+  // The same once the session is as the store has it.
+  template <typename T>
+  void SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
+                         const std::shared_ptr<Read<T>>& read, Executor::Task task);
   static SessionInfo InfoOf(CachedSession& session);
-  absl::Status Admit(std::int64_t bytes);
+  // OK when the blocks that the session would have after this write can be made.
+  absl::Status CheckBlocks(const Write& write) const;
+  // Those of `config`, which is or was the session's.
+  absl::StatusOr<std::shared_ptr<const BlockSet>> BlocksOf(
+      CachedSession& session, const std::shared_ptr<const SessionConfig>& config) const;
+  std::unique_ptr<JobRunner> MakeJobRunner();
+  // Replies, once the jobs that the write made have ended where it waits for them.
+  void FinishWrite(const Write& write, std::string reply, const Write::Done& done);
+  void ComposeContext(const std::shared_ptr<CachedSession>& session,
+                      const std::optional<std::string>& input,
+                      const std::shared_ptr<Read<Context>>& read);
+  // A session's block, and its state at one revision.
+  struct BlockAt {
+    BlockSettings settings;
+    std::int64_t revision = 0;
+    std::shared_ptr<const Block> block;
+    std::shared_ptr<const BlockState> state;  // Null: never fed.
+  };
+  absl::StatusOr<BlockAt> FindBlock(CachedSession& session, const std::string& name) const;
+  void ReadEntries(std::shared_ptr<Read<EntryPage>> read, std::shared_ptr<CachedSession> session,
+                   EntryPageRequest request, bool again);
+  void SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read, JobKey job);
+  // `forced`: counts, and is never refused for want of room.
+  absl::Status Admit(std::int64_t bytes, bool forced = false);
   void Leave(std::int64_t bytes);
-  // Calls done once the cached session is loaded and, with several servers, current.
-  void WithCurrent(std::shared_ptr<CachedSession> session, CachedSession::Waiter done);
-  // Calls done once the session is loaded; by a load that begins from now on if `anew`.
-  void WithLoaded(std::shared_ptr<CachedSession> session, bool anew, CachedSession::Waiter done);
-  void Load(const std::shared_ptr<CachedSession>& session);
+  absl::Status QueueFull(Counter& refused);
   void CountTokens(Write& write);
   void Enqueue(std::shared_ptr<Write> write);
   void Reload(std::shared_ptr<Write> write);
@@ -123,11 +217,25 @@ class Engine {
               const std::optional<SessionDraft::Decision>& otherwise);
   void ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSession> session,
                 PageRequest request, bool again);
+  // A Query or UpdateContext: the session confirmed, its index brought up in steps, the answer.
+  template <typename T, typename Request>
+  struct SearchCall;
+  template <typename T, typename Request>
+  void StartSearch(Request request, Deadline deadline, Done<T> done);
+  template <typename T, typename Request>
+  void BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call);
+  template <typename T, typename Request>
+  void StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call);
+  // What the session's stable blocks say.
+  absl::StatusOr<std::vector<OfferedBlock>> StableBlocks(CachedSession& place) const;
+  void QueueSearch(const std::shared_ptr<CachedSession>& session, Executor::Task step);
+  void RunSearches(const std::shared_ptr<CachedSession>& session);
   void Sweep();
 
   Store* const store_;
   const EngineOptions options_;
   const TokenRules token_rules_;
+  EngineStats stats_;
   SessionCache cache_;
   std::atomic<bool> serving_{true};
   std::atomic<std::int64_t> pending_calls_{0};
@@ -137,8 +245,14 @@ class Engine {
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   // What runs threads comes after what those threads use.
   PendingCalls pending_;
+  Recall recall_;
+  BlockStats block_stats_;
+  EntryIndexCache entries_;
+  BlockEnvironment block_environment_;
+  std::unique_ptr<JobRunner> jobs_;
   Executor executor_;
-  std::unique_ptr<Freshness> freshness_;
+  Executor searchers_;
+  SessionLoader loader_;
   std::vector<std::unique_ptr<Committer>> committers_;
   std::thread sweeper_;
 };

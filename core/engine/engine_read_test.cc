@@ -128,7 +128,8 @@ TEST_F(EngineReadTest, FiltersTellTheActiveFromTheArchived) {
               ElementsAre("22", "333"));
   const auto all = ReadPage(Request());
   std::string active;
-  for (const MessagePtr& message : all->messages) active += all->IsActive(*message) ? 'a' : '-';
+  for (const MessagePtr& message : all->messages)
+    active += IsActive(all->row, message->position) ? 'a' : '-';
   EXPECT_EQ(active, "a--aa");
 
   PageRequest request = Request(StatusFilter::kActive);
@@ -158,7 +159,7 @@ TEST_F(EngineReadTest, APageAfterSetOrResetIsRefused) {
   PageRequest request = Request();
   request.max_messages = 2;
   const auto page = ReadPage(request);
-  request.generation = page->generation;
+  request.generation = page->row.generation;
   request.from_position = page->next_position;
   MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "6"}}));
   EXPECT_TRUE(ReadPage(request).ok()) << "a Put replaces nothing";

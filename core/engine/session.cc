@@ -32,7 +32,16 @@ absl::StatusOr<Session> Session::FromStore(LoadedSession loaded) {
       session.active.push_back(std::move(message));
     }
   }
+  for (BlockState& state : loaded.blocks) {
+    session.content_bytes += memoryd::ByteSize(state);
+    std::string name = state.name;
+    session.blocks.emplace(std::move(name), std::make_shared<const BlockState>(std::move(state)));
+  }
   return session;
+}
+
+std::size_t ByteSize(const BlockState& state) {
+  return sizeof(BlockState) + 2 * state.name.size() + state.state.size() + 64;
 }
 
 std::size_t ByteSize(const RequestRecord& record) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -22,11 +23,12 @@ struct Session {
   std::shared_ptr<const SessionConfig> config;  // Never null; the defaults when !exists().
   std::vector<MessagePtr> pinned;               // Oldest first.
   std::deque<MessagePtr> active;                // From the watermark on, oldest first.
+  std::map<std::string, std::shared_ptr<const BlockState>> blocks;  // By name.
   // Replies to the latest requests with a request_id that this server committed, oldest first.
   // What is not here may still be in the store.
   std::deque<RequestRecord> recent_requests;
 
-  // Approximate memory taken by the messages and replies above.
+  // Approximate memory taken by the messages, block states and replies above.
   std::size_t content_bytes = 0;
 
   bool exists() const { return row.revision > 0 && !row.deleted; }
@@ -41,6 +43,7 @@ struct Session {
 
 // Approximate memory that a cached record takes.
 std::size_t ByteSize(const RequestRecord& record);
+std::size_t ByteSize(const BlockState& state);
 
 inline constexpr std::size_t kMaxRecentRequests = 32;
 

@@ -55,6 +55,7 @@ void SessionCache::Evict(Shard& shard) {
     shard.bytes -= (*candidate)->charged_bytes;
     shard.index.erase((*candidate)->key);
     candidate = shard.order.erase(candidate);
+    Increment(evictions_);
   }
 }
 

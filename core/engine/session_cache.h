@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -13,7 +14,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/histogram.h"
 #include "core/base/mutex.h"
+#include "core/blocks/block.h"
 #include "core/engine/session.h"
 #include "core/model/session.h"
 
@@ -37,6 +40,12 @@ struct CachedSession {
   bool loading MEMORYD_GUARDED_BY(mutex) = false;
   std::vector<Waiter> waiting MEMORYD_GUARDED_BY(mutex);
   std::vector<Waiter> waiting_for_next MEMORYD_GUARDED_BY(mutex);
+  // Made from `blocks_of`, which is the session's configuration or an older one.
+  std::shared_ptr<const BlockSet> blocks MEMORYD_GUARDED_BY(mutex);
+  std::shared_ptr<const SessionConfig> blocks_of MEMORYD_GUARDED_BY(mutex);
+  // Steps of searches, of which one at a time is run; `searching`: one is queued or runs.
+  std::deque<std::function<void()>> searches MEMORYD_GUARDED_BY(mutex);
+  bool searching MEMORYD_GUARDED_BY(mutex) = false;
   // Commits lost in a row to other servers; only the owning committer touches it.
   int lost_in_a_row = 0;
   // Owned by the cache's shard.
@@ -66,6 +75,8 @@ class SessionCache {
 
   std::size_t SessionCount();
   std::size_t ByteSize();
+  // Sessions evicted for want of room, ever.
+  std::uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
 
  private:
   using Order = std::list<std::shared_ptr<CachedSession>>;  // Most recently used first.
@@ -80,6 +91,7 @@ class SessionCache {
   void Evict(Shard& shard) MEMORYD_REQUIRES(shard.mutex);
 
   const std::size_t max_bytes_per_shard_;
+  Counter evictions_{0};
   std::array<Shard, 16> shards_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
 
 namespace memoryd {
 namespace {
@@ -17,10 +18,6 @@ using Kind = SessionDraft::Decision::Kind;
 
 SessionDraft::Decision Refused(absl::Status status) {
   return {Kind::kRefused, std::move(status), {}};
-}
-
-absl::Status NotFound() {
-  return Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND", "there is no such session");
 }
 
 // Profile default pins the system and developer messages ahead of the first other one.
@@ -98,6 +95,12 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddUpdate(request);
     case WriteKind::kDeleteSession:
       return AddDelete(request);
+    case WriteKind::kEndJob:
+      return AddJobEnd(request);
+    case WriteKind::kRetryJob:
+      return AddJobRetry(request);
+    case WriteKind::kUndoBlockChange:
+      return AddUndo(request);
   }
   return Refused(absl::InternalError("a write of an unknown kind"));
 }
@@ -115,8 +118,7 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
 absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config) const {
   MEMORYD_RETURN_IF_ERROR(CheckRoles(config, write.request.messages));
   if (write.counted_with == config.counting) return absl::OkStatus();
-  MEMORYD_ASSIGN_OR_RETURN(write.token_counts,
-                           rules_.Count(config.counting, write.request.messages));
+  MEMORYD_ASSIGN_OR_RETURN(write.token_counts, rules_.Count(config.counting, write.request));
   write.counted_with = config.counting;
   return absl::OkStatus();
 }
@@ -139,8 +141,20 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   if (!exists()) Create(request.settings.value_or(SessionSettings()), std::move(config));
   WriteResult result;
   result.messages = Append(write);
+  result.contents = AppendContents(write);
+  const std::size_t jobs = jobs_.size();
   result.archived_count = Flush();
+  NoteJobs(write, jobs);
   return Stored(request, std::move(result));
+}
+
+void SessionDraft::NoteJobs(Write& write, std::size_t first) {
+  write.jobs.clear();
+  for (std::size_t i = first; i < jobs_.size(); ++i) {
+    write.jobs.push_back(jobs_[i].key);
+    write.jobs.back().session = write.request.key;
+  }
+  write.feed_before_reply = config_->feed == FeedTime::kBeforeReply;
 }
 
 SessionDraft::Decision SessionDraft::AddSet(Write& write) {
@@ -152,39 +166,58 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
   if (exists()) {
     result.removed_active = row_.active_count;
     result.removed_archived = row_.archived_count;
+    result.removed_contents = row_.content_count;
     RemoveAllMessages();
+    RemoveContents();
+    // In LlamaIndex blocks keep what they know, whatever becomes of the messages.
+    if (config->counting.profile != Profile::kLlamaIndex) RemoveBlocks();
   } else {
     Create(SessionSettings(), config);
   }
   result.messages = Append(write);
+  result.contents = AppendContents(write);
   // LlamaIndex looks at the limit at the next put only.
+  const std::size_t jobs = jobs_.size();
   if (config->counting.profile != Profile::kLlamaIndex) result.archived_count = Flush();
+  NoteJobs(write, jobs);
   return Stored(request, std::move(result));
 }
 
 SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (!exists()) return NothingToRemove(request);
+  ResetScope scope = request.scope;
+  if (scope == ResetScope::kProfile && config_->counting.profile == Profile::kLlamaIndex) {
+    scope = ResetScope::kMessages;
+  }
   WriteResult result;
-  if (request.scope != ResetScope::kArchived) result.removed_active = row_.active_count;
-  if (request.scope != ResetScope::kActive) result.removed_archived = row_.archived_count;
-  switch (request.scope) {
-    case ResetScope::kProfile:
+  if (scope != ResetScope::kArchived) result.removed_active = row_.active_count;
+  if (scope != ResetScope::kActive) result.removed_archived = row_.archived_count;
+  if (scope == ResetScope::kProfile || scope == ResetScope::kEverything) {
+    result.removed_contents = row_.content_count;
+  }
+  switch (scope) {
     case ResetScope::kMessages:
+      RemoveAllMessages();
+      break;
+    case ResetScope::kProfile:
     case ResetScope::kEverything:
       RemoveAllMessages();
+      RemoveContents();
+      RemoveBlocks();
       break;
     case ResetScope::kActive:
       RemoveActiveMessages();
       break;
     case ResetScope::kArchived:
       if (row_.archived_count > 0) {
-        garbage_ =
-            Garbage{row_.generation, pinned_.empty() ? row_.floor : pinned_.back()->position + 1,
-                    row_.watermark};
+        garbage_.push_back({row_.generation,
+                            pinned_.empty() ? row_.floor : pinned_.back()->position + 1,
+                            row_.watermark});
         row_.floor = row_.watermark;
       }
       row_.archived_count = 0;
+      CancelJobs();
       break;
   }
   return Stored(request, std::move(result));
@@ -203,15 +236,26 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
 }
 
 SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
-  if (!exists()) return Refused(NotFound());
+  if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   SessionSettings settings = settings_.With(request.settings.value_or(SessionSettings()));
   auto config = SessionConfig::Resolve(settings);
   if (!config.ok()) return Refused(config.status());
-  if (config->counting != config_->counting && row_.active_count + row_.archived_count > 0) {
+  if (config->counting != config_->counting &&
+      row_.active_count + row_.archived_count + row_.content_count > 0) {
     return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED",
                          "config: profile, tokenizer and token estimates are fixed once the "
-                         "session has a message; Reset it first, or use a new session"));
+                         "session has a message or content; Reset it first, or use a new one"));
+  }
+  for (const BlockSettings& old : config_->blocks) {
+    // What one kind knows means nothing to another, nor to the same kind under other rules.
+    const auto same = [&old](const BlockSettings& block) {
+      return block.name == old.name && block.kind == old.kind;
+    };
+    if (config->counting.profile != config_->counting.profile ||
+        std::none_of(config->blocks.begin(), config->blocks.end(), same)) {
+      RemoveBlock(old.name);
+    }
   }
   settings_ = std::move(settings);
   config_ = std::make_shared<const SessionConfig>(*std::move(config));
@@ -225,7 +269,10 @@ SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
   WriteResult result;
   result.removed_active = row_.active_count;
   result.removed_archived = row_.archived_count;
+  result.removed_contents = row_.content_count;
   RemoveAllMessages();
+  RemoveContents();
+  RemoveBlocks();
   row_.deleted = true;
   settings_ = SessionSettings();
   config_ = Session::Absent().config;
@@ -239,6 +286,9 @@ void SessionDraft::Create(SessionSettings settings, std::shared_ptr<const Sessio
   row_.deleted = false;
   row_.create_us = now_us_;
   row_.floor = row_.watermark = row_.next_position;
+  // A server that knew no contents may have left them behind.
+  RemoveContents();
+  RemoveBlocks();
   settings_ = std::move(settings);
   config_ = std::move(config);
   write_config_ = true;
@@ -250,7 +300,7 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
   for (std::size_t i = 0; i < write.request.messages.size(); ++i) {
     auto message = std::make_shared<Message>(write.request.messages[i].message);
     message->position = row_.next_position++;
-    message->token_count = write.token_counts[i];
+    message->token_count = write.token_counts.messages[i];
     message->ingest_us = now_us_;
     const bool pin = row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
                      row_.archived_count == 0 && pinned_.size() < kMaxPinned &&
@@ -268,6 +318,25 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
     messages.push_back(std::move(message));
   }
   return messages;
+}
+
+std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
+  const std::vector<IncomingContent>& contents = write.request.contents;
+  if (contents.empty()) return {};
+  // 0 says that there is no content.
+  while (row_.content_generation == 0) row_.content_generation = random_();
+  std::vector<ContentPtr> appended;
+  appended.reserve(contents.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    auto content = std::make_shared<Content>(contents[i].content);
+    content->position = row_.next_content++;
+    content->token_count = write.token_counts.contents[i];
+    content->ingest_us = now_us_;
+    ++row_.content_count;
+    appended.push_back(std::move(content));
+  }
+  stored_contents_.insert(stored_contents_.end(), appended.begin(), appended.end());
+  return appended;
 }
 
 ActiveView SessionDraft::View() const {
@@ -289,6 +358,7 @@ std::int64_t SessionDraft::Flush() {
   std::size_t leaving = 0;
   for (const std::size_t round : rounds) leaving += round;
   if (leaving == 0) return 0;
+  AddJobs(view, rounds);
   for (std::size_t i = 0; i < leaving; ++i) row_.active_tokens -= view.at(i).token_count;
   row_.watermark = view.at(leaving - 1).position + 1;
   dropped_ += leaving;
@@ -302,7 +372,10 @@ void SessionDraft::RemoveActiveMessages() {
   if (row_.archived_count == 0) {
     // Whatever is stored goes, in steps: with policy `buffer` that may be very much.
     if (row_.active_count > 0) {
-      garbage_ = Garbage{row_.generation, row_.floor, row_.next_position};
+      // The pinned ones lie below the floor where a Reset has taken what was archived.
+      const std::int64_t begin =
+          pinned_.empty() ? row_.floor : std::min(row_.floor, pinned_.front()->position);
+      garbage_.push_back({row_.generation, begin, row_.next_position});
     }
     row_.floor = row_.next_position;
   } else {
@@ -311,7 +384,7 @@ void SessionDraft::RemoveActiveMessages() {
     erase_ = PositionRange{row_.watermark, row_.next_position};
     if (!pinned_.empty()) {
       row_.floor = std::max(row_.floor, pinned_.back()->position + 1);
-      garbage_ = Garbage{row_.generation, pinned_.front()->position, row_.floor};
+      garbage_.push_back({row_.generation, pinned_.front()->position, row_.floor});
     }
   }
   row_.watermark = row_.next_position;
@@ -323,7 +396,7 @@ void SessionDraft::RemoveActiveMessages() {
 
 void SessionDraft::RemoveAllMessages() {
   if (row_.active_count + row_.archived_count > 0) {
-    garbage_ = Garbage{row_.generation, 0, row_.next_position};
+    garbage_.push_back({row_.generation, 0, row_.next_position});
   }
   row_.generation = random_();
   row_.floor = row_.watermark = row_.next_position;
@@ -331,6 +404,187 @@ void SessionDraft::RemoveAllMessages() {
   row_.active_count = row_.archived_count = row_.active_tokens = 0;
   base_removed_ = true;
   pinned_.clear();
+  CancelJobs();
+}
+
+void SessionDraft::RemoveContents() {
+  if (row_.content_count == 0) return;
+  garbage_.push_back({row_.content_generation, 0, row_.next_content});
+  row_.content_generation = 0;
+  row_.content_count = 0;
+}
+
+void SessionDraft::AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds) {
+  std::size_t first = 0;
+  for (const std::size_t round : rounds) {
+    const PositionRange range{view.at(first).position, view.at(first + round - 1).position + 1};
+    first += round;
+    for (const BlockSettings& block : config_->blocks) {
+      if (block.TakesMessages()) AddJob(block.name, row_.generation, range);
+    }
+  }
+}
+
+void SessionDraft::AddJob(const std::string& block, std::uint64_t message_generation,
+                          PositionRange range) {
+  // 0 says that no block has taken anything in.
+  while (row_.block_generation == 0) row_.block_generation = random_();
+  BlockState& state = ChangeBlock(block);
+  Job& job = jobs_.emplace_back();
+  job.key.generation = row_.block_generation;
+  job.key.block = block;
+  job.key.number = state.next++;
+  job.message_generation = message_generation;
+  job.begin = range.begin;
+  job.end = range.end;
+  job.create_us = job.update_us = now_us_;
+}
+
+void SessionDraft::LeaseJobs(std::uint64_t lease, std::int64_t lease_us) {
+  for (Job& job : jobs_) {
+    job.lease = lease;
+    job.lease_until_us = lease_us;
+    job.attempts = 1;
+  }
+}
+
+const BlockState* SessionDraft::FindBlock(const std::string& name) const {
+  const auto changed = changed_blocks_.find(name);
+  if (changed != changed_blocks_.end()) return &changed->second;
+  if (base_blocks_removed_) return nullptr;
+  const auto base = base_.blocks.find(name);
+  return base == base_.blocks.end() ? nullptr : base->second.get();
+}
+
+BlockState& SessionDraft::ChangeBlock(const std::string& name) {
+  const BlockState* const current = FindBlock(name);
+  BlockState state = current == nullptr ? BlockState() : *current;
+  state.name = name;
+  state.update_us = now_us_;
+  return changed_blocks_.insert_or_assign(name, std::move(state)).first->second;
+}
+
+void SessionDraft::CancelJobs() {
+  if (row_.block_generation == 0) return;
+  cancel_jobs_ = true;
+  jobs_.clear();
+  std::vector<std::string> waiting;
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state != nullptr && state->done + 1 < state->next) waiting.push_back(block.name);
+  }
+  for (const std::string& name : waiting) {
+    BlockState& state = ChangeBlock(name);
+    state.done = state.next - 1;
+  }
+}
+
+void SessionDraft::RemoveBlock(const std::string& name) {
+  if (FindBlock(name) == nullptr) return;
+  BlockState& state = ChangeBlock(name);
+  if (state.entry_generation != 0) {
+    garbage_.push_back({state.entry_generation, 0, state.next_entry});
+  }
+  state.entry_generation = 0;
+  state.next_entry = 1;
+  state.state.clear();
+  while (state.done + 1 < state.next) {
+    JobKey job;
+    job.generation = row_.block_generation;
+    job.block = name;
+    job.number = ++state.done;
+    ended_jobs_.push_back({std::move(job), JobState::kCancelled, {}, {}});
+  }
+}
+
+void SessionDraft::RemoveBlocks() {
+  if (row_.block_generation == 0) return;
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state != nullptr && state->entry_generation != 0) {
+      garbage_.push_back({state->entry_generation, 0, state->next_entry});
+    }
+  }
+  garbage_.push_back({row_.block_generation, 0, 1});
+  row_.block_generation = 0;
+  base_blocks_removed_ = true;
+  changed_blocks_.clear();
+  jobs_.clear();
+  cancel_jobs_ = false;
+}
+
+// A job that is not the next one of its block has ended before, by another server or by a Set or
+// Reset: what it found out must not be stored again, or come back. One that began with another
+// state than the block has now would take back what changed that.
+SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
+  const JobOutcome& outcome = *request.job_outcome;
+  const BlockState* const current = exists() && row_.block_generation == outcome.job.generation
+                                        ? FindBlock(outcome.job.block)
+                                        : nullptr;
+  if (current == nullptr || current->done + 1 != outcome.job.number ||
+      outcome.job.number >= current->next) {
+    return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+  }
+  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
+  if (outcome.state == JobState::kDone && fed != current->state) {
+    return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
+                         "the block has changed since the job was fed to it"));
+  }
+  BlockState& state = ChangeBlock(outcome.job.block);
+  state.done = outcome.job.number;
+  if (outcome.state == JobState::kDone) {
+    state.state = outcome.block_state;
+    if (!outcome.entries.empty()) {
+      while (state.entry_generation == 0) state.entry_generation = random_();
+    }
+    for (const std::string& body : outcome.entries) {
+      auto row = std::make_shared<Message>();
+      row->position = state.next_entry++;
+      row->ingest_us = now_us_;
+      row->body = body;
+      entries_.push_back({state.entry_generation, std::move(row)});
+    }
+  }
+  ended_jobs_.push_back({outcome.job, outcome.state, outcome.error, outcome.usage});
+  WriteResult result;
+  result.job_number = outcome.job.number;
+  return Stored(request, std::move(result));
+}
+
+// Later jobs went on meanwhile, so the messages are fed once more behind them.
+SessionDraft::Decision SessionDraft::AddJobRetry(const WriteRequest& request) {
+  const Job& failed = *request.job;
+  const auto is_block = [&failed](const BlockSettings& block) {
+    return block.name == failed.key.block && block.TakesMessages();
+  };
+  if (!exists() || row_.block_generation != failed.key.generation ||
+      std::none_of(config_->blocks.begin(), config_->blocks.end(), is_block) ||
+      row_.generation != failed.message_generation || failed.begin < row_.floor) {
+    return Refused(Error(absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE",
+                         "job_id: what the job was to feed is gone, or its block is"));
+  }
+  AddJob(failed.key.block, failed.message_generation, {failed.begin, failed.end});
+  WriteResult result;
+  result.job_number = jobs_.back().key.number;
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddUndo(const WriteRequest& request) {
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  const auto settings =
+      std::find_if(config_->blocks.begin(), config_->blocks.end(),
+                   [&request](const BlockSettings& block) { return block.name == request.block; });
+  if (settings == config_->blocks.end()) return Refused(BlockNotFound());
+  const BlockState* const current = FindBlock(request.block);
+  auto undone = UndoBlockChange(*settings, config_->counting.profile,
+                                current == nullptr ? "" : std::string_view(current->state),
+                                request.change, now_us_);
+  if (!undone.ok()) return Refused(undone.status());
+  ChangeBlock(request.block).state = std::move(undone->state);
+  WriteResult result;
+  result.facts = std::move(undone->facts);
+  return Stored(request, std::move(result));
 }
 
 SessionDraft::Decision SessionDraft::NothingToRemove(const WriteRequest& request) {
@@ -356,6 +610,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   row_.update_us = now_us_;
   result.revision = row_.revision;
   result.generation = row_.generation;
+  result.content_generation = row_.content_generation;
   result.row = row_;
   result.config = config_;
   std::string reply = request.encode_reply(result);
@@ -374,6 +629,14 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.row = row_;
   change.write_config = write_config_;
   change.messages = std::move(stored_);
+  change.contents = std::move(stored_contents_);
+  change.entries = std::move(entries_);
+  for (const auto& [name, state] : changed_blocks_) change.blocks.push_back(state);
+  for (Job& job : jobs_) job.key.session = key;
+  change.jobs = jobs_;
+  for (JobEnd& end : ended_jobs_) end.key.session = key;
+  change.ended_jobs = std::move(ended_jobs_);
+  if (cancel_jobs_) change.cancel_jobs_of = row_.block_generation;
   change.erase = erase_;
   change.garbage = garbage_;
   change.requests = requests_;
@@ -388,6 +651,7 @@ void SessionDraft::ApplyTo(Session& session) {
     for (const RequestRecord& record : session.recent_requests) {
       session.content_bytes += ByteSize(record);
     }
+    for (const auto& [name, state] : session.blocks) session.content_bytes += ByteSize(*state);
   }
   const std::size_t from_base = std::min(dropped_, session.active.size());
   for (std::size_t i = 0; i < from_base; ++i) {
@@ -409,6 +673,16 @@ void SessionDraft::ApplyTo(Session& session) {
       session.content_bytes -= ByteSize(session.recent_requests.front());
       session.recent_requests.pop_front();
     }
+  }
+  if (base_blocks_removed_) {
+    for (const auto& [name, state] : session.blocks) session.content_bytes -= ByteSize(*state);
+    session.blocks.clear();
+  }
+  for (auto& [name, state] : changed_blocks_) {
+    std::shared_ptr<const BlockState>& cached = session.blocks[name];
+    if (cached != nullptr) session.content_bytes -= ByteSize(*cached);
+    session.content_bytes += ByteSize(state);
+    cached = std::make_shared<const BlockState>(std::move(state));
   }
   session.row = std::move(row_);
   session.settings = std::move(settings_);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,11 @@ class SessionDraft {
   // Set unless write.counted_with is what the session asks for.
   Decision Add(Write& write);
 
+  // The jobs that Puts and Sets of this draft make.
+  const std::vector<Job>& jobs() const { return jobs_; }
+  // Leases them to this server: it will run them itself.
+  void LeaseJobs(std::uint64_t lease, std::int64_t lease_us);
+
   static bool CanShare(const Write& write) { return write.request.kind == WriteKind::kPut; }
 
   // Whether any write is to be stored.
@@ -64,6 +70,9 @@ class SessionDraft {
   Decision AddCreate(const WriteRequest& request);
   Decision AddUpdate(const WriteRequest& request);
   Decision AddDelete(const WriteRequest& request);
+  Decision AddJobEnd(const WriteRequest& request);
+  Decision AddJobRetry(const WriteRequest& request);
+  Decision AddUndo(const WriteRequest& request);
 
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
   absl::Status CheckRevision(const WriteRequest& request) const;
@@ -71,10 +80,26 @@ class SessionDraft {
   // Starts a live row where there is none.
   void Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config);
   std::vector<MessagePtr> Append(const Write& write);
+  std::vector<ContentPtr> AppendContents(const Write& write);
+  // The write made the jobs from `first` on.
+  void NoteJobs(Write& write, std::size_t first);
   // Moves what the policy wants out; returns how many messages.
   std::int64_t Flush();
+  // A job for every block that takes messages, for each round of `view`'s oldest messages.
+  void AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds);
+  void AddJob(const std::string& block, std::uint64_t message_generation, PositionRange range);
+  // Null when the block has taken nothing in.
+  const BlockState* FindBlock(const std::string& name) const;
+  BlockState& ChangeBlock(const std::string& name);
+  // Ends every open job: what they would feed is gone.
+  void CancelJobs();
+  // Forgets what a block, or all of them, know. A block that goes keeps its row, empty, so that its
+  // jobs' numbers go on.
+  void RemoveBlock(const std::string& name);
+  void RemoveBlocks();
   void RemoveActiveMessages();
   void RemoveAllMessages();
+  void RemoveContents();
   // Reset or DeleteSession of a session that is not there.
   Decision NothingToRemove(const WriteRequest& request);
   ActiveView View() const;
@@ -99,8 +124,16 @@ class SessionDraft {
   std::vector<MessagePtr> pinned_;
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.
+  std::vector<ContentPtr> stored_contents_;
   std::optional<PositionRange> erase_;
-  std::optional<Garbage> garbage_;
+  // Of base_.blocks, or of none once they were removed.
+  bool base_blocks_removed_ = false;
+  std::map<std::string, BlockState> changed_blocks_;
+  std::vector<BlockEntry> entries_;
+  std::vector<Job> jobs_;
+  std::vector<JobEnd> ended_jobs_;
+  bool cancel_jobs_ = false;
+  std::vector<Garbage> garbage_;
   std::vector<RequestRecord> requests_;
 };
 

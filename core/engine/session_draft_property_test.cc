@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,15 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     return lines;
   }
 
+  std::vector<Note> RandomNotes() {
+    std::vector<Note> notes(Pick(3));
+    for (Note& note : notes) {
+      note.text = "note " + std::to_string(++message_count_);
+      if (Pick(4) == 0) note.content_id = "id-" + std::to_string(message_count_);
+    }
+    return notes;
+  }
+
   SessionSettings RandomSettings() {
     SessionSettings settings =
         WordSettings(Pick(2) == 0 ? Profile::kDefault : Profile::kLlamaIndex);
@@ -67,10 +77,11 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
                                            WriteKind::kReset};
     static constexpr ResetScope kScopes[] = {ResetScope::kProfile, ResetScope::kActive,
                                              ResetScope::kArchived, ResetScope::kMessages,
-                                             ResetScope::kArchived};
+                                             ResetScope::kEverything};
     const WriteKind kind = put ? WriteKind::kPut : kKinds[Pick(std::size(kKinds))];
     const bool has_messages = kind == WriteKind::kPut || kind == WriteKind::kSet;
     WriteRequest request = NewWrite(kind, kKey, has_messages ? RandomLines() : std::vector<Line>());
+    if (has_messages) request = WithContents(std::move(request), RandomNotes());
     request.scope = kScopes[Pick(std::size(kScopes))];
     if (kind == WriteKind::kUpdateSession) {
       request.settings = SessionSettings();
@@ -97,6 +108,9 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     const std::vector<CommitResult> results = store_->Commit({&change, 1});
     ASSERT_EQ(results[0].outcome, CommitOutcome::kCommitted) << results[0].status;
     draft.ApplyTo(session_);
+    if (session_.row.content_generation != 0) {
+      content_generations_.insert(session_.row.content_generation);
+    }
   }
 
   void ExpectCacheEqualsStore() {
@@ -142,6 +156,15 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
                                   std::int64_t{1} << 40);
     ASSERT_TRUE(rows.ok()) << rows.status();
     EXPECT_EQ(static_cast<std::int64_t>(rows->size()), row.active_count + row.archived_count);
+    std::int64_t contents = 0;
+    for (const std::uint64_t generation : content_generations_) {
+      auto stored = store_->ReadRange(kKey, generation, {0, row.next_content + 1}, 1'000'000,
+                                      std::int64_t{1} << 40);
+      ASSERT_TRUE(stored.ok()) << stored.status();
+      EXPECT_TRUE(generation == row.content_generation || stored->empty());
+      contents += static_cast<std::int64_t>(stored->size());
+    }
+    EXPECT_EQ(contents, row.content_count);
   }
 
   std::mt19937_64 generator_{GetParam()};
@@ -152,6 +175,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   int message_count_ = 0;
   int request_count_ = 0;
   int stored_ = 0;
+  std::set<std::uint64_t> content_generations_;  // All there were.
   Session session_ = Session::Absent();
   std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
 };
@@ -159,14 +183,17 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
 TEST_P(RandomHistoryTest, TheCachedSessionEqualsTheStoredOneAfterEveryCommit) {
   std::int64_t revision = 0;
   std::int64_t next_position = 1;
+  std::int64_t next_content = 1;
   for (int step = 0; step < kSteps && !HasFailure(); ++step) {
     SCOPED_TRACE(step);
     Step();
     if (HasFatalFailure() || session_.row.revision == 0) continue;
     EXPECT_GE(session_.row.revision, revision) << "revisions never fall";
     EXPECT_GE(session_.row.next_position, next_position) << "positions are never given twice";
+    EXPECT_GE(session_.row.next_content, next_content);
     revision = session_.row.revision;
     next_position = session_.row.next_position;
+    next_content = session_.row.next_content;
     ExpectCacheEqualsStore();
     ExpectCountsAddUp();
     if (step % 20 == 0) ExpectNothingIsLeftBehind();

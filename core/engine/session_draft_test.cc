@@ -164,9 +164,9 @@ TEST_F(SessionDraftTest, SetReplacesTheMessagesUnderANewGeneration) {
 
   EXPECT_EQ(decision.reply, "revision 3 positions 5,6 archived 0 removed 3+1");
   EXPECT_NE(session_.row.generation, before);
-  ASSERT_TRUE(change_->garbage.has_value());
-  EXPECT_EQ(change_->garbage->generation, before);
-  EXPECT_EQ(change_->garbage->end, 5);
+  ASSERT_EQ(change_->garbage.size(), 1u);
+  EXPECT_EQ(change_->garbage.front().generation, before);
+  EXPECT_EQ(change_->garbage.front().end, 5);
   EXPECT_THAT(session_.row.pinned, ElementsAre(5));
   EXPECT_THAT(Bodies(session_.active), ElementsAre("x"));
   EXPECT_EQ(session_.row.floor, 5);
@@ -282,7 +282,7 @@ TEST_F(SessionDraftTest, ARefusedPutToAnUnknownSessionLeavesNothingToStore) {
 TEST_F(SessionDraftTest, CountsMadeUnderOtherRulesAreMadeAnew) {
   MustStore(WithSettings(WriteKind::kCreateSession, WordSettings(Profile::kLlamaIndex)));
   Write write(Plain(WriteKind::kPut, {{"user", "a b"}}), place_, {});
-  write.token_counts = {100};
+  write.token_counts.messages = {100};
   write.counted_with = CountingRules();
   SessionDraft draft = NewDraft();
   ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
@@ -290,7 +290,7 @@ TEST_F(SessionDraftTest, CountsMadeUnderOtherRulesAreMadeAnew) {
 
   // And those made under the session's own are trusted.
   Write counted(Plain(WriteKind::kPut, {{"user", "a b"}}), place_, {});
-  counted.token_counts = {7};
+  counted.token_counts.messages = {7};
   counted.counted_with = session_.config->counting;
   SessionDraft second = NewDraft();
   ASSERT_EQ(second.Add(counted).kind, DecisionKind::kStore);

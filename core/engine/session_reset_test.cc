@@ -42,9 +42,9 @@ TEST_F(SessionDraftTest, ResetOfTheActiveKeepsTheArchived) {
   ASSERT_TRUE(change_->erase.has_value());
   EXPECT_EQ(change_->erase->begin, 3);
   EXPECT_EQ(change_->erase->end, 5);
-  ASSERT_TRUE(change_->garbage.has_value());
-  EXPECT_EQ(change_->garbage->begin, 1);
-  EXPECT_EQ(change_->garbage->end, 2);
+  ASSERT_EQ(change_->garbage.size(), 1u);
+  EXPECT_EQ(change_->garbage.front().begin, 1);
+  EXPECT_EQ(change_->garbage.front().end, 2);
   // With archived messages before it, nothing new is pinned.
   MustStore(Plain(WriteKind::kPut, {{"system", "s"}}));
   EXPECT_THAT(session_.row.pinned, IsEmpty());
@@ -54,8 +54,8 @@ TEST_F(SessionDraftTest, ResetOfTheActiveLeavesAllRowsToTheSweeperWhereNothingIs
   MustStore(Put({{"system", "s"}, {"user", "u"}}));
   MustStore(Reset(ResetScope::kActive));
   EXPECT_FALSE(change_->erase.has_value());
-  EXPECT_EQ(change_->garbage->begin, 1);
-  EXPECT_EQ(change_->garbage->end, 3);
+  EXPECT_EQ(change_->garbage.front().begin, 1);
+  EXPECT_EQ(change_->garbage.front().end, 3);
   EXPECT_EQ(session_.row.floor, 3);
   MustStore(Plain(WriteKind::kPut, {{"system", "t"}}));
   EXPECT_THAT(session_.row.pinned, ElementsAre(3));
@@ -66,8 +66,8 @@ TEST_F(SessionDraftTest, ResetOfTheArchivedKeepsThePinnedAndTheActive) {
   EXPECT_EQ(Apply(Reset(ResetScope::kArchived)).reply,
             "revision 3 positions  archived 0 removed 0+1");
   EXPECT_EQ(session_.row.floor, 3);
-  EXPECT_EQ(change_->garbage->begin, 2);
-  EXPECT_EQ(change_->garbage->end, 3);
+  EXPECT_EQ(change_->garbage.front().begin, 2);
+  EXPECT_EQ(change_->garbage.front().end, 3);
   EXPECT_THAT(Bodies(session_.pinned), ElementsAre("s"));
   EXPECT_THAT(Bodies(session_.active), ElementsAre("b", "c"));
   EXPECT_EQ(session_.row.active_count, 3);

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/tokens/python_repr.h"
@@ -12,6 +16,9 @@ namespace {
 
 // Role and separators of a message in a chat prompt.
 constexpr std::int64_t kMessageOverhead = 4;
+// Tags around a content; tags and name of one that is not text.
+constexpr std::int64_t kContentOverhead = 8;
+constexpr std::int64_t kNamedContent = 16;
 
 std::int64_t MediaEstimate(const CountingRules& rules, CountedPart::Kind kind) {
   switch (kind) {
@@ -66,33 +73,58 @@ std::int64_t CountDefault(const CountingRules& rules, const TokenCounter& counte
   return tokens;
 }
 
+template <typename Count>
+std::int64_t ContentTokens(const IncomingContent& content, const Count& count) {
+  return content.value.kind == CountedPart::Kind::kText
+             ? kContentOverhead + count(content.value.text)
+             : kNamedContent;
+}
+
+absl::StatusOr<TokenCounts> CountedByCaller(const WriteRequest& request) {
+  TokenCounts counts;
+  for (std::size_t i = 0; i < request.messages.size(); ++i) {
+    const std::optional<std::int64_t>& given = request.messages[i].token_count;
+    if (!given.has_value()) {
+      return InvalidField(fmt::format("messages[{}].token_count", i),
+                          "is required, since the session's tokenizer is `caller`");
+    }
+    counts.messages.push_back(*given);
+  }
+  for (const IncomingContent& content : request.contents) {
+    counts.contents.push_back(ContentTokens(
+        content, [](std::string_view text) { return static_cast<std::int64_t>(text.size() / 4); }));
+  }
+  return counts;
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<std::int64_t>> TokenRules::Count(
-    const CountingRules& rules, const std::vector<IncomingMessage>& messages) const {
-  std::vector<std::int64_t> counts;
-  if (messages.empty()) return counts;
-  counts.reserve(messages.size());
-  if (rules.tokenizer == "caller") {
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (!messages[i].token_count.has_value()) {
-        return InvalidField(fmt::format("messages[{}].token_count", i),
-                            "is required, since the session's tokenizer is `caller`");
-      }
-      counts.push_back(*messages[i].token_count);
-    }
-    return counts;
-  }
+absl::StatusOr<std::shared_ptr<const TokenCounter>> TokenRules::CounterOf(
+    const CountingRules& rules) const {
+  if (rules.tokenizer == "caller") return nullptr;
+  return MakeTokenCounter(rules.tokenizer, vocabulary_directory_);
+}
+
+absl::StatusOr<TokenCounts> TokenRules::Count(const CountingRules& rules,
+                                              const WriteRequest& request) const {
+  TokenCounts counts;
+  if (request.RowCount() == 0) return counts;
+  if (rules.tokenizer == "caller") return CountedByCaller(request);
+  counts.messages.reserve(request.messages.size());
   MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenCounter> counter,
                            MakeTokenCounter(rules.tokenizer, vocabulary_directory_));
-  for (const IncomingMessage& message : messages) {
+  for (const IncomingMessage& message : request.messages) {
     if (rules.profile == Profile::kLlamaIndex) {
       MEMORYD_ASSIGN_OR_RETURN(const std::int64_t tokens,
                                CountLlamaIndex(rules, *counter, message));
-      counts.push_back(tokens);
+      counts.messages.push_back(tokens);
     } else {
-      counts.push_back(CountDefault(rules, *counter, message));
+      counts.messages.push_back(CountDefault(rules, *counter, message));
     }
+  }
+  for (const IncomingContent& content : request.contents) {
+    counts.contents.push_back(
+        ContentTokens(content, [&counter](std::string_view text) { return counter->Count(text); }));
   }
   return counts;
 }

@@ -10,6 +10,20 @@ absl::Status RequestIdReused() {
                {{"field", "request_id"}});
 }
 
+absl::Status SessionNotFound() {
+  return Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND", "there is no such session");
+}
+
+absl::Status BlockNotFound() {
+  return Error(absl::StatusCode::kNotFound, "BLOCK_NOT_FOUND",
+               "block: the session has no block of this name");
+}
+
+absl::Status Reported(const absl::Status& status) {
+  if (absl::IsUnavailable(status) && ErrorReason(status).empty()) return StoreUnavailable();
+  return status;
+}
+
 absl::Status OutcomeUnknown() {
   return Error(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN",
                "the store did not confirm the write in time: it may be stored; retry it with the "

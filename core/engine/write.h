@@ -14,8 +14,10 @@
 
 #include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/blocks/fact_state.h"
 #include "core/engine/pending_calls.h"
 #include "core/engine/session_cache.h"
+#include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
@@ -41,6 +43,13 @@ struct CountedPart {
   std::optional<std::int64_t> token_count;  // Given by the caller for media.
 };
 
+// A job that was not done when the Put that made it was answered.
+struct OpenJob {
+  JobKey job;
+  JobState state = JobState::kOpen;  // Or kFailed.
+  std::string error;                 // Of the latest attempt; empty for none.
+};
+
 // A message as it arrived. The views point into memory that the write keeps alive.
 struct IncomingMessage {
   Message message;        // Without position, token count and ingest time.
@@ -50,18 +59,58 @@ struct IncomingMessage {
   std::optional<std::int64_t> token_count;  // What the caller said.
 };
 
-enum class WriteKind { kPut, kSet, kReset, kCreateSession, kUpdateSession, kDeleteSession };
+// A content as it arrived. The view points into memory that the write keeps alive.
+struct IncomingContent {
+  Content content;  // Without position, token count and ingest time.
+  CountedPart value;
+};
+
+enum class WriteKind {
+  kPut,
+  kSet,
+  kReset,
+  kCreateSession,
+  kUpdateSession,
+  kDeleteSession,
+  kEndJob,
+  kRetryJob,
+  kUndoBlockChange
+};
 enum class ResetScope { kProfile, kMessages, kActive, kArchived, kEverything };
+
+// The end of a job: what it changes.
+struct JobOutcome {
+  JobKey job;
+  JobState state = JobState::kDone;
+  std::string error;  // Of a job that failed.
+  Usage usage;        // Of this attempt.
+  // Of a job that is done: the state that it was fed in, null for none, and the one afterwards.
+  std::shared_ptr<const BlockState> fed;
+  std::string block_state;
+  std::vector<std::string> entries;  // Bodies of rows to be appended to the block's own.
+};
+
+// In the order of the request.
+struct TokenCounts {
+  std::vector<std::int64_t> messages;
+  std::vector<std::int64_t> contents;
+};
 
 // What a write did, for the reply.
 struct WriteResult {
   std::int64_t revision = 0;
   std::uint64_t generation = 0;
   std::vector<MessagePtr> messages;  // As stored, in the order of the request.
-  std::int64_t archived_count = 0;   // Put and Set: moved out of short-term memory.
+  std::vector<ContentPtr> contents;  // As stored, in the order of the request.
+  std::uint64_t content_generation = 0;
+  std::int64_t archived_count = 0;  // Put and Set: moved out of short-term memory.
   std::int64_t removed_active = 0;
   std::int64_t removed_archived = 0;
-  SessionRow row;  // CreateSession and UpdateSession: the row afterwards.
+  std::int64_t removed_contents = 0;
+  // kEndJob: the job, which was the next one of its block; kRetryJob: the new one. 0: none.
+  std::int64_t job_number = 0;
+  std::vector<Fact> facts;  // kUndoBlockChange: those that hold now.
+  SessionRow row;           // CreateSession and UpdateSession: the row afterwards.
   std::shared_ptr<const SessionConfig> config;
 };
 
@@ -69,8 +118,13 @@ struct WriteRequest {
   WriteKind kind = WriteKind::kPut;
   SessionKey key;
   std::vector<IncomingMessage> messages;
+  std::vector<IncomingContent> contents;
   std::optional<SessionSettings> settings;
   ResetScope scope = ResetScope::kProfile;
+  std::optional<JobOutcome> job_outcome;  // kEndJob.
+  std::optional<Job> job;                 // kRetryJob: the one that failed.
+  std::string block;                      // kUndoBlockChange.
+  std::int64_t change = 0;                // kUndoBlockChange: a number of the block's history.
   std::optional<std::int64_t> expected_revision;
   std::string request_id;   // Empty for none.
   std::string fingerprint;  // With a request_id: SHA-256 of the request, 32 bytes.
@@ -78,12 +132,25 @@ struct WriteRequest {
   std::chrono::steady_clock::time_point deadline;
   // The serialized reply; stored with the request_id. Must not depend on anything but its argument.
   std::string (*encode_reply)(const WriteResult& result) = nullptr;
+  // Puts and Sets: how long to wait for the jobs they make; with `feed: before_reply` until each
+  // has been tried once, up to the deadline.
+  std::optional<std::chrono::steady_clock::time_point> wait_until;
+  // Adds to a serialized reply the jobs that are open.
+  std::string (*with_open_jobs)(std::string reply, const std::vector<OpenJob>& jobs) = nullptr;
   // What the views in `messages` point into.
   std::shared_ptr<const void> keep_alive;
+
+  std::size_t RowCount() const { return messages.size() + contents.size(); }
 };
 
 // ALREADY_EXISTS for a request_id that came before with another request.
 absl::Status RequestIdReused();
+
+absl::Status SessionNotFound();
+absl::Status BlockNotFound();
+
+// Stores word their troubles in their own way; callers see one reason.
+absl::Status Reported(const absl::Status& status);
 
 // UNAVAILABLE for a write that may or may not be stored.
 absl::Status OutcomeUnknown();
@@ -124,9 +191,12 @@ class Write : public PendingCall {
 
   const WriteRequest request;
   const std::shared_ptr<CachedSession> session;
-  // Token counts of request.messages, made under `counted_with`.
-  std::vector<std::int64_t> token_counts;
+  // Token counts of request.messages and request.contents, made under `counted_with`.
+  TokenCounts token_counts;
   std::optional<CountingRules> counted_with;
+  // The jobs that it makes, and whether the session wants them tried before the reply.
+  std::vector<JobKey> jobs;
+  bool feed_before_reply = false;
   // The session was loaded after the write came: a refusal decided since then is no fault of an
   // old cache.
   bool fresh = false;

@@ -1,4 +1,4 @@
-// A stored message.
+// A stored message, or memory content.
 #ifndef MEMORYD_CORE_MODEL_MESSAGE_H_
 #define MEMORYD_CORE_MODEL_MESSAGE_H_
 
@@ -40,6 +40,15 @@ struct Message {
 };
 
 using MessagePtr = std::shared_ptr<const Message>;
+
+// A memory content is kept as a message is, under a generation and positions of its own:
+// `message_id` is the content_id, `body` a serialized memoryd.v1.Content; role and tool ids are not
+// used.
+using Content = Message;
+using ContentPtr = MessagePtr;
+
+// What the caller named it, else a name made of its place.
+std::string MessageId(const Message& message, std::uint64_t generation);
 
 }  // namespace memoryd
 

@@ -28,7 +28,8 @@ struct SessionKeyHash {
 // The session's own row: small and hot, one conditional write per commit.
 //
 // Active messages are the pinned positions and those from `watermark` on. Stored messages are the
-// pinned positions and those from `floor` on; below it rows wait for the sweeper.
+// pinned positions and those from `floor` on; below it rows wait for the sweeper. Contents are the
+// last `content_count` positions below `next_content`, of `content_generation`.
 struct SessionRow {
   // Part of the key of every dependent row. Random; a new one makes all older rows unreachable.
   std::uint64_t generation = 0;
@@ -43,7 +44,16 @@ struct SessionRow {
   std::int64_t active_count = 0;  // Includes the pinned.
   std::int64_t archived_count = 0;
   std::int64_t active_tokens = 0;  // Includes the pinned.
-  std::int64_t create_us = 0;      // Microseconds since the epoch.
+  // 0 while the session has no contents. A new one makes all older contents unreachable, as
+  // `generation` does for messages.
+  std::uint64_t content_generation = 0;
+  // Position of the next content; the first is 1. Never falls while the session exists.
+  std::int64_t next_content = 1;
+  std::int64_t content_count = 0;
+  // Of what blocks know and of their jobs; 0 while there is none. A new one makes all older ones
+  // unreachable.
+  std::uint64_t block_generation = 0;
+  std::int64_t create_us = 0;  // Microseconds since the epoch.
   std::int64_t update_us = 0;
   // A tombstone: deleted, kept without content for 24 hours.
   bool deleted = false;

@@ -7,16 +7,42 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "core/base/error.h"
 
 namespace memoryd {
+
+// Found by nlohmann::json through the type. Parts are bytes, which JSON can't hold.
+static void to_json(nlohmann::json& object, const BlockSettings& block) {
+  object = {{"name", block.name}, {"kind", block.kind}};
+  if (block.priority.has_value()) object["priority"] = *block.priority;
+  if (!block.worker.empty()) object["worker"] = block.worker;
+  if (!block.options_json.empty()) object["options"] = block.options_json;
+  for (const std::string& part : block.content) {
+    object["content"].push_back(absl::Base64Escape(part));
+  }
+}
+
+static void from_json(const nlohmann::json& object, BlockSettings& block) {
+  block.name = object.at("name").get<std::string>();
+  block.kind = object.at("kind").get<std::string>();
+  if (object.contains("priority")) block.priority = object.at("priority").get<std::int32_t>();
+  block.worker = object.value("worker", std::string());
+  block.options_json = object.value("options", std::string());
+  if (!object.contains("content")) return;
+  for (const auto& part : object.at("content")) {
+    absl::Base64Unescape(part.get<std::string>(), &block.content.emplace_back());
+  }
+}
+
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<Profile, std::string_view>, 2> kProfiles = {{
+constexpr std::array<std::pair<Profile, std::string_view>, 3> kProfiles = {{
     {Profile::kDefault, "default"},
     {Profile::kLlamaIndex, "llama-index"},
+    {Profile::kAutogenList, "autogen-list"},
 }};
 constexpr std::array<std::pair<PolicyKind, std::string_view>, 2> kPolicies = {{
     {PolicyKind::kFifo, "fifo"},
@@ -24,6 +50,7 @@ constexpr std::array<std::pair<PolicyKind, std::string_view>, 2> kPolicies = {{
 }};
 constexpr std::array<std::string_view, 4> kTokenizers = {"cl100k_base", "o200k_base", "whitespace",
                                                          "caller"};
+
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 // Calls visit(name, field) for every plainly stored field, so that reading, writing and merging
@@ -42,6 +69,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("audio_token_count", settings.audio_token_count);
   visit("video_token_count", settings.video_token_count);
   visit("document_token_count", settings.document_token_count);
+  visit("blocks", settings.blocks);
 }
 
 absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_t>& value,
@@ -54,6 +82,24 @@ absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_
 }
 
 }  // namespace
+
+bool BlockSettings::TakesMessages() const {
+  if (kind == "static") return false;
+  if (options_json.empty()) return true;
+  const json options = json::parse(options_json, nullptr, /*allow_exceptions=*/false);
+  if (!options.is_object()) return true;
+  const auto accepts = options.find("accept_short_term_memory");
+  return accepts == options.end() || *accepts != false;
+}
+
+std::vector<std::string_view> ProfileNames() {
+  std::vector<std::string_view> names;
+  names.reserve(kProfiles.size());
+  for (const auto& [value, name] : kProfiles) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string_view> TokenizerNames() { return {kTokenizers.begin(), kTokenizers.end()}; }
 
 std::string_view ProfileName(Profile profile) {
   for (const auto& [value, name] : kProfiles) {
@@ -165,9 +211,12 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
     }
   }
   config.insert_method = settings.insert_method.value_or(config.insert_method);
-  config.policy = settings.policy.value_or(config.policy);
+  // ListMemory forgets nothing by itself.
+  config.policy = settings.policy.value_or(
+      counting.profile == Profile::kAutogenList ? PolicyKind::kBuffer : PolicyKind::kFifo);
   config.feed = settings.feed.value_or(
       counting.profile == Profile::kLlamaIndex ? FeedTime::kBeforeReply : FeedTime::kAfterCommit);
+  config.blocks = settings.blocks.value_or(std::vector<BlockSettings>());
   return config;
 }
 

@@ -6,16 +6,33 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace memoryd {
 
-enum class Profile { kDefault, kLlamaIndex };
+enum class Profile { kDefault, kLlamaIndex, kAutogenList };
 enum class PolicyKind { kFifo, kBuffer };
 enum class InsertMethod { kSystem, kUser };
 enum class FeedTime { kAfterCommit, kBeforeReply };
+
+// A block as the caller configured it, see memoryd.v1.Block.
+struct BlockSettings {
+  std::string name;
+  std::string kind;
+  std::optional<std::int32_t> priority;
+  std::string worker;
+  std::string options_json;          // Empty: no options.
+  std::vector<std::string> content;  // Serialized memoryd.v1.Part each.
+
+  // Whether messages that leave short-term memory are fed to it: not of kind `static`, nor with the
+  // option `"accept_short_term_memory": false`.
+  bool TakesMessages() const;
+
+  friend bool operator==(const BlockSettings&, const BlockSettings&) = default;
+};
 
 // What a caller set; absent fields take the profile's default. This is what the store keeps, so
 // that a default follows the setting it is derived from.
@@ -32,6 +49,7 @@ struct SessionSettings {
   std::optional<std::int64_t> audio_token_count;
   std::optional<std::int64_t> video_token_count;
   std::optional<std::int64_t> document_token_count;
+  std::optional<std::vector<BlockSettings>> blocks;
 
   // `changes` over this.
   SessionSettings With(const SessionSettings& changes) const;
@@ -65,12 +83,18 @@ struct SessionConfig {
   InsertMethod insert_method = InsertMethod::kSystem;
   PolicyKind policy = PolicyKind::kFifo;
   FeedTime feed = FeedTime::kAfterCommit;
+  std::vector<BlockSettings> blocks;  // In the caller's order.
 
+  // Blocks are taken as they are: MakeBlocks() checks them.
   // INVALID_ARGUMENT that names the field of memoryd.v1.SessionConfig.
   static absl::StatusOr<SessionConfig> Resolve(const SessionSettings& settings);
 
   friend bool operator==(const SessionConfig&, const SessionConfig&) = default;
 };
+
+// Every name there is, of profiles and of tokenizers.
+std::vector<std::string_view> ProfileNames();
+std::vector<std::string_view> TokenizerNames();
 
 std::string_view ProfileName(Profile profile);
 std::optional<Profile> ParseProfile(std::string_view name);

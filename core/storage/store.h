@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_STORAGE_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
 
@@ -30,12 +32,32 @@ struct PositionRange {
   std::int64_t end = 0;
 };
 
-// Message rows of a generation with positions in [begin, end), to be purged behind. A generation
-// may get several ranges over time, each with another end.
+struct RowSize {
+  std::int64_t position = 0;
+  std::int64_t token_count = 0;
+  std::int64_t bytes = 0;  // Of the body.
+};
+
+// Rows of a generation with positions in [begin, end), to be purged behind. A generation may get
+// several ranges over time, each with another end.
 struct Garbage {
   std::uint64_t generation = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+};
+
+// A row of a block's own, in the form of a message; `generation` and `row->position` are its key.
+struct BlockEntry {
+  std::uint64_t generation = 0;
+  MessagePtr row;
+};
+
+// How a job of the changed session ended; `key.session` is not read.
+struct JobEnd {
+  JobKey key;
+  JobState state = JobState::kDone;
+  std::string error;  // Empty: the stored one, of an earlier attempt, stays.
+  Usage usage;        // Added to the row's.
 };
 
 // All that one commit changes in one session; stored whole or not at all.
@@ -50,15 +72,33 @@ struct SessionChange {
   std::vector<MessagePtr> messages;
   // Message rows of row.generation to delete now.
   std::optional<PositionRange> erase;
-  // Message rows that nothing refers to from now on.
-  std::optional<Garbage> garbage;
+  // Appended under row.content_generation; positions ascending.
+  std::vector<ContentPtr> contents;
+  // Appended under the given generations, see BlockState::entry_generation.
+  std::vector<BlockEntry> entries;
+  // Written whole, over what stands under row.block_generation, if anything. Names differ.
+  std::vector<BlockState> blocks;
+  // Blocks of row.block_generation whose rows go, by name. None of them is in `blocks`.
+  std::vector<std::string> removed_blocks;
+  // Appended under row.block_generation, whatever their keys say of session and generation. They
+  // are due at once; lease_until_us is read as a duration from now. Both by the store's clock.
+  std::vector<Job> jobs;
+  // Jobs that end with this change, and are nobody's from then on. What was not open before the
+  // change is left as it is.
+  std::vector<JobEnd> ended_jobs;
+  // All open jobs of this block generation become kCancelled, those of `jobs` and `ended_jobs`
+  // excepted; 0: none.
+  std::uint64_t cancel_jobs_of = 0;
+  // Rows that nothing refers to from now on; at most one range of a generation. For a block
+  // generation the range says nothing: all its block and job rows go.
+  std::vector<Garbage> garbage;
   std::vector<RequestRecord> requests;
 };
 
 enum class CommitOutcome {
   kCommitted,       // Durable.
   kRevisionLost,    // Not stored: the row has another revision.
-  kMessageIdTaken,  // Not stored: a given message_id exists in this generation.
+  kMessageIdTaken,  // Not stored: a given message_id or content_id exists in its generation.
   kRequestIdTaken,  // Not stored: a request_id of this session is recorded already.
   kFailed,          // Not stored, for the reason in `status`.
   kUnknown,         // May or may not be stored: the connection broke and could not be settled.
@@ -72,6 +112,7 @@ struct CommitResult {
 struct LoadedSession {
   SessionRow row;
   std::vector<MessagePtr> active;  // Pinned, then from the watermark on; empty for a tombstone.
+  std::vector<BlockState> blocks;  // Of row.block_generation, by name; empty for a tombstone.
 };
 
 struct SessionVersion {
@@ -84,12 +125,59 @@ struct ListedSession {
   SessionRow row;
 };
 
+// Who claims jobs, and how many.
+struct ClaimRequest {
+  // Random and not 0; marks the jobs as this claimer's.
+  std::uint64_t lease = 0;
+  // By the store's clock, from some moment of the call on.
+  std::int64_t lease_us = 0;
+  std::int64_t max_jobs = 0;
+  // Takes jobs under other leases that have not run out too: their holders are known to be gone.
+  bool take_over = false;
+  // Jobs to be left to others, should there be any; at most kMaxSkippedJobs. Asked on the calling
+  // thread; empty: none.
+  std::function<bool(const JobKey&)> skip = {};
+};
+
+inline constexpr std::int64_t kMaxSkippedJobs = 256;
+
+// Which jobs of a session to list.
+struct JobFilter {
+  std::uint64_t generation = 0;  // The session's block_generation.
+  std::optional<JobState> state;
+  // Only jobs behind this block and number, in the order of (block, number).
+  std::string after_block;
+  std::int64_t after_number = 0;
+  std::int64_t max_jobs = 0;
+};
+
+struct JobCounts {
+  std::int64_t open = 0;
+  std::int64_t failed = 0;
+  // Since the oldest open job was made, at least 0; 0 when there is none.
+  std::int64_t oldest_open_us = 0;
+};
+
 struct PurgeLimits {
   std::int64_t now_us = 0;
-  // Request records and tombstones older than this go.
+  // Request records, tombstones and jobs that ended, older than this, go.
   std::int64_t keep_us = 0;
   // The most rows to delete in this call.
   std::int64_t max_rows = 0;
+};
+
+// What survives when the store's process is killed or its machine is lost.
+enum class Durability {
+  kNone,        // What is acknowledged may be lost by a crash.
+  kLocal,       // It survives a crash of the store's machine, not the loss of that machine.
+  kReplicated,  // It is on another machine as well before it is acknowledged.
+};
+
+// What a store is, as far as it can tell by itself.
+struct StoreInfo {
+  std::string_view kind;  // The scheme of its URL.
+  std::int64_t schema_version = 0;
+  Durability durability = Durability::kNone;
 };
 
 // Where sessions are kept.
@@ -111,17 +199,29 @@ class Store {
   // between two round trips.
   virtual std::vector<CommitResult> Commit(std::span<const SessionChange> changes) = 0;
 
-  // The row and the active messages, consistent with each other, in one round trip; nullopt when
-  // there is no row. A tombstone is returned as such.
+  // The row, the active messages and the block states, consistent with each other, in one round
+  // trip; nullopt when there is no row. A tombstone is returned as such.
   virtual absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) = 0;
 
-  // Message rows of a generation in `range`, ascending, at most `max_messages` and, but for the
-  // first, at most `max_bytes` of bodies.
+  // Rows of a generation (of messages, contents or entries) in `range`, ascending, at most
+  // `max_messages` and, but for the first, at most `max_bytes` of bodies.
   virtual absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key,
                                                             std::uint64_t generation,
                                                             PositionRange range,
                                                             std::int64_t max_messages,
                                                             std::int64_t max_bytes) = 0;
+
+  // Rows of a generation at `positions`, which ascend; what is not there is left out.
+  // FAILED_PRECONDITION `REPLY_TOO_LARGE` when their bodies exceed `max_bytes`.
+  virtual absl::StatusOr<std::vector<MessagePtr>> ReadPositions(
+      const SessionKey& key, std::uint64_t generation, std::span<const std::int64_t> positions,
+      std::int64_t max_bytes) = 0;
+
+  // The size of each row of a generation in `range`, descending, at most `max_rows`.
+  virtual absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key,
+                                                         std::uint64_t generation,
+                                                         PositionRange range,
+                                                         std::int64_t max_rows) = 0;
 
   // For each key the stored version, nullopt when there is no row (or a tombstone). Reads what is
   // committed at some instant after the call began.
@@ -137,13 +237,44 @@ class Store {
                                                                   std::string_view after,
                                                                   std::int64_t max_sessions) = 0;
 
-  // Deletes garbage, old request records and old tombstones in small steps; returns how many rows
-  // went. Fewer than max_rows: nothing is left for now.
+  // Leases open jobs that are due, nobody's, and the first of their block (number = done + 1 of the
+  // session's block_generation), those first that have been due for the longest, and counts an
+  // attempt for each. A job is handed to one claimer at a time, however many ask; who asks beside
+  // others may get fewer than there are. A lease that has run out is nobody's.
+  virtual absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) = 0;
+
+  // Prolongs every lease of `lease` on an open job of `jobs` to `lease_us` from now, also one that
+  // has run out and that nobody else has taken.
+  virtual absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                                 std::int64_t lease_us) = 0;
+
+  // Gives an open job that `lease` holds back, due again in `delay_us`, with the error of the
+  // attempt and its usage added; nothing when another holds it by now, or nobody. An empty error
+  // leaves the stored one and takes the attempt back: it was not begun.
+  virtual absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
+                                  std::string_view error, const Usage& usage) = 0;
+
+  // Jobs of a session by block, bytewise, and number.
+  virtual absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
+                                                    const JobFilter& filter) = 0;
+
+  // nullopt when there is no such job.
+  virtual absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) = 0;
+
+  // Of all tenants.
+  virtual absl::StatusOr<JobCounts> CountJobs() = 0;
+
+  // Deletes garbage, old request records, old jobs and old tombstones in small steps; returns how
+  // many rows went. Fewer than max_rows: nothing is left for now.
   virtual absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) = 0;
 
   // OK when the store answers and takes writes. In exclusive coherence also checks that this
   // server still holds the store: FAILED_PRECONDITION when another one does.
   virtual absl::Status Ping() = 0;
+
+  // Asks the store what it is now: an operator may change its durability while it runs. The schema
+  // must have been migrated.
+  virtual absl::StatusOr<StoreInfo> Describe() = 0;
 };
 
 }  // namespace memoryd

@@ -10,8 +10,8 @@ namespace memoryd {
 namespace {
 
 constexpr std::array kKinds = {
-    StoreKind{"sqlite", &OpenSqliteStore, Coherence::kExclusive, "LOCAL"},
-    StoreKind{"postgresql", &OpenPostgresStore, Coherence::kShared, "LOCAL"},
+    StoreKind{"sqlite", &OpenSqliteStore, Coherence::kExclusive},
+    StoreKind{"postgresql", &OpenPostgresStore, Coherence::kShared},
 };
 
 }  // namespace

@@ -41,7 +41,6 @@ struct StoreKind {
   std::string_view scheme;  // As in the URL before the first colon.
   absl::StatusOr<std::unique_ptr<Store>> (*open)(const StoreOptions& options);
   Coherence default_coherence;
-  std::string_view durability;  // Shown to clients, e.g. "LOCAL".
 };
 
 // Every store there is; the contract suite runs over this table.

@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -30,6 +31,17 @@ def tree_cpu_seconds(root):
             if int(stat[stat.rindex(")") + 2 :].split()[1]) == root:
                 total += cpu_seconds(int(entry.name))
     return total
+
+
+def run_with_postgres():
+    """Starts this program again beside a PostgreSQL on tmpfs that syncs."""
+    os.environ["MEMORYD_TEST_POSTGRES_PARENT"] = "/dev/shm"
+    os.environ["MEMORYD_TEST_POSTGRES_OPTIONS"] = (
+        "-c fsync=on -c full_page_writes=on -c synchronous_commit=on -c shared_buffers=512MB"
+        " -c max_wal_size=4GB"
+    )
+    script = str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "with_postgres.sh")
+    os.execv(script, [script, sys.executable, *sys.argv])
 
 
 class Server:

@@ -7,7 +7,7 @@ import re
 import statistics
 import subprocess
 
-_BEGIN = "<!-- results: written by tests/benchmark/run.py -->"
+_BEGIN = "<!-- results: written by tests/benchmark/{script} -->"
 _END = "<!-- end of results -->"
 
 
@@ -15,7 +15,7 @@ def _median(values):
     return statistics.median(values)
 
 
-def _with_spread(values, digits=0):
+def with_spread(values, digits=0):
     """`median (lowest to highest)`; the spread is what a single figure would hide."""
     median, low, high = (
         f"{value:,.{digits}f}" for value in (_median(values), min(values), max(values))
@@ -23,7 +23,7 @@ def _with_spread(values, digits=0):
     return f"{median} ({low} to {high})" if len(values) > 1 else median
 
 
-def _row(*cells):
+def row(*cells):
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
@@ -40,9 +40,9 @@ def _per_op(sample, field):
 def measurements(samples):
     """`samples` maps (leg, outstanding) to one dict per round."""
     lines = [
-        _row("leg", "outstanding", "ops/s", "p50 µs", "p99 µs", "p99.9 µs",
-             "CPU µs/op: client", "server", "PostgreSQL"),
-        _row("---", *["---:"] * 8),
+        row("leg", "outstanding", "ops/s", "p50 µs", "p99 µs", "p99.9 µs",
+            "CPU µs/op: client", "server", "PostgreSQL"),
+        row("---", *["---:"] * 8),
     ]  # fmt: skip
     for (leg, outstanding), rounds in samples.items():
         cpu = []
@@ -50,11 +50,11 @@ def measurements(samples):
             values = [_per_op(sample, field) for sample in rounds if sample.get(field) is not None]
             cpu.append(f"{_median(values):.0f}" if values else "")
         lines.append(
-            _row(
+            row(
                 leg,
                 outstanding,
-                _with_spread([sample["ops_per_second"] for sample in rounds]),
-                _with_spread([sample["p50_us"] for sample in rounds]),
+                with_spread([sample["ops_per_second"] for sample in rounds]),
+                with_spread([sample["p50_us"] for sample in rounds]),
                 f"{_median([sample['p99_us'] for sample in rounds]):,.0f}",
                 f"{_median([sample['p999_us'] for sample in rounds]):,.0f}",
                 *cpu,
@@ -66,10 +66,10 @@ def measurements(samples):
 def ratios(samples, stores, outstandings, pgbench_clients):
     """Tables beside the echo and beside pgbench."""
     lines = [
-        _row("store", "outstanding", "Put / echo, ops/s", "Get / echo, ops/s",
-             "Put / echo, p50", "Get / echo, p50", "Put / pgbench INSERT, ops/s",
-             "Get / pgbench SELECT, ops/s"),
-        _row("---", *["---:"] * 7),
+        row("store", "outstanding", "Put / echo, ops/s", "Get / echo, ops/s",
+            "Put / echo, p50", "Get / echo, p50", "Put / pgbench INSERT, ops/s",
+            "Get / pgbench SELECT, ops/s"),
+        row("---", *["---:"] * 7),
     ]  # fmt: skip
     for store in stores:
         for outstanding in outstandings:
@@ -78,13 +78,13 @@ def ratios(samples, stores, outstandings, pgbench_clients):
             for field in ("ops_per_second", "p50_us"):
                 for leg, echo in ((put, "echo put"), (get, "echo get")):
                     quotients = _ratios(samples, leg, (echo, outstanding), field)
-                    cells.append(_with_spread(quotients, 2))
+                    cells.append(with_spread(quotients, 2))
             for leg, script in ((put, "insert"), (get, "select")):
                 # One call in flight is compared with one client, more with the best number.
                 clients = 1 if outstanding == 1 else pgbench_clients[script]
                 below = (f"pgbench {script}", clients)
-                cells.append(_with_spread(_ratios(samples, leg, below, "ops_per_second"), 2))
-            lines.append(_row(store, outstanding, *cells))
+                cells.append(with_spread(_ratios(samples, leg, below, "ops_per_second"), 2))
+            lines.append(row(store, outstanding, *cells))
     return lines
 
 
@@ -118,9 +118,21 @@ def package_version(name):
     return run.stdout or "unknown"
 
 
-def replace_results(page, lines):
-    """Puts `lines` between the page's markers."""
-    text = page.read_text()
-    before, rest = text.split(_BEGIN)
-    after = rest.split(_END)[1]
-    page.write_text("\n".join([before + _BEGIN, "", *lines, "", _END]) + after)
+def revision(build):
+    """Version and commit of what is measured."""
+    here = str(pathlib.Path(__file__).parent)
+    commands = ([str(build / "bin" / "memoryd"), "--version"],
+                ["git", "-C", here, "describe", "--always", "--dirty"])
+    version, commit = (
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        for command in commands
+    )
+    return f"{version} at {commit or 'no commit'}"
+
+
+def replace_results(page, script, lines):
+    """Puts `lines` between the page's markers of this script."""
+    begin = _BEGIN.format(script=script)
+    before, rest = page.read_text().split(begin)
+    after = rest.split(_END, 1)[1]
+    page.write_text("\n".join([before + begin, "", *lines, "", _END]) + after)

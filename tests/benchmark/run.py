@@ -13,8 +13,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 
@@ -46,17 +44,6 @@ def parse_arguments():
         if not (arguments.build / "bin" / binary).exists():
             parser.error(f"no {binary} in {arguments.build}/bin: run `make build` first")
     return arguments
-
-
-def with_postgres():
-    """Starts this program again beside a PostgreSQL on tmpfs that syncs."""
-    os.environ["MEMORYD_TEST_POSTGRES_PARENT"] = "/dev/shm"
-    os.environ["MEMORYD_TEST_POSTGRES_OPTIONS"] = (
-        "-c fsync=on -c full_page_writes=on -c synchronous_commit=on -c shared_buffers=512MB"
-        " -c max_wal_size=4GB"
-    )
-    script = str(_ROOT / "tools" / "with_postgres.sh")
-    os.execv(script, [script, sys.executable, *sys.argv])
 
 
 def fdatasync_us(folder):
@@ -206,19 +193,10 @@ def measure(bench, rounds):
 
 
 def preamble(arguments, sync, load_average):
-    revision = subprocess.run(
-        ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"],
-        capture_output=True, text=True, check=False,
-    ).stdout.strip()  # fmt: skip
-    version = subprocess.run(
-        [str(arguments.build / "bin" / "memoryd"), "--version"],
-        capture_output=True, text=True, check=False,
-    ).stdout.strip()  # fmt: skip
     postgres = processes.psql(os.environ["MEMORYD_TEST_POSTGRES"], "SHOW server_version")
     return [
         f"- {datetime.date.today():%d %B %Y}, `tests/benchmark/run.py --rounds "
-        f"{arguments.rounds} --seconds {arguments.seconds:g}`, {version} at "
-        f"{revision or 'no commit'}",
+        f"{arguments.rounds} --seconds {arguments.seconds:g}`, {report.revision(arguments.build)}",
         f"- {report.machine()}; load average before the run {load_average:.1f}",
         f"- gRPC {report.package_version('libgrpc++-dev')}, libpqxx "
         f"{report.package_version('libpqxx-dev')}, SQLite "
@@ -232,7 +210,7 @@ def main():
     arguments = parse_arguments()
     # A PostgreSQL that somebody else started for tests does not sync.
     if os.environ.get("MEMORYD_TEST_POSTGRES_PARENT") != "/dev/shm":
-        with_postgres()
+        processes.run_with_postgres()
     load_average = os.getloadavg()[0]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-bench.", dir="/dev/shm"))
     try:
@@ -254,7 +232,7 @@ def main():
         ]
         arguments.json.write_text(json.dumps(rows, indent=1))
     if not arguments.short:
-        report.replace_results(arguments.page, lines)
+        report.replace_results(arguments.page, "run.py", lines)
     for outstanding in arguments.outstanding:
         print(report.summary(samples, arguments.stores, outstanding))
 

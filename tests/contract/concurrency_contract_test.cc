@@ -146,7 +146,7 @@ TEST_P(ConcurrencyContractTest, PurgingBesideCommitsTakesOnlyGarbage) {
       for (int position = 1; position <= 20; ++position) {
         change.messages.push_back(NewMessage(position));
       }
-      change.garbage = Garbage{old, 0, 21};
+      change.garbage = {{old, 0, 21}};
     }
   });
   std::int64_t purged = 0;

@@ -37,7 +37,7 @@ TEST_P(PurgeContractTest, AnOldGenerationGoesAndNothingElse) {
   for (const SessionChange& change : {first, other_session, other_tenant}) MustCommit(change);
   SessionChange second = Following(first, 2);
   second.row.generation = 8;
-  second.garbage = Garbage{7, 0, first.row.next_position};
+  second.garbage = {{7, 0, first.row.next_position}};
   MustCommit(second);
 
   EXPECT_GE(Purge(1000), 3);
@@ -57,7 +57,7 @@ TEST_P(PurgeContractTest, RangesOfTheLivingGenerationGoExactly) {
     change = Following(change, 0);
     change.row.floor = end;
     change.row.watermark = end;
-    change.garbage = Garbage{1, end == 5 ? 3 : 5, end};
+    change.garbage = {{1, end == 5 ? 3 : 5, end}};
     MustCommit(change);
   }
   EXPECT_GE(Purge(1000), 6);
@@ -71,7 +71,7 @@ TEST_P(PurgeContractTest, NoCallDeletesMoreThanItMayAndCallsGetThrough) {
   MustCommit(first);
   SessionChange second = Following(first, 1);
   second.row.generation = 2;
-  second.garbage = Garbage{1, 0, first.row.next_position};
+  second.garbage = {{1, 0, first.row.next_position}};
   MustCommit(second);
 
   EXPECT_EQ(Purge(0), 0);

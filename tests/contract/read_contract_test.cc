@@ -221,7 +221,7 @@ TEST_P(ReadContractTest, KeysNeverMix) {
   EXPECT_THAT(CommitAll(changes), ::testing::Each(CommitOutcome::kCommitted));
   SessionChange erased = Following(changes[0], 0);
   erased.erase = PositionRange{0, 100};
-  erased.garbage = Garbage{1, 0, 100};
+  erased.garbage = {{1, 0, 100}};
   erased.row.watermark = erased.row.next_position;
   MustCommit(erased);
   EXPECT_TRUE(store().Purge({.now_us = 0, .keep_us = 0, .max_rows = 100}).ok());
@@ -232,6 +232,16 @@ TEST_P(ReadContractTest, KeysNeverMix) {
               fmt::format("reply {}", i));
   }
   EXPECT_THAT(Load(keys[0])->active, IsEmpty());
+}
+
+TEST_P(ReadContractTest, AStoreSaysWhatItIs) {
+  const auto info = store().Describe();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->kind, GetParam().scheme);
+  EXPECT_GE(info->schema_version, 1);
+  // The PostgreSQL for tests does not sync, and says so.
+  const bool syncs = GetParam().scheme == "sqlite" && !GetParam().in_memory;
+  EXPECT_EQ(info->durability, syncs ? Durability::kLocal : Durability::kNone);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ReadContractTest, ::testing::ValuesIn(AllStores()), StoreCaseName);

@@ -100,7 +100,7 @@ TEST_P(CommitContractTest, ALostRevisionStoresNothing) {
     late.expected_revision = expected;
     late.requests = {Request("late")};
     late.erase = PositionRange{1, 5};
-    late.garbage = Garbage{second.row.generation, 1, 5};
+    late.garbage = {{second.row.generation, 1, 5}};
     late.write_config = true;
     late.row.config = "late";
     EXPECT_EQ(CommitOne(late), CommitOutcome::kRevisionLost) << expected;

@@ -154,7 +154,7 @@ SessionChange Deleting(const SessionChange& before, std::int64_t update_us) {
   change.row.update_us = update_us;
   change.row.config.clear();
   change.write_config = true;
-  change.garbage = Garbage{before.row.generation, 0, before.row.next_position};
+  change.garbage = {{before.row.generation, 0, before.row.next_position}};
   return change;
 }
 

@@ -81,6 +81,7 @@ BAD_CONFIGS = [
     ("config.document_token_count", Config(document_token_count=-1)),
 ]
 CHANGES = ("Put", "Set", "Reset", "CreateSession", "UpdateSession", "DeleteSession")
+READS = ("Get", "GetAll", "Query", "UpdateContext")
 CONDITIONAL = tuple(name for name in CHANGES if name != "CreateSession")
 
 # One row a refusal: RPC, field, further fields of the request.
@@ -119,21 +120,38 @@ def test_refuses_names_the_field_and_stores_nothing(calls, session_id, row):
     calls.Put(session_id=session_id, messages=[user("good")])
 
 
-@pytest.mark.parametrize("rpc, field, fields", (
-    ("Put", "contents", {"contents": [memory.Content(mime_type="text/plain", text="x")]}),
-    ("Set", "contents", {"contents": [memory.Content(mime_type="text/plain", text="x")]}),
-    ("Put", "config.blocks", {"config": Config(blocks=[memory.Block(name="b", kind="static")])}),
-    ("CreateSession", "config.blocks",
-     {"config": Config(blocks=[memory.Block(name="b", kind="static")])}),
-))
-def test_says_what_it_does_not_support(calls, session_id, rpc, field, fields):
-    error = refusal(getattr(calls, rpc), session_id=session_id, **fields)
-    assert error.code() == grpc.StatusCode.UNIMPLEMENTED
+BLOCKS = (
+    ("config.blocks[0].kind", [{"name": "b", "kind": "graph"}]),
+    ("config.blocks[0].name", [{"name": "b c", "kind": "static"}]),
+    ("config.blocks[1].name", [{"name": "b", "kind": "static"}] * 2),
+    ("config.blocks[0].priority", [{"name": "b", "kind": "static", "priority": -1}]),
+    ("config.blocks[0].worker", [{"name": "b", "kind": "worker"}]),
+    ("config.blocks[0].options_json", [{"name": "b", "kind": "static", "options_json": "[]"}]),
+    ("config.blocks[0].options_json",
+     [{"name": "b", "kind": "static", "options_json": '{"colour": 1}'}]),
+    ("config.blocks[0].options_json", [{"name": "b", "kind": "vector", "options_json": "{}"}]),
+    ("config.blocks[0].content",
+     [{"name": "b", "kind": "vector", "options_json": '{"embedder": "e"}', "content": [{}]}]),
+    ("config.blocks", [{"name": f"b{i}", "kind": "static"} for i in range(33)]),
+)
+
+
+@pytest.mark.parametrize("rpc", ("Put", "CreateSession", "UpdateSession"))
+@pytest.mark.parametrize("field, blocks", BLOCKS)
+def test_a_block_that_cannot_be_made_is_refused(calls, session_id, rpc, field, blocks):
+    config = Config(blocks=[memory.Block(**block) for block in blocks])
+    if rpc == "UpdateSession":
+        calls.CreateSession(session_id=session_id)
+    error = refusal(getattr(calls, rpc), session_id=session_id, config=config)
+    assert error.code() == INVALID, error.details()
     assert field in error.details()
-    assert refusal(calls.GetSession, session_id=session_id).code() == grpc.StatusCode.NOT_FOUND
+    if rpc == "UpdateSession":
+        assert not calls.GetSession(session_id=session_id).session.config.blocks
+    else:
+        assert refusal(calls.GetSession, session_id=session_id).code() == grpc.StatusCode.NOT_FOUND
 
 
-@pytest.mark.parametrize("rpc", (*CHANGES, "Get", "GetAll", "GetSession"))
+@pytest.mark.parametrize("rpc", (*CHANGES, *READS, "GetSession"))
 @pytest.mark.parametrize("value", ["", *(value for _, value in ids("session_id", 256))])
 def test_refuses_a_bad_session_id(calls, rpc, value):
     error = refusal(getattr(calls, rpc), session_id=value)
@@ -252,7 +270,7 @@ def test_ignores_fields_it_does_not_know(calls, session_id):
     b"\x9b\x06" * 101 + b"\x9c\x06" * 101,  # Unknown groups, nested.
     b"\x9b\x06" * 100000,
 ), ids=lambda payload: payload[:8].hex())
-@pytest.mark.parametrize("rpc", ("Put", "Get", "GetAll", "Set", "Reset"))
+@pytest.mark.parametrize("rpc", ("Put", "Set", "Reset", *READS))
 def test_refuses_malformed_bytes_and_serves_on(calls, session_id, rpc, payload):
     method = calls.channel.unary_unary(f"/memoryd.v1.MemoryService/{rpc}")
     assert refusal(method, payload, timeout=30).code() == INVALID

@@ -7,10 +7,10 @@ import threading
 import grpc
 import pytest
 
-from support.calls import memory
+from support.calls import memory, wire
 from support.server import Server
 
-from memoryd import Client, MemorydError, message
+from memoryd import Client, MemorydError, content, message
 
 
 @pytest.fixture
@@ -34,6 +34,43 @@ def test_the_round_of_a_session(client, session_id):
     assert client.get_session(session_id) == updated
     assert session_id in [s.session_id for s in client.list_sessions(page_size=2)]
     assert client.delete_session(session_id).message_count == 0
+
+
+def test_contents_are_put_listed_replaced_and_removed(client, session_id):
+    values = ("Likes tea.", b"\0\xff", {"b": 1.0, "a": "é"}, memory.Media(data=b"png"))
+    reply = client.put(session_id, [message("user", "m")], contents=[
+        *map(content, values), content("# é", "text/markdown", metadata={"b": 1.0, "a": 1},
+                                       content_id="mine")])
+    found = list(client.get_all_contents(session_id, page_size=1))
+    assert [c.content_id for c in found] == list(reply.content_ids)
+    assert found[4].content_id == "mine" and found[4].metadata_json == '{"b": 1.0, "a": 1}'
+    assert [c.mime_type for c in found] == ["text/plain", "application/octet-stream",
+                                            "application/json", "image/*", "text/markdown"]
+    assert (found[0].text, found[1].bytes_value, found[2].json, found[3].image.data) == (
+        "Likes tea.", b"\0\xff", '{"b": 1.0, "a": "é"}', b"png")
+    assert [m.text for m in client.get_all(session_id)] == ["m"]
+    assert client.set(session_id, [], contents=[content("new")]).removed_content_count == 5
+    assert client.reset(session_id, wire.RESET_SCOPE_EVERYTHING).content_count == 1
+    assert list(client.get_all_contents(session_id)) == []
+
+
+def test_query_finds_and_update_context_inserts(client, session_id):
+    client.put(session_id, [message("user", "What is the capital of France?"),
+                            message("assistant", "Paris.")], contents=[content("Likes France.")])
+    found = client.query(session_id, "france", top_k=1, neighbours=1,
+                         filter=wire.QueryFilter(roles=["user"])).results
+    assert [r.message.text for r in found] == ["What is the capital of France?"]
+    assert [m.text for m in found[0].neighbours] == ["Paris."]
+    assert len(client.query(session_id, "france").results) == 2
+    context = [message("user", "And Spain?")]
+    updated = client.update_context(session_id, context)
+    assert "Likes France." in updated.messages[0].text and updated.messages[1] == context[0]
+    again = client.update_context(session_id, updated.messages,
+                                  known_prefix_hash=updated.stable_prefix_hash)
+    assert again.unchanged and again.messages == updated.messages
+    with pytest.raises(MemorydError) as caught:
+        client.query(session_id, "x", neighbours=11)
+    assert caught.value.field == "neighbours"
 
 
 def test_an_error_has_code_reason_and_field(client, session_id):

@@ -47,6 +47,11 @@ def test_help_names_the_flags():
     (("--listen=nowhere",), "listen"),
     (("--listen=127.0.0.1:99999",), "listen"),
     (("--coherence=maybe",), "coherence"),
+    (("--metrics-listen=nowhere:1",), "metrics_listen"),
+    (("--metrics-listen=127.0.0.1:80,127.0.0.1:81",), "metrics_listen"),
+    (("--metrics-listen=127.0.0.1:80s",), "metrics_listen"),
+    (("--log-format=xml",), "log_format"),
+    (("--log-requests=some",), "log_requests"),
     (("--config=/does/not/exist.yaml",), "/does/not/exist.yaml"),
 ))
 def test_a_bad_flag_ends_with_two_and_one_line_that_names_it(arguments, name):

@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 from support.calls import memory, user
+from support.paths import REPOSITORY
 from support.server import Server
 from support.stores import STORES, fresh_store
 
@@ -25,6 +26,13 @@ TOUR = (
      '{"session_id":"s1","messages":[{"role":"user","text":"Hello, world!"}]}'),
     ("MemoryService/Get", '{"session_id":"s1"}'),
     ("MemoryService/GetAll", '{"session_id":"s1","page_size":50}'),
+    ("MemoryService/Put",
+     '{"session_id":"s1","messages":[{"role":"user","text":"What is the capital of France?"},'
+     '{"role":"assistant","text":"The capital of France is Paris."}],"contents":'
+     '[{"mime_type":"text/plain","text":"The user is planning a journey."}]}'),
+    ("MemoryService/Query", '{"session_id":"s1","query":"capital of France","top_k":3}'),
+    ("MemoryService/UpdateContext",
+     '{"session_id":"s1","messages":[{"role":"user","text":"And Spain?"}]}'),
     ("MemoryService/Set",
      '{"session_id":"s1","messages":[{"role":"system","text":"Fresh start."}]}'),
     ("MemoryService/GetAll", '{"session_id":"s1"}'),
@@ -36,6 +44,7 @@ TOUR = (
     ("SessionService/GetSession", '{"session_id":"s2"}'),
     ("SessionService/ListSessions", "{}"),
 )
+README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
 
 
 def snake_case(answer):
@@ -104,9 +113,9 @@ def explorer(server: Server, channel):
 def without_chance(answer):
     """The answer less what differs from run to run: generations, ids made of them, times."""
     text = json.dumps(answer, sort_keys=True)
-    text = re.sub(r'("(?:generation|create_time|update_time|ingest_time|message_id)"): "[^"]*"',
-                  r'\1: "*"', text)
-    return json.loads(re.sub(r'("message_ids"): \["[^"]*"\]', r'\1: ["*"]', text))
+    chance = "generation|create_time|update_time|ingest_time|message_id|content_id"
+    text = re.sub(rf'("(?:{chance})"): "[^"]*"', r'\1: "*"', text)
+    return json.loads(re.sub(r'("(?:message|content)_ids"): \[[^]]*\]', r'\1: "*"', text))
 
 
 @pytest.fixture(scope="module")
@@ -120,21 +129,35 @@ def tours():
     return answers
 
 
+def test_the_readme_types_the_tour():
+    typed = [(method, body) for body, method in
+             README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
+    tour = iter(TOUR)
+    assert len(typed) == 9 and all(call in tour for call in typed)
+
+
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
     first, second = ([without_chance(a) for a in tours[kind]] for kind in STORES)
     assert first == second
 
 
 def test_the_tour_reads_as_the_documentation_says(tours):
-    put, get, get_all, replaced, after_set, reset, after_reset, created, found, listed = (
-        tours["sqlite"]
-    )
+    (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
+     found, listed) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
     assert get["limit"] == "30000"
     assert [m["text"] for m in get_all["messages"]] == ["Hello, world!"]
-    assert replaced["removed_count"] == "1"
+    assert len(more["message_ids"]) == 2 and len(more["content_ids"]) == 1
+    assert {r["message"]["text"] for r in query["results"]} == {
+        "What is the capital of France?", "The capital of France is Paris."}
+    assert query["results"][0]["score"] == 1
+    inserted, asked = context["messages"]
+    assert "<item>The user is planning a journey.</item>" in inserted["text"]
+    assert asked == {"role": "user", "text": "And Spain?"}
+    assert context["insertions"] == [{"message": inserted}]
+    assert (replaced["removed_count"], replaced["removed_content_count"]) == ("3", "1")
     assert [(m["role"], m["text"]) for m in after_set["messages"]] == [("system", "Fresh start.")]
     assert reset["active_count"] == "1"
     assert "messages" not in after_reset
@@ -152,9 +175,10 @@ def test_list_and_describe_show_the_services(server, calls):
         services
     )
     described = client.describe("memoryd.v1.MemoryService")
-    for rpc in ("Put", "Get", "GetAll", "Set", "Reset"):
+    for rpc in ("Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext"):
         assert rpc in described
     assert "token_flush_size" in client.describe("memoryd.v1.SessionConfig")
+    assert "Check" in client.describe("grpc.health.v1.Health")
 
 
 def test_the_worked_example(calls, session_id):

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again =
         memoryd::DecodePageToken(kScope, memoryd::EncodePageToken(kScope, *position));
     Require(again.ok() && again->generation == position->generation &&
-            again->position == position->position);
+            again->position == position->position && again->in_contents == position->in_contents);
   }
   if (const auto after = memoryd::DecodeListToken(kScope, bytes); after.ok()) {
     Require(memoryd::DecodeListToken(kScope, memoryd::EncodeListToken(kScope, *after)).ok());

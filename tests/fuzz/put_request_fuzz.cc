@@ -1,5 +1,5 @@
 // Bytes of a PutRequest through parsing, checking and conversion: whatever comes is refused in
-// order or leaves messages that can be stored and sent back.
+// order or leaves messages and contents that can be stored and sent back.
 #include <google/protobuf/arena.h>
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/convert.h"
 #include "server/reply.h"
+#include "server/stored_body.h"
 #include "server/unary_call.h"
 
 namespace memoryd {
@@ -31,12 +32,31 @@ void CheckStored(const v1::PutRequest& request, const std::vector<IncomingMessag
     *again.add_messages() = body;
     const auto converted = FromProto(*again.mutable_messages());
     Require(converted.ok() && converted->front().message.body == incoming.message.body);
+    Require(StoredBodyReader().ReadMessage(incoming.message.body).ok());
     context.messages.push_back(std::make_shared<Message>(incoming.message));
   }
   const auto reply = GetReply(context);
   v1::GetResponse response;
   Require(reply.ok() && response.ParseFromString(*reply));
   Require(response.messages_size() == request.messages_size());
+}
+
+void CheckStored(const v1::PutRequest& request, const std::vector<IncomingContent>& contents) {
+  Require(contents.size() == static_cast<std::size_t>(request.contents_size()));
+  Page page;
+  for (const IncomingContent& incoming : contents) {
+    v1::Content body;
+    Require(body.ParseFromString(incoming.content.body));
+    v1::PutRequest again;
+    *again.add_contents() = body;
+    const auto converted = FromProto(*again.mutable_contents());
+    Require(converted.ok() && converted->front().content.body == incoming.content.body);
+    Require(StoredBodyReader().ReadContent(incoming.content.body).ok());
+    page.contents.push_back(std::make_shared<Content>(incoming.content));
+  }
+  v1::GetAllResponse response;
+  Require(response.ParseFromString(GetAllReply(page, "")));
+  Require(response.contents_size() == request.contents_size());
 }
 
 void Run(const std::string& bytes) {
@@ -55,11 +75,18 @@ void Run(const std::string& bytes) {
     Require(absl::IsInvalidArgument(messages.status()));
     return;
   }
+  const auto contents = FromProto(*request.mutable_contents());
+  if (!contents.ok()) {
+    Require(absl::IsInvalidArgument(contents.status()));
+    return;
+  }
   const std::string fingerprint = Fingerprint("Put", request);
   Require(fingerprint.size() == 32);
   CheckStored(request, *messages);
+  CheckStored(request, *contents);
   // Checking what was checked changes nothing, so a repeated request has the same fingerprint.
   Require(FromProto(*request.mutable_messages()).ok());
+  Require(FromProto(*request.mutable_contents()).ok());
   Require(Fingerprint("Put", request) == fingerprint);
 }
 

@@ -2,46 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import grpc
 
 from support import paths  # noqa: F401  (makes memoryd importable)
 
 from memoryd.errors import error_info
+from memoryd.v1 import block_service_pb2 as block_wire
+from memoryd.v1 import block_service_pb2_grpc
+from memoryd.v1 import job_service_pb2 as job_wire
+from memoryd.v1 import job_service_pb2_grpc
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 from memoryd.v1 import memory_service_pb2_grpc
+from memoryd.v1 import server_service_pb2 as server_wire
+from memoryd.v1 import server_service_pb2_grpc
 from memoryd.v1 import session_service_pb2 as session_wire
 from memoryd.v1 import session_service_pb2_grpc
 
-CALL_SECONDS = 30.0
+# What only a call that hangs takes, on a machine however busy.
+CALL_SECONDS = 120.0
 
 
 class Calls:
-    """Both services over one channel; every method takes the fields of its request."""
+    """All services over one channel; every method takes the fields of its request."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.channel = channel
         memory_stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
         session_stub = session_service_pb2_grpc.SessionServiceStub(channel)
+        job_stub = job_service_pb2_grpc.JobServiceStub(channel)
+        block_stub = block_service_pb2_grpc.BlockServiceStub(channel)
+        server_stub = server_service_pb2_grpc.ServerServiceStub(channel)
         for module, stub, names in (
-            (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset")),
+            (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset", "Query",
+                                 "UpdateContext")),
             (
                 session_wire,
                 session_stub,
                 ("CreateSession", "GetSession", "ListSessions", "UpdateSession", "DeleteSession"),
             ),
+            (job_wire, job_stub, ("ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage")),
+            (block_wire, block_stub, ("GetBlock", "ListBlockEntries", "UndoBlockChange")),
+            (server_wire, server_stub, ("GetServerInfo",)),
         ):
             for name in names:
                 setattr(self, name, _method(getattr(stub, name), getattr(module, f"{name}Request")))
 
-    def all_messages(self, session_id: str, page_size: int = 1000, **fields) -> list:
-        """Every message of a session, page by page."""
-        found, token = [], ""
+    def pages(self, session_id: str, page_size: int = 1000, **fields) -> Iterator:
+        """Every page of a GetAll."""
+        token = ""
         while True:
             page = self.GetAll(
                 session_id=session_id, page_size=page_size, page_token=token, **fields
             )
-            found.extend(page.messages)
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+
+    def all_messages(self, session_id: str, page_size: int = 1000, **fields) -> list:
+        """Every message of a session, page by page."""
+        return [m for page in self.pages(session_id, page_size, **fields) for m in page.messages]
+
+    def all_contents(self, session_id: str, page_size: int = 1000) -> list:
+        """Every content of a session, page by page."""
+        pages = self.pages(session_id, page_size, include_contents=True)
+        return [content for page in pages for content in page.contents]
+
+    def all_entries(self, session_id: str, block: str, page_size: int = 1000) -> list:
+        """Every entry of a vector block, page by page."""
+        found, token = [], ""
+        while True:
+            page = self.ListBlockEntries(session_id=session_id, block=block, page_size=page_size,
+                                         page_token=token)
+            found += page.entries
             token = page.next_page_token
             if not token:
                 return found
@@ -61,6 +97,11 @@ def user(text: str, **fields) -> memory.Message:
 
 def assistant(text: str, **fields) -> memory.Message:
     return memory.Message(role="assistant", text=text, **fields)
+
+
+def note(text: str, mime_type: str = "text/plain", **fields) -> memory.Content:
+    """A content of text."""
+    return memory.Content(mime_type=mime_type, text=text, **fields)
 
 
 def refusal(call, *arguments, **fields) -> grpc.RpcError:

@@ -17,6 +17,7 @@
 #include "core/engine/engine.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "tests/support/faulty_store.h"
+#include "tests/support/plain_body_reader.h"
 #include "tests/support/writes.h"
 
 namespace memoryd {
@@ -72,6 +73,7 @@ class EngineTest : public ::testing::Test {
     EngineOptions options;
     options.coherence = coherence;
     options.committers = 1;
+    options.bodies = &bodies_;
     options.now_us = [this] { return ++now_us_; };
     options.random = [this] { return ++random_; };
     return options;
@@ -101,7 +103,7 @@ class EngineTest : public ::testing::Test {
   static std::future<absl::StatusOr<Context>> StartGet(Engine& engine, const SessionKey& key,
                                                        Engine::Deadline deadline = Far()) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<Context>>>();
-    engine.Get(key, deadline, [promise](absl::StatusOr<Context> context) {
+    engine.Get(key, std::nullopt, deadline, [promise](absl::StatusOr<Context> context) {
       promise->set_value(Detached(std::move(context)));
     });
     return promise->get_future();
@@ -142,12 +144,13 @@ class EngineTest : public ::testing::Test {
       if (!page.ok()) return bodies;
       EXPECT_LE(static_cast<std::int64_t>(page->messages.size()), page_size);
       for (const MessagePtr& message : page->messages) bodies.push_back(message->body);
-      request.generation = page->generation;
+      request.generation = page->row.generation;
       request.from_position = page->next_position;
     } while (request.from_position != 0);
     return bodies;
   }
 
+  PlainBodyReader bodies_;
   std::unique_ptr<Store> real_;
   std::unique_ptr<FaultyStore> store_;
   std::atomic<std::int64_t> now_us_{1'000'000};

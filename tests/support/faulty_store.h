@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,7 @@ class FaultyStore : public Store {
     answers_.push_back({{outcome, std::move(status)}, stored});
   }
 
-  // What reads are answered from now on, OK for the truth.
+  // What reads, and calls for jobs, are answered from now on, OK for the truth.
   void FailReads(absl::Status status) MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     read_status_ = std::move(status);
@@ -46,6 +47,12 @@ class FaultyStore : public Store {
   void FailPing(absl::Status status) MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     ping_status_ = std::move(status);
+  }
+
+  // Runs before the next read of rows by range or by position, on its thread.
+  void BeforeNextRows(std::function<void()> meanwhile) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    before_rows_ = std::move(meanwhile);
   }
 
   // Commits wait before anything is stored.
@@ -72,6 +79,12 @@ class FaultyStore : public Store {
   int loads() MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return loads_;
+  }
+
+  // Rows that ReadRange() has returned so far.
+  std::size_t range_rows() MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return range_rows_;
   }
 
   absl::Status Migrate() override { return store_->Migrate(); }
@@ -120,9 +133,30 @@ class FaultyStore : public Store {
 
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
                                                     PositionRange range, std::int64_t max_messages,
-                                                    std::int64_t max_bytes) override {
+                                                    std::int64_t max_bytes) override
+      MEMORYD_EXCLUDES(mutex_) {
+    RunBeforeRows();
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
-    return store_->ReadRange(key, generation, range, max_messages, max_bytes);
+    auto rows = store_->ReadRange(key, generation, range, max_messages, max_bytes);
+    MutexLock lock(mutex_);
+    if (rows.ok()) range_rows_ += rows->size();
+    return rows;
+  }
+
+  absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::int64_t> positions,
+                                                        std::int64_t max_bytes) override {
+    RunBeforeRows();
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ReadPositions(key, generation, positions, max_bytes);
+  }
+
+  absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
+                                                 PositionRange range,
+                                                 std::int64_t max_rows) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ReadSizes(key, generation, range, max_rows);
   }
 
   absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
@@ -144,6 +178,39 @@ class FaultyStore : public Store {
     return store_->ListSessions(tenant, after, max_sessions);
   }
 
+  absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ClaimJobs(request);
+  }
+
+  absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                         std::int64_t lease_us) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->RenewJobs(lease, jobs, lease_us);
+  }
+
+  absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
+                          std::string_view error, const Usage& usage) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ReleaseJob(lease, job, delay_us, error, usage);
+  }
+
+  absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
+                                            const JobFilter& filter) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ListJobs(key, filter);
+  }
+
+  absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->FindJob(key);
+  }
+
+  absl::StatusOr<JobCounts> CountJobs() override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->CountJobs();
+  }
+
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override {
     return store_->Purge(limits);
   }
@@ -154,6 +221,11 @@ class FaultyStore : public Store {
       if (!ping_status_.ok()) return ping_status_;
     }
     return store_->Ping();
+  }
+
+  absl::StatusOr<StoreInfo> Describe() override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->Describe();
   }
 
  private:
@@ -170,6 +242,15 @@ class FaultyStore : public Store {
     --stalled_;
   }
 
+  void RunBeforeRows() MEMORYD_EXCLUDES(mutex_) {
+    std::function<void()> meanwhile;
+    {
+      MutexLock lock(mutex_);
+      meanwhile = std::exchange(before_rows_, nullptr);
+    }
+    if (meanwhile) meanwhile();
+  }
+
   absl::Status ReadStatus() MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return read_status_;
@@ -182,6 +263,8 @@ class FaultyStore : public Store {
   bool loads_stall_ = false;
   int stalled_ MEMORYD_GUARDED_BY(mutex_) = 0;
   int loads_ MEMORYD_GUARDED_BY(mutex_) = 0;
+  std::size_t range_rows_ MEMORYD_GUARDED_BY(mutex_) = 0;
+  std::function<void()> before_rows_ MEMORYD_GUARDED_BY(mutex_);
   std::vector<Batch> batches_ MEMORYD_GUARDED_BY(mutex_);
   std::deque<std::pair<CommitResult, bool>> answers_ MEMORYD_GUARDED_BY(mutex_);
   absl::Status read_status_ MEMORYD_GUARDED_BY(mutex_);

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import hpack
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY = 0, 1, 3, 4, 6, 7
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _CONTINUATION = 0, 1, 3, 4, 6, 7, 9
+_FRAME_BYTES = 16384
 _END_STREAM, _END_HEADERS, _ACK = 1, 4, 1
 
 
@@ -29,7 +30,7 @@ def raw_call(target: str, method: str, body: bytes, more_headers: Mapping[str, s
         connection.sendall(
             _PREFACE
             + _frame(_SETTINGS, 0, 0, b"")
-            + _frame(_HEADERS, _END_HEADERS, 1, encoded)
+            + _header_frames(encoded)
             + _frame(_DATA, _END_STREAM, 1, body)
         )
         decoder = hpack.Decoder()
@@ -53,6 +54,15 @@ def raw_call(target: str, method: str, body: bytes, more_headers: Mapping[str, s
 def prefixed(message: bytes) -> bytes:
     """A message with its gRPC prefix."""
     return struct.pack(">BI", 0, len(message)) + message
+
+
+def _header_frames(encoded: bytes) -> bytes:
+    parts = [encoded[i:i + _FRAME_BYTES] for i in range(0, len(encoded), _FRAME_BYTES)]
+    frames = b""
+    for index, part in enumerate(parts):
+        kind = _HEADERS if index == 0 else _CONTINUATION
+        frames += _frame(kind, _END_HEADERS if index == len(parts) - 1 else 0, 1, part)
+    return frames
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

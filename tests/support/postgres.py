@@ -56,7 +56,8 @@ def temporary_database(url: str | None = None) -> Iterator[str]:
 class Cluster:
     """A PostgreSQL server of one's own on a fixed port of the loopback interface."""
 
-    def __init__(self) -> None:
+    def __init__(self, *settings: str) -> None:
+        self._settings = settings  # `name=value`, after the defaults.
         self._root = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-postgres-"))
         self._data = self._root / "data"
         if os.geteuid() == 0:  # initdb refuses root.
@@ -71,6 +72,7 @@ class Cluster:
 
     def start(self) -> None:
         options = f"-p {self._port} -c listen_addresses=127.0.0.1 -k {self._root} -c fsync=off"
+        options += "".join(f" -c {setting}" for setting in self._settings)
         log = self._root / "log"
         self._run("pg_ctl", "-D", str(self._data), "-l", str(log), "-w", "-o", options, "start")
 
@@ -90,7 +92,8 @@ class Cluster:
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, number)
         for child in _children(postmaster):
-            os.kill(child, number)
+            with contextlib.suppress(ProcessLookupError):  # Backends come and go.
+                os.kill(child, number)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [_program(program), *arguments]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from typing import IO
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -17,12 +18,25 @@ from support.paths import BINARY, server_environment
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 _READY = "listening on "
+_METRICS = "metrics on "
+
+CHANNEL_OPTIONS = [
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 20),
+    # The least time that an attempt to connect has: a busy machine may be slow to answer.
+    ("grpc.min_reconnect_backoff_ms", 10_000),
+    ("grpc.max_reconnect_backoff_ms", 100),
+    ("grpc.enable_retries", 0),
+    ("grpc.max_receive_message_length", 80 * 1024 * 1024),
+    ("grpc.max_send_message_length", -1),
+]
 
 
 class Server:
     """Runs memoryd from construction, once it serves, until stop() or kill().
 
-    `target` is the address to dial. Use as a context manager; leaving it ends the process.
+    `target` is the address to dial, `metrics` that of the metrics, if any. `log` gets standard error,
+    which else is part of output(). Use as a context manager; leaving it ends the process.
     """
 
     def __init__(
@@ -33,18 +47,20 @@ class Server:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
+        log: int | IO = subprocess.STDOUT,
     ) -> None:
         command = [str(BINARY), f"--listen={listen}", f"--store={store}", *arguments]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=log,
             env=server_environment(**(environment or {})),
             text=True,
             errors="replace",
         )
         self.target = ""
+        self.metrics = ""
         self._paused = False
         self._output: collections.deque[str] = collections.deque(maxlen=200)
         self._ready = threading.Event()
@@ -56,6 +72,8 @@ class Server:
     def _read(self) -> None:
         for line in self.process.stdout:
             self._output.append(line)
+            if line.startswith(_METRICS):
+                self.metrics = line[len(_METRICS):].strip()
             if not self.target and line.startswith(_READY):
                 self.target = line[len(_READY):].strip()
                 self._ready.set()
@@ -135,18 +153,13 @@ def failed_start(store: str, **options) -> tuple[int, str]:
 
 
 def open_channel(target: str) -> grpc.Channel:
-    return grpc.insecure_channel(
-        target,
-        options=[
-            ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.initial_reconnect_backoff_ms", 20),
-            ("grpc.min_reconnect_backoff_ms", 20),
-            ("grpc.max_reconnect_backoff_ms", 100),
-            ("grpc.enable_retries", 0),
-            ("grpc.max_receive_message_length", 80 * 1024 * 1024),
-            ("grpc.max_send_message_length", -1),
-        ],
-    )
+    return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+
+
+def ready(channel: grpc.Channel) -> grpc.Channel:
+    """The channel, connected."""
+    grpc.channel_ready_future(channel).result(START_SECONDS)
+    return channel
 
 
 def wait_for_health(channel: grpc.Channel, status: int, timeout: float, service: str = "") -> None:

@@ -24,6 +24,11 @@ struct Line {
   std::string message_id = {};
 };
 
+struct Note {
+  std::string text;
+  std::string content_id = {};
+};
+
 inline Role RoleOf(std::string_view role) {
   if (role == "user") return Role::kUser;
   if (role == "assistant") return Role::kAssistant;
@@ -37,9 +42,14 @@ inline Role RoleOf(std::string_view role) {
 inline std::string ReadableReply(const WriteResult& result) {
   std::vector<std::int64_t> positions;
   for (const MessagePtr& message : result.messages) positions.push_back(message->position);
-  return fmt::format("revision {} positions {} archived {} removed {}+{}", result.revision,
-                     fmt::join(positions, ","), result.archived_count, result.removed_active,
-                     result.removed_archived);
+  std::string reply = fmt::format("revision {} positions {} archived {} removed {}+{}",
+                                  result.revision, fmt::join(positions, ","), result.archived_count,
+                                  result.removed_active, result.removed_archived);
+  if (result.contents.empty() && result.removed_contents == 0) return reply;
+  positions.clear();
+  for (const ContentPtr& content : result.contents) positions.push_back(content->position);
+  return reply +
+         fmt::format(" contents {} removed {}", fmt::join(positions, ","), result.removed_contents);
 }
 
 // Settings that count words, so that no vocabulary is needed: under `default` a message of n words
@@ -70,6 +80,23 @@ inline WriteRequest NewWrite(WriteKind kind, const SessionKey& key, std::vector<
     request.messages.push_back(std::move(incoming));
     request.byte_size += line.text.size();
   }
+  return request;
+}
+
+// The write with contents besides, each a text that is its own body.
+inline WriteRequest WithContents(WriteRequest request, std::vector<Note> notes) {
+  const auto owned = std::make_shared<const std::vector<Note>>(std::move(notes));
+  for (const Note& note : *owned) {
+    IncomingContent incoming;
+    incoming.content.message_id = note.content_id;
+    incoming.content.body = note.text;
+    incoming.value = {CountedPart::Kind::kText, note.text, {}, {}};
+    request.contents.push_back(std::move(incoming));
+    request.byte_size += note.text.size();
+  }
+  request.keep_alive = std::make_shared<
+      std::pair<std::shared_ptr<const void>, std::shared_ptr<const std::vector<Note>>>>(
+      std::move(request.keep_alive), owned);
   return request;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "core/storage/job_order.h"
+#include "core/storage/postgres/job_queries.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd {
@@ -35,16 +37,23 @@ constexpr unsigned ArrayOf(unsigned type) {
   }
 }
 
-constexpr std::size_t kSessionColumns = 17;
+constexpr std::size_t kSessionColumns = 21;
 constexpr std::size_t kMessageColumns = 10;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
 constexpr std::size_t kEraseParameters = 5;
+constexpr std::size_t kBlockColumns = 10;
+constexpr std::size_t kRemovedColumns = 4;
+constexpr std::size_t kJobColumns = 19;
+constexpr std::size_t kEndedColumns = 11;
+constexpr std::size_t kCancelledColumns = 4;
+constexpr std::size_t kJobKeyColumns = 5;
 
 constexpr std::string_view kInsertSessions =
     "WITH won AS (INSERT INTO memoryd_sessions AS s (tenant, session, generation, revision, "
     "previous_revision, next_position, floor_position, watermark, pinned, active_count, "
-    "archived_count, active_tokens, create_us, update_us, deleted, commit_tag, config) ";
+    "archived_count, active_tokens, content_generation, next_content, content_count, "
+    "block_generation, create_us, update_us, deleted, commit_tag, config) ";
 // coalesce: a NULL configuration is one that stays as it is.
 constexpr std::string_view kUpdateSessions =
     " ON CONFLICT (tenant, session) DO UPDATE SET generation = excluded.generation, "
@@ -52,8 +61,10 @@ constexpr std::string_view kUpdateSessions =
     "next_position = excluded.next_position, floor_position = excluded.floor_position, "
     "watermark = excluded.watermark, pinned = excluded.pinned, "
     "active_count = excluded.active_count, archived_count = excluded.archived_count, "
-    "active_tokens = excluded.active_tokens, create_us = excluded.create_us, "
-    "update_us = excluded.update_us, deleted = excluded.deleted, "
+    "active_tokens = excluded.active_tokens, "
+    "content_generation = excluded.content_generation, next_content = excluded.next_content, "
+    "content_count = excluded.content_count, block_generation = excluded.block_generation, "
+    "create_us = excluded.create_us, update_us = excluded.update_us, deleted = excluded.deleted, "
     "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config) "
     "WHERE s.revision = -excluded.previous_revision RETURNING s.previous_revision)";
 constexpr std::string_view kInsertMessages =
@@ -68,8 +79,55 @@ constexpr std::string_view kInsertGarbage =
 constexpr std::string_view kUpdateGarbage =
     " ON CONFLICT (tenant, session, generation, end_position) DO UPDATE SET "
     "begin_position = least(g.begin_position, excluded.begin_position))";
+constexpr std::string_view kEraseMessages = ", e AS (DELETE FROM memoryd_messages WHERE ";
 constexpr std::string_view kErase =
     "(tenant = ${} AND session = ${} AND generation = ${} AND position >= ${} AND position < ${})";
+constexpr std::string_view kInsertBlocks =
+    ", b AS (INSERT INTO memoryd_blocks (tenant, session, generation, name, done, next, "
+    "entry_generation, next_entry, update_us, state) ";
+constexpr std::string_view kUpdateBlocks =
+    " ON CONFLICT (tenant, session, generation, name) DO UPDATE SET done = excluded.done, "
+    "next = excluded.next, entry_generation = excluded.entry_generation, "
+    "next_entry = excluded.next_entry, update_us = excluded.update_us, state = excluded.state)";
+constexpr std::string_view kRemoveBlocks =
+    ", x AS (DELETE FROM memoryd_blocks b USING unnest({}) AS k (tenant, session, generation, "
+    "name) "
+    "WHERE b.tenant = k.tenant AND b.session = k.session AND b.generation = k.generation "
+    "AND b.name = k.name)";
+constexpr std::string_view kInsertJobs =
+    ", j AS (INSERT INTO memoryd_jobs (tenant, session, generation, block, number, "
+    "message_generation, begin_position, end_position, state, attempts, create_us, update_us, "
+    "last_error, calls, prompt_tokens, completion_tokens, ready, lease, lease_until, due) ";
+// The last two columns, from the duration of the lease: 0 for none.
+constexpr std::string_view kLeaseAndDue =
+    "coalesce(" MEMORYD_NOW_US " + nullif({}, 0), 0), " MEMORYD_NOW_US;
+constexpr std::string_view kEndJobs =
+    ", d AS (UPDATE memoryd_jobs j SET state = k.state, update_us = k.update_us, lease = 0, "
+    "lease_until = 0, last_error = CASE WHEN k.error = '' THEN j.last_error ELSE k.error END, "
+    "calls = j.calls + k.calls, prompt_tokens = j.prompt_tokens + k.prompt_tokens, "
+    "completion_tokens = j.completion_tokens + k.completion_tokens FROM unnest({}) "
+    "AS k (tenant, session, generation, block, number, state, update_us, error, calls, "
+    "prompt_tokens, completion_tokens) WHERE j.tenant = k.tenant AND j.session = k.session "
+    "AND j.generation = k.generation AND j.block = k.block AND j.number = k.number "
+    "AND j.state = 0)";
+// 3 is JobState::kCancelled. What the statement inserts it does not see.
+constexpr std::string_view kCancelJobs =
+    ", c AS (UPDATE memoryd_jobs j SET state = 3, update_us = k.update_us, lease = 0, "
+    "lease_until = 0 FROM unnest({}) AS k (tenant, session, generation, update_us) "
+    "WHERE j.tenant = k.tenant AND j.session = k.session AND j.generation = k.generation "
+    "AND j.state = 0";
+// See job_order.h.
+constexpr std::string_view kMarkJobs =
+    ", f AS (UPDATE memoryd_jobs j SET ready = 1 FROM unnest({}) AS k (tenant, session, "
+    "generation, "
+    "block, number) WHERE j.tenant = k.tenant AND j.session = k.session "
+    "AND j.generation = k.generation AND j.block = k.block AND j.number = k.number "
+    "AND j.state = 0 AND j.ready = 0)";
+// Of two updates of one row in a statement only one would be done, and none knows which.
+constexpr std::string_view kButEndedJobs =
+    " AND NOT EXISTS (SELECT FROM unnest({}) AS d (tenant, session, generation, block, number) "
+    "WHERE d.tenant = j.tenant AND d.session = j.session AND d.generation = j.generation "
+    "AND d.block = j.block AND d.number = j.number)";
 
 void AppendValues(std::string& sql, std::size_t& number, std::size_t rows, std::size_t columns) {
   sql += "VALUES ";
@@ -82,12 +140,36 @@ void AppendValues(std::string& sql, std::size_t& number, std::size_t rows, std::
   }
 }
 
-void AppendUnnest(std::string& sql, std::size_t& number, std::size_t columns) {
-  sql += "SELECT * FROM unnest(";
+// The next `columns` parameters, as a list.
+std::string Parameters(std::size_t& number, std::size_t columns) {
+  std::string list;
   for (std::size_t column = 0; column < columns; ++column) {
-    fmt::format_to(std::back_inserter(sql), "{}${}", column == 0 ? "" : ",", ++number);
+    fmt::format_to(std::back_inserter(list), "{}${}", column == 0 ? "" : ",", ++number);
   }
-  sql += ')';
+  return list;
+}
+
+void AppendUnnest(std::string& sql, std::size_t& number, std::size_t columns) {
+  fmt::format_to(std::back_inserter(sql), "SELECT * FROM unnest({})", Parameters(number, columns));
+}
+
+void AppendJobValues(std::string& sql, std::size_t& number, std::size_t rows) {
+  sql += "VALUES ";
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::string columns = Parameters(number, kJobColumns - 1);
+    const std::string lease = fmt::format(kLeaseAndDue, Parameters(number, 1));
+    fmt::format_to(std::back_inserter(sql), "{}({}, {})", row == 0 ? "" : ",", columns, lease);
+  }
+}
+
+void AppendJobUnnest(std::string& sql, std::size_t& number) {
+  std::string columns;
+  for (std::size_t column = 1; column < kJobColumns; ++column) {
+    fmt::format_to(std::back_inserter(columns), "{}v{}", column == 1 ? "" : ",", column);
+  }
+  const std::string lease = fmt::format("v{}", kJobColumns);
+  fmt::format_to(std::back_inserter(sql), "SELECT {}, {} FROM unnest({}) AS v ({},{})", columns,
+                 fmt::format(kLeaseAndDue, lease), Parameters(number, kJobColumns), columns, lease);
 }
 
 template <std::unsigned_integral Number>
@@ -133,6 +215,10 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   sink.Int8(row.active_count);
   sink.Int8(row.archived_count);
   sink.Int8(row.active_tokens);
+  sink.Int8(std::bit_cast<std::int64_t>(row.content_generation));
+  sink.Int8(row.next_content);
+  sink.Int8(row.content_count);
+  sink.Int8(std::bit_cast<std::int64_t>(row.block_generation));
   sink.Int8(row.create_us);
   sink.Int8(row.update_us);
   sink.Bool(row.deleted);
@@ -145,10 +231,11 @@ void WriteSession(const SessionChange& change, Sink& sink) {
 }
 
 template <typename Sink>
-void WriteMessage(const SessionChange& change, const Message& message, Sink& sink) {
-  sink.Text(change.key.tenant);
-  sink.Text(change.key.session);
-  sink.Int8(std::bit_cast<std::int64_t>(change.row.generation));
+void WriteMessage(const SessionKey& key, std::uint64_t generation, const Message& message,
+                  Sink& sink) {
+  sink.Text(key.tenant);
+  sink.Text(key.session);
+  sink.Int8(std::bit_cast<std::int64_t>(generation));
   sink.Int8(message.position);
   if (message.message_id.empty()) {
     sink.Null(kText);
@@ -160,6 +247,77 @@ void WriteMessage(const SessionChange& change, const Message& message, Sink& sin
   sink.Int8(message.ingest_us);
   sink.Owned(EncodeToolIds(message), kBytea);
   sink.Bytes(message.body);
+}
+
+template <typename Sink>
+void WriteMessages(const SessionChange& change, Sink& sink) {
+  for (const MessagePtr& message : change.messages) {
+    WriteMessage(change.key, change.row.generation, *message, sink);
+  }
+  for (const ContentPtr& content : change.contents) {
+    WriteMessage(change.key, change.row.content_generation, *content, sink);
+  }
+  for (const BlockEntry& entry : change.entries) {
+    WriteMessage(change.key, entry.generation, *entry.row, sink);
+  }
+}
+
+std::size_t MessageRows(const SessionChange& change) {
+  return change.messages.size() + change.contents.size() + change.entries.size();
+}
+
+// The first three columns of what stands under a generation.
+template <typename Sink>
+void WriteGeneration(const SessionChange& change, std::uint64_t generation, Sink& sink) {
+  sink.Text(change.key.tenant);
+  sink.Text(change.key.session);
+  sink.Int8(std::bit_cast<std::int64_t>(generation));
+}
+
+template <typename Sink>
+void WriteBlock(const SessionChange& change, const BlockState& block, Sink& sink) {
+  WriteGeneration(change, change.row.block_generation, sink);
+  sink.Text(block.name);
+  sink.Int8(block.done);
+  sink.Int8(block.next);
+  sink.Int8(std::bit_cast<std::int64_t>(block.entry_generation));
+  sink.Int8(block.next_entry);
+  sink.Int8(block.update_us);
+  sink.Bytes(block.state);
+}
+
+template <typename Sink>
+void WriteJob(const SessionChange& change, const Job& job, Sink& sink) {
+  WriteGeneration(change, change.row.block_generation, sink);
+  sink.Text(job.key.block);
+  sink.Int8(job.key.number);
+  sink.Int8(std::bit_cast<std::int64_t>(job.message_generation));
+  sink.Int8(job.begin);
+  sink.Int8(job.end);
+  sink.Int2(static_cast<std::int16_t>(job.state));
+  sink.Int8(job.attempts);
+  sink.Int8(job.create_us);
+  sink.Int8(job.update_us);
+  sink.Bytes(job.last_error);
+  sink.Int8(job.usage.calls);
+  sink.Int8(job.usage.prompt_tokens);
+  sink.Int8(job.usage.completion_tokens);
+  sink.Int2(IsReady(change, job) ? 1 : 0);
+  sink.Int8(std::bit_cast<std::int64_t>(job.lease));
+  sink.Int8(job.lease == 0 ? 0 : job.lease_until_us);
+}
+
+template <typename Sink>
+void WriteEnd(const SessionChange& change, const JobEnd& end, Sink& sink) {
+  WriteGeneration(change, end.key.generation, sink);
+  sink.Text(end.key.block);
+  sink.Int8(end.key.number);
+  sink.Int2(static_cast<std::int16_t>(end.state));
+  sink.Int8(change.row.update_us);
+  sink.Bytes(end.error);
+  sink.Int8(end.usage.calls);
+  sink.Int8(end.usage.prompt_tokens);
+  sink.Int8(end.usage.completion_tokens);
 }
 
 template <typename Sink>
@@ -248,34 +406,50 @@ class BatchStatement::Columns {
 };
 
 std::size_t BatchStatement::ParameterCount(const SessionChange& change) {
-  return kSessionColumns + change.messages.size() * kMessageColumns +
-         change.requests.size() * kRequestColumns + (change.garbage ? kGarbageColumns : 0) +
-         (change.erase ? kEraseParameters : 0);
+  return kSessionColumns + MessageRows(change) * kMessageColumns +
+         change.requests.size() * kRequestColumns + change.garbage.size() * kGarbageColumns +
+         (change.erase ? kEraseParameters : 0) + change.blocks.size() * kBlockColumns +
+         change.jobs.size() * kJobColumns + (change.removed_blocks.empty() ? 0 : kRemovedColumns) +
+         (change.ended_jobs.empty() ? 0 : kEndedColumns) +
+         (change.cancel_jobs_of == 0 ? 0 : kCancelledColumns) +
+         (change.blocks.empty() ? 0 : kJobKeyColumns);
 }
 
 bool BatchStatement::NeedsArrays(const SessionChange& change) {
   // Beyond this many rows planning a list of rows costs more than the arrays do.
   constexpr std::size_t kMaxListed = 128;
-  return change.messages.size() > kMaxListed || ParameterCount(change) > kMaxParameters;
+  return MessageRows(change) > kMaxListed || ParameterCount(change) > kMaxParameters;
 }
 
 BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
-  std::size_t parameters = 0;
+  std::size_t parameters = 0, removed = 0, ended = 0, cancelled = 0, marked = 0;
   for (const SessionChange* change : changes) {
     ++shape_.sessions;
-    shape_.messages += change->messages.size();
+    shape_.messages += MessageRows(*change);
     shape_.requests += change->requests.size();
-    shape_.garbage += change->garbage ? 1 : 0;
+    shape_.garbage += change->garbage.size();
     shape_.erased += change->erase ? 1 : 0;
+    shape_.blocks += change->blocks.size();
+    shape_.jobs += change->jobs.size();
+    removed += change->removed_blocks.size();
+    ended += change->ended_jobs.size();
+    cancelled += change->cancel_jobs_of == 0 ? 0 : 1;
+    marked += JobsToMark(*change).size();
     parameters += ParameterCount(*change);
   }
+  shape_.removed_blocks = removed > 0;
+  shape_.ended_jobs = ended > 0;
+  shape_.cancelled_jobs = cancelled > 0;
+  shape_.marked_jobs = marked > 0;
   if (changes.size() == 1 && NeedsArrays(*changes.front())) {
     // Whatever the number of rows, the text is the same, and so is the shape.
     shape_.arrays = true;
-    shape_.messages = changes.front()->messages.empty() ? 0 : 1;
-    shape_.requests = changes.front()->requests.empty() ? 0 : 1;
-    parameters =
-        kSessionColumns + kMessageColumns + kRequestColumns + kGarbageColumns + kEraseParameters;
+    for (std::size_t* rows : {&shape_.messages, &shape_.requests, &shape_.blocks, &shape_.jobs}) {
+      *rows = *rows == 0 ? 0 : 1;
+    }
+    parameters = kSessionColumns + kMessageColumns + kRequestColumns + kGarbageColumns +
+                 kEraseParameters + kBlockColumns + kJobColumns + kRemovedColumns + kEndedColumns +
+                 kCancelledColumns + kJobKeyColumns;
   }
   values_.reserve(parameters);
   lengths_.reserve(parameters);
@@ -293,28 +467,66 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
   }
   if (shape_.arrays) {
     const SessionChange& change = *changes.front();
-    Columns messages(kMessageColumns, change.messages.size());
-    for (const MessagePtr& message : change.messages) WriteMessage(change, *message, messages);
+    Columns messages(kMessageColumns, MessageRows(change));
+    WriteMessages(change, messages);
     messages.AddTo(*this);
     Columns requests(kRequestColumns, change.requests.size());
     for (const RequestRecord& request : change.requests) WriteRequest(change, request, requests);
     requests.AddTo(*this);
   } else {
-    for (const SessionChange* change : changes) {
-      for (const MessagePtr& message : change->messages) WriteMessage(*change, *message, rows);
-    }
+    for (const SessionChange* change : changes) WriteMessages(*change, rows);
     for (const SessionChange* change : changes) {
       for (const RequestRecord& request : change->requests) WriteRequest(*change, request, rows);
     }
   }
   for (const SessionChange* change : changes) {
-    if (!change->garbage) continue;
-    rows.Text(change->key.tenant);
-    rows.Text(change->key.session);
-    rows.Int8(std::bit_cast<std::int64_t>(change->garbage->generation));
-    rows.Int8(change->garbage->begin);
-    rows.Int8(change->garbage->end);
+    for (const Garbage& garbage : change->garbage) {
+      rows.Text(change->key.tenant);
+      rows.Text(change->key.session);
+      rows.Int8(std::bit_cast<std::int64_t>(garbage.generation));
+      rows.Int8(garbage.begin);
+      rows.Int8(garbage.end);
+    }
   }
+  if (shape_.arrays) {
+    const SessionChange& change = *changes.front();
+    Columns blocks(kBlockColumns, change.blocks.size());
+    for (const BlockState& block : change.blocks) WriteBlock(change, block, blocks);
+    blocks.AddTo(*this);
+    Columns jobs(kJobColumns, change.jobs.size());
+    for (const Job& job : change.jobs) WriteJob(change, job, jobs);
+    jobs.AddTo(*this);
+  } else {
+    for (const SessionChange* change : changes) {
+      for (const BlockState& block : change->blocks) WriteBlock(*change, block, rows);
+    }
+    for (const SessionChange* change : changes) {
+      for (const Job& job : change->jobs) WriteJob(*change, job, rows);
+    }
+  }
+  Columns removed_blocks(kRemovedColumns, removed);
+  Columns ended_jobs(kEndedColumns, ended);
+  Columns cancelled_jobs(kCancelledColumns, cancelled);
+  Columns marked_jobs(kJobKeyColumns, marked);
+  for (const SessionChange* change : changes) {
+    for (const std::string& name : change->removed_blocks) {
+      WriteGeneration(*change, change->row.block_generation, removed_blocks);
+      removed_blocks.Text(name);
+    }
+    for (const JobEnd& end : change->ended_jobs) WriteEnd(*change, end, ended_jobs);
+    for (const BlockJob& job : JobsToMark(*change)) {
+      WriteGeneration(*change, change->row.block_generation, marked_jobs);
+      marked_jobs.Text(*job.block);
+      marked_jobs.Int8(job.number);
+    }
+    if (change->cancel_jobs_of == 0) continue;
+    WriteGeneration(*change, change->cancel_jobs_of, cancelled_jobs);
+    cancelled_jobs.Int8(change->row.update_us);
+  }
+  removed_blocks.AddTo(*this);
+  ended_jobs.AddTo(*this);
+  cancelled_jobs.AddTo(*this);
+  marked_jobs.AddTo(*this);
 }
 
 void BatchStatement::Add(const char* bytes, std::size_t size, unsigned type) {
@@ -329,7 +541,7 @@ std::string BatchStatement::Sql() const {
   AppendValues(sql, number, shape_.sessions, kSessionColumns);
   sql += kUpdateSessions;
   if (shape_.erased > 0) {
-    sql += ", e AS (DELETE FROM memoryd_messages WHERE ";
+    sql += kEraseMessages;
     for (std::size_t i = 0; i < shape_.erased; ++i) {
       if (i > 0) sql += " OR ";
       fmt::format_to(std::back_inserter(sql), kErase, number + 1, number + 2, number + 3,
@@ -354,6 +566,35 @@ std::string BatchStatement::Sql() const {
     sql += kInsertGarbage;
     AppendValues(sql, number, shape_.garbage, kGarbageColumns);
     sql += kUpdateGarbage;
+  }
+  if (shape_.blocks > 0) {
+    sql += kInsertBlocks;
+    shape_.arrays ? AppendUnnest(sql, number, kBlockColumns)
+                  : AppendValues(sql, number, shape_.blocks, kBlockColumns);
+    sql += kUpdateBlocks;
+  }
+  if (shape_.jobs > 0) {
+    sql += kInsertJobs;
+    shape_.arrays ? AppendJobUnnest(sql, number) : AppendJobValues(sql, number, shape_.jobs);
+    sql += ')';
+  }
+  if (shape_.removed_blocks) {
+    fmt::format_to(std::back_inserter(sql), kRemoveBlocks, Parameters(number, kRemovedColumns));
+  }
+  const std::size_t before_ended = number;
+  if (shape_.ended_jobs) {
+    fmt::format_to(std::back_inserter(sql), kEndJobs, Parameters(number, kEndedColumns));
+  }
+  if (shape_.cancelled_jobs) {
+    fmt::format_to(std::back_inserter(sql), kCancelJobs, Parameters(number, kCancelledColumns));
+    if (shape_.ended_jobs) {
+      std::size_t ended = before_ended;
+      fmt::format_to(std::back_inserter(sql), kButEndedJobs, Parameters(ended, kJobKeyColumns));
+    }
+    sql += ')';
+  }
+  if (shape_.marked_jobs) {
+    fmt::format_to(std::back_inserter(sql), kMarkJobs, Parameters(number, kJobKeyColumns));
   }
   fmt::format_to(std::back_inserter(sql),
                  " SELECT 1 / (CASE WHEN count(*) FILTER (WHERE previous_revision >= 0) = {} "

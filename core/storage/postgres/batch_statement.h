@@ -31,7 +31,14 @@ struct BatchShape {
   std::size_t requests = 0;
   std::size_t garbage = 0;
   std::size_t erased = 0;
-  // Messages and requests as one array for each column: a statement has at most 65,535 parameters.
+  std::size_t blocks = 0;
+  std::size_t jobs = 0;
+  // Whether there are any: however many, they come as one array for each column.
+  bool removed_blocks = false;
+  bool ended_jobs = false;
+  bool cancelled_jobs = false;
+  bool marked_jobs = false;
+  // Messages, requests, blocks and jobs as arrays too: a statement has at most 65,535 parameters.
   bool arrays = false;
 
   friend auto operator<=>(const BatchShape&, const BatchShape&) = default;
@@ -46,7 +53,7 @@ class BatchStatement {
   // The most parameters of a batch without arrays.
   static constexpr std::size_t kMaxParameters = 16'000;
 
-  // Parameters that `change` takes when it is written without arrays.
+  // Parameters that `change` takes, at most, when it is written without arrays.
   static std::size_t ParameterCount(const SessionChange& change);
 
   // True for a large change: it is written in a statement of its own, with arrays.

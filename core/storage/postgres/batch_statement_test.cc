@@ -10,6 +10,7 @@ namespace memoryd {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 SessionChange Change(const std::string& session, int messages) {
   SessionChange change;
@@ -34,11 +35,20 @@ std::size_t HighestParameter(const std::string& sql) {
 
 TEST(BatchStatementTest, TheTextUsesEveryParameter) {
   for (const int messages : {0, 1, 3, 128, 129, 9000}) {
-    for (int parts = 0; parts < 8; ++parts) {
+    for (int parts = 0; parts < 512; ++parts) {
       SessionChange change = Change("s", messages);
       if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
-      if (parts & 2) change.garbage = Garbage{1, 2, 3};
+      if (parts & 2) change.garbage = {{1, 2, 3}};
       if (parts & 4) change.erase = PositionRange{1, 2};
+      if (parts & 8) change.blocks.resize(2);
+      if (parts & 16) change.jobs.resize(3);
+      if (parts & 32) change.removed_blocks = {"a", "b"};
+      if (parts & 64) change.ended_jobs.resize(2);
+      if (parts & 128) change.cancel_jobs_of = 7;
+      if (parts & 256) {
+        change.blocks.emplace_back().next = 2;
+        change.blocks.emplace_back().next = 3;
+      }
       const SessionChange* const changes[] = {&change};
       const BatchStatement statement(changes);
       EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
@@ -68,6 +78,72 @@ TEST(BatchStatementTest, LargeChangesOfAnySizeShareOneText) {
   const SessionChange* const second[] = {&larger};
   EXPECT_EQ(BatchStatement(first).Sql(), BatchStatement(second).Sql());
   EXPECT_THAT(BatchStatement(first).Sql(), HasSubstr("unnest"));
+}
+
+TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
+  SessionChange one = Change("a", 0), two = Change("b", 0);
+  one.erase = two.erase = PositionRange{1, 2};
+  const SessionChange* const changes[] = {&one, &two};
+  EXPECT_THAT(BatchStatement(changes).Sql(),
+              HasSubstr("DELETE FROM memoryd_messages WHERE "
+                        "(tenant = $43 AND session = $44 AND generation = $45 AND position >= $46 "
+                        "AND position < $47) OR "
+                        "(tenant = $48 AND session = $49 AND generation = $50 AND position >= $51 "
+                        "AND position < $52))"));
+}
+
+TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
+  // As a list, and as arrays.
+  for (const int messages : {1, 200}) {
+    SessionChange change = Change("s", messages);
+    change.row.generation = 1;
+    change.row.content_generation = 2;
+    change.contents = {change.messages.front(), change.messages.front()};
+    SessionChange larger = change;
+    larger.contents.push_back(change.messages.front());
+    const SessionChange* const changes[] = {&change};
+    const BatchStatement statement(changes);
+    EXPECT_EQ(BatchStatement::ParameterCount(change),
+              21 + static_cast<std::size_t>(messages + 2) * 10);
+    EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
+    EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
+    const SessionChange* const others[] = {&larger};
+    EXPECT_EQ(BatchStatement(others).Sql() == statement.Sql(), messages == 200);
+  }
+}
+
+TEST(BatchStatementTest, WithoutBlocksAndJobsTheTextKnowsNone) {
+  const SessionChange change = Change("s", 3);
+  const SessionChange* const changes[] = {&change};
+  const std::string sql = BatchStatement(changes).Sql();
+  EXPECT_THAT(sql, Not(HasSubstr("memoryd_blocks")));
+  EXPECT_THAT(sql, Not(HasSubstr("memoryd_jobs")));
+}
+
+TEST(BatchStatementTest, HoweverManyJobsEndTheTextIsOne) {
+  SessionChange one = Change("s", 1), many = Change("s", 1);
+  one.ended_jobs.resize(1);
+  many.ended_jobs.resize(300);
+  one.removed_blocks.resize(1);
+  many.removed_blocks.resize(300);
+  const SessionChange* const first[] = {&one};
+  const SessionChange* const second[] = {&many};
+  EXPECT_EQ(BatchStatement(first).shape(), BatchStatement(second).shape());
+  EXPECT_EQ(BatchStatement(first).Sql(), BatchStatement(second).Sql());
+}
+
+TEST(BatchStatementTest, LargeChangesOfAnyNumberOfJobsShareOneText) {
+  SessionChange large = Change("s", 0), larger = Change("s", 0);
+  large.jobs.resize(900);
+  larger.jobs.resize(2000);
+  large.blocks.resize(1);
+  larger.blocks.resize(9);
+  for (SessionChange* change : {&large, &larger}) change->blocks[0].next = 9;
+  EXPECT_TRUE(BatchStatement::NeedsArrays(large));
+  const SessionChange* const first[] = {&large};
+  const SessionChange* const second[] = {&larger};
+  EXPECT_EQ(BatchStatement(first).shape(), BatchStatement(second).shape());
+  EXPECT_EQ(BatchStatement(first).Sql(), BatchStatement(second).Sql());
 }
 
 TEST(BatchStatementTest, ExpectedRevisionsAreSentNegative) {

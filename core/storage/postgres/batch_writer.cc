@@ -102,7 +102,7 @@ void Writer::OnError(Batch batch, int tries, const BatchReply& reply) {
       }
     }
     if (!others.empty()) Write(others, 1);
-  } else if (conflict || sqlstate.starts_with("22")) {
+  } else if (conflict || IsOfOneChange(sqlstate)) {
     WriteSingly(batch, tries + 1);
   } else {
     SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(sqlstate));

@@ -52,12 +52,15 @@ std::vector<bool> FindByMessageId(QueryConnection& connection, std::span<const P
   Arrays arrays(5);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const SessionChange& change = *batch[i].change;
-    for (const MessagePtr& message : change.messages) {
-      if (message->message_id.empty()) continue;
+    const auto add = [&](std::uint64_t generation, const Message& message) {
+      if (message.message_id.empty()) return;
       arrays.Add(change.key.tenant, change.key.session,
-                 std::to_string(std::bit_cast<std::int64_t>(change.row.generation)),
-                 message->message_id, std::to_string(i));
-    }
+                 std::to_string(std::bit_cast<std::int64_t>(generation)), message.message_id,
+                 std::to_string(i));
+    };
+    for (const MessagePtr& message : change.messages) add(change.row.generation, *message);
+    for (const ContentPtr& content : change.contents) add(change.row.content_generation, *content);
+    for (const BlockEntry& entry : change.entries) add(entry.generation, *entry.row);
   }
   std::vector<bool> lost(batch.size());
   const auto found = connection.Run(kStoredMessageIds, arrays.Parameters(), deadline);

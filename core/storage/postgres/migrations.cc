@@ -76,6 +76,63 @@ CREATE TABLE memoryd_garbage (
   CONSTRAINT memoryd_garbage_pkey PRIMARY KEY (tenant, session, generation, end_position)
 );
 )sql",
+    // Contents are rows of memoryd_messages under content_generation. Constant defaults rewrite no
+    // row.
+    R"sql(
+ALTER TABLE memoryd_sessions
+  ADD COLUMN content_generation bigint NOT NULL DEFAULT 0,
+  ADD COLUMN next_content bigint NOT NULL DEFAULT 1,
+  ADD COLUMN content_count bigint NOT NULL DEFAULT 0;
+)sql",
+    // What blocks know, and the jobs that feed them. `ready`: see job_order.h. The indexes of jobs
+    // do not begin with (tenant, session): they serve the claimer, the sweeper and the operator,
+    // who work for all tenants, and each holds no more than its part of the rows. Claiming and
+    // prolonging change no column of an index, so they are heap-only updates where the page has
+    // room.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN block_generation bigint NOT NULL DEFAULT 0;
+
+CREATE TABLE memoryd_blocks (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  done bigint NOT NULL,
+  next bigint NOT NULL,
+  entry_generation bigint NOT NULL,
+  next_entry bigint NOT NULL,
+  update_us bigint NOT NULL,
+  state bytea NOT NULL,
+  CONSTRAINT memoryd_blocks_pkey PRIMARY KEY (tenant, session, generation, name)
+) WITH (fillfactor = 50);
+
+CREATE TABLE memoryd_jobs (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  block text COLLATE "C" NOT NULL,
+  number bigint NOT NULL,
+  message_generation bigint NOT NULL,
+  begin_position bigint NOT NULL,
+  end_position bigint NOT NULL,
+  state smallint NOT NULL,
+  attempts bigint NOT NULL,
+  create_us bigint NOT NULL,
+  update_us bigint NOT NULL,
+  due bigint NOT NULL,
+  ready smallint NOT NULL,
+  lease bigint NOT NULL,
+  lease_until bigint NOT NULL,
+  last_error bytea NOT NULL,
+  calls bigint NOT NULL,
+  prompt_tokens bigint NOT NULL,
+  completion_tokens bigint NOT NULL,
+  CONSTRAINT memoryd_jobs_pkey PRIMARY KEY (tenant, session, generation, block, number)
+) WITH (fillfactor = 70);
+CREATE INDEX memoryd_jobs_ready ON memoryd_jobs (due) WHERE state = 0 AND ready = 1;
+CREATE INDEX memoryd_jobs_counted ON memoryd_jobs (state, create_us) WHERE state IN (0, 2);
+CREATE INDEX memoryd_jobs_ended ON memoryd_jobs (update_us) WHERE state <> 0;
+)sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);
 

@@ -1,16 +1,21 @@
 #include "core/storage/postgres/postgres_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/durability.h"
 #include "core/storage/postgres/exclusive_lock.h"
+#include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/read_queries.h"
 #include "core/storage/postgres/row_codec.h"
@@ -22,6 +27,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Parameters = std::vector<std::string>;
+
+// The text of a number that is stored as the signed one of the same bits.
+std::string Bits(std::uint64_t number) {
+  return std::to_string(std::bit_cast<std::int64_t>(number));
+}
+
+// The first columns of these rows, each as an array parameter.
+Parameters ArraysOf(const QueryResult& result, const std::vector<int>& rows, int columns) {
+  Parameters arrays;
+  for (int column = 0; column < columns; ++column) {
+    std::vector<std::string> values;
+    values.reserve(rows.size());
+    for (const int row : rows) values.emplace_back(result.Text(row, column));
+    arrays.push_back(ArrayParameter(values));
+  }
+  return arrays;
+}
 
 class PostgresStore : public Store, private PoolDropper {
  public:
@@ -47,6 +69,13 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
                                                     PositionRange range, std::int64_t max_messages,
                                                     std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::int64_t> positions,
+                                                        std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
+                                                 PositionRange range,
+                                                 std::int64_t max_rows) override;
   absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
       std::span<const SessionKey> keys) override;
   absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
@@ -54,15 +83,25 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
                                                           std::string_view after,
                                                           std::int64_t max_sessions) override;
+  absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
+  absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                         std::int64_t lease_us) override;
+  absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
+                          std::string_view error, const Usage& usage) override;
+  absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
+                                            const JobFilter& filter) override;
+  absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
+  absl::StatusOr<JobCounts> CountJobs() override;
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
   absl::Status Ping() override;
+  absl::StatusOr<StoreInfo> Describe() override;
 
  private:
   Deadline CallDeadline() const { return Clock::now() + timeout_; }
   void DropConnections() override;
-  // Reads are tried once more on another connection when theirs is lost.
-  absl::StatusOr<QueryResult> Read(QueryPool& pool, const Query& query,
-                                   const Parameters& parameters);
+  // For what may be done twice: tried once more on another connection when its own is lost.
+  absl::StatusOr<QueryResult> Run(QueryPool& pool, const Query& query,
+                                  const Parameters& parameters);
 
   const std::chrono::milliseconds timeout_;
   const int writer_count_;
@@ -80,8 +119,8 @@ void PostgresStore::DropConnections() {
   lookups_.DropAll();
 }
 
-absl::StatusOr<QueryResult> PostgresStore::Read(QueryPool& pool, const Query& query,
-                                                const Parameters& parameters) {
+absl::StatusOr<QueryResult> PostgresStore::Run(QueryPool& pool, const Query& query,
+                                               const Parameters& parameters) {
   const Deadline deadline = CallDeadline();
   for (int tries = 1;; ++tries) {
     MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, pool.Acquire(deadline));
@@ -112,11 +151,16 @@ std::vector<CommitResult> PostgresStore::Commit(std::span<const SessionChange> c
 
 absl::StatusOr<std::optional<LoadedSession>> PostgresStore::LoadSession(const SessionKey& key) {
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Read(readers_, kLoadSession, {key.tenant, key.session}));
+                           Run(readers_, kLoadSession, {key.tenant, key.session}));
   if (result.size() == 0) return std::nullopt;
   LoadedSession loaded;
   MEMORYD_ASSIGN_OR_RETURN(loaded.row, DecodeSession(result, 0, 0));
   for (int row = 0; row < result.size(); ++row) {
+    constexpr int kBlock = kSessionColumnCount + kMessageColumnCount;
+    if (!result.IsNull(row, kBlock)) {
+      loaded.blocks.push_back(DecodeBlock(result, row, kBlock));
+      continue;
+    }
     // A session without messages behind the watermark has a row for itself.
     if (result.IsNull(row, kSessionColumnCount)) continue;
     MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, DecodeMessage(result, row, kSessionColumnCount));
@@ -132,16 +176,41 @@ absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadRange(const SessionKe
                                                                  std::int64_t max_bytes) {
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Read(readers_, kReadRange,
-           {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
-            std::to_string(range.begin), std::to_string(range.end), std::to_string(max_messages),
-            std::to_string(max_bytes)}));
-  std::vector<MessagePtr> messages;
+      Run(readers_, kReadRange,
+          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
+           std::to_string(range.begin), std::to_string(range.end), std::to_string(max_messages),
+           std::to_string(max_bytes)}));
+  return DecodeMessages(result);
+}
+
+absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadPositions(
+    const SessionKey& key, std::uint64_t generation, std::span<const std::int64_t> positions,
+    std::int64_t max_bytes) {
+  if (positions.empty()) return std::vector<MessagePtr>();
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Run(readers_, kReadPositions,
+          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
+           fmt::format("{{{}}}", fmt::join(positions, ",")), std::to_string(max_bytes)}));
+  if (result.size() > 0 && result.Int(0, kMessageColumnCount) > max_bytes) return ReplyTooLarge();
+  return DecodeMessages(result);
+}
+
+absl::StatusOr<std::vector<RowSize>> PostgresStore::ReadSizes(const SessionKey& key,
+                                                              std::uint64_t generation,
+                                                              PositionRange range,
+                                                              std::int64_t max_rows) {
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Run(readers_, kReadSizes,
+          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
+           std::to_string(range.begin), std::to_string(range.end), std::to_string(max_rows)}));
+  std::vector<RowSize> sizes;
+  sizes.reserve(static_cast<std::size_t>(result.size()));
   for (int row = 0; row < result.size(); ++row) {
-    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, DecodeMessage(result, row, 0));
-    messages.push_back(std::move(message));
+    sizes.push_back({result.Int(row, 0), result.Int(row, 1), result.Int(row, 2)});
   }
-  return messages;
+  return sizes;
 }
 
 absl::StatusOr<std::vector<std::optional<SessionVersion>>> PostgresStore::Revisions(
@@ -155,7 +224,7 @@ absl::StatusOr<std::vector<std::optional<SessionVersion>>> PostgresStore::Revisi
   }
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Read(lookups_, kRevisions, {ArrayParameter(tenants), ArrayParameter(sessions)}));
+      Run(lookups_, kRevisions, {ArrayParameter(tenants), ArrayParameter(sessions)}));
   for (int row = 0; row < result.size(); ++row) {
     versions[static_cast<std::size_t>(result.Int(row, 0) - 1)] = {
         std::bit_cast<std::uint64_t>(result.Int(row, 1)), result.Int(row, 2)};
@@ -169,7 +238,7 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> PostgresStore::FindReq
   if (request_ids.empty()) return records;
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Read(readers_, kFindRequests, {key.tenant, key.session, ArrayParameter(request_ids)}));
+      Run(readers_, kFindRequests, {key.tenant, key.session, ArrayParameter(request_ids)}));
   std::map<std::string, RequestRecord, std::less<>> found;
   for (int row = 0; row < result.size(); ++row) {
     const std::string request_id(result.Text(row, 0));
@@ -187,9 +256,9 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> PostgresStore::FindReq
 absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSessions(std::string_view tenant,
                                                                        std::string_view after,
                                                                        std::int64_t max_sessions) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Read(readers_, kListSessions,
-                                                          {std::string(tenant), std::string(after),
-                                                           std::to_string(max_sessions)}));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListSessions,
+                                                         {std::string(tenant), std::string(after),
+                                                          std::to_string(max_sessions)}));
   std::vector<ListedSession> sessions;
   for (int row = 0; row < result.size(); ++row) {
     ListedSession& listed = sessions.emplace_back();
@@ -197,6 +266,90 @@ absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSessions(std::stri
     MEMORYD_ASSIGN_OR_RETURN(listed.row, DecodeSession(result, row, 1));
   }
   return sessions;
+}
+
+absl::StatusOr<std::vector<Job>> PostgresStore::ClaimJobs(const ClaimRequest& request) {
+  // Who loses all of its candidates to others looks for more.
+  constexpr int kMaxTries = 5;
+  if (request.max_jobs <= 0) return std::vector<Job>();
+  const std::string lease = Bits(request.lease);
+  const std::int64_t candidates = request.max_jobs + (request.skip ? kMaxSkippedJobs : 0);
+  for (int tries = 1;; ++tries) {
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult found, Run(readers_, kClaimableJobs,
+                                                          {request.take_over ? "true" : "false",
+                                                           lease, std::to_string(candidates)}));
+    std::vector<int> wanted;
+    for (int row = 0; row < found.size() && std::ssize(wanted) < request.max_jobs; ++row) {
+      if (!request.skip || !request.skip(DecodeJobKey(found, row))) wanted.push_back(row);
+    }
+    if (wanted.empty()) return std::vector<Job>();
+    constexpr int kColumns = 8;
+    Parameters parameters = ArraysOf(found, wanted, kColumns);
+    parameters.push_back(lease);
+    parameters.push_back(std::to_string(request.lease_us));
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult claimed, Run(readers_, kClaimJobs, parameters));
+    if (claimed.size() == 0 && tries < kMaxTries) continue;
+    MEMORYD_ASSIGN_OR_RETURN(std::vector<Job> jobs, DecodeJobs(claimed));
+    std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
+      return std::tie(a.due_us, a.key) < std::tie(b.due_us, b.key);
+    });
+    return jobs;
+  }
+}
+
+absl::Status PostgresStore::RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                                      std::int64_t lease_us) {
+  if (jobs.empty()) return absl::OkStatus();
+  std::vector<std::string> tenants, sessions, generations, blocks, numbers;
+  for (const JobKey& job : jobs) {
+    tenants.push_back(job.session.tenant);
+    sessions.push_back(job.session.session);
+    generations.push_back(Bits(job.generation));
+    blocks.push_back(job.block);
+    numbers.push_back(std::to_string(job.number));
+  }
+  return Run(readers_, kRenewJobs,
+             {ArrayParameter(tenants), ArrayParameter(sessions), ArrayParameter(generations),
+              ArrayParameter(blocks), ArrayParameter(numbers), Bits(lease),
+              std::to_string(lease_us)})
+      .status();
+}
+
+absl::Status PostgresStore::ReleaseJob(std::uint64_t lease, const JobKey& job,
+                                       std::int64_t delay_us, std::string_view error,
+                                       const Usage& usage) {
+  return Run(readers_, kReleaseJob,
+             {job.session.tenant, job.session.session, Bits(job.generation), job.block,
+              std::to_string(job.number), Bits(lease), std::to_string(delay_us),
+              BytesParameter(error), std::to_string(usage.calls),
+              std::to_string(usage.prompt_tokens), std::to_string(usage.completion_tokens)})
+      .status();
+}
+
+absl::StatusOr<std::vector<Job>> PostgresStore::ListJobs(const SessionKey& key,
+                                                         const JobFilter& filter) {
+  const int state = filter.state ? static_cast<int>(*filter.state) : -1;
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Run(readers_, kListJobs,
+          {key.tenant, key.session, Bits(filter.generation), filter.after_block,
+           std::to_string(filter.after_number), std::to_string(state),
+           std::to_string(std::max<std::int64_t>(0, filter.max_jobs))}));
+  return DecodeJobs(result);
+}
+
+absl::StatusOr<std::optional<Job>> PostgresStore::FindJob(const JobKey& key) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           Run(readers_, kFindJob,
+                               {key.session.tenant, key.session.session, Bits(key.generation),
+                                key.block, std::to_string(key.number)}));
+  if (result.size() == 0) return std::nullopt;
+  return DecodeJob(result, 0);
+}
+
+absl::StatusOr<JobCounts> PostgresStore::CountJobs() {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kCountJobs, {}));
+  return JobCounts{result.Int(0, 0), result.Int(0, 1), result.Int(0, 2)};
 }
 
 absl::StatusOr<std::int64_t> PostgresStore::Purge(const PurgeLimits& limits) {
@@ -214,6 +367,13 @@ absl::Status PostgresStore::Ping() {
   if (takes_writes.ok() ? !*takes_writes : !connection->usable()) DropConnections();
   if (!takes_writes.ok()) return takes_writes.status();
   return *takes_writes ? absl::OkStatus() : StatusForSqlState(kSqlStateReadOnly);
+}
+
+absl::StatusOr<StoreInfo> PostgresStore::Describe() {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kDescribe, {}));
+  if (result.size() != 1) return absl::InternalError("the store did not describe itself");
+  return StoreInfo{"postgresql", result.Int(0, 0),
+                   DurabilityOf(result.Text(0, 1), result.Text(0, 2), result.Text(0, 3))};
 }
 
 absl::Status PostgresStore::Connect() {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/pg_test_support.h"
 #include "core/storage/postgres/postgres_store.h"
@@ -53,7 +54,107 @@ TEST(PostgresStoreTest, ManyServersMigrateAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(migrated, 8);
-  EXPECT_EQ(database.Run("SELECT * FROM memoryd_schema").size(), 1U);
+  // One row for each version, from 1 to the newest: no migration ran twice.
+  const TestDatabase beside;
+  beside.Open();
+  const char* const versions = "SELECT version FROM memoryd_schema ORDER BY version";
+  const pqxx::result raced = database.Run(versions), alone = beside.Run(versions);
+  ASSERT_EQ(raced.size(), alone.size());
+  for (pqxx::result::size_type i = 0; i < raced.size(); ++i) {
+    EXPECT_EQ(raced[i][0].as<int>(), static_cast<int>(i) + 1);
+  }
+}
+
+TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
+  const TestDatabase database;
+  SessionChange change = CreateChange("s", 2);
+  {
+    const auto store = database.Open();
+    ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  }
+  database.Run(
+      "DROP TABLE memoryd_blocks, memoryd_jobs; "
+      "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
+      "DROP COLUMN content_count, DROP COLUMN block_generation; DELETE FROM memoryd_schema WHERE "
+      "version > 1");
+  const auto store = database.Open();
+  const auto loaded = store->LoadSession(change.key);
+  ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+  EXPECT_EQ((*loaded)->row, change.row);
+  EXPECT_EQ((*loaded)->row.content_generation, 0U);
+  EXPECT_THAT(Bodies(*store, change.key), ElementsAre("s 1", "s 2"));
+
+  change = NextChange(change, 0);
+  change.row.content_generation = FreshNumber();
+  change.contents = {MakeMessage(change.row.next_content++, "content")};
+  change.row.content_count = 1;
+  EXPECT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ((*store->LoadSession(change.key))->row, change.row);
+}
+
+TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
+  const TestDatabase database;
+  SessionChange change = CreateChange("s", 2);
+  change.row.content_generation = FreshNumber();
+  change.row.next_content = 5;
+  change.row.content_count = 4;
+  {
+    const auto store = database.Open();
+    ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  }
+  database.Run(
+      "DROP TABLE memoryd_blocks, memoryd_jobs; "
+      "ALTER TABLE memoryd_sessions DROP COLUMN block_generation; "
+      "DELETE FROM memoryd_schema WHERE version > 2");
+  const auto store = database.Open();
+  const auto loaded = store->LoadSession(change.key);
+  ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+  EXPECT_EQ((*loaded)->row, change.row);
+  EXPECT_THAT(Bodies(*store, change.key), ElementsAre("s 1", "s 2"));
+
+  change = NextChange(change, 0);
+  change.row.block_generation = FreshNumber();
+  change.blocks.resize(1);
+  change.blocks[0].name = "b";
+  change.jobs.resize(1);
+  change.jobs[0].key = {change.key, change.row.block_generation, "b", 1};
+  EXPECT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ((*store->LoadSession(change.key))->row, change.row);
+  EXPECT_EQ((*store->LoadSession(change.key))->blocks, change.blocks);
+  EXPECT_TRUE(store->FindJob(change.jobs[0].key)->has_value());
+}
+
+// With a backlog of which most is behind jobs that were given back for later, beside much that has
+// ended.
+TEST(PostgresStoreTest, ClaimingMeetsWhatCanBeClaimedOnly) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  database.Run(
+      "INSERT INTO memoryd_sessions SELECT 't', 's' || n, 1, 1, 0, 1, 1, 1, '{}', 0, 0, 0, 1, 1, "
+      "false, 1, '', 0, 1, 0, 7 FROM generate_series(1, 2000) n; "
+      "INSERT INTO memoryd_blocks SELECT 't', 's' || n, 7, 'b', 10, 21, 0, 1, 1, '' "
+      "FROM generate_series(1, 2000) n; "
+      "INSERT INTO memoryd_jobs SELECT 't', 's' || n, 7, 'b', i, 1, 1, 2, "
+      "CASE WHEN i <= 10 THEN 1 ELSE 0 END, 0, 1, 1, "
+      "CASE WHEN i = 11 AND n > 20 THEN 9000000000000000 ELSE n + 2000 * i END, "
+      "CASE WHEN i <= 11 THEN 1 ELSE 0 END, 0, 0, '', 0, 0, 0 "
+      "FROM generate_series(1, 2000) n, generate_series(1, 20) i");
+  database.Run("ANALYZE");
+  database.Run("SET plan_cache_mode = force_generic_plan");
+  database.Run(fmt::format("PREPARE claimable AS {}", kClaimableJobs.sql));
+  std::string plan;
+  for (const auto row : database.Run("EXPLAIN (ANALYZE) EXECUTE claimable (false, 1, 8)")) {
+    plan += row[0].c_str() + std::string("\n");
+  }
+  EXPECT_THAT(plan, AllOf(HasSubstr("memoryd_jobs_ready"), Not(HasSubstr("Seq Scan")),
+                          Not(HasSubstr("Rows Removed by Filter"))));
+  const auto jobs = store->ClaimJobs({1, 1'000'000, 8, false});
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_THAT(*jobs, SizeIs(8));
+  for (std::size_t i = 0; i < jobs->size(); ++i) {
+    EXPECT_EQ((*jobs)[i].key.session.session, fmt::format("s{}", i + 1));
+    EXPECT_EQ((*jobs)[i].key.number, 11);
+  }
 }
 
 TEST(PostgresStoreTest, RefusesANewerSchema) {

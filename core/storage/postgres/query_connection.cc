@@ -62,6 +62,18 @@ std::string ArrayParameter(std::span<const std::string> values) {
   return array;
 }
 
+std::string BytesParameter(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "\\x";
+  text.reserve(2 + 2 * bytes.size());
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 0xF];
+  }
+  return text;
+}
+
 QueryConnection::QueryConnection(const ConnectionSettings& settings, CallTimer& timer)
     : timer_(timer),
       named_statements_(settings.named_statements),

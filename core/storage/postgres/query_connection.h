@@ -47,6 +47,9 @@ struct Query {
 // An array parameter of type text[] or bigint[].
 std::string ArrayParameter(std::span<const std::string> values);
 
+// A parameter of type bytea.
+std::string BytesParameter(std::string_view bytes);
+
 // No exception leaves this class. One thread at a time. After an error for which usable() is false
 // the connection must be dropped; it never reconnects.
 class QueryConnection {

@@ -7,22 +7,34 @@
 
 namespace memoryd {
 
-// The row, the active messages behind its watermark and the pinned ones before it, of one snapshot
-// and by ranges of the primary key. Without the LIMIT, which never cuts anything, the planner would
-// rather read a whole table that is mostly one session.
+#define MEMORYD_NO_MESSAGE \
+  "NULL::bigint, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea"
+#define MEMORYD_NO_BLOCK                                                                       \
+  "NULL::text COLLATE \"C\" AS name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, " \
+  "NULL::bigint, NULL::bytea"
+
+// The row, the active messages behind its watermark and the pinned ones before it, and the blocks,
+// of one snapshot and by ranges of the primary keys. Without the LIMIT, which never cuts anything,
+// the planner would rather read a whole table that is mostly one session.
 inline constexpr Query kLoadSession{
     "load_session",
     "WITH s AS (SELECT * FROM memoryd_sessions WHERE tenant = $1 AND session = $2) "
-    "SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS
+    "SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
     " FROM s LEFT JOIN (SELECT * FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
     "AND generation = (SELECT generation FROM s) AND position >= (SELECT watermark FROM s) "
     "ORDER BY position LIMIT (SELECT greatest(next_position - watermark, 1000000) FROM s)) m "
     "ON NOT s.deleted "
-    "UNION ALL SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS
+    "UNION ALL SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
     " FROM s JOIN memoryd_messages m ON m.tenant = $1 AND m.session = $2 "
     "AND m.generation = s.generation AND m.position = ANY (s.pinned) "
     "AND m.position < s.watermark WHERE NOT s.deleted "
-    "ORDER BY position"};
+    "UNION ALL SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_NO_MESSAGE ", " MEMORYD_BLOCK_COLUMNS
+    " FROM s JOIN memoryd_blocks b ON b.tenant = $1 AND b.session = $2 "
+    "AND b.generation = s.block_generation WHERE NOT s.deleted "
+    "ORDER BY position, name"};
+
+#undef MEMORYD_NO_MESSAGE
+#undef MEMORYD_NO_BLOCK
 
 // The size of a body is known without reading it from where large ones are kept.
 inline constexpr Query kReadRange{
@@ -33,6 +45,20 @@ inline constexpr Query kReadRange{
     "FROM memoryd_messages WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
     "AND position >= $4::bigint AND position < $5::bigint ORDER BY position LIMIT $6::bigint) r) m "
     "WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.position"};
+
+inline constexpr Query kReadPositions{
+    "read_positions",
+    "SELECT " MEMORYD_MESSAGE_COLUMNS
+    ", m.bytes FROM (SELECT *, row_number() OVER (ORDER BY position) AS n, "
+    "sum(octet_length(body)) OVER () AS bytes FROM memoryd_messages WHERE tenant = $1 "
+    "AND session = $2 AND generation = $3::bigint AND position = ANY ($4::bigint[])) m "
+    "WHERE m.n = 1 OR m.bytes <= $5::bigint ORDER BY m.position"};
+
+inline constexpr Query kReadSizes{
+    "read_sizes",
+    "SELECT position, token_count, octet_length(body) FROM memoryd_messages WHERE tenant = $1 "
+    "AND session = $2 AND generation = $3::bigint AND position >= $4::bigint "
+    "AND position < $5::bigint ORDER BY position DESC LIMIT $6::bigint"};
 
 inline constexpr Query kRevisions{
     "revisions",
@@ -50,6 +76,14 @@ inline constexpr Query kListSessions{
     "SELECT s.session, " MEMORYD_SESSION_COLUMNS
     " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND NOT s.deleted "
     "ORDER BY s.session LIMIT $3::bigint"};
+
+// In transaction pooling as well, since the pooler's connections have the settings that commits
+// get.
+inline constexpr Query kDescribe{
+    "describe",
+    "SELECT coalesce(max(version), 0), current_setting('fsync'), "
+    "current_setting('synchronous_commit'), current_setting('synchronous_standby_names') "
+    "FROM memoryd_schema"};
 
 }  // namespace memoryd
 

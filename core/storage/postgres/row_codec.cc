@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/status_macros.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd {
@@ -41,11 +42,15 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.active_count = result.Int(row, column + 6);
   session.archived_count = result.Int(row, column + 7);
   session.active_tokens = result.Int(row, column + 8);
-  session.create_us = result.Int(row, column + 9);
-  session.update_us = result.Int(row, column + 10);
-  session.deleted = result.Text(row, column + 11) == "t";
-  session.commit_tag = std::bit_cast<std::uint64_t>(result.Int(row, column + 12));
-  session.config = result.Bytes(row, column + 13);
+  session.content_generation = std::bit_cast<std::uint64_t>(result.Int(row, column + 9));
+  session.next_content = result.Int(row, column + 10);
+  session.content_count = result.Int(row, column + 11);
+  session.block_generation = std::bit_cast<std::uint64_t>(result.Int(row, column + 12));
+  session.create_us = result.Int(row, column + 13);
+  session.update_us = result.Int(row, column + 14);
+  session.deleted = result.Text(row, column + 15) == "t";
+  session.commit_tag = std::bit_cast<std::uint64_t>(result.Int(row, column + 16));
+  session.config = result.Bytes(row, column + 17);
   return session;
 }
 
@@ -61,6 +66,68 @@ absl::StatusOr<MessagePtr> DecodeMessage(const QueryResult& result, int row, int
   }
   message->body = result.Bytes(row, column + 6);
   return message;
+}
+
+BlockState DecodeBlock(const QueryResult& result, int row, int column) {
+  BlockState block;
+  block.name = std::string(result.Text(row, column));
+  block.done = result.Int(row, column + 1);
+  block.next = result.Int(row, column + 2);
+  block.entry_generation = std::bit_cast<std::uint64_t>(result.Int(row, column + 3));
+  block.next_entry = result.Int(row, column + 4);
+  block.update_us = result.Int(row, column + 5);
+  block.state = result.Bytes(row, column + 6);
+  return block;
+}
+
+JobKey DecodeJobKey(const QueryResult& result, int row) {
+  JobKey key;
+  key.session = {std::string(result.Text(row, 0)), std::string(result.Text(row, 1))};
+  key.generation = std::bit_cast<std::uint64_t>(result.Int(row, 2));
+  key.block = std::string(result.Text(row, 3));
+  key.number = result.Int(row, 4);
+  return key;
+}
+
+absl::StatusOr<Job> DecodeJob(const QueryResult& result, int row) {
+  Job job;
+  job.key = DecodeJobKey(result, row);
+  job.message_generation = std::bit_cast<std::uint64_t>(result.Int(row, 5));
+  job.begin = result.Int(row, 6);
+  job.end = result.Int(row, 7);
+  const std::int64_t state = result.Int(row, 8);
+  if (state < 0 || state > static_cast<std::int64_t>(JobState::kCancelled)) {
+    return absl::DataLossError("a stored job can't be read back");
+  }
+  job.state = static_cast<JobState>(state);
+  job.attempts = result.Int(row, 9);
+  job.create_us = result.Int(row, 10);
+  job.update_us = result.Int(row, 11);
+  job.due_us = result.Int(row, 12);
+  job.lease = std::bit_cast<std::uint64_t>(result.Int(row, 13));
+  job.lease_until_us = result.Int(row, 14);
+  job.last_error = result.Bytes(row, 15);
+  job.usage = {result.Int(row, 16), result.Int(row, 17), result.Int(row, 18)};
+  return job;
+}
+
+absl::StatusOr<std::vector<Job>> DecodeJobs(const QueryResult& result) {
+  std::vector<Job> jobs;
+  jobs.reserve(static_cast<std::size_t>(result.size()));
+  for (int row = 0; row < result.size(); ++row) {
+    MEMORYD_ASSIGN_OR_RETURN(jobs.emplace_back(), DecodeJob(result, row));
+  }
+  return jobs;
+}
+
+absl::StatusOr<std::vector<MessagePtr>> DecodeMessages(const QueryResult& result) {
+  std::vector<MessagePtr> messages;
+  messages.reserve(static_cast<std::size_t>(result.size()));
+  for (int row = 0; row < result.size(); ++row) {
+    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, DecodeMessage(result, row, 0));
+    messages.push_back(std::move(message));
+  }
+  return messages;
 }
 
 }  // namespace memoryd

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/storage/postgres/conflicts.h"
@@ -25,6 +26,16 @@ constexpr Query kEvidence{
     "AND m.position = $4::bigint WHERE s.tenant = $1 AND s.session = $2"};
 
 constexpr int kMaxTries = 5;
+
+// The first message, content or entry that the change appends, and its generation; null for none.
+std::pair<std::uint64_t, const Message*> FirstRow(const SessionChange& change) {
+  if (!change.messages.empty()) return {change.row.generation, change.messages.front().get()};
+  if (!change.contents.empty()) {
+    return {change.row.content_generation, change.contents.front().get()};
+  }
+  if (change.entries.empty()) return {0, nullptr};
+  return {change.entries.front().generation, change.entries.front().row.get()};
+}
 
 CommitResult Unknown() {
   return {CommitOutcome::kUnknown,
@@ -60,14 +71,13 @@ CommitResult Investigate(const CommitContext& context, const SessionChange& chan
   }
   auto connection = context.readers.Acquire(context.settle_deadline, /*patient=*/true);
   if (!connection.ok()) return Unknown();
-  const Message* const first = change.messages.empty() ? nullptr : change.messages.front().get();
+  const auto [generation, first] = FirstRow(change);
   const auto found =
       (*connection)
           ->Run(kEvidence,
-                std::vector<std::string>{
-                    key.tenant, key.session,
-                    std::to_string(std::bit_cast<std::int64_t>(change.row.generation)),
-                    std::to_string(first == nullptr ? 0 : first->position)},
+                std::vector<std::string>{key.tenant, key.session,
+                                         std::to_string(std::bit_cast<std::int64_t>(generation)),
+                                         std::to_string(first == nullptr ? 0 : first->position)},
                 context.settle_deadline);
   if (!found.ok() || found->size() == 0) return Unknown();
   const std::int64_t revision = found->Int(0, 0);

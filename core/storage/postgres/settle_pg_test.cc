@@ -10,6 +10,7 @@ namespace memoryd {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::SizeIs;
 using Fault = TestProxy::Fault;
@@ -115,6 +116,101 @@ TEST_F(SettleTest, WithoutEvidenceTheOutcomeIsUnknown) {
   });
   EXPECT_THAT(result, Is(CommitOutcome::kUnknown));
   EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
+}
+
+// A change without messages is known by its first content.
+class SettleContentsTest : public SettleTest {
+ protected:
+  SettleContentsTest() {
+    change_ = NextChange(change_, 0);
+    change_.expected_revision -= 1;
+    change_.row.revision -= 1;
+    change_.row.content_generation = FreshNumber();
+    change_.contents = {MakeMessage(change_.row.next_content++, "content")};
+    change_.row.content_count = 1;
+  }
+
+  std::vector<std::string> StoredContents() {
+    std::vector<std::string> bodies;
+    const auto rows =
+        other_->ReadRange(change_.key, change_.row.content_generation, {0, 100}, 100, 1 << 20);
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    for (const MessagePtr& row : *rows) bodies.push_back(row->body);
+    return bodies;
+  }
+};
+
+TEST_F(SettleContentsTest, ALostAnswerIsFoundToBeCommitted) {
+  EXPECT_THAT(CommitUnder(Fault::kCutReply), Is(CommitOutcome::kCommitted));
+  EXPECT_THAT(StoredContents(), ElementsAre("content"));
+}
+
+TEST_F(SettleContentsTest, ALostQuestionIsAskedAgain) {
+  EXPECT_THAT(CommitUnder(Fault::kCutRequest), Is(CommitOutcome::kCommitted));
+  EXPECT_THAT(StoredContents(), ElementsAre("content"));
+}
+
+TEST_F(SettleContentsTest, ALostAnswerIsKnownByItsContentAfterOthersHaveWritten) {
+  EXPECT_THAT(CommitUnder(Fault::kCutReply,
+                          [&] {
+                            EXPECT_THAT(Commit(*other_, NextChange(change_, 1)),
+                                        Is(CommitOutcome::kCommitted));
+                          }),
+              Is(CommitOutcome::kCommitted));
+  EXPECT_THAT(StoredContents(), ElementsAre("content"));
+}
+
+TEST_F(SettleContentsTest, ALostRaceIsCertainWhenAnotherContentHasThePosition) {
+  SessionChange rival = change_;
+  rival.row.commit_tag = FreshNumber();
+  rival.contents = {MakeMessage(1, "rival")};
+  EXPECT_THAT(CommitUnder(Fault::kCutRequest,
+                          [&] {
+                            EXPECT_THAT(Commit(*other_, rival), Is(CommitOutcome::kCommitted));
+                            EXPECT_THAT(Commit(*other_, NextChange(rival, 1)),
+                                        Is(CommitOutcome::kCommitted));
+                          }),
+              Is(CommitOutcome::kRevisionLost));
+  EXPECT_THAT(StoredContents(), ElementsAre("rival"));
+}
+
+// A change that only feeds a block is known by the first entry it appends.
+class SettleEntriesTest : public SettleTest {
+ protected:
+  SettleEntriesTest() {
+    change_ = NextChange(change_, 0);
+    change_.expected_revision -= 1;
+    change_.row.revision -= 1;
+    change_.row.block_generation = FreshNumber();
+    BlockState& block = change_.blocks.emplace_back();
+    block.name = "block";
+    block.entry_generation = FreshNumber();
+    block.next_entry = 2;
+    change_.entries = {{block.entry_generation, MakeMessage(1, "entry")}};
+  }
+};
+
+TEST_F(SettleEntriesTest, ALostAnswerIsKnownByItsEntryAfterOthersHaveWritten) {
+  EXPECT_THAT(CommitUnder(Fault::kCutReply,
+                          [&] {
+                            EXPECT_THAT(Commit(*other_, NextChange(change_, 1)),
+                                        Is(CommitOutcome::kCommitted));
+                          }),
+              Is(CommitOutcome::kCommitted));
+  EXPECT_EQ((*other_->LoadSession(change_.key))->blocks, change_.blocks);
+}
+
+TEST_F(SettleEntriesTest, ALostRaceIsCertainWhenAnotherEntryHasThePosition) {
+  SessionChange rival = change_;
+  rival.row.commit_tag = FreshNumber();
+  rival.entries[0].row = MakeMessage(1, "rival");
+  EXPECT_THAT(CommitUnder(Fault::kCutRequest,
+                          [&] {
+                            EXPECT_THAT(Commit(*other_, rival), Is(CommitOutcome::kCommitted));
+                            EXPECT_THAT(Commit(*other_, NextChange(rival, 1)),
+                                        Is(CommitOutcome::kCommitted));
+                          }),
+              Is(CommitOutcome::kRevisionLost));
 }
 
 TEST_F(SettleTest, ATakenRequestIdIsStillTold) {

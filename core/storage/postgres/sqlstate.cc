@@ -54,6 +54,11 @@ bool IsWorthRetrying(std::string_view sqlstate) {
          sqlstate == "57014";
 }
 
+bool IsOfOneChange(std::string_view sqlstate) {
+  // Of a value, of a row met twice by one statement, of a constraint.
+  return sqlstate.starts_with("22") || sqlstate.starts_with("21") || sqlstate.starts_with("23");
+}
+
 bool SpoilsAllConnections(std::string_view sqlstate) {
   return sqlstate == kSqlStateReadOnly || sqlstate.starts_with("57P0");
 }

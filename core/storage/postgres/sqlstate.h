@@ -24,6 +24,9 @@ absl::Status StatusForSqlState(std::string_view sqlstate);
 // statement timeout.
 bool IsWorthRetrying(std::string_view sqlstate);
 
+// It is the values of some change that can't be written: the others of its batch may well be.
+bool IsOfOneChange(std::string_view sqlstate);
+
 // The server is going away or no longer the primary: other connections to it are useless too.
 bool SpoilsAllConnections(std::string_view sqlstate);
 

@@ -39,7 +39,39 @@ constexpr Query kDeleteGarbage{
     "DELETE FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
     "AND begin_position = $4::bigint AND end_position = $5::bigint "
     "AND NOT EXISTS (SELECT 1 FROM memoryd_messages m WHERE m.tenant = $1 AND m.session = $2 "
-    "AND m.generation = $3::bigint AND m.position >= $4::bigint AND m.position < $5::bigint)"};
+    "AND m.generation = $3::bigint AND m.position >= $4::bigint AND m.position < $5::bigint) "
+    "AND NOT EXISTS (SELECT 1 FROM memoryd_blocks b WHERE b.tenant = $1 AND b.session = $2 "
+    "AND b.generation = $3::bigint) "
+    "AND NOT EXISTS (SELECT 1 FROM memoryd_jobs j WHERE j.tenant = $1 AND j.session = $2 "
+    "AND j.generation = $3::bigint)"};
+
+constexpr Query kDeleteBlocks{
+    "sweep_delete_blocks",
+    "DELETE FROM memoryd_blocks WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
+    "AND name = ANY (ARRAY(SELECT b.name FROM memoryd_blocks b WHERE b.tenant = $1 "
+    "AND b.session = $2 AND b.generation = $3::bigint ORDER BY b.name LIMIT $4::bigint))"};
+
+// Of one block: in the order of the key, so that two sweepers never wait for each other in a ring.
+constexpr Query kDeleteJobs{
+    "sweep_delete_jobs",
+    "WITH f AS (SELECT min(block) AS block FROM memoryd_jobs WHERE tenant = $1 AND session = $2 "
+    "AND generation = $3::bigint) "
+    "DELETE FROM memoryd_jobs WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
+    "AND block = (SELECT block FROM f) AND number = ANY (ARRAY(SELECT j.number FROM memoryd_jobs j "
+    "WHERE j.tenant = $1 AND j.session = $2 AND j.generation = $3::bigint "
+    "AND j.block = (SELECT block FROM f) ORDER BY j.number LIMIT $4::bigint))"};
+
+constexpr Query kListEndedJobs{
+    "sweep_list_ended_jobs",
+    "SELECT tenant, session, generation, block, number FROM memoryd_jobs WHERE state <> 0 "
+    "AND update_us < $1::bigint ORDER BY update_us LIMIT $2::bigint"};
+
+constexpr Query kDeleteEndedJobs{
+    "sweep_delete_ended_jobs",
+    "DELETE FROM memoryd_jobs j USING unnest($1::text[], $2::text[], $3::bigint[], $4::text[], "
+    "$5::bigint[]) AS k (tenant, session, generation, block, number) WHERE j.tenant = k.tenant "
+    "AND j.session = k.session AND j.generation = k.generation AND j.block = k.block "
+    "AND j.number = k.number AND j.state <> 0 AND j.update_us < $6::bigint"};
 
 constexpr Query kListRequests{
     "sweep_list_requests",
@@ -83,9 +115,11 @@ class Sweeper {
   absl::StatusOr<QueryResult> Run(const Query& query, const Parameters& parameters) {
     return connection_.Run(query, parameters, std::chrono::steady_clock::now() + step_timeout_);
   }
-  // The messages of one row of memoryd_garbage, and the row itself once they are gone. Says whether
+  // What one row of memoryd_garbage names, and the row itself once that is gone. Says whether
   // anything was deleted.
   absl::StatusOr<bool> SweepOne(Parameters garbage);
+  // Deletes the generation's rows of one table by `drop`, in steps. Says whether there were any.
+  absl::StatusOr<bool> SweepGeneration(const Parameters& garbage, const Query& drop);
 
   QueryConnection& connection_;
   const std::string cutoff_;
@@ -109,7 +143,26 @@ absl::StatusOr<bool> Sweeper::SweepOne(Parameters garbage) {
     if (count == rows) continue;
     // The others of the step were another sweeper's, or there are no more.
     MEMORYD_ASSIGN_OR_RETURN(const QueryResult dropped, Run(kDeleteGarbage, garbage));
-    return deleted_any || dropped.affected() > 0;
+    if (dropped.affected() > 0) return true;
+    // Only now, since most generations have none of these.
+    MEMORYD_ASSIGN_OR_RETURN(const bool had_jobs, SweepGeneration(garbage, kDeleteJobs));
+    MEMORYD_ASSIGN_OR_RETURN(const bool had_blocks, SweepGeneration(garbage, kDeleteBlocks));
+    if (!had_jobs && !had_blocks) return deleted_any;
+    MEMORYD_RETURN_IF_ERROR(Run(kDeleteGarbage, garbage).status());
+    return true;
+  }
+  return deleted_any;
+}
+
+absl::StatusOr<bool> Sweeper::SweepGeneration(const Parameters& garbage, const Query& drop) {
+  bool deleted_any = false;
+  while (left_ > 0) {
+    const std::int64_t rows = std::min(left_, kStepRows);
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult deleted,
+                             Run(drop, {garbage[0], garbage[1], garbage[2], std::to_string(rows)}));
+    left_ -= deleted.affected();
+    deleted_any = deleted_any || deleted.affected() > 0;
+    if (deleted.affected() == 0) break;
   }
   return deleted_any;
 }
@@ -158,6 +211,7 @@ absl::StatusOr<std::int64_t> Sweep(QueryConnection& connection, const PurgeLimit
   Sweeper sweeper(connection, limits, step_timeout);
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepGarbage());
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListRequests, kDeleteRequests, 3));
+  MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListEndedJobs, kDeleteEndedJobs, 5));
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListTombstones, kDeleteTombstones, 2));
   return limits.max_rows - sweeper.left();
 }

@@ -39,6 +39,18 @@ void AddGarbage(const TestDatabase& database, int messages) {
       fmt::format("INSERT INTO memoryd_garbage VALUES ('t', 's', 1, 1, {})", messages + 1));
 }
 
+// As many jobs as given, of three blocks, that nothing refers to, and the row that says so.
+void AddBlockGarbage(const TestDatabase& database, int jobs) {
+  database.Run(
+      fmt::format("INSERT INTO memoryd_jobs SELECT 't', 's', 2, 'b' || n % 3, n, 1, 1, 2, 0, 0, 1, "
+                  "1, 1, 0, 0, 0, '', 0, 0, 0 FROM generate_series(1, {}) n",
+                  jobs));
+  database.Run(
+      "INSERT INTO memoryd_blocks SELECT 't', 's', 2, 'b' || n, 0, 1, 0, 1, 1, 'state' "
+      "FROM generate_series(0, 2) n");
+  database.Run("INSERT INTO memoryd_garbage VALUES ('t', 's', 2, 0, 0)");
+}
+
 int Count(const TestDatabase& database, const char* table) {
   return database.Run(fmt::format("SELECT count(*) FROM {}", table))[0][0].as<int>();
 }
@@ -52,7 +64,7 @@ TEST(SweepTest, SweepsBehindASetAndKeepsPinnedMessages) {
   ASSERT_THAT(store->Commit(std::vector{change, other}), Each(Is(CommitOutcome::kCommitted)));
   change = NextChange(change, 0);
   change.row.floor = change.row.watermark = 8;
-  change.garbage = Garbage{change.row.generation, 3, 8};
+  change.garbage = {{change.row.generation, 3, 8}};
   ASSERT_THAT(store->Commit({&change, 1}), Each(Is(CommitOutcome::kCommitted)));
   EXPECT_EQ(*store->Purge({100, 10, 3}), 3);
   EXPECT_EQ(*store->Purge({100, 10, 3}), 2);
@@ -71,6 +83,20 @@ TEST(SweepTest, EveryStepBeginsBehindTheLast) {
     EXPECT_EQ(database.Run("SELECT begin_position FROM memoryd_garbage")[0][0].as<int>(), begin);
   }
   EXPECT_EQ(*store->Purge({100, 10, 500}), 200);
+  EXPECT_EQ(Count(database, "memoryd_garbage"), 0);
+}
+
+TEST(SweepTest, BlocksAndJobsOfAGenerationGoInSteps) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  AddBlockGarbage(database, 1200);
+  for (const int left : {700, 200}) {
+    EXPECT_EQ(*store->Purge({100, 10, 500}), 500);
+    EXPECT_EQ(Count(database, "memoryd_jobs"), left);
+    EXPECT_EQ(Count(database, "memoryd_garbage"), 1);
+  }
+  EXPECT_EQ(*store->Purge({100, 10, 500}), 203);
+  EXPECT_EQ(Count(database, "memoryd_blocks"), 0);
   EXPECT_EQ(Count(database, "memoryd_garbage"), 0);
 }
 
@@ -102,6 +128,7 @@ TEST(SweepTest, TwoSweepersLeaveNothing) {
   const TestDatabase database;
   const std::unique_ptr<Store> stores[] = {database.Open(), database.Open()};
   AddGarbage(database, 5000);
+  AddBlockGarbage(database, 3000);
   std::vector<std::thread> threads;
   for (const auto& store : stores) {
     threads.emplace_back([&] {
@@ -111,6 +138,8 @@ TEST(SweepTest, TwoSweepersLeaveNothing) {
   }
   for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(stores[0]->Purge(kNoLimit).ok());
+  EXPECT_EQ(Count(database, "memoryd_jobs"), 0);
+  EXPECT_EQ(Count(database, "memoryd_blocks"), 0);
   EXPECT_EQ(Count(database, "memoryd_messages"), 0);
   EXPECT_EQ(Count(database, "memoryd_garbage"), 0);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "core/base/status_macros.h"
 
 namespace memoryd::sqlite {
@@ -53,6 +55,12 @@ absl::Status ToStatus(int code) {
     default:
       return absl::InternalError(fmt::format("SQLite: {} ({})", sqlite3_errstr(code), code));
   }
+}
+
+std::int64_t NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 absl::Status UnreadableRow() { return absl::DataLossError("a stored row can't be read back"); }

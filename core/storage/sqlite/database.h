@@ -18,6 +18,9 @@ namespace memoryd::sqlite {
 // The status for an extended result code; OK for SQLITE_OK, SQLITE_ROW and SQLITE_DONE.
 absl::Status ToStatus(int code);
 
+// Microseconds since the epoch. The clock of leases and due times: one process holds the store.
+std::int64_t NowUs();
+
 // DATA_LOSS for a stored row that this binary cannot have written.
 absl::Status UnreadableRow();
 

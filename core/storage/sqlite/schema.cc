@@ -77,6 +77,60 @@ CREATE TABLE memoryd_garbage (
   PRIMARY KEY (tenant, session, generation, end_position)
 ) WITHOUT ROWID;
 )sql",
+    // Contents are rows of memoryd_messages under content_generation.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN content_generation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE memoryd_sessions ADD COLUMN next_content INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE memoryd_sessions ADD COLUMN content_count INTEGER NOT NULL DEFAULT 0;
+)sql",
+    // What blocks know, and the jobs that feed them. A block's state comes last: it may take many
+    // pages, and claiming reads `done` alone. `ready`: see job_order.h. The indexes of jobs serve
+    // the claimer, the sweeper and the operator, who work for all tenants; none of them holds more
+    // than its part of the rows.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN block_generation INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE memoryd_blocks (
+  tenant TEXT NOT NULL,
+  session TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  done INTEGER NOT NULL,
+  next INTEGER NOT NULL,
+  entry_generation INTEGER NOT NULL,
+  next_entry INTEGER NOT NULL,
+  update_us INTEGER NOT NULL,
+  state BLOB NOT NULL,
+  PRIMARY KEY (tenant, session, generation, name)
+) WITHOUT ROWID;
+
+CREATE TABLE memoryd_jobs (
+  tenant TEXT NOT NULL,
+  session TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  block TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  message_generation INTEGER NOT NULL,
+  begin_position INTEGER NOT NULL,
+  end_position INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  create_us INTEGER NOT NULL,
+  update_us INTEGER NOT NULL,
+  due INTEGER NOT NULL,
+  ready INTEGER NOT NULL,
+  lease INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL,
+  last_error BLOB NOT NULL,
+  calls INTEGER NOT NULL,
+  prompt_tokens INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL,
+  PRIMARY KEY (tenant, session, generation, block, number)
+) WITHOUT ROWID;
+CREATE INDEX memoryd_ready_jobs ON memoryd_jobs (due) WHERE state = 0 AND ready = 1;
+CREATE INDEX memoryd_counted_jobs ON memoryd_jobs (state, create_us) WHERE state IN (0, 2);
+CREATE INDEX memoryd_ended_jobs ON memoryd_jobs (update_us) WHERE state <> 0;
+)sql",
 };
 
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {
@@ -86,7 +140,7 @@ absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {
 }
 
 absl::Status MigrateInTransaction(Database& db) {
-  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t version, ReadNumber(db, "PRAGMA user_version"));
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t version, SchemaVersion(db));
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t application, ReadNumber(db, "PRAGMA application_id"));
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t objects,
                            ReadNumber(db, "SELECT count(*) FROM sqlite_schema"));
@@ -115,6 +169,10 @@ absl::Status MigrateSchema(Database& db) {
   if (status.ok()) status = ToStatus(db.Run("COMMIT"));
   db.Rollback();
   return status;
+}
+
+absl::StatusOr<std::int64_t> SchemaVersion(Database& db) {
+  return ReadNumber(db, "PRAGMA user_version");
 }
 
 }  // namespace memoryd::sqlite

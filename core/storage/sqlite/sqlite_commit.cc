@@ -1,7 +1,9 @@
 #include "core/storage/sqlite/sqlite_commit.h"
 
 #include <string>
+#include <vector>
 
+#include "core/storage/job_order.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/tool_ids.h"
 
@@ -16,15 +18,16 @@ constexpr char kRelease[] = "RELEASE change";
 
 constexpr char kInsertSession[] =
     "INSERT INTO memoryd_sessions (generation, revision, next_position, floor_position, watermark,"
-    " pinned, active_count, archived_count, active_tokens, create_us, update_us, deleted,"
-    " commit_tag, config, tenant, session)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " pinned, active_count, archived_count, active_tokens, content_generation, next_content,"
+    " content_count, block_generation, create_us, update_us, deleted, commit_tag, config, tenant,"
+    " session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING";
 
 constexpr char kUpdateSession[] =
     "UPDATE memoryd_sessions SET generation = ?, revision = ?, next_position = ?,"
     " floor_position = ?, watermark = ?, pinned = ?, active_count = ?, archived_count = ?,"
-    " active_tokens = ?, create_us = ?, update_us = ?, deleted = ?, commit_tag = ?,"
+    " active_tokens = ?, content_generation = ?, next_content = ?, content_count = ?,"
+    " block_generation = ?, create_us = ?, update_us = ?, deleted = ?, commit_tag = ?,"
     " config = coalesce(?, config)"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
@@ -35,6 +38,39 @@ constexpr char kInsertMessage[] =
 constexpr char kEraseMessages[] =
     "DELETE FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?";
+
+constexpr char kUpsertBlock[] =
+    "INSERT INTO memoryd_blocks (tenant, session, generation, name, done, next, entry_generation,"
+    " next_entry, update_us, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET done = excluded.done, next = excluded.next,"
+    " entry_generation = excluded.entry_generation, next_entry = excluded.next_entry,"
+    " update_us = excluded.update_us, state = excluded.state";
+
+constexpr char kRemoveBlock[] =
+    "DELETE FROM memoryd_blocks WHERE tenant = ? AND session = ? AND generation = ? AND name = ?";
+
+constexpr char kEndJob[] =
+    "UPDATE memoryd_jobs SET state = ?, update_us = ?, lease = 0, lease_until = 0,"
+    " last_error = coalesce(?, last_error), calls = calls + ?, prompt_tokens = prompt_tokens + ?,"
+    " completion_tokens = completion_tokens + ?"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND block = ? AND number = ?"
+    " AND state = 0";
+
+// 3 is JobState::kCancelled.
+constexpr char kCancelJobs[] =
+    "UPDATE memoryd_jobs SET state = 3, update_us = ?, lease = 0, lease_until = 0"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND state = 0";
+
+constexpr char kInsertJob[] =
+    "INSERT INTO memoryd_jobs (tenant, session, generation, block, number, message_generation,"
+    " begin_position, end_position, state, attempts, create_us, update_us, due, ready, lease,"
+    " lease_until, last_error, calls, prompt_tokens, completion_tokens)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+constexpr char kMarkJob[] =
+    "UPDATE memoryd_jobs SET ready = 1"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND block = ? AND number = ?"
+    " AND state = 0 AND ready = 0";
 
 constexpr char kInsertRequest[] =
     "INSERT INTO memoryd_requests (tenant, session, request_id, fingerprint, reply, create_us)"
@@ -71,6 +107,10 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
       .Bind(row.active_count)
       .Bind(row.archived_count)
       .Bind(row.active_tokens)
+      .BindBits(row.content_generation)
+      .Bind(row.next_content)
+      .Bind(row.content_count)
+      .BindBits(row.block_generation)
       .Bind(row.create_us)
       .Bind(row.update_us)
       .Bind(row.deleted ? 1 : 0)
@@ -99,13 +139,11 @@ int EraseMessages(Database& db, const SessionChange& change) {
   return Done(query.Step());
 }
 
-int InsertMessage(Database& db, const SessionChange& change, const Message& message) {
+int InsertMessage(Database& db, const SessionKey& key, std::uint64_t generation,
+                  const Message& message) {
   const std::string tool_ids = EncodeToolIds(message);
   Query query = db.Prepare(kInsertMessage);
-  query.BindText(change.key.tenant)
-      .BindText(change.key.session)
-      .BindBits(change.row.generation)
-      .Bind(message.position);
+  query.BindText(key.tenant).BindText(key.session).BindBits(generation).Bind(message.position);
   if (message.message_id.empty()) {
     query.BindNull();
   } else {
@@ -121,6 +159,137 @@ int InsertMessage(Database& db, const SessionChange& change, const Message& mess
   }
   query.BindBlob(message.body);
   return Done(query.Step());
+}
+
+int InsertMessages(Database& db, const SessionChange& change, CommitOutcome& outcome) {
+  int code = SQLITE_OK;
+  const auto insert = [&](std::uint64_t generation, const Message& message) {
+    code = InsertMessage(db, change.key, generation, message);
+    // The one unique index; a position doubled would be SQLITE_CONSTRAINT_PRIMARYKEY.
+    if (code == SQLITE_CONSTRAINT_UNIQUE) outcome = CommitOutcome::kMessageIdTaken;
+    return code == SQLITE_OK;
+  };
+  for (const MessagePtr& message : change.messages) {
+    if (!insert(change.row.generation, *message)) return code;
+  }
+  for (const ContentPtr& content : change.contents) {
+    if (!insert(change.row.content_generation, *content)) return code;
+  }
+  for (const BlockEntry& entry : change.entries) {
+    if (!insert(entry.generation, *entry.row)) return code;
+  }
+  return SQLITE_OK;
+}
+
+int WriteBlock(Database& db, const SessionChange& change, const BlockState& block) {
+  Query query = db.Prepare(kUpsertBlock);
+  query.BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(change.row.block_generation)
+      .BindText(block.name)
+      .Bind(block.done)
+      .Bind(block.next)
+      .BindBits(block.entry_generation)
+      .Bind(block.next_entry)
+      .Bind(block.update_us)
+      .BindBlob(block.state);
+  return Done(query.Step());
+}
+
+int RemoveBlock(Database& db, const SessionChange& change, const std::string& name) {
+  Query query = db.Prepare(kRemoveBlock);
+  query.BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(change.row.block_generation)
+      .BindText(name);
+  return Done(query.Step());
+}
+
+int EndJob(Database& db, const SessionChange& change, const JobEnd& end) {
+  Query query = db.Prepare(kEndJob);
+  query.Bind(static_cast<std::int64_t>(end.state)).Bind(change.row.update_us);
+  if (end.error.empty()) {
+    query.BindNull();
+  } else {
+    query.BindBlob(end.error);
+  }
+  query.Bind(end.usage.calls)
+      .Bind(end.usage.prompt_tokens)
+      .Bind(end.usage.completion_tokens)
+      .BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(end.key.generation)
+      .BindText(end.key.block)
+      .Bind(end.key.number);
+  return Done(query.Step());
+}
+
+int CancelJobs(Database& db, const SessionChange& change) {
+  Query query = db.Prepare(kCancelJobs);
+  query.Bind(change.row.update_us)
+      .BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(change.cancel_jobs_of);
+  return Done(query.Step());
+}
+
+int InsertJob(Database& db, const SessionChange& change, const Job& job, std::int64_t now_us) {
+  Query query = db.Prepare(kInsertJob);
+  query.BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(change.row.block_generation)
+      .BindText(job.key.block)
+      .Bind(job.key.number)
+      .BindBits(job.message_generation)
+      .Bind(job.begin)
+      .Bind(job.end)
+      .Bind(static_cast<std::int64_t>(job.state))
+      .Bind(job.attempts)
+      .Bind(job.create_us)
+      .Bind(job.update_us)
+      .Bind(now_us)
+      .Bind(IsReady(change, job) ? 1 : 0)
+      .BindBits(job.lease)
+      .Bind(job.lease == 0 ? 0 : now_us + job.lease_until_us)
+      .BindBlob(job.last_error)
+      .Bind(job.usage.calls)
+      .Bind(job.usage.prompt_tokens)
+      .Bind(job.usage.completion_tokens);
+  return Done(query.Step());
+}
+
+int MarkJob(Database& db, const SessionChange& change, const BlockJob& job) {
+  Query query = db.Prepare(kMarkJob);
+  query.BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(change.row.block_generation)
+      .BindText(*job.block)
+      .Bind(job.number);
+  return Done(query.Step());
+}
+
+// Ends before it begins: a job that this change makes is neither ended nor cancelled by it.
+int WriteBlocksAndJobs(Database& db, const SessionChange& change) {
+  for (const std::string& name : change.removed_blocks) {
+    if (const int code = RemoveBlock(db, change, name); code != SQLITE_OK) return code;
+  }
+  for (const BlockState& block : change.blocks) {
+    if (const int code = WriteBlock(db, change, block); code != SQLITE_OK) return code;
+  }
+  for (const JobEnd& end : change.ended_jobs) {
+    if (const int code = EndJob(db, change, end); code != SQLITE_OK) return code;
+  }
+  if (change.cancel_jobs_of != 0) {
+    if (const int code = CancelJobs(db, change); code != SQLITE_OK) return code;
+  }
+  for (const BlockJob& job : JobsToMark(change)) {
+    if (const int code = MarkJob(db, change, job); code != SQLITE_OK) return code;
+  }
+  const std::int64_t now_us = change.jobs.empty() ? 0 : NowUs();
+  for (const Job& job : change.jobs) {
+    if (const int code = InsertJob(db, change, job, now_us); code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
 }
 
 int InsertRequest(Database& db, const SessionKey& key, const RequestRecord& request) {
@@ -157,23 +326,16 @@ int WriteParts(Database& db, const SessionChange& change, CommitOutcome& outcome
   if (change.erase.has_value()) {
     if (const int code = EraseMessages(db, change); code != SQLITE_OK) return code;
   }
-  for (const MessagePtr& message : change.messages) {
-    if (const int code = InsertMessage(db, change, *message); code != SQLITE_OK) {
-      // The one unique index; a position doubled would be SQLITE_CONSTRAINT_PRIMARYKEY.
-      if (code == SQLITE_CONSTRAINT_UNIQUE) outcome = CommitOutcome::kMessageIdTaken;
-      return code;
-    }
-  }
+  if (const int code = InsertMessages(db, change, outcome); code != SQLITE_OK) return code;
+  if (const int code = WriteBlocksAndJobs(db, change); code != SQLITE_OK) return code;
   for (const RequestRecord& request : change.requests) {
     if (const int code = InsertRequest(db, change.key, request); code != SQLITE_OK) {
       if (code == SQLITE_CONSTRAINT_PRIMARYKEY) outcome = CommitOutcome::kRequestIdTaken;
       return code;
     }
   }
-  if (change.garbage.has_value()) {
-    if (const int code = InsertGarbage(db, change.key, *change.garbage); code != SQLITE_OK) {
-      return code;
-    }
+  for (const Garbage& garbage : change.garbage) {
+    if (const int code = InsertGarbage(db, change.key, garbage); code != SQLITE_OK) return code;
   }
   outcome = CommitOutcome::kCommitted;
   return SQLITE_OK;

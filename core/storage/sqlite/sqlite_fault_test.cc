@@ -18,6 +18,7 @@ constexpr int kSessions = 3;
 SessionKey Key(int i) { return {"t", fmt::format("s{}", i)}; }
 
 // Raises the session to `revision` and appends one message, big enough to need pages of its own.
+// Its block takes in the job before, and gets another one.
 SessionChange Change(int i, std::int64_t revision) {
   SessionChange change;
   change.key = Key(i);
@@ -30,6 +31,14 @@ SessionChange Change(int i, std::int64_t revision) {
   message->position = revision;
   message->body = std::string(5000, 'b');
   change.messages.push_back(std::move(message));
+  change.row.block_generation = 7;
+  BlockState& block = change.blocks.emplace_back();
+  block.name = "block";
+  block.done = revision - 1;
+  block.next = revision + 1;
+  block.state = std::string(3000, 's');
+  change.jobs.emplace_back().key = {change.key, 7, "block", revision};
+  change.ended_jobs.emplace_back().key = {change.key, 7, "block", revision - 1};
   return change;
 }
 
@@ -47,12 +56,23 @@ std::unique_ptr<Store> Open(const std::filesystem::path& path) {
   return store.ok() ? *std::move(store) : nullptr;
 }
 
-// The revision of session `i`, whose messages must be those of that revision.
+// The revision of session `i`, whose messages, block and jobs must be those of that revision.
 std::int64_t WholeRevision(Store& store, int i) {
   const auto loaded = store.LoadSession(Key(i));
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (!loaded.ok() || !loaded->has_value()) return 0;
   EXPECT_EQ(static_cast<std::int64_t>((*loaded)->active.size()), (*loaded)->row.revision);
+  EXPECT_EQ((*loaded)->blocks.at(0).done, (*loaded)->row.revision - 1);
+  JobFilter filter;
+  filter.generation = 7;
+  filter.max_jobs = 100;
+  const auto jobs = store.ListJobs(Key(i), filter);
+  EXPECT_TRUE(jobs.ok()) << jobs.status();
+  if (!jobs.ok()) return 0;
+  EXPECT_EQ(static_cast<std::int64_t>(jobs->size()), (*loaded)->row.revision);
+  for (const Job& job : *jobs) {
+    EXPECT_EQ(job.state == JobState::kOpen, job.key.number == (*loaded)->row.revision);
+  }
   return (*loaded)->row.revision;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/base/status_macros.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr std::int64_t kRowsPerStep = 200;
 // Bodies are overwritten as they go (secure_delete), so bytes bound a step too.
 constexpr std::int64_t kBytesPerStep = 4 << 20;
+constexpr std::int64_t kBlocksPerStep = kBytesPerStep / std::int64_t{kMaxBlockState};
 
 constexpr char kSelectGarbage[] =
     "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage LIMIT 1";
@@ -28,6 +30,22 @@ constexpr char kSelectRows[] =
 constexpr char kDeleteRows[] =
     "DELETE FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?";
+
+constexpr char kDeleteBlocks[] =
+    "DELETE FROM memoryd_blocks WHERE tenant = ? AND session = ? AND generation = ? AND name IN"
+    " (SELECT name FROM memoryd_blocks WHERE tenant = ? AND session = ? AND generation = ? LIMIT "
+    "?)";
+
+constexpr char kDeleteJobs[] =
+    "DELETE FROM memoryd_jobs"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND (block, number) IN"
+    " (SELECT block, number FROM memoryd_jobs"
+    "  WHERE tenant = ? AND session = ? AND generation = ? LIMIT ?)";
+
+constexpr char kDeleteEndedJobs[] =
+    "DELETE FROM memoryd_jobs WHERE (tenant, session, generation, block, number) IN"
+    " (SELECT tenant, session, generation, block, number FROM memoryd_jobs"
+    "  WHERE state <> 0 AND update_us < ? ORDER BY update_us LIMIT ?)";
 
 constexpr char kDeleteRequests[] =
     "DELETE FROM memoryd_requests WHERE (tenant, session, request_id) IN"
@@ -75,6 +93,15 @@ absl::StatusOr<std::int64_t> EndOfStep(Database& db, const GarbageRow& garbage,
   }
 }
 
+// Deletes rows of the generation by `sql`, at most `max_rows`; returns how many.
+absl::StatusOr<std::int64_t> DeleteSome(Database& db, const char* sql, const GarbageRow& garbage,
+                                        std::int64_t max_rows) {
+  Query query = db.Prepare(sql);
+  BindGeneration(BindGeneration(query, garbage), garbage).Bind(max_rows);
+  MEMORYD_RETURN_IF_ERROR(query.Next().status());
+  return db.changes();
+}
+
 absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, std::int64_t max_rows) {
   MEMORYD_ASSIGN_OR_RETURN(const std::optional<GarbageRow> garbage, NextGarbage(db));
   if (!garbage.has_value()) return 0;
@@ -86,8 +113,16 @@ absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, std::int64_t max_rows) {
     MEMORYD_RETURN_IF_ERROR(query.Next().status());
     deleted = db.changes();
   }
+  bool all_gone = end == garbage->range.end;
+  for (const auto& [sql, most] :
+       {std::pair(kDeleteJobs, max_rows), std::pair(kDeleteBlocks, kBlocksPerStep)}) {
+    const std::int64_t limit = std::min(most, max_rows - deleted);
+    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows, DeleteSome(db, sql, *garbage, limit));
+    deleted += rows;
+    all_gone = all_gone && rows < limit;
+  }
   // The entry counts as a row of its own: it goes in the next step when there is no room in this.
-  if (end == garbage->range.end && deleted < max_rows) {
+  if (all_gone && deleted < max_rows) {
     Query query = db.Prepare(kDeleteGarbage);
     BindGeneration(query, *garbage).Bind(garbage->range.end);
     MEMORYD_RETURN_IF_ERROR(query.Next().status());
@@ -107,7 +142,7 @@ absl::StatusOr<std::int64_t> DeleteOlder(Database& db, const char* sql, std::int
 absl::StatusOr<std::int64_t> PurgeInTransaction(Database& db, const PurgeLimits& limits) {
   const std::int64_t max_rows = std::min(limits.max_rows, kRowsPerStep);
   MEMORYD_ASSIGN_OR_RETURN(std::int64_t deleted, PurgeGarbage(db, max_rows));
-  for (const char* sql : {kDeleteRequests, kDeleteTombstones}) {
+  for (const char* sql : {kDeleteRequests, kDeleteEndedJobs, kDeleteTombstones}) {
     if (deleted > 0) break;
     MEMORYD_ASSIGN_OR_RETURN(deleted,
                              DeleteOlder(db, sql, limits.now_us - limits.keep_us, max_rows));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/tool_ids.h"
@@ -14,7 +15,8 @@ namespace {
 
 #define MEMORYD_SESSION_COLUMNS                                                           \
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
-  " archived_count, active_tokens, create_us, update_us, deleted, commit_tag, config"
+  " archived_count, active_tokens, content_generation, next_content, content_count,"      \
+  " block_generation, create_us, update_us, deleted, commit_tag, config"
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -31,6 +33,15 @@ constexpr char kSelectMessages[] =
     " FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
+
+constexpr char kSelectSizes[] =
+    "SELECT position, token_count, length(body) FROM memoryd_messages"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
+    " ORDER BY position DESC LIMIT ?";
+
+constexpr char kSelectBlocks[] =
+    "SELECT name, done, next, entry_generation, next_entry, update_us, state FROM memoryd_blocks"
+    " WHERE tenant = ? AND session = ? AND generation = ? ORDER BY name";
 
 constexpr char kSelectVersion[] =
     "SELECT generation, revision FROM memoryd_sessions"
@@ -53,11 +64,15 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.active_count = query.Int(6);
   row.archived_count = query.Int(7);
   row.active_tokens = query.Int(8);
-  row.create_us = query.Int(9);
-  row.update_us = query.Int(10);
-  row.deleted = query.Int(11) != 0;
-  row.commit_tag = query.Bits(12);
-  row.config = query.String(13);
+  row.content_generation = query.Bits(9);
+  row.next_content = query.Int(10);
+  row.content_count = query.Int(11);
+  row.block_generation = query.Bits(12);
+  row.create_us = query.Int(13);
+  row.update_us = query.Int(14);
+  row.deleted = query.Int(15) != 0;
+  row.commit_tag = query.Bits(16);
+  row.config = query.String(17);
   return row;
 }
 
@@ -97,6 +112,26 @@ absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t gene
   }
 }
 
+absl::StatusOr<std::vector<BlockState>> ReadBlocks(Database& db, const SessionKey& key,
+                                                   std::uint64_t generation) {
+  std::vector<BlockState> blocks;
+  if (generation == 0) return blocks;
+  Query query = db.Prepare(kSelectBlocks);
+  query.BindText(key.tenant).BindText(key.session).BindBits(generation);
+  for (;;) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return blocks;
+    BlockState& block = blocks.emplace_back();
+    block.name = query.String(0);
+    block.done = query.Int(1);
+    block.next = query.Int(2);
+    block.entry_generation = query.Bits(3);
+    block.next_entry = query.Int(4);
+    block.update_us = query.Int(5);
+    block.state = query.String(6);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key) {
@@ -119,6 +154,7 @@ absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const Ses
   }
   MEMORYD_RETURN_IF_ERROR(AppendRange(db, key, row.generation, {row.watermark, row.next_position},
                                       kNoLimit, kNoLimit, loaded.active));
+  MEMORYD_ASSIGN_OR_RETURN(loaded.blocks, ReadBlocks(db, key, row.block_generation));
   return loaded;
 }
 
@@ -130,6 +166,43 @@ absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey
   MEMORYD_RETURN_IF_ERROR(AppendRange(
       db, key, generation, range, std::max<std::int64_t>(0, max_messages), max_bytes, messages));
   return messages;
+}
+
+absl::StatusOr<std::vector<MessagePtr>> ReadPositions(Database& db, const SessionKey& key,
+                                                      std::uint64_t generation,
+                                                      std::span<const std::int64_t> positions,
+                                                      std::int64_t max_bytes) {
+  const ReadTransaction transaction(db);
+  MEMORYD_RETURN_IF_ERROR(transaction.status());
+  std::vector<MessagePtr> messages;
+  std::int64_t bytes = 0;
+  for (const std::int64_t position : positions) {
+    const std::size_t before = messages.size();
+    MEMORYD_RETURN_IF_ERROR(
+        AppendRange(db, key, generation, {position, position + 1}, 1, kNoLimit, messages));
+    if (messages.size() == before) continue;
+    bytes += static_cast<std::int64_t>(messages.back()->body.size());
+    if (bytes > max_bytes) return ReplyTooLarge();
+  }
+  return messages;
+}
+
+absl::StatusOr<std::vector<RowSize>> ReadSizes(Database& db, const SessionKey& key,
+                                               std::uint64_t generation, PositionRange range,
+                                               std::int64_t max_rows) {
+  Query query = db.Prepare(kSelectSizes);
+  query.BindText(key.tenant)
+      .BindText(key.session)
+      .BindBits(generation)
+      .Bind(range.begin)
+      .Bind(range.end)
+      .Bind(std::max<std::int64_t>(0, max_rows));
+  std::vector<RowSize> sizes;
+  for (;;) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return sizes;
+    sizes.push_back({query.Int(0), query.Int(1), query.Int(2)});
+  }
 }
 
 absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
@@ -172,7 +245,7 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return sessions;
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(14), std::move(row)});
+    sessions.push_back({query.String(18), std::move(row)});
   }
 }
 

@@ -22,6 +22,13 @@ absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey
                                                   std::int64_t max_messages,
                                                   std::int64_t max_bytes);
 
+absl::StatusOr<std::vector<MessagePtr>> ReadPositions(Database& db, const SessionKey& key,
+                                                      std::uint64_t generation,
+                                                      std::span<const std::int64_t> positions,
+                                                      std::int64_t max_bytes);
+absl::StatusOr<std::vector<RowSize>> ReadSizes(Database& db, const SessionKey& key,
+                                               std::uint64_t generation, PositionRange range,
+                                               std::int64_t max_rows);
 absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
     Database& db, std::span<const SessionKey> keys);
 

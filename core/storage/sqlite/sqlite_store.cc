@@ -15,6 +15,7 @@
 #include "core/storage/sqlite/database_pool.h"
 #include "core/storage/sqlite/schema.h"
 #include "core/storage/sqlite/sqlite_commit.h"
+#include "core/storage/sqlite/sqlite_jobs.h"
 #include "core/storage/sqlite/sqlite_purge.h"
 #include "core/storage/sqlite/sqlite_read.h"
 
@@ -64,6 +65,21 @@ class SqliteStore final : public Store {
     return sqlite::ReadRange(*db, key, generation, range, max_messages, max_bytes);
   }
 
+  absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::int64_t> positions,
+                                                        std::int64_t max_bytes) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ReadPositions(*db, key, generation, positions, max_bytes);
+  }
+
+  absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
+                                                 PositionRange range,
+                                                 std::int64_t max_rows) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ReadSizes(*db, key, generation, range, max_rows);
+  }
+
   absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
       std::span<const SessionKey> keys) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
@@ -81,6 +97,46 @@ class SqliteStore final : public Store {
                                                           std::int64_t max_sessions) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
     return sqlite::ListSessions(*db, tenant, after, max_sessions);
+  }
+
+  absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override {
+    {
+      // Claimers ask often and mostly in vain, which no commit should have to wait for.
+      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+      MEMORYD_ASSIGN_OR_RETURN(const bool found, sqlite::HasClaimableJob(*db, request));
+      if (!found) return std::vector<Job>();
+    }
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    return sqlite::ClaimJobs(*db, request);
+  }
+
+  absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                         std::int64_t lease_us) override {
+    if (jobs.empty()) return absl::OkStatus();
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    return sqlite::RenewJobs(*db, lease, jobs, lease_us);
+  }
+
+  absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
+                          std::string_view error, const Usage& usage) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    return sqlite::ReleaseJob(*db, lease, job, delay_us, error, usage);
+  }
+
+  absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
+                                            const JobFilter& filter) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ListJobs(*db, key, filter);
+  }
+
+  absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::FindJob(*db, key);
+  }
+
+  absl::StatusOr<JobCounts> CountJobs() override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::CountJobs(*db);
   }
 
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override {
@@ -102,6 +158,20 @@ class SqliteStore final : public Store {
     const int code = db->Run("BEGIN IMMEDIATE");
     db->Rollback();
     return sqlite::ToStatus(code);
+  }
+
+  absl::StatusOr<StoreInfo> Describe() override {
+    // Of the connection that writes: how it syncs is its own setting.
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    StoreInfo info{kScheme.substr(0, kScheme.size() - 1), 0, Durability::kNone};
+    MEMORYD_ASSIGN_OR_RETURN(info.schema_version, sqlite::SchemaVersion(*db));
+    sqlite::Query synchronous = db->Prepare("PRAGMA synchronous");
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, synchronous.Next());
+    constexpr std::int64_t kFull = 2;
+    if (file_ != nullptr && found && synchronous.Int(0) >= kFull) {
+      info.durability = Durability::kLocal;
+    }
+    return info;
   }
 
  private:

@@ -122,6 +122,91 @@ TEST_F(SqliteStoreTest, ASecondProcessIsRefused) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
+  OpenReady(file_).reset();
+  Execute(
+      file_,
+      "DROP TABLE memoryd_blocks;"
+      "DROP TABLE memoryd_jobs;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN content_generation;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN next_content;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN content_count;"
+      "PRAGMA user_version = 1;"
+      "INSERT INTO memoryd_sessions VALUES"
+      "  ('t', 's', 7, 3, 2, 1, 1, '', 1, 0, 5, 11, 12, 0, 99, x'7B7D'),"
+      "  ('t', 'gone', 8, 4, 2, 2, 2, '', 0, 0, 0, 11, 12, 1, 98, x'');"
+      "INSERT INTO memoryd_messages VALUES ('t', 's', 7, 1, NULL, 1, 5, 11, NULL, x'626F6479');");
+  const auto store = OpenReady(file_);
+  const auto loaded = store->LoadSession({"t", "s"});
+  ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+  SessionRow expected;
+  expected.generation = 7;
+  expected.revision = 3;
+  expected.next_position = 2;
+  expected.active_count = 1;
+  expected.active_tokens = 5;
+  expected.create_us = 11;
+  expected.update_us = 12;
+  expected.commit_tag = 99;
+  expected.config = "{}";
+  EXPECT_EQ((*loaded)->row, expected);
+  ASSERT_EQ((*loaded)->active.size(), 1U);
+  EXPECT_EQ((*loaded)->active.front()->body, "body");
+  const auto gone = store->LoadSession({"t", "gone"});
+  ASSERT_TRUE(gone.ok() && gone->has_value()) << gone.status();
+  EXPECT_TRUE((*gone)->row.deleted);
+
+  SessionChange change = Revision(4);
+  change.row = expected;
+  change.row.revision = 4;
+  change.row.content_generation = 9;
+  auto content = std::make_shared<Content>();
+  content->position = change.row.next_content++;
+  change.contents = {content};
+  change.row.content_count = 1;
+  EXPECT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
+  EXPECT_EQ((*store->LoadSession({"t", "s"}))->row, change.row);
+}
+
+TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
+  SessionChange change = Revision(1);
+  change.row.content_generation = 9;
+  change.row.next_content = 2;
+  change.row.content_count = 1;
+  auto content = std::make_shared<Content>();
+  content->position = 1;
+  content->body = "content";
+  change.contents = {content};
+  {
+    const auto store = OpenReady(file_);
+    ASSERT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
+  }
+  Execute(file_,
+          "DROP TABLE memoryd_blocks;"
+          "DROP TABLE memoryd_jobs;"
+          "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
+          "PRAGMA user_version = 2;");
+  const auto store = OpenReady(file_);
+  const auto loaded = store->LoadSession(change.key);
+  ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+  EXPECT_EQ((*loaded)->row, change.row);
+  EXPECT_TRUE((*loaded)->blocks.empty());
+  const auto contents = store->ReadRange(change.key, 9, {0, 10}, 10, 1000);
+  ASSERT_TRUE(contents.ok() && contents->size() == 1) << contents.status();
+  EXPECT_EQ(contents->front()->body, "content");
+
+  SessionChange next = Revision(2);
+  next.row.block_generation = 7;
+  next.blocks.resize(1);
+  next.blocks[0].name = "b";
+  next.jobs.resize(1);
+  next.jobs[0].key = {next.key, 7, "b", 1};
+  EXPECT_EQ(CommitOne(*store, next), CommitOutcome::kCommitted);
+  EXPECT_EQ((*store->LoadSession(next.key))->blocks, next.blocks);
+  EXPECT_TRUE(store->FindJob(next.jobs[0].key)->has_value());
+}
+
 TEST_F(SqliteStoreTest, ANewerSchemaStopsAnOlderBinary) {
   OpenReady(file_).reset();
   Execute(file_, "PRAGMA user_version = 1000");

@@ -7,7 +7,15 @@
         context = memory.get("s1").messages
 """
 
-from memoryd.client import Client, message
-from memoryd.errors import MemorydError
+import warnings
 
-__all__ = ["Client", "MemorydError", "message"]
+# Which versions go together is said in pyproject.toml. Before the first stub is imported.
+warnings.filterwarnings("ignore", r"Protobuf gencode version .* one major version .* memoryd/v1/")
+
+from memoryd.aio import AsyncClient
+from memoryd.client import Client, content, message
+from memoryd.errors import MemorydError
+from memoryd.worker import Answer, Block, Worker, current_call
+
+__all__ = ["Answer", "AsyncClient", "Block", "Client", "MemorydError", "Worker", "content",
+           "current_call", "message"]

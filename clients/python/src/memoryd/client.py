@@ -1,34 +1,29 @@
-"""The synchronous client."""
+"""The synchronous client, and what messages and contents are made with."""
 
 from __future__ import annotations
 
+import inspect
 import json
-import random
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
+from memoryd import _calls, _loops
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
-from memoryd.v1 import memory_service_pb2 as wire
-from memoryd.v1 import memory_service_pb2_grpc
-from memoryd.v1 import session_service_pb2 as session_wire
-from memoryd.v1 import session_service_pb2_grpc
 
-Reply = TypeVar("Reply")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
 
-_FIRST_PAUSE_SECONDS = 0.02
-_LONGEST_PAUSE_SECONDS = 1.0
-_CHANNEL_OPTIONS = (
-    # A reply may be as large as the server makes one; requests are bounded by the server.
-    ("grpc.max_receive_message_length", 80 * 1024 * 1024),
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-    # Retries are made here, where a request id makes them safe.
-    ("grpc.enable_retries", 0),
+# Python type, field of the proto message and usual MIME type of each kind of content.
+_CONTENT_KINDS: tuple[tuple[Any, str, str], ...] = (
+    (str, "text", "text/plain"),
+    (bytes, "bytes_value", "application/octet-stream"),
+    (memory.Media, "image", "image/*"),
+    (Mapping, "json", "application/json"),
 )
 
 
@@ -49,13 +44,64 @@ def message(
     return made
 
 
+def content(
+    value: str | bytes | Mapping[str, Any] | memory.Media,
+    mime_type: str | None = None,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> memory.Content:
+    """A content of text, bytes, an image or a JSON object; `fields` are further fields of the proto
+    message. `mime_type` is the one that AutoGen has for the kind unless given."""
+    found = [entry for entry in _CONTENT_KINDS if isinstance(value, entry[0])]
+    if not found:
+        raise TypeError(f"a content is no {type(value).__name__}")
+    _, kind, usual = found[0]
+    given: Any = json.dumps(value, ensure_ascii=False) if kind == "json" else value
+    made = memory.Content(mime_type=mime_type or usual, **{kind: given}, **fields)
+    if metadata:
+        made.metadata_json = json.dumps(metadata, ensure_ascii=False)
+    return made
+
+
+def as_method(method: Any, build: Callable[..., Any]) -> Any:
+    """`method` with the name, the documentation and the arguments of `build` behind its self."""
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method.__name__ = build.__name__
+    method.__doc__ = build.__doc__
+    method.__signature__ = inspect.Signature([own, *inspect.signature(build).parameters.values()])
+    return method
+
+
+def _calls_once(
+    build: Callable[Arguments, _calls.Call[Result]],
+) -> Callable[Concatenate[Client, Arguments], Result]:
+    def method(self: Client, /, *given: Arguments.args, **named: Arguments.kwargs) -> Result:
+        return self._call(build(*given, **named))
+
+    made: Callable[Concatenate[Client, Arguments], Result] = as_method(method, build)
+    return made
+
+
+def _calls_for_pages(
+    build: Callable[Arguments, _calls.Pages[Item]],
+) -> Callable[Concatenate[Client, Arguments], Iterator[Item]]:
+    def method(
+        self: Client, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Iterator[Item]:
+        return self._items(build(*given, **named))
+
+    made: Callable[Concatenate[Client, Arguments], Iterator[Item]] = as_method(method, build)
+    return made
+
+
 class Client:
     """A connection to one memoryd, for any number of threads.
 
     Every call has a deadline (`timeout` seconds unless the call says otherwise) and raises
     MemorydError. A call that changes something always carries a request id, its own unless the
-    caller gives one; so a call that fails with UNAVAILABLE, whose outcome may be unknown, is
-    repeated until its deadline without ever being done twice.
+    caller gives one; so a call that fails with UNAVAILABLE, or that the server cancels as it goes,
+    is repeated until its deadline without ever being done twice.
     """
 
     def __init__(
@@ -64,19 +110,30 @@ class Client:
         *,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | Callable[[], str] | None = None,
+        wait_for_ready: bool = True,
         options: Iterable[tuple[str, Any]] = (),
     ) -> None:
-        """`target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`."""
+        """`target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`.
+
+        `credentials` turn TLS on: `grpc.ssl_channel_credentials(root_certificates)`. `token` is the
+        bearer token, or what returns it, asked at every call, so that it may be rotated. Without
+        `wait_for_ready` nothing is repeated: a call that does not reach the server fails at once.
+        """
         self._timeout = timeout
-        channel_options = (*_CHANNEL_OPTIONS, *options)
+        self._token = token
+        self._wait_for_ready = wait_for_ready
+        channel_options = (*_calls.CHANNEL_OPTIONS, *options)
         if credentials is None:
             self._channel = grpc.insecure_channel(target, channel_options)
         else:
             self._channel = grpc.secure_channel(target, credentials, channel_options)
-        self._memory = memory_service_pb2_grpc.MemoryServiceStub(self._channel)
-        self._sessions = session_service_pb2_grpc.SessionServiceStub(self._channel)
+        self._methods: dict[str, Any] = {}
+        self._closed = False
 
     def close(self) -> None:
+        """Ends the connection. Calls under way fail CANCELLED."""
+        self._closed = True
         self._channel.close()
 
     def __enter__(self) -> Client:
@@ -85,185 +142,60 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Memory.
+    put = _calls_once(_calls.put)
+    get = _calls_once(_calls.get)
+    get_all = _calls_for_pages(_calls.get_all)
+    get_all_contents = _calls_for_pages(_calls.get_all_contents)
+    set = _calls_once(_calls.set)
+    reset = _calls_once(_calls.reset)
+    query = _calls_once(_calls.query)
+    update_context = _calls_once(_calls.update_context)
 
-    def put(
-        self,
-        session_id: str,
-        messages: Iterable[memory.Message],
-        *,
-        contents: Iterable[memory.Content] = (),
-        config: memory.SessionConfig | None = None,
-        request_id: str | None = None,
-        expected_revision: int | None = None,
-        timeout: float | None = None,
-    ) -> wire.PutResponse:
-        """Appends messages, all or none."""
-        return self._change(
-            self._memory.Put,
-            wire.PutRequest(
-                session_id=session_id,
-                messages=messages,
-                contents=contents,
-                config=config,
-                request_id=request_id,
-                expected_revision=expected_revision,
-            ),
-            timeout,
-        )
+    create_session = _calls_once(_calls.create_session)
+    get_session = _calls_once(_calls.get_session)
+    list_sessions = _calls_for_pages(_calls.list_sessions)
+    update_session = _calls_once(_calls.update_session)
+    delete_session = _calls_once(_calls.delete_session)
 
-    def get(
-        self, session_id: str, *, input: str | None = None, timeout: float | None = None
-    ) -> wire.GetResponse:
-        """The context for the next model call."""
-        return self._call(
-            self._memory.Get, wire.GetRequest(session_id=session_id, input=input), timeout
-        )
+    list_jobs = _calls_for_pages(_calls.list_jobs)
+    get_job = _calls_once(_calls.get_job)
+    retry_job = _calls_once(_calls.retry_job)
+    cancel_job = _calls_once(_calls.cancel_job)
 
-    def get_all(
-        self,
-        session_id: str,
-        *,
-        status: memory.MessageStatus | None = None,
-        page_size: int = 1000,
-        timeout: float | None = None,
-    ) -> Iterator[memory.Message]:
-        """All messages, oldest first, fetched page by page; the deadline is each page's own."""
-        request = wire.GetAllRequest(session_id=session_id, page_size=page_size, status=status)
-        while True:
-            page = self._call(self._memory.GetAll, request, timeout)
-            yield from page.messages
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+    server_info = _calls_once(_calls.server_info)
 
-    def set(
-        self,
-        session_id: str,
-        messages: Iterable[memory.Message],
-        *,
-        contents: Iterable[memory.Content] = (),
-        request_id: str | None = None,
-        expected_revision: int | None = None,
-        timeout: float | None = None,
-    ) -> wire.SetResponse:
-        """Replaces all messages, atomically."""
-        return self._change(
-            self._memory.Set,
-            wire.SetRequest(
-                session_id=session_id,
-                messages=messages,
-                contents=contents,
-                request_id=request_id,
-                expected_revision=expected_revision,
-            ),
-            timeout,
-        )
+    def _items(self, pages: _calls.Pages[Item]) -> Iterator[Item]:
+        call: _calls.Call[Any] | None = pages.first
+        while call is not None:
+            page = self._call(call)
+            yield from pages.items(page)
+            call = pages.next(page)
 
-    def reset(
-        self,
-        session_id: str,
-        scope: wire.ResetScope = wire.RESET_SCOPE_UNSPECIFIED,
-        *,
-        request_id: str | None = None,
-        expected_revision: int | None = None,
-        timeout: float | None = None,
-    ) -> wire.ResetResponse:
-        """Removes messages, atomically."""
-        return self._change(
-            self._memory.Reset,
-            wire.ResetRequest(
-                session_id=session_id,
-                scope=scope,
-                request_id=request_id,
-                expected_revision=expected_revision,
-            ),
-            timeout,
-        )
+    def _call(self, call: _calls.Call[Result]) -> Result:
+        with _loops.holding_up():
+            return self._attempt(call)
 
-    # Sessions.
-
-    def create_session(
-        self,
-        session_id: str,
-        config: memory.SessionConfig | None = None,
-        *,
-        request_id: str | None = None,
-        timeout: float | None = None,
-    ) -> memory.Session:
-        """Creates a session; ALREADY_EXISTS when there is one."""
-        request = session_wire.CreateSessionRequest(
-            session_id=session_id, config=config, request_id=request_id
-        )
-        return self._change(self._sessions.CreateSession, request, timeout).session
-
-    def get_session(self, session_id: str, *, timeout: float | None = None) -> memory.Session:
-        """A session's configuration and counts; NOT_FOUND when there is none."""
-        request = session_wire.GetSessionRequest(session_id=session_id)
-        return self._call(self._sessions.GetSession, request, timeout).session
-
-    def list_sessions(
-        self, *, page_size: int = 1000, timeout: float | None = None
-    ) -> Iterator[memory.Session]:
-        """All sessions by id, fetched page by page; the deadline is each page's own."""
-        request = session_wire.ListSessionsRequest(page_size=page_size)
-        while True:
-            page = self._call(self._sessions.ListSessions, request, timeout)
-            yield from page.sessions
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
-
-    def update_session(
-        self,
-        session_id: str,
-        config: memory.SessionConfig,
-        *,
-        request_id: str | None = None,
-        expected_revision: int | None = None,
-        timeout: float | None = None,
-    ) -> memory.Session:
-        """Changes the given fields of a session's configuration."""
-        request = session_wire.UpdateSessionRequest(
-            session_id=session_id,
-            config=config,
-            request_id=request_id,
-            expected_revision=expected_revision,
-        )
-        return self._change(self._sessions.UpdateSession, request, timeout).session
-
-    def delete_session(
-        self,
-        session_id: str,
-        *,
-        request_id: str | None = None,
-        expected_revision: int | None = None,
-        timeout: float | None = None,
-    ) -> session_wire.DeleteSessionResponse:
-        """Deletes a session with all that belongs to it."""
-        request = session_wire.DeleteSessionRequest(
-            session_id=session_id, request_id=request_id, expected_revision=expected_revision
-        )
-        return self._change(self._sessions.DeleteSession, request, timeout)
-
-    # Calls.
-
-    def _change(self, method: Callable[..., Reply], request: Any, timeout: float | None) -> Reply:
-        if not request.HasField("request_id"):
-            request.request_id = uuid.uuid4().hex
-        return self._call(method, request, timeout)
-
-    def _call(self, method: Callable[..., Reply], request: Any, timeout: float | None) -> Reply:
-        end = time.monotonic() + (self._timeout if timeout is None else timeout)
-        pause = _FIRST_PAUSE_SECONDS
+    def _attempt(self, call: _calls.Call[Result]) -> Result:
+        method = self._method(call.rpc)
+        attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
         while True:
             try:
-                return method(request, timeout=max(0.0, end - time.monotonic()))
+                token = self._token() if callable(self._token) else self._token
+                reply = method(call.request, **attempts.options(token))
+                return call.result(reply)
             except grpc.RpcError as error:
-                # Half to one and a half of the pause, so that many clients don't return as one.
-                wait = pause * (0.5 + random.random())
-                retriable = error.code() == grpc.StatusCode.UNAVAILABLE
-                if not retriable or time.monotonic() + wait >= end:
+                if self._closed:
                     raise MemorydError.of(error) from error
-            time.sleep(wait)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                pause = attempts.pause(error)
+            time.sleep(pause)
+
+    def _method(self, rpc: _calls.Rpc) -> Any:
+        # Two threads may both make one; either will do.
+        method = self._methods.get(rpc.path)
+        if method is None:
+            method = self._methods[rpc.path] = self._channel.unary_unary(
+                rpc.path,
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=rpc.reply.FromString,
+            )
+        return method

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
@@ -45,7 +47,8 @@ class MemorydError(Exception):
 def error_info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
     """The google.rpc.ErrorInfo of a failed call; empty when it carries none."""
     info = error_details_pb2.ErrorInfo()
-    for key, value in error.trailing_metadata() or ():
+    metadata: Any = error.trailing_metadata() or ()
+    for key, value in metadata:
         if key == "grpc-status-details-bin":
             for detail in status_pb2.Status.FromString(value).details:
                 if detail.Unpack(info):

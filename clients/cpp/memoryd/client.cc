@@ -1,0 +1,254 @@
+#include "memoryd/client.h"
+
+#include <absl/random/random.h>
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/str_format.h>
+#include <absl/time/time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace memoryd::client {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+constexpr int kPageSize = 1000;
+
+std::string MakeRequestId() {
+  absl::BitGen random;
+  return absl::StrFormat("%016x%016x", absl::Uniform<std::uint64_t>(random),
+                         absl::Uniform<std::uint64_t>(random));
+}
+
+template <typename Item>
+void Append(google::protobuf::RepeatedPtrField<Item>& items, std::vector<Item>& all) {
+  all.insert(all.end(), std::make_move_iterator(items.begin()),
+             std::make_move_iterator(items.end()));
+}
+
+// The session in a reply.
+template <typename Response>
+absl::StatusOr<v1::Session> SessionOf(absl::StatusOr<Response> reply) {
+  if (!reply.ok()) return reply.status();
+  return std::move(*reply->mutable_session());
+}
+
+}  // namespace
+
+v1::Message MakeMessage(std::string_view role, std::string_view text) {
+  v1::Message message;
+  message.set_role(std::string(role));
+  message.set_text(std::string(text));
+  return message;
+}
+
+v1::Content MakeContent(std::string_view text, std::string_view mime_type) {
+  v1::Content content;
+  content.set_mime_type(std::string(mime_type));
+  content.set_text(std::string(text));
+  return content;
+}
+
+Client::Client(const Options& options) : Client(MakeConnection(options), options) {}
+
+Client::Client(std::shared_ptr<Connection> connection, const Options& options)
+    : connection_(std::move(connection)),
+      timeout_(options.timeout),
+      wait_for_ready_(options.wait_for_ready) {}
+
+// Memory.
+
+absl::StatusOr<v1::PutResponse> Client::Put(v1::PutRequest request,
+                                            const CallOptions& options) const {
+  return Change(&Connection::Put, std::move(request), options);
+}
+
+absl::StatusOr<v1::PutResponse> Client::Put(std::string_view session_id,
+                                            std::vector<v1::Message> messages,
+                                            const CallOptions& options) const {
+  v1::PutRequest request;
+  request.set_session_id(std::string(session_id));
+  for (v1::Message& message : messages) *request.add_messages() = std::move(message);
+  return Put(std::move(request), options);
+}
+
+absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request,
+                                            const CallOptions& options) const {
+  return Repeat(&Connection::Get, request, options);
+}
+
+absl::StatusOr<v1::GetResponse> Client::Get(std::string_view session_id,
+                                            const CallOptions& options) const {
+  v1::GetRequest request;
+  request.set_session_id(std::string(session_id));
+  return Get(request, options);
+}
+
+absl::StatusOr<v1::GetAllResponse> Client::GetAll(const v1::GetAllRequest& request,
+                                                  const CallOptions& options) const {
+  return Repeat(&Connection::GetAll, request, options);
+}
+
+absl::StatusOr<std::vector<v1::Message>> Client::AllMessages(std::string_view session_id,
+                                                             const CallOptions& options) const {
+  std::vector<v1::Message> all;
+  v1::GetAllRequest request;
+  request.set_session_id(std::string(session_id));
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1::GetAllResponse> page = GetAll(request, options);
+    if (!page.ok()) return page.status();
+    Append(*page->mutable_messages(), all);
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<std::vector<v1::Content>> Client::AllContents(std::string_view session_id,
+                                                             const CallOptions& options) const {
+  std::vector<v1::Content> all;
+  v1::GetAllRequest request;
+  request.set_session_id(std::string(session_id));
+  request.set_page_size(kPageSize);
+  request.set_include_contents(true);
+  do {
+    absl::StatusOr<v1::GetAllResponse> page = GetAll(request, options);
+    if (!page.ok()) return page.status();
+    Append(*page->mutable_contents(), all);
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<v1::SetResponse> Client::Set(v1::SetRequest request,
+                                            const CallOptions& options) const {
+  return Change(&Connection::Set, std::move(request), options);
+}
+
+absl::StatusOr<v1::ResetResponse> Client::Reset(v1::ResetRequest request,
+                                                const CallOptions& options) const {
+  return Change(&Connection::Reset, std::move(request), options);
+}
+
+absl::StatusOr<v1::QueryResponse> Client::Query(const v1::QueryRequest& request,
+                                                const CallOptions& options) const {
+  return Repeat(&Connection::Query, request, options);
+}
+
+absl::StatusOr<v1::UpdateContextResponse> Client::UpdateContext(
+    const v1::UpdateContextRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::UpdateContext, request, options);
+}
+
+// Sessions.
+
+absl::StatusOr<v1::Session> Client::CreateSession(v1::CreateSessionRequest request,
+                                                  const CallOptions& options) const {
+  return SessionOf(Change(&Connection::CreateSession, std::move(request), options));
+}
+
+absl::StatusOr<v1::Session> Client::GetSession(std::string_view session_id,
+                                               const CallOptions& options) const {
+  v1::GetSessionRequest request;
+  request.set_session_id(std::string(session_id));
+  return SessionOf(Repeat(&Connection::GetSession, request, options));
+}
+
+absl::StatusOr<v1::ListSessionsResponse> Client::ListSessions(
+    const v1::ListSessionsRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::ListSessions, request, options);
+}
+
+absl::StatusOr<std::vector<v1::Session>> Client::AllSessions(const CallOptions& options) const {
+  std::vector<v1::Session> all;
+  v1::ListSessionsRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1::ListSessionsResponse> page = ListSessions(request, options);
+    if (!page.ok()) return page.status();
+    Append(*page->mutable_sessions(), all);
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+absl::StatusOr<v1::Session> Client::UpdateSession(v1::UpdateSessionRequest request,
+                                                  const CallOptions& options) const {
+  return SessionOf(Change(&Connection::UpdateSession, std::move(request), options));
+}
+
+absl::StatusOr<v1::DeleteSessionResponse> Client::DeleteSession(v1::DeleteSessionRequest request,
+                                                                const CallOptions& options) const {
+  return Change(&Connection::DeleteSession, std::move(request), options);
+}
+
+// Jobs and the server.
+
+absl::StatusOr<v1::ListJobsResponse> Client::ListJobs(const v1::ListJobsRequest& request,
+                                                      const CallOptions& options) const {
+  return Repeat(&Connection::ListJobs, request, options);
+}
+
+absl::StatusOr<v1::GetJobResponse> Client::GetJob(const v1::GetJobRequest& request,
+                                                  const CallOptions& options) const {
+  return Repeat(&Connection::GetJob, request, options);
+}
+
+absl::StatusOr<v1::RetryJobResponse> Client::RetryJob(const v1::RetryJobRequest& request,
+                                                      const CallOptions& options) const {
+  return Once(&Connection::RetryJob, request, options);
+}
+
+absl::StatusOr<v1::CancelJobResponse> Client::CancelJob(const v1::CancelJobRequest& request,
+                                                        const CallOptions& options) const {
+  return Once(&Connection::CancelJob, request, options);
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) const {
+  return Repeat(&Connection::GetServerInfo, v1::GetServerInfoRequest(), options);
+}
+
+// Calls.
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Repeat(Method<Request, Response> method, const Request& request,
+                                        const CallOptions& options) const {
+  const Attempt attempt{.deadline = Deadline(options)};
+  absl::BitGen random;
+  for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    absl::StatusOr<Response> reply = (connection_.get()->*method)(request, attempt);
+    if (reply.ok() || !wait_for_ready_ || !absl::IsUnavailable(reply.status())) return reply;
+    // Half to one and a half of the pause, so that many clients don't return as one.
+    const absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
+    if (connection_->Now() + wait >= attempt.deadline) return reply;
+    connection_->Wait(wait);
+  }
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Change(Method<Request, Response> method, Request request,
+                                        const CallOptions& options) const {
+  if (!request.has_request_id()) request.set_request_id(MakeRequestId());
+  return Repeat(method, request, options);
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Once(Method<Request, Response> method, const Request& request,
+                                      const CallOptions& options) const {
+  const Attempt attempt{.deadline = Deadline(options), .wait_for_ready = wait_for_ready_};
+  return (connection_.get()->*method)(request, attempt);
+}
+
+absl::Time Client::Deadline(const CallOptions& options) const {
+  return connection_->Now() + options.timeout.value_or(timeout_);
+}
+
+}  // namespace memoryd::client

@@ -1,0 +1,130 @@
+#include "memoryd/client.h"
+
+#include <absl/status/status.h>
+#include <absl/time/time.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memoryd/fake_connection.h"
+
+namespace memoryd::client {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> Texts(const std::vector<v1::Message>& messages) {
+  std::vector<std::string> texts;
+  for (const v1::Message& message : messages) texts.push_back(message.text());
+  return texts;
+}
+
+class ClientTest : public testing::Test {
+ protected:
+  const std::shared_ptr<FakeConnection> fake_ = std::make_shared<FakeConnection>();
+  const Client client_{fake_, {.timeout = absl::Seconds(10)}};
+};
+
+TEST_F(ClientTest, MessagesComeBackInOrder) {
+  ASSERT_TRUE(client_.Put("s", {MakeMessage("user", "a"), MakeMessage("assistant", "b")}).ok());
+  const auto context = client_.Get("s");
+  ASSERT_TRUE(context.ok()) << context.status();
+  ASSERT_EQ(context->messages_size(), 2);
+  EXPECT_EQ(context->messages(0).role(), "user");
+  EXPECT_EQ(context->messages(1).text(), "b");
+}
+
+TEST_F(ClientTest, PagesAreFetchedToTheLast) {
+  std::vector<v1::Message> messages;
+  v1::PutRequest request;
+  request.set_session_id("s");
+  for (int i = 0; i < 1500; ++i) {
+    *request.add_messages() = MakeMessage("user", std::to_string(i));
+    *request.add_contents() = MakeContent(std::to_string(i));
+  }
+  ASSERT_TRUE(client_.Put(request).ok());
+  const auto all = client_.AllMessages("s");
+  ASSERT_TRUE(all.ok());
+  ASSERT_EQ(all->size(), 1500U);
+  EXPECT_EQ(all->back().text(), "1499");
+  const auto contents = client_.AllContents("s");
+  ASSERT_TRUE(contents.ok());
+  ASSERT_EQ(contents->size(), 1500U);
+  EXPECT_EQ(contents->back().text(), "1499");
+  EXPECT_EQ(client_.AllSessions()->size(), 1U);
+}
+
+TEST_F(ClientTest, ALostReplyIsAskedForAgainAndTheChangeMadeOnce) {
+  fake_->FailNext(absl::UnavailableError("gone"), FailAt::kReply);
+  const auto reply = client_.Put("s", {MakeMessage("user", "a")});
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->replayed());
+  EXPECT_EQ(fake_->attempts(), 2);
+  EXPECT_THAT(Texts(*client_.AllMessages("s")), ElementsAre("a"));
+}
+
+TEST_F(ClientTest, EachCallHasARequestIdOfItsOwnOrTheCallersOwn) {
+  ASSERT_TRUE(client_.Put("s", {MakeMessage("user", "a")}).ok());
+  ASSERT_TRUE(client_.Put("s", {MakeMessage("user", "a")}).ok());
+  v1::PutRequest request;
+  request.set_session_id("s");
+  request.set_request_id("mine");
+  *request.add_messages() = MakeMessage("user", "b");
+  EXPECT_FALSE(client_.Put(request)->replayed());
+  EXPECT_TRUE(client_.Put(request)->replayed());
+  EXPECT_THAT(Texts(*client_.AllMessages("s")), ElementsAre("a", "a", "b"));
+}
+
+TEST_F(ClientTest, RepeatsUntilTheDeadlineAndNoLonger) {
+  for (int i = 0; i < 1000; ++i) fake_->FailNext(absl::UnavailableError("away"));
+  const auto reply = client_.Get("s", {.timeout = absl::Seconds(3)});
+  EXPECT_TRUE(absl::IsUnavailable(reply.status()));
+  EXPECT_LT(fake_->waited(), absl::Seconds(3));
+  // The longest pause is one and a half seconds.
+  EXPECT_GT(fake_->waited(), absl::Seconds(1.5));
+  EXPECT_GT(fake_->attempts(), 5);
+}
+
+TEST_F(ClientTest, OtherFailuresAreFinal) {
+  fake_->FailNext(absl::DeadlineExceededError("slow"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(client_.Get("s").status()));
+  fake_->FailNext(absl::ResourceExhaustedError("full"));
+  EXPECT_TRUE(absl::IsResourceExhausted(client_.Put("s", {}).status()));
+  EXPECT_EQ(fake_->attempts(), 2);
+}
+
+TEST_F(ClientTest, WithoutWaitForReadyTheFirstFailureIsFinal) {
+  const Client impatient(fake_, {.wait_for_ready = false});
+  fake_->FailNext(absl::UnavailableError("away"));
+  EXPECT_TRUE(absl::IsUnavailable(impatient.Get("s").status()));
+  EXPECT_EQ(fake_->attempts(), 1);
+}
+
+// Counts what Client sends once only.
+class JobConnection : public Connection {
+ public:
+  absl::StatusOr<v1::RetryJobResponse> RetryJob(const v1::RetryJobRequest&,
+                                                const Attempt& attempt) override {
+    ++attempts;
+    waited_for_ready = attempt.wait_for_ready;
+    return absl::UnavailableError("gone");
+  }
+
+  int attempts = 0;
+  bool waited_for_ready = false;
+};
+
+TEST(ClientJobTest, WhatHasNoRequestIdIsSentOnce) {
+  const auto connection = std::make_shared<JobConnection>();
+  const Client client(connection);
+  EXPECT_TRUE(absl::IsUnavailable(client.RetryJob({}).status()));
+  EXPECT_EQ(connection->attempts, 1);
+  EXPECT_TRUE(connection->waited_for_ready);
+  EXPECT_TRUE(absl::IsUnimplemented(client.CancelJob({}).status()));
+}
+
+}  // namespace
+}  // namespace memoryd::client

@@ -1,0 +1,240 @@
+#include "memoryd/connection.h"
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <absl/strings/str_cat.h>
+#include <absl/time/clock.h>
+#include <absl/time/time.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "memoryd/error_info.h"
+#include "memoryd/options.h"
+#include "memoryd/v1/job_service.grpc.pb.h"
+#include "memoryd/v1/memory_service.grpc.pb.h"
+#include "memoryd/v1/server_service.grpc.pb.h"
+#include "memoryd/v1/session_service.grpc.pb.h"
+
+namespace memoryd::client {
+namespace {
+
+// A reply may be as large as the server makes one.
+constexpr int kLargestReply = 80 * 1024 * 1024;
+
+absl::Status NotHere(const char* method) {
+  return absl::UnimplementedError(absl::StrCat("this connection has no ", method));
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const Options& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLargestReply);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  // Client repeats calls, where a request id makes that safe.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  return grpc::CreateCustomChannel(
+      options.target,
+      options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(),
+      arguments);
+}
+
+class GrpcConnection final : public Connection {
+ public:
+  GrpcConnection(const Options& options, const std::shared_ptr<grpc::Channel>& channel)
+      : token_(options.token),
+        memory_(v1::MemoryService::NewStub(channel)),
+        sessions_(v1::SessionService::NewStub(channel)),
+        jobs_(v1::JobService::NewStub(channel)),
+        server_(v1::ServerService::NewStub(channel)) {}
+
+  absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest& request,
+                                      const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::Put, request, attempt);
+  }
+  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request,
+                                      const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::Get, request, attempt);
+  }
+  absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest& request,
+                                            const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::GetAll, request, attempt);
+  }
+  absl::StatusOr<v1::SetResponse> Set(const v1::SetRequest& request,
+                                      const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::Set, request, attempt);
+  }
+  absl::StatusOr<v1::ResetResponse> Reset(const v1::ResetRequest& request,
+                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::Reset, request, attempt);
+  }
+  absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
+                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::Query, request, attempt);
+  }
+  absl::StatusOr<v1::UpdateContextResponse> UpdateContext(const v1::UpdateContextRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::UpdateContext, request, attempt);
+  }
+
+  absl::StatusOr<v1::CreateSessionResponse> CreateSession(const v1::CreateSessionRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::CreateSession, request, attempt);
+  }
+  absl::StatusOr<v1::GetSessionResponse> GetSession(const v1::GetSessionRequest& request,
+                                                    const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::GetSession, request, attempt);
+  }
+  absl::StatusOr<v1::ListSessionsResponse> ListSessions(const v1::ListSessionsRequest& request,
+                                                        const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::ListSessions, request, attempt);
+  }
+  absl::StatusOr<v1::UpdateSessionResponse> UpdateSession(const v1::UpdateSessionRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::UpdateSession, request, attempt);
+  }
+  absl::StatusOr<v1::DeleteSessionResponse> DeleteSession(const v1::DeleteSessionRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::DeleteSession, request, attempt);
+  }
+
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
+                                                const Attempt& attempt) override {
+    return Call(*jobs_, &v1::JobService::Stub::ListJobs, request, attempt);
+  }
+  absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request,
+                                            const Attempt& attempt) override {
+    return Call(*jobs_, &v1::JobService::Stub::GetJob, request, attempt);
+  }
+  absl::StatusOr<v1::RetryJobResponse> RetryJob(const v1::RetryJobRequest& request,
+                                                const Attempt& attempt) override {
+    return Call(*jobs_, &v1::JobService::Stub::RetryJob, request, attempt);
+  }
+  absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request,
+                                                  const Attempt& attempt) override {
+    return Call(*jobs_, &v1::JobService::Stub::CancelJob, request, attempt);
+  }
+
+  absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*server_, &v1::ServerService::Stub::GetServerInfo, request, attempt);
+  }
+
+ private:
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Response*),
+                                const Request& request, const Attempt& attempt) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(attempt.deadline));
+    context.set_wait_for_ready(attempt.wait_for_ready);
+    if (token_) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_()));
+    Response response;
+    absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  const std::function<std::string()> token_;
+  const std::unique_ptr<v1::MemoryService::Stub> memory_;
+  const std::unique_ptr<v1::SessionService::Stub> sessions_;
+  const std::unique_ptr<v1::JobService::Stub> jobs_;
+  const std::unique_ptr<v1::ServerService::Stub> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::PutResponse> Connection::Put(const v1::PutRequest&, const Attempt&) {
+  return NotHere("Put");
+}
+
+absl::StatusOr<v1::GetResponse> Connection::Get(const v1::GetRequest&, const Attempt&) {
+  return NotHere("Get");
+}
+
+absl::StatusOr<v1::GetAllResponse> Connection::GetAll(const v1::GetAllRequest&, const Attempt&) {
+  return NotHere("GetAll");
+}
+
+absl::StatusOr<v1::SetResponse> Connection::Set(const v1::SetRequest&, const Attempt&) {
+  return NotHere("Set");
+}
+
+absl::StatusOr<v1::ResetResponse> Connection::Reset(const v1::ResetRequest&, const Attempt&) {
+  return NotHere("Reset");
+}
+
+absl::StatusOr<v1::QueryResponse> Connection::Query(const v1::QueryRequest&, const Attempt&) {
+  return NotHere("Query");
+}
+
+absl::StatusOr<v1::UpdateContextResponse> Connection::UpdateContext(const v1::UpdateContextRequest&,
+                                                                    const Attempt&) {
+  return NotHere("UpdateContext");
+}
+
+absl::StatusOr<v1::CreateSessionResponse> Connection::CreateSession(const v1::CreateSessionRequest&,
+                                                                    const Attempt&) {
+  return NotHere("CreateSession");
+}
+
+absl::StatusOr<v1::GetSessionResponse> Connection::GetSession(const v1::GetSessionRequest&,
+                                                              const Attempt&) {
+  return NotHere("GetSession");
+}
+
+absl::StatusOr<v1::ListSessionsResponse> Connection::ListSessions(const v1::ListSessionsRequest&,
+                                                                  const Attempt&) {
+  return NotHere("ListSessions");
+}
+
+absl::StatusOr<v1::UpdateSessionResponse> Connection::UpdateSession(const v1::UpdateSessionRequest&,
+                                                                    const Attempt&) {
+  return NotHere("UpdateSession");
+}
+
+absl::StatusOr<v1::DeleteSessionResponse> Connection::DeleteSession(const v1::DeleteSessionRequest&,
+                                                                    const Attempt&) {
+  return NotHere("DeleteSession");
+}
+
+absl::StatusOr<v1::ListJobsResponse> Connection::ListJobs(const v1::ListJobsRequest&,
+                                                          const Attempt&) {
+  return NotHere("ListJobs");
+}
+
+absl::StatusOr<v1::GetJobResponse> Connection::GetJob(const v1::GetJobRequest&, const Attempt&) {
+  return NotHere("GetJob");
+}
+
+absl::StatusOr<v1::RetryJobResponse> Connection::RetryJob(const v1::RetryJobRequest&,
+                                                          const Attempt&) {
+  return NotHere("RetryJob");
+}
+
+absl::StatusOr<v1::CancelJobResponse> Connection::CancelJob(const v1::CancelJobRequest&,
+                                                            const Attempt&) {
+  return NotHere("CancelJob");
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> Connection::GetServerInfo(const v1::GetServerInfoRequest&,
+                                                                    const Attempt&) {
+  return NotHere("GetServerInfo");
+}
+
+absl::Time Connection::Now() { return absl::Now(); }
+
+void Connection::Wait(absl::Duration pause) { absl::SleepFor(pause); }
+
+std::shared_ptr<Connection> MakeConnection(const Options& options) {
+  return std::make_shared<GrpcConnection>(options, MakeChannel(options));
+}
+
+}  // namespace memoryd::client

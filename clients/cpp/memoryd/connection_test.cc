@@ -1,0 +1,132 @@
+// Over a socket: what a call brings along, and what becomes of an answer.
+#include "memoryd/connection.h"
+
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "google/rpc/error_details.pb.h"
+#include "memoryd/client.h"
+#include "memoryd/v1/memory_service.grpc.pb.h"
+#include "tests/support/fake_certificate.h"
+
+namespace memoryd::client {
+namespace {
+
+// Answers Puts as told, in order, then OK.
+class ScriptedService final : public v1::MemoryService::Service {
+ public:
+  grpc::Status Put(grpc::ServerContext* context, const v1::PutRequest* request,
+                   v1::PutResponse* response) override {
+    const std::lock_guard lock(mutex_);
+    requests.push_back(*request);
+    const auto& metadata = context->client_metadata();
+    const auto token = metadata.find("authorization");
+    tokens.emplace_back(
+        token == metadata.end() ? "" : std::string(token->second.data(), token->second.size()));
+    if (answers.empty()) {
+      response->set_revision(7);
+      return grpc::Status::OK;
+    }
+    grpc::Status answer = answers.front();
+    answers.pop_front();
+    return answer;
+  }
+
+  std::deque<grpc::Status> answers;
+  std::vector<v1::PutRequest> requests;
+  std::vector<std::string> tokens;
+
+ private:
+  std::mutex mutex_;
+};
+
+std::shared_ptr<grpc::ChannelCredentials> Believing(const FakeCertificate& authority) {
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = authority.pem();
+  return grpc::SslCredentials(tls);
+}
+
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest() {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    grpc::SslServerCredentialsOptions tls;
+    tls.pem_key_cert_pairs.push_back({certificate_.key_pem(), certificate_.pem()});
+    builder.AddListeningPort("localhost:0", grpc::SslServerCredentials(tls), &tls_port_);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    options_.target = absl::StrCat("127.0.0.1:", port);
+    options_.timeout = absl::Seconds(60);
+  }
+
+  const FakeCertificate certificate_;
+  int tls_port_ = 0;
+  ScriptedService service_;
+  std::unique_ptr<grpc::Server> server_;
+  Options options_;
+};
+
+TEST_F(ConnectionTest, RepeatsUnderOneRequestIdWithTheTokenOfTheMoment) {
+  service_.answers = {grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting"),
+                      grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting")};
+  int asked = 0;
+  options_.token = [&asked] { return absl::StrCat("t", ++asked); };
+  const auto reply = Client(options_).Put("s", {MakeMessage("user", "a")});
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->revision(), 7);
+  ASSERT_EQ(service_.requests.size(), 3U);
+  EXPECT_EQ(service_.requests[0].request_id().size(), 32U);
+  EXPECT_EQ(service_.requests[0].request_id(), service_.requests[2].request_id());
+  EXPECT_EQ(service_.tokens, (std::vector<std::string>{"Bearer t1", "Bearer t2", "Bearer t3"}));
+}
+
+TEST_F(ConnectionTest, AFailureKeepsCodeTextAndReason) {
+  google::rpc::ErrorInfo info;
+  info.set_reason("REVISION_MISMATCH");
+  google::rpc::Status details;
+  details.add_details()->PackFrom(info);
+  service_.answers = {
+      grpc::Status(grpc::StatusCode::ABORTED, "read again", details.SerializeAsString())};
+  const auto reply = Client(options_).Put("s", {});
+  EXPECT_TRUE(absl::IsAborted(reply.status()));
+  EXPECT_EQ(reply.status().message(), "read again");
+  EXPECT_EQ(GetErrorInfo(reply.status()).reason, "REVISION_MISMATCH");
+  EXPECT_EQ(service_.tokens, std::vector<std::string>{""});
+}
+
+TEST_F(ConnectionTest, OverTlsOnlyAServerThatIsBelievedGetsTheToken) {
+  options_.target = absl::StrCat("localhost:", tls_port_);
+  options_.token = [] { return "t"; };
+  options_.credentials = Believing(certificate_);
+  EXPECT_TRUE(Client(options_).Put("s", {}).ok());
+  options_.wait_for_ready = false;
+  const FakeCertificate stranger;
+  options_.credentials = Believing(stranger);
+  EXPECT_TRUE(absl::IsUnavailable(Client(options_).Put("s", {}).status()));
+  EXPECT_EQ(service_.tokens, std::vector<std::string>{"Bearer t"});
+}
+
+TEST_F(ConnectionTest, NobodyThereIsUnavailable) {
+  server_->Shutdown();
+  options_.wait_for_ready = false;
+  EXPECT_TRUE(absl::IsUnavailable(Client(options_).Get("s").status()));
+}
+
+TEST_F(ConnectionTest, ADeadlineThatHasPassedIsSaid) {
+  const auto reply = Client(options_).Get("s", {.timeout = absl::ZeroDuration()});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(reply.status()));
+}
+
+}  // namespace
+}  // namespace memoryd::client

@@ -1,0 +1,416 @@
+"""What each method of a client sends, and what it makes of the reply.
+
+Client and AsyncClient have a method for each function here that begins without an underscore, with
+the same arguments and the same documentation; they differ in how they wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import grpc
+from google.protobuf import duration_pb2
+from google.protobuf.message import Message
+
+from memoryd.errors import MemorydError, error_info
+from memoryd.v1 import job_service_pb2 as job_wire
+from memoryd.v1 import memory_pb2 as memory
+from memoryd.v1 import memory_service_pb2 as wire
+from memoryd.v1 import server_service_pb2 as server_wire
+from memoryd.v1 import session_service_pb2 as session_wire
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+# Outcomes that are unknown. CANCELLED is how gRPC ends calls that meet a server as it goes.
+_UNKNOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+_FIRST_PAUSE_SECONDS = 0.02
+_LONGEST_PAUSE_SECONDS = 1.0
+CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
+    # A reply may be as large as the server makes one; requests are bounded by the server.
+    ("grpc.max_receive_message_length", 80 * 1024 * 1024),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    # Retries are made here, where a request id makes them safe.
+    ("grpc.enable_retries", 0),
+)
+
+
+def authorization(token: str | None) -> tuple[tuple[str, str], ...]:
+    """The metadata of a call with this bearer token."""
+    return () if token is None else (("authorization", f"Bearer {token}"),)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rpc:
+    """A method of a service of memoryd.v1."""
+
+    service: str
+    name: str
+    reply: type[Message]
+
+    @property
+    def path(self) -> str:
+        return f"/memoryd.v1.{self.service}/{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call(Generic[Result]):
+    """A call to be made: `result` makes of the reply what the caller gets.
+
+    A call that is not `repeatable` would do something else the second time. `timeout` is the
+    caller's, `wait` how long of it the server may spend waiting.
+    """
+
+    rpc: Rpc
+    request: Any
+    result: Callable[[Any], Result]
+    timeout: float | None
+    wait: float = 0.0
+    repeatable: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages(Generic[Item]):
+    """Calls for one page after the other, each with the token of the one before."""
+
+    first: Call[Any]
+    items: Callable[[Any], Iterable[Item]]
+
+    def next(self, page: Any) -> Call[Any] | None:
+        """The call for what is behind `page`; None when there is nothing."""
+        if not page.next_page_token:
+            return None
+        request = type(self.first.request)()
+        request.CopyFrom(self.first.request)
+        request.page_token = page.next_page_token
+        return dataclasses.replace(self.first, request=request)
+
+
+class Attempts:
+    """The attempts of one call: how the next is made, and whether there is to be one."""
+
+    def __init__(self, call: Call[Any], timeout: float, wait_for_ready: bool) -> None:
+        """`timeout` is the client's, for a call without one of its own."""
+        seconds = timeout + call.wait if call.timeout is None else call.timeout
+        self._end = time.monotonic() + seconds
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._repeats = wait_for_ready and call.repeatable
+        self._failure: grpc.RpcError | None = None
+        # What must not be sent twice can still wait for somebody to send it to. Others first find
+        # out what is wrong.
+        self._waits = wait_for_ready and not call.repeatable
+
+    def options(self, token: str | None) -> dict[str, Any]:
+        """Arguments of the next attempt beside the request."""
+        return {
+            "timeout": max(0.0, self._end - time.monotonic()),
+            "metadata": authorization(token),
+            "wait_for_ready": self._waits,
+        }
+
+    def pause(self, error: grpc.RpcError) -> float:
+        """How many seconds to wait after an attempt that failed; raises MemorydError when there is
+        to be no other."""
+        late = error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and not error_info(error).reason
+        if late and self._failure is not None:
+            # That there is no time left says less than what took it.
+            raise MemorydError.of(self._failure) from error
+        # Half to one and a half of the pause, so that many clients don't return as one.
+        wait = self._pause * (0.5 + random.random())
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        repeats = self._repeats and error.code() in _UNKNOWN
+        if not repeats or time.monotonic() + wait >= self._end:
+            raise MemorydError.of(error) from error
+        self._failure = error
+        # From now on gRPC waits for the connection: nothing brings it about but a call that waits.
+        self._waits = True
+        return wait
+
+
+# MemoryService.
+
+
+def put(
+    session_id: str,
+    messages: Iterable[memory.Message] = (),
+    *,
+    contents: Iterable[memory.Content] = (),
+    config: memory.SessionConfig | None = None,
+    wait: float | datetime.timedelta | None = None,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.PutResponse]:
+    """Appends messages and contents, all or none.
+
+    `wait` is how long to wait, at most, for the jobs that this causes: seconds or a timedelta. The
+    client's timeout begins behind it; a `timeout` given here must be longer than it.
+    """
+    request = wire.PutRequest(
+        session_id=session_id,
+        messages=messages,
+        contents=contents,
+        config=config,
+        wait=_duration(wait),
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    seconds = request.wait.ToTimedelta().total_seconds()
+    if timeout is not None and 0.0 < timeout <= seconds:
+        raise ValueError(f"timeout: {timeout} s must be longer than wait, {seconds} s")
+    return Call(_PUT, request, _reply, timeout, wait=max(0.0, seconds))
+
+
+def get(
+    session_id: str, *, input: str | None = None, timeout: float | None = None
+) -> Call[wire.GetResponse]:
+    """The context for the next model call."""
+    return Call(_GET, wire.GetRequest(session_id=session_id, input=input), _reply, timeout)
+
+
+def get_all(
+    session_id: str,
+    *,
+    status: memory.MessageStatus | None = None,
+    page_size: int = 1000,
+    timeout: float | None = None,
+) -> Pages[memory.Message]:
+    """All messages, oldest first, fetched page by page; the deadline is each page's own."""
+    request = wire.GetAllRequest(session_id=session_id, page_size=page_size, status=status)
+    return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.messages)
+
+
+def get_all_contents(
+    session_id: str, *, page_size: int = 1000, timeout: float | None = None
+) -> Pages[memory.Content]:
+    """All contents, oldest first, as `get_all`. They lie behind the messages, whose pages are
+    fetched too."""
+    request = wire.GetAllRequest(session_id=session_id, page_size=page_size, include_contents=True)
+    return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.contents)
+
+
+def set(
+    session_id: str,
+    messages: Iterable[memory.Message],
+    *,
+    contents: Iterable[memory.Content] = (),
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.SetResponse]:
+    """Replaces all messages and contents, atomically."""
+    request = wire.SetRequest(
+        session_id=session_id,
+        messages=messages,
+        contents=contents,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_SET, request, _reply, timeout)
+
+
+def reset(
+    session_id: str,
+    scope: wire.ResetScope = wire.RESET_SCOPE_UNSPECIFIED,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.ResetResponse]:
+    """Removes what `scope` says, atomically."""
+    request = wire.ResetRequest(
+        session_id=session_id,
+        scope=scope,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_RESET, request, _reply, timeout)
+
+
+def query(
+    session_id: str,
+    query: str,
+    *,
+    top_k: int = 10,
+    filter: wire.QueryFilter | None = None,
+    neighbours: int = 0,
+    timeout: float | None = None,
+) -> Call[wire.QueryResponse]:
+    """What the session knows of `query`, the best first."""
+    request = wire.QueryRequest(
+        session_id=session_id, query=query, top_k=top_k, filter=filter, neighbours=neighbours
+    )
+    return Call(_QUERY, request, _reply, timeout)
+
+
+def update_context(
+    session_id: str,
+    messages: Iterable[memory.Message],
+    *,
+    known_prefix_hash: str = "",
+    timeout: float | None = None,
+) -> Call[wire.UpdateContextResponse]:
+    """The context of the next model call with what memory has to say about it."""
+    request = wire.UpdateContextRequest(
+        session_id=session_id, messages=messages, known_prefix_hash=known_prefix_hash
+    )
+    return Call(_UPDATE_CONTEXT, request, _reply, timeout)
+
+
+# SessionService.
+
+
+def create_session(
+    session_id: str,
+    config: memory.SessionConfig | None = None,
+    *,
+    request_id: str | None = None,
+    timeout: float | None = None,
+) -> Call[memory.Session]:
+    """Creates a session; ALREADY_EXISTS when there is one."""
+    request = session_wire.CreateSessionRequest(
+        session_id=session_id, config=config, request_id=_once(request_id)
+    )
+    return Call(_CREATE_SESSION, request, _session, timeout)
+
+
+def get_session(session_id: str, *, timeout: float | None = None) -> Call[memory.Session]:
+    """A session's configuration and counts; NOT_FOUND when there is none."""
+    request = session_wire.GetSessionRequest(session_id=session_id)
+    return Call(_GET_SESSION, request, _session, timeout)
+
+
+def list_sessions(*, page_size: int = 1000, timeout: float | None = None) -> Pages[memory.Session]:
+    """All sessions by id, fetched page by page; the deadline is each page's own."""
+    request = session_wire.ListSessionsRequest(page_size=page_size)
+    return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), lambda page: page.sessions)
+
+
+def update_session(
+    session_id: str,
+    config: memory.SessionConfig,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[memory.Session]:
+    """Changes the given fields of a session's configuration."""
+    request = session_wire.UpdateSessionRequest(
+        session_id=session_id,
+        config=config,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_UPDATE_SESSION, request, _session, timeout)
+
+
+def delete_session(
+    session_id: str,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[session_wire.DeleteSessionResponse]:
+    """Deletes a session with all that belongs to it."""
+    request = session_wire.DeleteSessionRequest(
+        session_id=session_id, request_id=_once(request_id), expected_revision=expected_revision
+    )
+    return Call(_DELETE_SESSION, request, _reply, timeout)
+
+
+# JobService.
+
+
+def list_jobs(
+    session_id: str,
+    *,
+    state: job_wire.JobState | None = None,
+    page_size: int = 1000,
+    timeout: float | None = None,
+) -> Pages[job_wire.Job]:
+    """All jobs of a session, by block and then in the order made, fetched page by page; the
+    deadline is each page's own."""
+    request = job_wire.ListJobsRequest(session_id=session_id, state=state, page_size=page_size)
+    return Pages(Call(_LIST_JOBS, request, _reply, timeout), lambda page: page.jobs)
+
+
+def get_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[job_wire.Job]:
+    """A job; NOT_FOUND when there is none."""
+    request = job_wire.GetJobRequest(session_id=session_id, job_id=job_id)
+    return Call(_GET_JOB, request, _job, timeout)
+
+
+def retry_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[job_wire.Job]:
+    """Feeds the block with the messages of a job that failed or was cancelled, by a new job, which
+    is returned. Each call makes one, so this is not repeated."""
+    request = job_wire.RetryJobRequest(session_id=session_id, job_id=job_id)
+    return Call(_RETRY_JOB, request, _job, timeout, repeatable=False)
+
+
+def cancel_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[job_wire.Job]:
+    """Gives an open job up. It can be cancelled once, so this is not repeated."""
+    request = job_wire.CancelJobRequest(session_id=session_id, job_id=job_id)
+    return Call(_CANCEL_JOB, request, _job, timeout, repeatable=False)
+
+
+# ServerService.
+
+
+def server_info(*, timeout: float | None = None) -> Call[server_wire.GetServerInfoResponse]:
+    """What the server is, keeps and takes."""
+    return Call(_SERVER_INFO, server_wire.GetServerInfoRequest(), _reply, timeout)
+
+
+def _once(request_id: str | None) -> str:
+    """The id under which a change is done once, however often it is sent."""
+    return uuid.uuid4().hex if request_id is None else request_id
+
+
+def _duration(wait: float | datetime.timedelta | None) -> duration_pb2.Duration | None:
+    if wait is None:
+        return None
+    made = duration_pb2.Duration()
+    made.FromTimedelta(
+        wait if isinstance(wait, datetime.timedelta) else datetime.timedelta(seconds=wait)
+    )
+    return made
+
+
+def _reply(reply: Any) -> Any:
+    return reply
+
+
+def _session(reply: Any) -> memory.Session:
+    session: memory.Session = reply.session
+    return session
+
+
+def _job(reply: Any) -> job_wire.Job:
+    job: job_wire.Job = reply.job
+    return job
+
+
+_PUT = Rpc("MemoryService", "Put", wire.PutResponse)
+_GET = Rpc("MemoryService", "Get", wire.GetResponse)
+_GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
+_SET = Rpc("MemoryService", "Set", wire.SetResponse)
+_RESET = Rpc("MemoryService", "Reset", wire.ResetResponse)
+_QUERY = Rpc("MemoryService", "Query", wire.QueryResponse)
+_UPDATE_CONTEXT = Rpc("MemoryService", "UpdateContext", wire.UpdateContextResponse)
+_CREATE_SESSION = Rpc("SessionService", "CreateSession", session_wire.CreateSessionResponse)
+_GET_SESSION = Rpc("SessionService", "GetSession", session_wire.GetSessionResponse)
+_LIST_SESSIONS = Rpc("SessionService", "ListSessions", session_wire.ListSessionsResponse)
+_UPDATE_SESSION = Rpc("SessionService", "UpdateSession", session_wire.UpdateSessionResponse)
+_DELETE_SESSION = Rpc("SessionService", "DeleteSession", session_wire.DeleteSessionResponse)
+_LIST_JOBS = Rpc("JobService", "ListJobs", job_wire.ListJobsResponse)
+_GET_JOB = Rpc("JobService", "GetJob", job_wire.GetJobResponse)
+_RETRY_JOB = Rpc("JobService", "RetryJob", job_wire.RetryJobResponse)
+_CANCEL_JOB = Rpc("JobService", "CancelJob", job_wire.CancelJobResponse)
+_SERVER_INFO = Rpc("ServerService", "GetServerInfo", server_wire.GetServerInfoResponse)

@@ -1,0 +1,40 @@
+"""Event loops that a synchronous call holds up.
+
+A worker runs coroutines on the event loop that it was started from. While that loop's own thread
+waits in a synchronous call, perhaps for just such a coroutine, they have to run elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+_lock = threading.Lock()
+_held_up: set[asyncio.AbstractEventLoop] = set()
+
+
+@contextlib.contextmanager
+def holding_up() -> Iterator[None]:
+    """For the time of the body, the event loop that runs on this thread, if any, is held up."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        yield
+        return
+    with _lock:
+        outermost = loop not in _held_up
+        _held_up.add(loop)
+    try:
+        yield
+    finally:
+        if outermost:
+            with _lock:
+                _held_up.discard(loop)
+
+
+def answers(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop would run a coroutine now, as far as is known."""
+    with _lock:
+        return loop.is_running() and loop not in _held_up

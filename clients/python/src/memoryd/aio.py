@@ -1,0 +1,178 @@
+"""The asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import grpc
+import grpc.aio
+
+from memoryd import _calls
+from memoryd.client import as_method
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+
+def _calls_once(
+    build: Callable[Arguments, _calls.Call[Result]],
+) -> Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]:
+    async def method(
+        self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        return await self._call(build(*given, **named))
+
+    made: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]
+    made = as_method(method, build)
+    return made
+
+
+def _calls_for_pages(
+    build: Callable[Arguments, _calls.Pages[Item]],
+) -> Callable[Concatenate[AsyncClient, Arguments], AsyncIterator[Item]]:
+    def method(
+        self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> AsyncIterator[Item]:
+        return self._items(build(*given, **named))
+
+    made: Callable[Concatenate[AsyncClient, Arguments], AsyncIterator[Item]]
+    made = as_method(method, build)
+    return made
+
+
+class AsyncClient:
+    """Client for asyncio: the same methods as coroutines, and as asynchronous iterators where
+    Client's iterate. Deadlines, retries and errors are Client's.
+
+    It may be made outside of an event loop and used from several: each has a connection of its own.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        timeout: float = 10.0,
+        credentials: grpc.ChannelCredentials | None = None,
+        token: str | Callable[[], str | Awaitable[str]] | None = None,
+        wait_for_ready: bool = True,
+        options: Iterable[tuple[str, Any]] = (),
+    ) -> None:
+        """The arguments are those of Client; what returns the token may be a coroutine function."""
+        self._target = target
+        self._timeout = timeout
+        self._credentials = credentials
+        self._token = token
+        self._wait_for_ready = wait_for_ready
+        self._options = (*_calls.CHANNEL_OPTIONS, *options)
+        self._lock = threading.Lock()
+        self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
+        self._closed = False
+
+    async def close(self) -> None:
+        """Ends the connections. Calls under way are cancelled."""
+        with self._lock:
+            self._closed = True
+            connections, self._connections = self._connections, {}
+        own = connections.pop(asyncio.get_running_loop(), None)
+        if own is not None:
+            await own.channel.close()
+        # The others can't be awaited here; gRPC closes a channel that nobody holds any more.
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    put = _calls_once(_calls.put)
+    get = _calls_once(_calls.get)
+    get_all = _calls_for_pages(_calls.get_all)
+    get_all_contents = _calls_for_pages(_calls.get_all_contents)
+    set = _calls_once(_calls.set)
+    reset = _calls_once(_calls.reset)
+    query = _calls_once(_calls.query)
+    update_context = _calls_once(_calls.update_context)
+
+    create_session = _calls_once(_calls.create_session)
+    get_session = _calls_once(_calls.get_session)
+    list_sessions = _calls_for_pages(_calls.list_sessions)
+    update_session = _calls_once(_calls.update_session)
+    delete_session = _calls_once(_calls.delete_session)
+
+    list_jobs = _calls_for_pages(_calls.list_jobs)
+    get_job = _calls_once(_calls.get_job)
+    retry_job = _calls_once(_calls.retry_job)
+    cancel_job = _calls_once(_calls.cancel_job)
+
+    server_info = _calls_once(_calls.server_info)
+
+    async def _items(self, pages: _calls.Pages[Item]) -> AsyncIterator[Item]:
+        call: _calls.Call[Any] | None = pages.first
+        while call is not None:
+            page = await self._call(call)
+            for item in pages.items(page):
+                yield item
+            call = pages.next(page)
+
+    async def _call(self, call: _calls.Call[Result]) -> Result:
+        method = self._connection().method(call.rpc)
+        attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
+        while True:
+            try:
+                options = attempts.options(await self._token_now())
+                reply = await method(call.request, **options)
+                return call.result(reply)
+            except grpc.RpcError as error:
+                pause = attempts.pause(error)
+            await asyncio.sleep(pause)
+
+    async def _token_now(self) -> str | None:
+        if not callable(self._token):
+            return self._token
+        token = self._token()
+        return await token if inspect.isawaitable(token) else token
+
+    def _connection(self) -> _Connection:
+        """That of the running event loop, to which gRPC ties a channel."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            connection = self._connections.get(loop)
+            if connection is None:
+                if self._closed:
+                    raise ValueError("the client is closed")
+                for ended in [known for known in self._connections if known.is_closed()]:
+                    del self._connections[ended]
+                connection = _Connection(self._target, self._credentials, self._options)
+                self._connections[loop] = connection
+            return connection
+
+
+class _Connection:
+    """A channel on the running event loop, and its methods."""
+
+    def __init__(
+        self,
+        target: str,
+        credentials: grpc.ChannelCredentials | None,
+        options: tuple[tuple[str, Any], ...],
+    ) -> None:
+        if credentials is None:
+            self.channel = grpc.aio.insecure_channel(target, options)
+        else:
+            self.channel = grpc.aio.secure_channel(target, credentials, options)
+        self._methods: dict[str, Any] = {}
+
+    def method(self, rpc: _calls.Rpc) -> Any:
+        method = self._methods.get(rpc.path)
+        if method is None:
+            method = self._methods[rpc.path] = self.channel.unary_unary(
+                rpc.path,
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=rpc.reply.FromString,
+            )
+        return method

@@ -1,0 +1,77 @@
+"""The clients behind one memory object."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import grpc
+from autogen_core import CancellationToken
+
+from memoryd import AsyncClient, Client
+
+Result = TypeVar("Result")
+
+
+class Connection:
+    """A server's address with what it takes to get in; connects when first used, again after close.
+
+    What is not given is asked of the environment, so that a component loads where its dump, which
+    has no secret, is all there is: MEMORYD_TARGET (else `localhost:50051`), MEMORYD_TOKEN_FILE,
+    whose token is read at every call, and MEMORYD_CA_FILE, which turns TLS on.
+    """
+
+    def __init__(
+        self,
+        target: str | None,
+        timeout: float,
+        credentials: grpc.ChannelCredentials | None,
+        token: str | Callable[[], str] | None,
+    ) -> None:
+        self.target = target or os.environ.get("MEMORYD_TARGET") or "localhost:50051"
+        token_file = os.environ.get("MEMORYD_TOKEN_FILE")
+        if token is None and token_file:
+            path = pathlib.Path(token_file)
+
+            def token() -> str:
+                return path.read_text(encoding="utf-8").strip()
+
+        ca_file = os.environ.get("MEMORYD_CA_FILE")
+        if credentials is None and ca_file:
+            credentials = grpc.ssl_channel_credentials(pathlib.Path(ca_file).read_bytes())
+        self._arguments: dict[str, Any] = {
+            "timeout": timeout, "credentials": credentials, "token": token}
+        self._client: Client | None = None
+        self._async_client: AsyncClient | None = None
+
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = Client(self.target, **self._arguments)
+        return self._client
+
+    def async_client(self) -> AsyncClient:
+        if self._async_client is None:
+            self._async_client = AsyncClient(self.target, **self._arguments)
+        return self._async_client
+
+    async def close(self) -> None:
+        """Closes what is open."""
+        client, self._client = self._client, None
+        async_client, self._async_client = self._async_client, None
+        if client is not None:
+            client.close()
+        if async_client is not None:
+            await async_client.close()
+
+
+async def cancellable(
+    call: Coroutine[Any, Any, Result], token: CancellationToken | None
+) -> Result:
+    """What the call comes to; asyncio.CancelledError once the token is cancelled."""
+    task = asyncio.ensure_future(call)
+    if token is not None:
+        token.link_future(task)
+    return await task

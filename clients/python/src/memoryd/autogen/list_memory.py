@@ -1,0 +1,220 @@
+"""ListMemory: a session of profile `autogen-list`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import autogen_core.memory
+import grpc
+from autogen_core import CancellationToken
+from autogen_core.memory import MemoryContent, MemoryQueryResult, UpdateContextResult
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import SystemMessage
+from pydantic import BaseModel, Field
+from typing_extensions import Self
+
+from memoryd.autogen.connection import Connection, cancellable
+from memoryd.autogen.contents import batches, from_content, to_content
+from memoryd.errors import MemorydError
+from memoryd.v1 import memory_pb2 as memory
+from memoryd.v1 import memory_service_pb2 as wire
+
+_PROFILE = "autogen-list"
+_CONFIG = memory.SessionConfig(profile=_PROFILE)
+
+
+class ListMemoryConfig(BaseModel):
+    """What a ListMemory is made from again."""
+
+    name: str | None = None
+    memory_contents: list[MemoryContent] = Field(default_factory=list)
+    target: str | None = None
+    session_id: str | None = None
+
+
+class ListMemory(autogen_core.memory.ListMemory):
+    """A chronological list of contents that memoryd keeps.
+
+    It behaves as autogen_core's ListMemory with these differences: the list lives on the server
+    under `session_id`, for every process that names it; what `content`, `query` and
+    `update_context` return are copies; an image reads as `<Image>` in the context; contents must be
+    such that JSON holds them, of at most 1 MiB; calls raise memoryd.MemorydError.
+
+    `memory_contents` are what the session begins with; one that exists already stays as it is.
+    Without `session_id` the memory has a new session of its own. Nothing is sent before the first
+    call. A list of more than 1,000 contents or 3 MiB is set in several steps.
+    """
+
+    component_provider_override = "memoryd.autogen.ListMemory"
+    component_config_schema = ListMemoryConfig  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        name: str | None = None,
+        memory_contents: list[MemoryContent] | None = None,
+        *,
+        session_id: str | None = None,
+        target: str | None = None,
+        timeout: float = 10.0,
+        credentials: grpc.ChannelCredentials | None = None,
+        token: str | Callable[[], str] | None = None,
+    ) -> None:
+        """`target`, `timeout`, `credentials` and `token` are as for memoryd.Client; what is not
+        given comes from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE."""
+        self._name = name or "default_list_memory"
+        self._first = list(memory_contents or ())
+        self._session_id = session_id or f"autogen-{uuid.uuid4().hex}"
+        self._connection = Connection(target, timeout, credentials, token)
+        self._begun = False
+
+    @property
+    def name(self) -> str:
+        """The label of this object."""
+        return self._name
+
+    @property
+    def session_id(self) -> str:
+        """The session that holds the contents."""
+        return self._session_id
+
+    @property
+    def target(self) -> str:
+        """The server's address."""
+        return self._connection.target
+
+    @property
+    def content(self) -> list[MemoryContent]:
+        """The contents, oldest first: a copy, so that only assigning it changes the memory. Asks
+        the server and waits for it: on an event loop prefer `query`."""
+        client = self._connection.client()
+        self._begin()
+        try:
+            found = [r.content for r in client.query(self._session_id, "").results]
+        except MemorydError as error:
+            if error.reason != "REPLY_TOO_LARGE":
+                raise
+            found = list(client.get_all_contents(self._session_id))
+        return [from_content(content) for content in found]
+
+    @content.setter
+    def content(self, value: list[MemoryContent]) -> None:
+        first, *others = batches([to_content(item) for item in value])
+        client = self._connection.client()
+        self._begin()
+        # Had somebody deleted the session, Set alone would make it one of another profile.
+        client.put(self._session_id, config=_CONFIG)
+        client.set(self._session_id, [], contents=first)
+        for batch in others:
+            client.put(self._session_id, contents=batch)
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Adds one system message with all contents to the context, with every call; none when
+        there are none. REPLY_TOO_LARGE beyond 8 MiB of contents."""
+        await self._abegin()
+        # The context is not sent: what this profile inserts does not depend on it.
+        reply = await self._connection.async_client().update_context(self._session_id, [])
+        for insertion in reply.insertions:
+            await model_context.add_message(SystemMessage(content=insertion.message.text))
+        results = [from_content(result.content) for result in reply.results]
+        return UpdateContextResult(memories=MemoryQueryResult(results=results))
+
+    async def query(
+        self,
+        query: str | MemoryContent = "",
+        cancellation_token: CancellationToken | None = None,
+        **kwargs: Any,
+    ) -> MemoryQueryResult:
+        """All contents, oldest first, whatever is asked."""
+        contents = await cancellable(self._read(), cancellation_token)
+        return MemoryQueryResult(results=[from_content(content) for content in contents])
+
+    async def add(
+        self, content: MemoryContent, cancellation_token: CancellationToken | None = None
+    ) -> None:
+        """Appends a content, durably. Cancelled on its way, it may or may not be stored."""
+        await cancellable(self._append(to_content(content)), cancellation_token)
+
+    async def clear(self) -> None:
+        """Removes all contents."""
+        # So that what the session would begin with does not come after.
+        await self._abegin()
+        await self._connection.async_client().reset(
+            self._session_id, wire.RESET_SCOPE_EVERYTHING)
+
+    async def close(self) -> None:
+        """Closes the connection; the contents stay, and a later call connects again."""
+        await self._connection.close()
+
+    @classmethod
+    def _from_config(cls, config: ListMemoryConfig) -> Self:  # type: ignore[override]
+        return cls(
+            name=config.name,
+            memory_contents=config.memory_contents,
+            session_id=config.session_id,
+            target=config.target,
+        )
+
+    def _to_config(self) -> ListMemoryConfig:  # type: ignore[override]
+        return ListMemoryConfig(
+            name=self._name,
+            memory_contents=self.content,
+            target=self._connection.target,
+            session_id=self._session_id,
+        )
+
+    async def _read(self) -> list[memory.Content]:
+        await self._abegin()
+        client = self._connection.async_client()
+        try:
+            return [r.content for r in (await client.query(self._session_id, "")).results]
+        except MemorydError as error:
+            if error.reason != "REPLY_TOO_LARGE":
+                raise
+        return [content async for content in client.get_all_contents(self._session_id)]
+
+    async def _append(self, content: memory.Content) -> None:
+        await self._abegin()
+        await self._connection.async_client().put(
+            self._session_id, contents=[content], config=_CONFIG)
+
+    # The session's beginning: made with what it begins with, unless it is there.
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        client = self._connection.client()
+        first, *others = batches([to_content(item) for item in self._first])
+        try:
+            client.put(self._session_id, contents=first, config=_CONFIG, expected_revision=0)
+            for batch in others:
+                client.put(self._session_id, contents=batch)
+        except MemorydError as error:
+            if error.reason != "REVISION_MISMATCH":
+                raise
+            self._check(client.get_session(self._session_id))
+        self._begun = True
+
+    async def _abegin(self) -> None:
+        if self._begun:
+            return
+        client = self._connection.async_client()
+        first, *others = batches([to_content(item) for item in self._first])
+        try:
+            await client.put(
+                self._session_id, contents=first, config=_CONFIG, expected_revision=0)
+            for batch in others:
+                await client.put(self._session_id, contents=batch)
+        except MemorydError as error:
+            if error.reason != "REVISION_MISMATCH":
+                raise
+            self._check(await client.get_session(self._session_id))
+        self._begun = True
+
+    def _check(self, session: memory.Session) -> None:
+        if session.config.profile != _PROFILE:
+            raise ValueError(
+                f"session_id: session {self._session_id!r} has profile "
+                f"{session.config.profile!r}, a ListMemory needs {_PROFILE!r}"
+            )

@@ -1,0 +1,190 @@
+"""SearchMemory: contents that are found by their words."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from autogen_core import CancellationToken, Component
+from autogen_core.memory import (
+    Memory,
+    MemoryContent,
+    MemoryMimeType,
+    MemoryQueryResult,
+    UpdateContextResult,
+)
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import LLMMessage, SystemMessage, UserMessage
+from pydantic import BaseModel
+from typing_extensions import Self
+
+from memoryd.autogen.connection import Connection, cancellable
+from memoryd.autogen.contents import from_content, to_content
+from memoryd.v1 import memory_service_pb2 as wire
+
+_HEADING = "From memory, the most fitting first:"
+_LARGEST_QUERY_BYTES = 64 * 1024
+
+
+class SearchMemoryConfig(BaseModel):
+    """What a SearchMemory is made from again."""
+
+    name: str | None = None
+    target: str | None = None
+    session_id: str | None = None
+    top_k: int = 5
+
+
+class SearchMemory(Memory, Component[SearchMemoryConfig]):
+    """Contents and messages of a session, found by their words.
+
+    The session may be one that other clients write to, of any profile but `autogen-list`, which
+    does not search. Without `session_id` the memory has a new one of its own. A result's metadata
+    has its `score` besides what was stored: 1 for the best, comparable within one answer. A message
+    that is found has its `role` there too.
+    """
+
+    component_type = "memory"
+    component_provider_override = "memoryd.autogen.SearchMemory"
+    component_config_schema = SearchMemoryConfig
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        top_k: int = 5,
+        session_id: str | None = None,
+        target: str | None = None,
+        timeout: float = 10.0,
+        credentials: grpc.ChannelCredentials | None = None,
+        token: str | Callable[[], str] | None = None,
+    ) -> None:
+        """`top_k` is the most that is found. The rest is as for ListMemory."""
+        self._name = name or "default_search_memory"
+        self._top_k = top_k
+        self._session_id = session_id or f"autogen-{uuid.uuid4().hex}"
+        self._connection = Connection(target, timeout, credentials, token)
+
+    @property
+    def name(self) -> str:
+        """The label of this object."""
+        return self._name
+
+    @property
+    def session_id(self) -> str:
+        """The session that holds the contents."""
+        return self._session_id
+
+    @property
+    def target(self) -> str:
+        """The server's address."""
+        return self._connection.target
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Adds a system message with what answers to the last user message, if anything does and
+        the context does not hold that very message already."""
+        messages = await model_context.get_messages()
+        found = await self.query(_question(messages))
+        if found.results:
+            lines = [f"{i}. {_text(item)}" for i, item in enumerate(found.results, 1)]
+            said = SystemMessage(content="\n".join([_HEADING, *lines]))
+            if said not in messages:
+                await model_context.add_message(said)
+        return UpdateContextResult(memories=found)
+
+    async def query(
+        self,
+        query: str | MemoryContent,
+        cancellation_token: CancellationToken | None = None,
+        **kwargs: Any,
+    ) -> MemoryQueryResult:
+        """What the session knows of the query, the best first; `top_k` may be given here too.
+
+        TypeError for a content without text: bytes or an image.
+        """
+        text = _query_text(query)
+        top_k = kwargs.get("top_k", self._top_k)
+        if not text.strip():
+            return MemoryQueryResult(results=[])
+        client = self._connection.async_client()
+        reply = await cancellable(
+            client.query(self._session_id, text, top_k=top_k), cancellation_token)
+        return MemoryQueryResult(results=[self._result(result) for result in reply.results])
+
+    async def add(
+        self, content: MemoryContent, cancellation_token: CancellationToken | None = None
+    ) -> None:
+        """Stores a content, durably and to be found at once. Cancelled on its way, it may or may
+        not be stored."""
+        client = self._connection.async_client()
+        await cancellable(
+            client.put(self._session_id, contents=[to_content(content)]), cancellation_token)
+
+    async def clear(self) -> None:
+        """Removes all contents, and all else that the session remembers."""
+        await self._connection.async_client().reset(
+            self._session_id, wire.RESET_SCOPE_EVERYTHING)
+
+    async def close(self) -> None:
+        """Closes the connection; the contents stay, and a later call connects again."""
+        await self._connection.close()
+
+    @classmethod
+    def _from_config(cls, config: SearchMemoryConfig) -> Self:
+        return cls(
+            config.name, top_k=config.top_k, session_id=config.session_id, target=config.target)
+
+    def _to_config(self) -> SearchMemoryConfig:
+        return SearchMemoryConfig(
+            name=self._name,
+            target=self._connection.target,
+            session_id=self._session_id,
+            top_k=self._top_k,
+        )
+
+    def _result(self, result: wire.QueryResult) -> MemoryContent:
+        if result.score == 0:
+            raise ValueError(
+                f"session_id: session {self._session_id!r} has profile 'autogen-list', which does "
+                "not search")
+        if result.WhichOneof("item") == "content":
+            found = from_content(result.content)
+        else:
+            message = result.message
+            texts = [message.text] if message.HasField("text") else [
+                part.text for part in message.parts if part.HasField("text")]
+            metadata = json.loads(message.metadata_json) if message.metadata_json else {}
+            found = MemoryContent(content="\n".join(texts), mime_type=MemoryMimeType.TEXT,
+                                  metadata={**metadata, "role": message.role})
+        found.metadata = {**(found.metadata or {}), "score": result.score}
+        return found
+
+
+def _question(messages: list[LLMMessage]) -> str:
+    """The text of the last user message, as much as a query may have."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            parts = [message.content] if isinstance(message.content, str) else message.content
+            text = "\n".join(part for part in parts if isinstance(part, str))
+            return text.encode()[:_LARGEST_QUERY_BYTES].decode(errors="ignore")
+    return ""
+
+
+def _query_text(query: str | MemoryContent) -> str:
+    value = query if isinstance(query, str) else query.content
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        raise TypeError(f"query: a content of {type(value).__name__} has no text to search by")
+    return value
+
+
+def _text(item: MemoryContent) -> str:
+    """What a model is shown of a content."""
+    value = item.content
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else f"<{type(value).__name__.lower()}>"

@@ -1,0 +1,241 @@
+"""The messages of a session as a LangChain history."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import grpc
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+
+from memoryd import AsyncClient, Client, MemorydError
+from memoryd.langchain.connection import Connection, connection_of
+from memoryd.langchain.messages import from_message, to_message
+from memoryd.v1 import memory_pb2 as memory
+from memoryd.v1 import memory_service_pb2 as wire
+
+# What the server takes in a request, with room for the rest of it.
+_MAX_MESSAGES = 1000
+_MAX_BYTES = (4 << 20) - (64 << 10)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """A session as it was at a revision, or at a later one, which a write conditional on the
+    revision then finds out."""
+
+    revision: int
+    messages: list[memory.Message]
+    contents: list[memory.Content]
+
+
+class ChatMessageHistory(BaseChatMessageHistory):
+    """The messages of a session of memoryd: any number of objects and processes see the same ones.
+
+    `messages` is read anew each time it is asked for. To change what is stored, add, clear, or
+    assign to `messages`: changes of the list are not stored. What is added through this object also
+    joins the list that it gave last, since chains return that list and their callers look for the
+    latest turn in it. Coroutines use the asyncio client. More than 1,000 messages, or 4 MiB, at
+    once are stored by several calls. Two histories are equal when they hold the same messages, as
+    LangChain's in memory are.
+    """
+
+    def __init__(
+        self,
+        session_id: str | None = None,
+        *,
+        messages: Sequence[BaseMessage] | None = None,
+        target: str | Connection | None = None,
+    ) -> None:
+        """Without `session_id` it is a new session. `messages` replace what the session holds.
+        `target` is memoryd's address, or a Connection; None is that of `connect()`."""
+        self.session_id = uuid.uuid4().hex if session_id is None else session_id
+        self.target = target
+        self._given: list[BaseMessage] = []
+        if messages is not None:
+            self.messages = list(messages)
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """All messages, oldest first."""
+        self._given = [from_message(found) for found in self.messages_as_stored()]
+        return self._given
+
+    @messages.setter
+    def messages(self, messages: list[BaseMessage]) -> None:
+        self._set([to_message(message) for message in messages], [], None)
+        self._given = []
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        self._given = [from_message(found) for found in await self.amessages_as_stored()]
+        return self._given
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        for batch in _batches([to_message(message) for message in messages]):
+            self.client.put(self.session_id, batch)
+        self._given.extend(messages)
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        for batch in _batches([to_message(message) for message in messages]):
+            await self.async_client.put(self.session_id, batch)
+        self._given.extend(messages)
+
+    def clear(self) -> None:
+        self.client.reset(self.session_id, wire.RESET_SCOPE_MESSAGES)
+        self._given = []
+
+    async def aclear(self) -> None:
+        await self.async_client.reset(self.session_id, wire.RESET_SCOPE_MESSAGES)
+        self._given = []
+
+    # For memories that take messages away.
+
+    def edit(self, change: Callable[[list[BaseMessage]], object]) -> None:
+        """Drops what `change` pops from the front of the list of messages, atomically, even when it
+        raises then. Somebody else's write meanwhile is kept: `change` is then called anew."""
+        while True:
+            snapshot = self.snapshot()
+            messages = [from_message(found) for found in snapshot.messages]
+            raised = None
+            try:
+                change(messages)
+            except Exception as error:
+                raised = error
+            if self.keep_newest(snapshot, len(messages)):
+                self._given = []
+                if raised is not None:
+                    raise raised
+                return
+
+    def snapshot(self) -> Snapshot:
+        session = _existing(self.client, self.session_id)
+        if session is None:
+            return Snapshot(0, [], [])
+        contents = session.content_count and list(self.client.get_all_contents(self.session_id))
+        return Snapshot(session.revision, self.messages_as_stored(), contents or [])
+
+    async def asnapshot(self) -> Snapshot:
+        try:
+            session = await self.async_client.get_session(self.session_id)
+        except MemorydError as error:
+            if error.code != grpc.StatusCode.NOT_FOUND:
+                raise
+            return Snapshot(0, [], [])
+        contents = []
+        if session.content_count:
+            pages = self.async_client.get_all_contents(self.session_id)
+            contents = [content async for content in pages]
+        return Snapshot(session.revision, await self.amessages_as_stored(), contents)
+
+    def keep_newest(self, snapshot: Snapshot, count: int) -> bool:
+        """Drops all messages of the snapshot but the newest `count`; contents stay. False, and
+        nothing done, when somebody has written since."""
+        if count == len(snapshot.messages):
+            return True
+        kept = snapshot.messages[len(snapshot.messages) - count:]
+        try:
+            self._set(kept, snapshot.contents, snapshot.revision)
+        except MemorydError as error:
+            return _or_raise(error)
+        return True
+
+    async def akeep_newest(self, snapshot: Snapshot, count: int) -> bool:
+        if count == len(snapshot.messages):
+            return True
+        first, *others = _batches_of_set(snapshot.messages[len(snapshot.messages) - count:])
+        try:
+            revision = (await self.async_client.set(
+                self.session_id, first, contents=snapshot.contents,
+                expected_revision=snapshot.revision)).revision
+            for batch in others:
+                revision = (await self.async_client.put(
+                    self.session_id, batch, expected_revision=revision)).revision
+        except MemorydError as error:
+            return _or_raise(error)
+        return True
+
+    @property
+    def client(self) -> Client:
+        return connection_of(self.target).client
+
+    @property
+    def async_client(self) -> AsyncClient:
+        return connection_of(self.target).async_client
+
+    def messages_as_stored(self) -> list[memory.Message]:
+        while True:
+            try:
+                return list(self.client.get_all(self.session_id))
+            except MemorydError as error:
+                _begin_anew_or_raise(error)
+
+    async def amessages_as_stored(self) -> list[memory.Message]:
+        while True:
+            try:
+                return [found async for found in self.async_client.get_all(self.session_id)]
+            except MemorydError as error:
+                _begin_anew_or_raise(error)
+
+    def _set(
+        self, messages: list[memory.Message], contents: list[memory.Content], revision: int | None
+    ) -> None:
+        first, *others = _batches_of_set(messages)
+        made = self.client.set(
+            self.session_id, first, contents=contents, expected_revision=revision).revision
+        for batch in others:
+            made = self.client.put(self.session_id, batch, expected_revision=made).revision
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ChatMessageHistory):
+            return NotImplemented
+        return self.messages == other.messages
+
+    __hash__ = None  # type: ignore[assignment]  # Messages change.
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(session_id={self.session_id!r})"
+
+
+def _existing(client: Client, session_id: str) -> memory.Session | None:
+    try:
+        return client.get_session(session_id)
+    except MemorydError as error:
+        if error.code != grpc.StatusCode.NOT_FOUND:
+            raise
+        return None
+
+
+def _or_raise(error: MemorydError) -> bool:
+    """False when somebody else was faster."""
+    if error.reason != "REVISION_MISMATCH":
+        raise error
+    return False
+
+
+def _begin_anew_or_raise(error: MemorydError) -> None:
+    if error.reason != "SESSION_REPLACED":  # Between two pages.
+        raise error
+
+
+def _batches_of_set(messages: Iterable[memory.Message]) -> Iterator[list[memory.Message]]:
+    """Batches of which there is one even without messages."""
+    batches = _batches(messages)
+    return itertools.chain([next(batches, [])], batches)
+
+
+def _batches(messages: Iterable[memory.Message]) -> Iterator[list[memory.Message]]:
+    batch: list[memory.Message] = []
+    size = 0
+    for message in messages:
+        # Its own size, and what a field in a message costs.
+        added = message.ByteSize() + 8
+        if batch and (len(batch) == _MAX_MESSAGES or size + added > _MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += added
+    if batch:
+        yield batch

@@ -1,0 +1,53 @@
+"""An event loop on a thread of its own, for calls to memoryd.
+
+Frameworks run the methods of one memory on whatever loop there is: the caller's, a new one for each
+synchronous call, none. Calls made here need one connection, and none waits for a caller's loop.
+Nothing of a user's may run on it: that could block it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+
+
+def _background() -> asyncio.AbstractEventLoop:
+    global _loop
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(
+                target=_loop.run_forever, name="memoryd-llama-index", daemon=True
+            ).start()
+        return _loop
+
+
+def _submit(work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+    return asyncio.run_coroutine_threadsafe(work, _background())
+
+
+async def done(work: Coroutine[Any, Any, Result]) -> Result:
+    """What `work` comes to, run in the background; cancelling this cancels it."""
+    return await asyncio.wrap_future(_submit(work))
+
+
+def wait(work: Coroutine[Any, Any, Result]) -> Result:
+    """What `work` comes to, run in the background; blocks the calling thread."""
+    return _submit(work).result()
+
+
+def in_event_loop() -> bool:
+    """Whether the caller runs on an event loop, which must not be blocked."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,225 @@
+"""The messages of one key, as rows of a chat store, over the RPCs of memoryd.
+
+A row's id is the position that its message got first; it is kept when a session is written anew. A
+message is archived when the server says so, or when it carries the mark: the server itself archives
+only what its own policy displaces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+import grpc
+from llama_index.core.base.llms.types import ChatMessage
+
+from memoryd import AsyncClient, MemorydError
+from memoryd.llama_index._messages import from_chat, to_chat
+from memoryd.v1 import memory_pb2 as memory
+from memoryd.v1 import memory_service_pb2 as wire
+
+Result = TypeVar("Result")
+
+# What a request may hold, with room for what is around the messages.
+_MESSAGES_PER_REQUEST = 1000
+_BYTES_PER_REQUEST = 3 * 1024 * 1024
+_ATTEMPTS = 100
+_ARCHIVED_MARK = "archived"
+_ROW_ID = re.compile(r"row-([0-9]{1,18})")
+# A session that nothing displaces messages from; tokens are counted by LlamaIndex' own rules.
+PLAIN = memory.SessionConfig(profile="llama-index", policy="buffer", tokenizer="caller")
+
+Count = Callable[[ChatMessage], int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A message as it is stored. `id` is 0 for one that is not stored yet."""
+
+    message: memory.Message
+    archived: bool = False
+    id: int = 0
+
+    def chat(self) -> ChatMessage:
+        return to_chat(self.message)
+
+    def wire(self) -> memory.Message:
+        """What to send to store the row, again or for the first time."""
+        return memory.Message(
+            message_id=f"row-{self.id}" if self.id else "",
+            role=self.message.role,
+            text=self.message.text if self.message.HasField("text") else None,
+            parts=self.message.parts,
+            metadata_json=self.message.metadata_json,
+            thread_id=_ARCHIVED_MARK if self.archived else "",
+            # What is archived takes no room in short-term memory.
+            token_count=0 if self.archived else self.message.token_count,
+        )
+
+
+def new_row(chat: ChatMessage, count: Count, *, archived: bool = False) -> Row:
+    message = from_chat(chat)
+    message.token_count = count(chat)
+    return Row(message, archived)
+
+
+def stored_row(message: memory.Message) -> Row:
+    kept = _ROW_ID.fullmatch(message.message_id)
+    return Row(
+        message,
+        archived=message.status == memory.MESSAGE_STATUS_ARCHIVED or is_marked(message),
+        id=int(kept.group(1)) if kept else message.position,
+    )
+
+
+def is_marked(message: memory.Message) -> bool:
+    """Whether a message was archived by hand; short-term memory may still hold it."""
+    return message.thread_id == _ARCHIVED_MARK
+
+
+class Session:
+    """The session of a key."""
+
+    def __init__(self, client: AsyncClient, session_id: str) -> None:
+        self._client = client
+        self._id = session_id
+
+    async def rows(self, archived: bool | None = None) -> AsyncIterator[Row]:
+        """The rows, oldest first; those only that are archived, or are not."""
+        status = memory.MESSAGE_STATUS_ACTIVE if archived is False else None
+        async for message in self._client.get_all(self._id, status=status):
+            row = stored_row(message)
+            if archived is None or row.archived == archived:
+                yield row
+
+    async def known(self) -> memory.Session | None:
+        """The session as the server knows it, None when there is none."""
+        try:
+            return await self._client.get_session(self._id)
+        except MemorydError as error:
+            if error.code == grpc.StatusCode.NOT_FOUND:
+                return None
+            raise
+
+    async def append(self, rows: Sequence[Row]) -> None:
+        """Adds rows behind the others; none leaves short-term memory by it."""
+        for chunk in chunks(rows):
+            await self._append(chunk)
+
+    async def replace(self, rows: Sequence[Row]) -> None:
+        """Makes `rows` all there is."""
+        await self.change(lambda _: (rows, None))
+
+    async def change(
+        self, change: Callable[[list[Row]], tuple[Sequence[Row] | None, Result]]
+    ) -> Result:
+        """Replaces the rows by those that `change` makes of them, unless it makes None, and returns
+        what it says. It may be called again when others write meanwhile. Up to 1,000 rows and 3 MiB
+        change at once; more are written in steps."""
+        for _ in range(_ATTEMPTS):
+            session = await self._created()
+            rows = [row async for row in self.rows()]
+            made, said = change(rows)
+            if made is None:
+                return said
+            first, *others = list(chunks(made)) or [[]]
+            try:
+                await self._client.set(
+                    self._id,
+                    [row.wire() for row in first],
+                    expected_revision=session.revision,
+                )
+            except MemorydError as error:
+                if error.code == grpc.StatusCode.ABORTED:
+                    continue
+                raise
+            for chunk in others:
+                await self._append(chunk)
+            return said
+        raise RuntimeError(f"session {self._id!r} is written by others all the time")
+
+    async def remove(self, archived: bool | None = None) -> None:
+        """Removes all rows, or those that are archived, or those that are not."""
+        if archived is None:
+            await self._client.reset(self._id, wire.RESET_SCOPE_MESSAGES)
+            return
+        for _ in range(_ATTEMPTS):
+            session = await self.known()
+            if session is None:
+                return
+            active = self._client.get_all(self._id, status=memory.MESSAGE_STATUS_ACTIVE)
+            if any([is_marked(message) async for message in active]):
+                # The server would take the marked ones for active.
+                await self.change(
+                    lambda rows: ([row for row in rows if row.archived != archived], None)
+                )
+                return
+            scope = wire.RESET_SCOPE_ARCHIVED if archived else wire.RESET_SCOPE_ACTIVE
+            try:
+                await self._client.reset(self._id, scope, expected_revision=session.revision)
+            except MemorydError as error:
+                if error.code == grpc.StatusCode.ABORTED:
+                    continue
+                raise
+            return
+        raise RuntimeError(f"session {self._id!r} is written by others all the time")
+
+    async def _created(self) -> memory.Session:
+        session = await self.known()
+        if session is not None:
+            return session
+        try:
+            return await self._client.create_session(self._id, PLAIN)
+        except MemorydError as error:
+            if error.code == grpc.StatusCode.ALREADY_EXISTS:
+                return await self._created()
+            raise
+
+    async def _append(self, rows: Sequence[Row]) -> None:
+        messages = [row.wire() for row in rows]
+        try:
+            await self._client.put(self._id, messages, config=PLAIN)
+            return
+        except MemorydError as error:
+            if error.reason != "CONFIG_MISMATCH":
+                raise
+        # The session is a Memory's, which looks at its limit with its own next put only.
+        for _ in range(_ATTEMPTS):
+            session = await self._created()
+            policy = session.config.policy
+            try:
+                if policy != PLAIN.policy:
+                    session = await self._client.update_session(
+                        self._id,
+                        memory.SessionConfig(policy=PLAIN.policy),
+                        expected_revision=session.revision,
+                    )
+                await self._client.put(self._id, messages, expected_revision=session.revision)
+            except MemorydError as error:
+                if error.code == grpc.StatusCode.ABORTED:
+                    continue
+                raise
+            if policy != PLAIN.policy:
+                await self._client.update_session(self._id, memory.SessionConfig(policy=policy))
+            return
+        raise RuntimeError(f"session {self._id!r} is written by others all the time")
+
+
+def chunks(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows, in order, as requests can hold them."""
+    made: list[list[Row]] = []
+    size = 0
+    for row in rows:
+        bytes_of_row = row.message.ByteSize()
+        if (
+            not made
+            or len(made[-1]) == _MESSAGES_PER_REQUEST
+            or size + bytes_of_row > _BYTES_PER_REQUEST
+        ):
+            made.append([])
+            size = 0
+        made[-1].append(row)
+        size += bytes_of_row
+    return made

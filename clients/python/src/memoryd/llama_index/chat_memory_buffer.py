@@ -1,0 +1,49 @@
+"""The deprecated ChatMemoryBuffer, its messages in memoryd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny
+from llama_index.core.llms.llm import LLM
+from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.storage.chat_store import BaseChatStore
+
+from memoryd.llama_index._stored import StoredMessages, default_store
+
+
+class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
+    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set.
+
+    It counts the joined text of the messages, as no session of memoryd does, so what a `get` leaves
+    out is decided here.
+    """
+
+    chat_store: SerializeAsAny[BaseChatStore] = Field(default_factory=default_store)
+
+    @classmethod
+    def from_defaults(
+        cls,
+        chat_history: list[ChatMessage] | None = None,
+        llm: LLM | None = None,
+        chat_store: BaseChatStore | None = None,
+        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        token_limit: int | None = None,
+        tokenizer_fn: Callable[[str], list[Any]] | None = None,
+        **kwargs: Any,
+    ) -> ChatMemoryBuffer:
+        made = super().from_defaults(
+            llm=llm,
+            chat_store=chat_store or default_store(),
+            chat_store_key=chat_store_key,
+            token_limit=token_limit,
+            tokenizer_fn=tokenizer_fn,
+            **kwargs,
+        )
+        assert isinstance(made, cls)
+        if chat_history is not None:
+            made.set(chat_history)
+        return made

@@ -1,0 +1,72 @@
+"""The deprecated ChatSummaryMemoryBuffer, its messages in memoryd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import Field, SerializeAsAny
+from llama_index.core.llms.llm import LLM
+from llama_index.core.memory import ChatSummaryMemoryBuffer as LibraryBuffer
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.storage.chat_store import BaseChatStore
+
+from memoryd.llama_index._stored import StoredMessages, default_store
+
+
+class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
+    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set.
+
+    As there, a `get` asks the model and overwrites the history with what it returns. It does so at
+    once, so that a model that fails loses nothing.
+    """
+
+    chat_store: SerializeAsAny[BaseChatStore] = Field(default_factory=default_store)
+
+    @classmethod
+    def from_defaults(
+        cls,
+        chat_history: list[ChatMessage] | None = None,
+        llm: LLM | None = None,
+        chat_store: BaseChatStore | None = None,
+        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        token_limit: int | None = None,
+        tokenizer_fn: Callable[[str], list[Any]] | None = None,
+        summarize_prompt: str | None = None,
+        count_initial_tokens: bool = False,
+        **kwargs: Any,
+    ) -> ChatSummaryMemoryBuffer:
+        made = super().from_defaults(
+            llm=llm,
+            chat_store=chat_store or default_store(),
+            chat_store_key=chat_store_key,
+            token_limit=token_limit,
+            tokenizer_fn=tokenizer_fn,
+            summarize_prompt=summarize_prompt,
+            count_initial_tokens=count_initial_tokens,
+            **kwargs,
+        )
+        assert isinstance(made, cls)
+        if chat_history is not None:
+            made.set(chat_history)
+        return made
+
+    def get(
+        self, input: str | None = None, initial_token_count: int = 0, **kwargs: Any
+    ) -> list[ChatMessage]:
+        history = list(self.get_all())
+        if not history:
+            return []
+        if self.count_initial_tokens and initial_token_count > self.token_limit:
+            raise ValueError("Initial token count exceeds token limit")
+        self._token_count = initial_token_count if self.count_initial_tokens else 0
+        try:
+            kept, old = self._split_messages_summary_or_full_text(history)
+            if old and self.llm is not None:
+                kept = [self._summarize_oldest_chat_history(old), *kept]
+        finally:
+            self._token_count = 0
+        if old:
+            self.set(kept)
+        return kept

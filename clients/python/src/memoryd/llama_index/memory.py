@@ -1,0 +1,446 @@
+"""LlamaIndex' Memory, kept in memoryd."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+from llama_index.core.base.llms.types import ChatMessage, ContentBlock
+from llama_index.core.bridge.pydantic import (
+    Field,
+    PrivateAttr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from llama_index.core.memory import (
+    BaseMemoryBlock,
+    FactExtractionMemoryBlock,
+    InsertMethod,
+    StaticMemoryBlock,
+    VectorMemoryBlock,
+)
+from llama_index.core.memory import Memory as LibraryMemory
+from llama_index.core.memory.memory import (
+    DEFAULT_FLUSH_SIZE,
+    DEFAULT_MEMORY_BLOCKS_TEMPLATE,
+    DEFAULT_TOKEN_LIMIT,
+)
+from llama_index.core.prompts import RichPromptTemplate
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.vector_stores.types import MetadataFilters
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from memoryd import AsyncClient, MemorydError
+from memoryd.llama_index import _background
+from memoryd.llama_index._feeding import DetachedBlock, Feeding, wire_name
+from memoryd.llama_index._rows import Row, Session, chunks, new_row
+from memoryd.llama_index._target import default_uri, is_ours
+from memoryd.llama_index.chat_store import DEFAULT_TABLE_NAME, ChatStore
+from memoryd.v1 import job_service_pb2 as job_wire
+from memoryd.v1 import memory_pb2 as memory
+
+# The longest that the server lets a call take. A put then goes on waiting for its blocks here.
+_PUT_SECONDS = 30.0
+_LOOK_AGAIN_SECONDS = 0.05
+# How long no callback may run before the jobs that are open are taken to wait for something else.
+_QUIET_SECONDS = 1.0
+_ATTEMPTS = 100
+_INSERT = {
+    InsertMethod.SYSTEM: memory.INSERT_METHOD_SYSTEM,
+    InsertMethod.USER: memory.INSERT_METHOD_USER,
+}
+
+
+class Memory(LibraryMemory):
+    """The library's Memory; with `async_database_uri="memoryd://HOST:PORT"`, or a ChatStore over
+    such a URI, its messages are a session of memoryd.
+
+    Without a URI it is that of the environment variable MEMORYD_URI. Any other URI, an engine or
+    another store: the library's Memory. `async_database_uri`, `table_name` and `db_schema` are
+    arguments of the constructor too, and with session_id part of a dump, so that what is loaded
+    goes on where it was. ChatStore says what they mean, and how to give credentials.
+
+    memoryd flushes what is over the limit in the put that causes it, atomically and in one order
+    whoever else writes, and feeds the blocks by durable jobs: a block that fails raises as in the
+    library, and is fed again behind that. Facts of a FactExtractionMemoryBlock are kept in memoryd
+    and are there again in the next process; other blocks keep theirs where they always do.
+
+    Besides, three faults of the library are not copied: put_messages([]) fails in the database; a
+    VectorMemoryBlock that two memories share filters by the session that asked first; and `get`
+    writes memory into the messages that a block of chat messages owns.
+    """
+
+    async_database_uri: str | None = Field(default=None, description="The memoryd, if it is one.")
+    table_name: str | None = Field(default=None, description="A space of session ids of its own.")
+    db_schema: str | None = Field(default=None, description="A space of session ids of its own.")
+
+    _feeding: Feeding | None = PrivateAttr(default=None)
+    _config: memory.SessionConfig | None = PrivateAttr(default=None)
+    _loaded: bool = PrivateAttr(default=False)
+
+    @classmethod
+    def from_defaults(  # type: ignore[override]
+        cls,
+        session_id: str | None = None,
+        chat_history: list[ChatMessage] | None = None,
+        token_limit: int = DEFAULT_TOKEN_LIMIT,
+        memory_blocks: list[BaseMemoryBlock[Any]] | None = None,
+        tokenizer_fn: Callable[[str], list[Any]] | None = None,
+        chat_history_token_ratio: float = 0.7,
+        token_flush_size: int = DEFAULT_FLUSH_SIZE,
+        memory_blocks_template: RichPromptTemplate = DEFAULT_MEMORY_BLOCKS_TEMPLATE,
+        insert_method: InsertMethod = InsertMethod.SYSTEM,
+        image_token_size_estimate: int = 256,
+        audio_token_size_estimate: int = 256,
+        video_token_size_estimate: int = 256,
+        chat_store: AsyncDBChatStore | None = None,
+        table_name: str = DEFAULT_TABLE_NAME,
+        async_database_uri: str | None = None,
+        async_engine: AsyncEngine | None = None,
+        db_schema: str | None = None,
+    ) -> Memory:
+        if chat_store is None and async_engine is None:
+            async_database_uri = async_database_uri or default_uri()
+            if is_ours(async_database_uri):
+                chat_store = ChatStore(table_name, async_database_uri, db_schema=db_schema)
+        # Set below, when the memory is there to count the tokens.
+        ours = _ours(chat_store) is not None
+        made = super().from_defaults(
+            session_id=session_id,
+            chat_history=None if ours else chat_history,
+            token_limit=token_limit,
+            memory_blocks=memory_blocks,
+            tokenizer_fn=tokenizer_fn,
+            chat_history_token_ratio=chat_history_token_ratio,
+            token_flush_size=token_flush_size,
+            memory_blocks_template=memory_blocks_template,
+            insert_method=insert_method,
+            image_token_size_estimate=image_token_size_estimate,
+            audio_token_size_estimate=audio_token_size_estimate,
+            video_token_size_estimate=video_token_size_estimate,
+            chat_store=chat_store,
+            table_name=table_name,
+            async_database_uri=async_database_uri,
+            async_engine=async_engine,
+            db_schema=db_schema,
+        )
+        assert isinstance(made, cls)
+        if ours and chat_history is not None:
+            made.set(chat_history)
+        return made
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_store(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values = dict(values)
+        uri = values.get("async_database_uri") or default_uri()
+        if values.get("sql_store") is None and is_ours(uri):
+            values["sql_store"] = ChatStore(
+                values.get("table_name") or DEFAULT_TABLE_NAME,
+                uri,
+                db_schema=values.get("db_schema"),
+            )
+        # What a dump has of them.
+        template = values.get("memory_blocks_template")
+        if isinstance(template, dict):
+            values["memory_blocks_template"] = RichPromptTemplate(template["template_str"])
+        if values.get("memory_blocks"):
+            values["memory_blocks"] = [_loaded_block(block) for block in values["memory_blocks"]]
+        return values
+
+    def model_post_init(self, context: Any, /) -> None:
+        super().model_post_init(context)
+        store = _ours(self.sql_store)
+        if store is None:
+            self.async_database_uri = self.table_name = self.db_schema = None
+            return
+        self.async_database_uri = store.async_database_uri
+        self.table_name = store.table_name
+        self.db_schema = store.db_schema
+        store.count_with(self.session_id, self._estimate_token_count)
+        assert store.target is not None
+        self._feeding = Feeding(store.target)
+        weakref.finalize(self, self._feeding.close)
+
+    def close(self) -> None:
+        """Detaches the blocks, as garbage collection does; the next call attaches them again."""
+        if self._feeding is not None:
+            self._feeding.close()
+
+    # Dump and load.
+
+    @model_serializer(mode="wrap")
+    def custom_model_dump(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        for name in ("async_database_uri", "table_name", "db_schema"):
+            if data.get(name) is None:
+                data.pop(name, None)
+        data["class_name"] = self.class_name()
+        return data
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """The configuration as JSON has it; from_dict makes a Memory of it again. Blocks of text
+        come back as they are, others only with their name, see DetachedBlock."""
+        data = self.model_dump(**{"mode": "json", **kwargs})
+        for block, dump in zip(self.memory_blocks, data.get("memory_blocks", ()), strict=False):
+            if type(block) is StaticMemoryBlock:
+                parts = [part.model_dump(mode="json") for part in block.static_content]
+                dump["static_content"] = parts
+        return data
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        private = state.get("__pydantic_private__")
+        if private:
+            # The worker stays here.
+            state["__pydantic_private__"] = {
+                **private, "_feeding": None, "_config": None, "_loaded": False}
+        return state
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Memory:
+        made: Memory = super().__deepcopy__(memo)
+        made.model_post_init(None)
+        return made
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "sql_store" in self.__dict__:
+            self.model_post_init(None)
+
+    # What the library's methods ask for.
+
+    async def aput(self, message: ChatMessage) -> None:
+        if _ours(self.sql_store) is None:
+            return await super().aput(message)
+        return await self._put([message])
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        if not messages:
+            return None
+        if _ours(self.sql_store) is None:
+            return await super().aput_messages(messages)
+        return await self._put(messages)
+
+    async def _manage_queue(self) -> None:
+        if _ours(self.sql_store) is None:
+            return await super()._manage_queue()
+        return await self._put([])
+
+    async def aget(
+        self, input: str | ChatMessage | None = None, **block_kwargs: Any
+    ) -> list[ChatMessage]:
+        await self._load()
+        messages: list[ChatMessage] = await super().aget(input, **block_kwargs)
+        return messages
+
+    async def _get_memory_blocks_content(
+        self,
+        chat_history: list[ChatMessage],
+        input: str | ChatMessage | None = None,
+        **block_kwargs: Any,
+    ) -> dict[str, Any]:
+        asked = self
+        if any(isinstance(block, VectorMemoryBlock) for block in self.memory_blocks):
+            blocks = [_asked_anew(block) for block in self.memory_blocks]
+            asked = self.model_copy(update={"memory_blocks": blocks})
+        said: dict[str, Any] = await super(Memory, asked)._get_memory_blocks_content(
+            chat_history, input=input, **block_kwargs
+        )
+        return said
+
+    def _insert_memory_content(
+        self,
+        chat_history: list[ChatMessage],
+        memory_content: list[ContentBlock],
+        chat_message_data: list[ChatMessage],
+    ) -> list[ChatMessage]:
+        # Memory is written into messages; those of a block are not ours to write to.
+        messages: list[ChatMessage] = super()._insert_memory_content(
+            chat_history, memory_content, [chat.model_copy() for chat in chat_message_data]
+        )
+        return messages
+
+    # memoryd.
+
+    async def _put(self, chats: Sequence[ChatMessage]) -> None:
+        store, feeding = self._connected()
+        rows = [new_row(chat, self._estimate_token_count) for chat in chats]
+        await self._serve()
+        with feeding.waiting():
+            open_jobs = await _background.done(self._store(store, rows))
+            await self._ended(store, open_jobs)
+
+    async def _store(self, store: ChatStore, rows: list[Row]) -> list[Any]:
+        """Puts rows; the jobs that were not done when the server answered."""
+        await store._restored()
+        client, session_id = _client(store), store.session_id(self.session_id)
+        *before, last = chunks(rows) or [[]]
+        for chunk in before:
+            # All leave together, by the last put.
+            await Session(client, session_id).append(chunk)
+        messages = [row.wire() for row in last]
+        for _ in range(_ATTEMPTS):
+            config = self._session_config()
+            try:
+                reply = await client.put(
+                    session_id,
+                    messages,
+                    config=config,
+                    timeout=_PUT_SECONDS if self.memory_blocks else None,
+                )
+                return list(reply.open_jobs)
+            except MemorydError as error:
+                if error.reason != "CONFIG_MISMATCH":
+                    raise
+            await self._configure(client, session_id)
+        raise RuntimeError(f"session {session_id!r} is configured by others all the time")
+
+    async def _ended(self, store: ChatStore, open_jobs: list[Any]) -> None:
+        """Returns once the blocks have taken in what a put gave them, as far as they are here;
+        raises what one of them raised."""
+        assert self._feeding is not None
+        client, session_id = _client(store), store.session_id(self.session_id)
+        names = {wire_name(block.name): block for block in self.memory_blocks}
+        pending = {
+            job.job_id
+            for job in open_jobs
+            if not isinstance(names.get(job.block), (DetachedBlock, type(None)))
+        }
+        quiet_since = time.monotonic()
+        while pending:
+            jobs = await _background.done(_open_jobs(client, session_id))
+            # In the order in which the library would have met them.
+            for job_id in [job.job_id for job in open_jobs]:
+                failure = self._feeding.failure(session_id, job_id)
+                if failure is not None:
+                    raise failure
+            for job in jobs:
+                if job.last_error and job.job_id in pending:
+                    raise RuntimeError(f"block {job.block!r}: {job.last_error}")
+            # What waits behind an earlier failure was told with that.
+            behind = {job.block for job in jobs if job.last_error}
+            pending = {
+                job.job_id for job in jobs if job.job_id in pending and job.block not in behind
+            }
+            if self._feeding.running:
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > _QUIET_SECONDS:
+                return
+            if pending:
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def _load(self) -> None:
+        """Gives facts blocks what the session has of them, once."""
+        if self._loaded or _ours(self.sql_store) is None:
+            return
+        if any(isinstance(block, FactExtractionMemoryBlock) for block in self.memory_blocks):
+            store, feeding = self._connected()
+            client, session_id = _client(store), store.session_id(self.session_id)
+            try:
+                await _background.done(client.get_session(session_id))
+            except MemorydError as error:
+                if error.code != grpc.StatusCode.NOT_FOUND:
+                    raise
+            else:
+                await self._serve()
+                await _background.done(self._configure(client, session_id))
+                with feeding.loading():
+                    reply = await _background.done(client.get(session_id))
+                for missing in reply.missing_blocks:
+                    if missing.block in {wire_name(block.name) for block in self.memory_blocks}:
+                        raise RuntimeError(f"block {missing.block!r}: {missing.reason}")
+        self._loaded = True
+
+    async def _serve(self) -> None:
+        _, feeding = self._connected()
+        feeding.key = self.session_id
+        if not feeding.serves(self.memory_blocks):
+            await asyncio.to_thread(feeding.serve, self.memory_blocks)
+
+    async def _configure(self, client: AsyncClient, session_id: str) -> None:
+        """Gives a session that there is this memory's configuration."""
+        for _ in range(_ATTEMPTS):
+            session = await client.get_session(session_id)
+            config = self._session_config(session.config.blocks)
+            try:
+                await client.update_session(
+                    session_id, config, expected_revision=session.revision)
+            except MemorydError as error:
+                if error.code == grpc.StatusCode.ABORTED:
+                    continue
+                raise
+            return
+        raise RuntimeError(f"session {session_id!r} is written by others all the time")
+
+    def _session_config(
+        self, known: Sequence[memory.Block] | None = None
+    ) -> memory.SessionConfig:
+        """The session's configuration; `known` are the blocks that it has, if they were looked at
+        anew."""
+        _, feeding = self._connected()
+        if known is None:
+            known = self._config.blocks if self._config is not None else ()
+        limit, ratio = self.token_limit, self.chat_history_token_ratio
+        if ratio > 1:
+            # The same threshold, as memoryd can have it.
+            limit, ratio = int(limit * ratio), 1.0
+        self._config = memory.SessionConfig(
+            profile="llama-index",
+            policy="fifo",
+            tokenizer="caller",
+            token_limit=limit,
+            token_flush_size=self.token_flush_size,
+            chat_history_token_ratio=ratio,
+            insert_method=_INSERT[self.insert_method],
+            blocks=feeding.configured(self.memory_blocks, known),
+        )
+        return self._config
+
+    def _connected(self) -> tuple[ChatStore, Feeding]:
+        store = _ours(self.sql_store)
+        assert store is not None and store.target is not None
+        if self._feeding is None:  # The store was assigned, or this is a copy.
+            self.model_post_init(None)
+        assert self._feeding is not None
+        return store, self._feeding
+
+
+def _ours(store: Any) -> ChatStore | None:
+    """The store if memoryd is behind it."""
+    return store if isinstance(store, ChatStore) and store.client is not None else None
+
+
+def _client(store: ChatStore) -> AsyncClient:
+    assert store.client is not None
+    return store.client
+
+
+async def _open_jobs(client: AsyncClient, session_id: str) -> list[job_wire.Job]:
+    return [job async for job in client.list_jobs(session_id, state=job_wire.JOB_STATE_OPEN)]
+
+
+def _asked_anew(block: BaseMemoryBlock[Any]) -> BaseMemoryBlock[Any]:
+    """A block to ask, whose filters asking does not change."""
+    if not isinstance(block, VectorMemoryBlock):
+        return block
+    arguments = dict(block.query_kwargs)
+    filters = arguments.get("filters")
+    if isinstance(filters, MetadataFilters):
+        arguments["filters"] = filters.model_copy(update={"filters": list(filters.filters)})
+    return block.model_copy(update={"query_kwargs": arguments})
+
+
+def _loaded_block(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    if "static_content" in block:
+        return StaticMemoryBlock(**block)
+    return DetachedBlock(**block)

@@ -1,0 +1,107 @@
+"""The deprecated VectorMemory, its messages in memoryd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.embeddings.utils import EmbedType
+from llama_index.core.memory import VectorMemory as LibraryVectorMemory
+from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+from memoryd.llama_index._stored import settled
+from memoryd.llama_index._target import default_uri
+from memoryd.llama_index.chat_store import ChatStore
+
+
+class VectorMemory(LibraryVectorMemory):
+    """The library's, and messages in a chat store, from which a new process makes the index again:
+    each turn is embedded once, at the first use.
+
+    Without a chat store it is the ChatStore of MEMORYD_URI, if that is set; without that, or with a
+    vector store, which keeps its own, nothing but the index holds the messages.
+    """
+
+    chat_store: BaseChatStore | None = Field(default=None, exclude=True)
+    chat_store_key: str = DEFAULT_CHAT_STORE_KEY
+
+    _filled: bool = PrivateAttr(default=False)
+    _commits: bool = PrivateAttr(default=True)
+
+    @classmethod
+    def from_defaults(
+        cls,
+        vector_store: BasePydanticVectorStore | None = None,
+        embed_model: EmbedType | None = None,
+        index_kwargs: dict[str, Any] | None = None,
+        retriever_kwargs: dict[str, Any] | None = None,
+        chat_store: BaseChatStore | None = None,
+        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        **kwargs: Any,
+    ) -> VectorMemory:
+        if chat_store is not None and vector_store is not None:
+            raise ValueError("chat_store: a vector_store keeps the messages itself")
+        made = super().from_defaults(
+            vector_store=vector_store,
+            embed_model=embed_model,
+            index_kwargs=index_kwargs,
+            retriever_kwargs=retriever_kwargs,
+            **kwargs,
+        )
+        assert isinstance(made, cls)
+        if chat_store is None and vector_store is None and default_uri() is not None:
+            chat_store = ChatStore()
+        made.chat_store = chat_store
+        made.chat_store_key = chat_store_key
+        return made
+
+    def get(
+        self, input: str | None = None, initial_token_count: int = 0, **kwargs: Any
+    ) -> list[ChatMessage]:
+        self._fill()
+        messages: list[ChatMessage] = super().get(input, initial_token_count, **kwargs)
+        return messages
+
+    def put(self, message: ChatMessage) -> None:
+        self._fill()
+        if self.chat_store is not None:
+            settled(self.chat_store.add_message(self.chat_store_key, message))
+        super().put(message)
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        self._filled = True
+        if self.chat_store is not None:
+            settled(self.chat_store.set_messages(self.chat_store_key, messages))
+        self.vector_index.vector_store.clear()
+        for message in messages:
+            super().put(message)
+
+    def reset(self) -> None:
+        self._filled = True
+        if self.chat_store is not None:
+            settled(self.chat_store.delete_messages(self.chat_store_key))
+        super().reset()
+
+    def _fill(self) -> None:
+        """Puts what the chat store has into the index, once."""
+        if self._filled or self.chat_store is None:
+            return
+        stored = settled(self.chat_store.get_messages(self.chat_store_key))
+        self._filled = True
+        for message, later in zip(stored, [*stored[1:], None], strict=False):
+            # A batch is embedded when it is whole.
+            self._commits = later is None or self._begins(later)
+            super().put(message)
+        self._commits = True
+
+    def _commit_node(self, override_last: bool = False) -> None:
+        if self._commits:
+            super()._commit_node(override_last)
+
+    def _begins(self, message: ChatMessage) -> bool:
+        """Whether a message begins a batch."""
+        return not self.batch_by_user_message or message.role in (
+            MessageRole.USER, MessageRole.SYSTEM)

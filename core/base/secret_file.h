@@ -1,0 +1,21 @@
+// Files that settings name: certificates, keys, credentials.
+#ifndef MEMORYD_CORE_BASE_SECRET_FILE_H_
+#define MEMORYD_CORE_BASE_SECRET_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace memoryd {
+
+// The content of a file, at most 16 MiB. NOT_FOUND or UNAVAILABLE with one line that begins with
+// the path.
+absl::StatusOr<std::string> ReadPublicFile(const std::string& path);
+
+// The same for a file that holds secrets: FAILED_PRECONDITION when users other than its owner and
+// group may read or write it.
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BASE_SECRET_FILE_H_

@@ -1,0 +1,160 @@
+// Long-term memory: what a session's blocks take in and say.
+#ifndef MEMORYD_CORE_BLOCKS_BLOCK_H_
+#define MEMORYD_CORE_BLOCKS_BLOCK_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/tokens/token_counter.h"
+
+namespace memoryd {
+
+struct BlockKnowledge;
+
+using BlockDeadline = std::chrono::steady_clock::time_point;
+
+// A message on its way into or past a block.
+struct BlockMessage {
+  MessagePtr row;       // Null for a Get's `input`.
+  std::string id;       // As replies name it.
+  StoredMessage parts;  // What the row's body holds.
+};
+
+// A part of what a block says.
+struct BlockPart {
+  StoredPart::Kind kind = StoredPart::Kind::kText;
+  // Of kind kText; of the others the words they have, if any.
+  std::string text;
+  // Of the other kinds: the part as configured, a serialized memoryd.v1.Part. Empty for media made
+  // anew of `url` and what follows it.
+  std::string body;
+  // Of media.
+  std::string url;
+  std::string mime_type;
+  std::string format;
+  std::string title;
+  std::string opaque_type;  // Of kind kOpaque.
+  std::optional<std::int64_t> token_count;
+  // In what order a truncation leaves parts out: the lowest first, of equals the last.
+  std::int64_t rank = 0;
+
+  friend bool operator==(const BlockPart&, const BlockPart&) = default;
+};
+
+// The part whose stored form is `body`.
+BlockPart ToBlockPart(StoredPart stored, const std::string& body);
+
+// What a block says. Parts go into the insertion, messages before the session's own. No parts: the
+// block says nothing; a part of empty text is something.
+struct BlockContent {
+  std::vector<BlockPart> parts;
+  std::vector<StoredMessage> messages;
+  bool empty() const { return parts.empty() && messages.empty(); }
+};
+
+// The session a block belongs to, as far as it matters to the block.
+struct BlockSession {
+  SessionKey key;
+  Profile profile = Profile::kDefault;
+};
+
+struct FeedRequest {
+  BlockSession session;
+  BlockState state;                    // Before the job.
+  std::vector<BlockMessage> messages;  // Those of the job, oldest first.
+  std::string job_id;
+  std::int64_t attempt = 1;
+  std::int64_t now_us = 0;  // Microseconds since the epoch.
+  BlockDeadline deadline;
+};
+
+// What a job changes. The caller sets BlockState::done, name, next and update_us.
+struct FeedResult {
+  std::string state;                 // Replaces BlockState::state.
+  std::vector<std::string> entries;  // Bodies of rows of the block's own, to be appended.
+  Usage usage;
+};
+
+struct RenderRequest {
+  BlockSession session;
+  std::shared_ptr<const BlockState> state;  // Null: never fed.
+  std::vector<BlockMessage> messages;       // The active ones, oldest first, then the `input`.
+  BlockDeadline deadline;
+};
+
+// A block of a session's configuration, checked and ready. Immutable; any thread. `done` runs
+// exactly once, on the calling or another thread, shortly after the deadline at the latest. Owned
+// by a shared_ptr: a call under way keeps its block alive.
+class Block : public std::enable_shared_from_this<Block> {
+ public:
+  template <typename T>
+  using Done = std::function<void(absl::StatusOr<T>)>;
+
+  // `section`: see section().
+  explicit Block(const BlockSettings& settings, std::string section = {})
+      : name_(settings.name),
+        priority_(settings.priority.value_or(0)),
+        section_(std::move(section)) {}
+  virtual ~Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  const std::string& name() const { return name_; }
+  // 0: never truncated.
+  std::int32_t priority() const { return priority_; }
+  // How the insertion puts the block's content, with `{name}` and `{content}`; empty: as
+  // `<name>`, the content, `</name>`.
+  const std::string& section() const { return section_; }
+
+  // Whether messages that leave short-term memory are fed to it.
+  virtual bool feeds() const = 0;
+
+  // Whether what it says changes only when it is configured or fed, whatever is being talked of:
+  // then Render() is done before it returns and looks at the state alone.
+  virtual bool stable() const { return false; }
+
+  // Takes the messages of one job in. Must not change anything by itself: what it returns is stored
+  // if the job still counts. A model's errors are passed on; see ChatModel.
+  virtual void Feed(FeedRequest request, Done<FeedResult> done) const = 0;
+
+  // What the block says now; empty for nothing.
+  virtual void Render(RenderRequest request, Done<BlockContent> done) const = 0;
+
+  // What the block knows in `state`, the empty one for never fed. DATA_LOSS when the state can't be
+  // read back. By default, nothing.
+  virtual absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const;
+
+  // Whether it has rows of its own, each a VectorEntry.
+  virtual bool has_entries() const { return false; }
+
+  // `content` made shorter by at least `tokens`, or empty: what is left out whole. By default,
+  // empty. `counter` lives until `done`.
+  virtual void Truncate(const BlockSession& session, BlockContent content, std::int64_t tokens,
+                        const TokenCounter& counter, BlockDeadline deadline,
+                        Done<BlockContent> done) const;
+
+ private:
+  const std::string name_;
+  const std::int32_t priority_;
+  const std::string section_;
+};
+
+// The blocks of a session, in the order of its configuration.
+using BlockSet = std::vector<std::shared_ptr<const Block>>;
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_BLOCK_H_

@@ -1,0 +1,108 @@
+#include "core/blocks/block_kinds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_block.h"
+#include "core/blocks/static_block.h"
+#include "core/blocks/summary_block.h"
+#include "core/blocks/vector_block.h"
+#include "core/blocks/worker_block.h"
+
+namespace memoryd {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  BlockFactory make;
+};
+
+constexpr Kind kKinds[] = {
+    {"entity", MakeEntityBlock},   {"fact-extraction", MakeFactBlock}, {"static", MakeStaticBlock},
+    {"summary", MakeSummaryBlock}, {"vector", MakeVectorBlock},        {"worker", MakeWorkerBlock},
+};
+
+constexpr std::size_t kMaxName = 64;
+
+bool IsName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxName &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-';
+         });
+}
+
+}  // namespace
+
+std::vector<std::string_view> BlockKinds() {
+  std::vector<std::string_view> names;
+  for (const Kind& kind : kKinds) names.push_back(kind.name);
+  return names;
+}
+
+absl::StatusOr<std::shared_ptr<const Block>> MakeBlock(const BlockSettings& settings,
+                                                       std::string_view field, Profile profile,
+                                                       const BlockEnvironment& environment) {
+  if (!IsName(settings.name)) {
+    return InvalidField(fmt::format("{}.name", field), "must be 1 to 64 of [A-Za-z0-9_-]");
+  }
+  if (settings.priority.value_or(0) < 0) {
+    return InvalidField(fmt::format("{}.priority", field), "must be at least 0");
+  }
+  const auto* const kind =
+      std::find_if(std::begin(kKinds), std::end(kKinds),
+                   [&settings](const Kind& known) { return known.name == settings.kind; });
+  if (kind == std::end(kKinds)) {
+    return InvalidField(
+        fmt::format("{}.kind", field),
+        fmt::format("there is no such kind; there are: {}", fmt::join(BlockKinds(), ", ")));
+  }
+  if (settings.kind != "static" && !settings.content.empty()) {
+    return InvalidField(fmt::format("{}.content", field), "is for kind `static`");
+  }
+  return kind->make(settings, std::string(field), profile, environment);
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
+    std::span<const BlockSettings> settings, Profile profile, const BlockEnvironment& environment) {
+  if (settings.size() > kMaxBlocks) {
+    return InvalidField("config.blocks", fmt::format("must be at most {}", kMaxBlocks));
+  }
+  std::vector<std::shared_ptr<const Block>> blocks;
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::string field = fmt::format("config.blocks[{}]", i);
+    if (!names.insert(settings[i].name).second) {
+      return InvalidField(fmt::format("{}.name", field), "is the name of an earlier block");
+    }
+    MEMORYD_ASSIGN_OR_RETURN(std::shared_ptr<const Block> block,
+                             MakeBlock(settings[i], field, profile, environment));
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+absl::StatusOr<UndoneChange> UndoBlockChange(const BlockSettings& settings, Profile profile,
+                                             std::string_view state, std::int64_t change,
+                                             std::int64_t now_us) {
+  if (settings.kind != "fact-extraction" || profile == Profile::kLlamaIndex) {
+    return Error(absl::StatusCode::kFailedPrecondition, "BLOCK_KEEPS_NO_HISTORY",
+                 "block: only blocks of kind fact-extraction keep changes that can be undone, and "
+                 "not in profile llama-index");
+  }
+  MEMORYD_ASSIGN_OR_RETURN(FactState facts, FactState::FromJson(state));
+  if (!UndoChange(facts, change, {"", now_us}).ok()) {
+    return Error(absl::StatusCode::kNotFound, "CHANGE_NOT_FOUND",
+                 "change: the block's history does not hold it, or no longer does");
+  }
+  // What comes back took more room in the history: no fact is left out.
+  return UndoneChange{facts.ToJson(), std::move(facts.facts)};
+}
+
+}  // namespace memoryd

@@ -1,0 +1,82 @@
+// The kinds of blocks that there are.
+#ifndef MEMORYD_CORE_BLOCKS_BLOCK_KINDS_H_
+#define MEMORYD_CORE_BLOCKS_BLOCK_KINDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
+#include "core/blocks/block.h"
+#include "core/blocks/entry_search.h"
+#include "core/blocks/fact_state.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
+#include "core/models/model.h"
+
+namespace memoryd {
+
+class WorkerBlocks;
+
+// What models answered to blocks of profile `default`; read by whoever exports it.
+struct BlockStats {
+  Counter answers;              // Of chat models, to blocks.
+  Counter unreadable_answers;   // Nonsense: nothing was taken from it.
+  Counter refused_condensings;  // An answer that would have lost too many facts.
+};
+
+// What blocks work with. All of it outlives the blocks and their calls.
+struct BlockEnvironment {
+  ModelDirectory* models = nullptr;
+  WorkerBlocks* workers = nullptr;
+  const BodyReader* bodies = nullptr;
+  EntrySearch* entries = nullptr;
+  BlockStats* stats = nullptr;  // May be null.
+  // Runs what takes long or waits for the store, away from the threads of models; where it is
+  // empty, such work is done on the thread that has come to it.
+  std::function<void(std::function<void()>)> run;
+};
+
+inline constexpr std::size_t kMaxBlocks = 32;
+
+// In alphabetical order.
+std::vector<std::string_view> BlockKinds();
+
+// The block that `settings` describe. `field` names them in errors, such as "config.blocks[3]".
+// INVALID_ARGUMENT for an unknown kind, and for options that are unknown, of another type or out of
+// range. Models are looked up when they are needed, not here: they may come and go.
+absl::StatusOr<std::shared_ptr<const Block>> MakeBlock(const BlockSettings& settings,
+                                                       std::string_view field, Profile profile,
+                                                       const BlockEnvironment& environment);
+
+// The blocks of a session, in order. INVALID_ARGUMENT also for names that are not 1 to 64 of
+// [A-Za-z0-9_-] or not unique, and for more than kMaxBlocks.
+absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
+    std::span<const BlockSettings> settings, Profile profile, const BlockEnvironment& environment);
+
+// A block's state after a change of it was undone, and the facts in it.
+struct UndoneChange {
+  std::string state;
+  std::vector<Fact> facts;
+};
+
+// Undoes a change in the history of the block that `settings` describe, whose state is `state`.
+// NOT_FOUND `CHANGE_NOT_FOUND`; FAILED_PRECONDITION `BLOCK_KEEPS_NO_HISTORY`.
+absl::StatusOr<UndoneChange> UndoBlockChange(const BlockSettings& settings, Profile profile,
+                                             std::string_view state, std::int64_t change,
+                                             std::int64_t now_us);
+
+// Makes a block of one kind; a line in the table of block_kinds.cc.
+using BlockFactory = absl::StatusOr<std::shared_ptr<const Block>> (*)(
+    const BlockSettings& settings, const std::string& field, Profile profile,
+    const BlockEnvironment& environment);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_BLOCK_KINDS_H_

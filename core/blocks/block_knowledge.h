@@ -1,0 +1,33 @@
+// What a block knows, for whoever looks at it.
+#ifndef MEMORYD_CORE_BLOCKS_BLOCK_KNOWLEDGE_H_
+#define MEMORYD_CORE_BLOCKS_BLOCK_KNOWLEDGE_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/summary_block.h"
+
+namespace memoryd {
+
+// Entries are read apart, by pages.
+struct KnownEntries {
+  std::int64_t count = 0;
+};
+
+// As the worker returned it.
+struct WorkerState {
+  std::string bytes;
+};
+
+struct BlockKnowledge {
+  // By the block's kind. In `llama-index` a fact has only its text, and there is no history.
+  std::variant<std::monostate, FactState, SummaryState, EntityState, KnownEntries, WorkerState>
+      of_kind;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_BLOCK_KNOWLEDGE_H_

@@ -1,0 +1,316 @@
+#include "core/blocks/entry_index_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Entries in memory, as a store would keep them.
+class Rows {
+ public:
+  std::int64_t Add(std::vector<float> vector, std::string metadata = {}) {
+    VectorEntry entry;
+    entry.vector = std::move(vector);
+    entry.text = "text " + std::to_string(next);
+    entry.metadata_json = std::move(metadata);
+    return AddBody(EncodeVectorEntry(entry));
+  }
+
+  std::int64_t AddBody(std::string body) {
+    auto row = std::make_shared<Message>();
+    row->position = next++;
+    row->body = std::move(body);
+    rows.push_back(std::move(row));
+    return next - 1;
+  }
+
+  EntryIndexCache::ReadRange Reader() {
+    return [this](const SessionKey& key, std::uint64_t generation, std::int64_t begin,
+                  std::int64_t end, std::int64_t max_rows,
+                  std::int64_t) -> absl::StatusOr<std::vector<MessagePtr>> {
+      MutexLock lock(mutex);
+      reads.emplace_back(begin, end);
+      if (!error.ok()) return error;
+      std::vector<MessagePtr> found;
+      if (key.session != "s" || generation != 1) return found;
+      for (const MessagePtr& row : rows) {
+        if (row->position >= begin && row->position < end &&
+            static_cast<std::int64_t>(found.size()) < max_rows) {
+          found.push_back(row);
+        }
+      }
+      return found;
+    };
+  }
+
+  EntryQuery Query(const std::vector<float>& vector, std::size_t top_k) const {
+    EntryQuery query;
+    query.key = {"t", "s"};
+    query.generation = 1;
+    query.next_entry = next;
+    query.vector = vector;
+    query.top_k = top_k;
+    return query;
+  }
+
+  Mutex mutex;
+  std::vector<MessagePtr> rows;
+  std::vector<std::pair<std::int64_t, std::int64_t>> reads;
+  std::int64_t next = 1;
+  absl::Status error;
+};
+
+std::vector<std::int64_t> Positions(const absl::StatusOr<std::vector<EntryHit>>& hits) {
+  std::vector<std::int64_t> positions;
+  for (const EntryHit& hit : hits.value()) positions.push_back(hit.position);
+  return positions;
+}
+
+TEST(EntryIndexCacheTest, FindsTheMostSimilar) {
+  Rows rows;
+  rows.Add({1, 0});
+  rows.Add({3, 3});
+  rows.Add({0, 2});
+  rows.Add({-1, 0});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {0, 7};
+  const auto hits = cache.Nearest(rows.Query(query, 2)).value();
+  ASSERT_EQ(hits.size(), 2U);
+  EXPECT_EQ(hits[0].position, 3);
+  EXPECT_EQ(hits[0].similarity, 1);
+  EXPECT_EQ(hits[0].entry->text, "text 3");
+  EXPECT_EQ(hits[1].position, 2);
+  EXPECT_DOUBLE_EQ(hits[1].similarity, std::sqrt(0.5));
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(3, 2, 1, 4));
+}
+
+TEST(EntryIndexCacheTest, NothingIsFoundInNothing) {
+  Rows rows;
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 2))), IsEmpty());
+  EntryQuery never_fed = rows.Query(query, 2);
+  never_fed.generation = 0;
+  EXPECT_THAT(Positions(cache.Nearest(never_fed)), IsEmpty());
+  EXPECT_THAT(rows.reads, IsEmpty());
+}
+
+TEST(EntryIndexCacheTest, ReadsOnlyWhatIsNew) {
+  Rows rows;
+  rows.Add({1, 0});
+  rows.Add({1, 1});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1, 0};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(1, 2));
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(1, 2));
+  rows.Add({2, 0.5F});
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(1, 3, 2));
+  EXPECT_THAT(rows.reads, ElementsAre(std::pair(1, 3), std::pair(3, 4)));
+}
+
+// A Get sees the entries of the state that it composes of, and no later ones.
+TEST(EntryIndexCacheTest, EarlierStatesStayWhatTheyWere) {
+  Rows rows;
+  rows.Add({1, 1});
+  rows.Add({1, 0});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1, 0};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), ElementsAre(2));
+  EntryQuery earlier = rows.Query(query, 1);
+  earlier.next_entry = 2;
+  EXPECT_THAT(Positions(cache.Nearest(earlier)), ElementsAre(1));
+}
+
+TEST(EntryIndexCacheTest, FiltersByMetadata) {
+  Rows rows;
+  rows.Add({1, 0}, R"({"a":1,"b":"x"})");
+  rows.Add({1, 1}, R"({"a":1.0})");
+  rows.Add({1, 2}, R"({"a":null})");
+  rows.Add({1, 3});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> vector = {1, 0};
+  EntryQuery query = rows.Query(vector, 9);
+  query.filter = {{"a", 1}};
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(1, 2));
+  query.filter = {{"a", 1}, {"b", "x"}};
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(1));
+  query.filter = {{"a", nullptr}};
+  EXPECT_THAT(Positions(cache.Nearest(query)), IsEmpty());
+}
+
+TEST(EntryIndexCacheTest, OtherSizesAreNotFound) {
+  Rows rows;
+  rows.Add({1, 0});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1, 0, 0};
+  const auto hits = cache.Nearest(rows.Query(query, 2));
+  EXPECT_EQ(hits.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorReason(hits.status()), "EMBEDDING_SIZE");
+  rows.Add({0, 1, 1});
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 2))), ElementsAre(2));
+}
+
+TEST(EntryIndexCacheTest, ZerosAndWhatCannotBeReadAreNotFound) {
+  Rows rows;
+  rows.Add({0, 0});
+  rows.AddBody("nonsense");
+  rows.Add({0, 1});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1, 1};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(3));
+  const std::vector<float> zeros = {0, 0};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(zeros, 9))), IsEmpty());
+}
+
+TEST(EntryIndexCacheTest, ErrorsPassAndTheNextSearchGoesOn) {
+  Rows rows;
+  rows.Add({1});
+  rows.error = absl::UnavailableError("gone");
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1};
+  EXPECT_EQ(cache.Nearest(rows.Query(query, 1)).status().code(), absl::StatusCode::kUnavailable);
+  rows.error = absl::OkStatus();
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), ElementsAre(1));
+}
+
+TEST(EntryIndexCacheTest, RowsThatAreGoneAreLeftOut) {
+  Rows rows;
+  rows.Add({1});
+  rows.Add({1});
+  rows.rows.clear();
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), IsEmpty());
+  EXPECT_EQ(rows.reads.size(), 1U);
+}
+
+TEST(EntryIndexCacheTest, StaysWithinItsBytes) {
+  Rows rows;
+  for (int i = 0; i < 100; ++i) rows.Add(std::vector<float>(50, 1.0F));
+  const std::vector<float> query(50, 1.0F);
+  EntryIndexCache small(rows.Reader(), 1000);
+  EXPECT_EQ(small.Nearest(rows.Query(query, 2))->size(), 2U);
+  EXPECT_EQ(small.ByteSize(), 0U);
+
+  EntryIndexCache large(rows.Reader(), 100'000);
+  EXPECT_EQ(large.Nearest(rows.Query(query, 2))->size(), 2U);
+  const std::size_t one = large.ByteSize();
+  EXPECT_GT(one, 100U * 50 * sizeof(float));
+  for (std::uint64_t generation = 2; generation < 500; ++generation) {
+    EntryQuery other = rows.Query(query, 2);
+    other.generation = generation;
+    EXPECT_THAT(Positions(large.Nearest(other)), IsEmpty());
+    EXPECT_LE(large.ByteSize(), 100'000U);
+  }
+}
+
+// What Python's heapq and sorted() make of similarities, said in the plainest way.
+std::vector<std::int64_t> PythonRanking(const std::vector<double>& similarities,
+                                        std::size_t top_k) {
+  using Item = std::pair<double, std::int64_t>;
+  std::vector<Item> heap;
+  const auto sift_down = [&heap](std::size_t position) {
+    const Item item = heap[position];
+    while (position > 0) {
+      const std::size_t parent = (position - 1) >> 1;
+      if (!(item < heap[parent])) break;
+      heap[position] = heap[parent];
+      position = parent;
+    }
+    heap[position] = item;
+  };
+  for (std::size_t i = 0; i < similarities.size(); ++i) {
+    heap.emplace_back(similarities[i], static_cast<std::int64_t>(i + 1));
+    sift_down(heap.size() - 1);
+    if (heap.size() <= top_k) continue;
+    const Item last = heap.back();
+    heap.pop_back();
+    if (heap.empty()) continue;
+    std::size_t position = 0, child = 1;
+    while (child < heap.size()) {
+      if (child + 1 < heap.size() && !(heap[child] < heap[child + 1])) ++child;
+      heap[position] = heap[child];
+      position = child;
+      child = 2 * position + 1;
+    }
+    heap[position] = last;
+    sift_down(position);
+  }
+  std::stable_sort(heap.begin(), heap.end(),
+                   [](const Item& a, const Item& b) { return a.first > b.first; });
+  std::vector<std::int64_t> ids;
+  for (const Item& item : heap) ids.push_back(item.second);
+  return ids;
+}
+
+TEST(EntryIndexCacheTest, OfEqualsTheOldestLeavesAndTheRestAreInOrder) {
+  Rows rows;
+  for (int i = 0; i < 4; ++i) rows.Add({1, 1});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> query = {1, 1};
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), ElementsAre(4));
+  EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 2))), ElementsAre(3, 4));
+}
+
+TEST(EntryIndexCachePropertyTest, RanksAsSimpleVectorStoreDoes) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    Rows rows;
+    EntryIndexCache cache(rows.Reader(), 1 << 20);
+    const std::vector<float> query = {1, 0};
+    std::vector<double> similarities;
+    const std::size_t count = 1 + random() % 12;
+    for (std::size_t i = 0; i < count; ++i) {
+      // Few directions, so that many are equally similar.
+      const std::vector<float> vector = {static_cast<float>(1 + random() % 2),
+                                         static_cast<float>(random() % 3)};
+      rows.Add(vector);
+      const double x = static_cast<double>(vector[0]);
+      const double y = static_cast<double>(vector[1]);
+      similarities.push_back(x / (std::sqrt(x * x + y * y) * 1.0));
+    }
+    for (std::size_t top_k = 1; top_k <= count + 1; ++top_k) {
+      EXPECT_EQ(Positions(cache.Nearest(rows.Query(query, top_k))),
+                PythonRanking(similarities, top_k));
+    }
+  }
+}
+
+TEST(EntryIndexCacheTest, ThreadsMayShareIt) {
+  Rows rows;
+  for (int i = 0; i < 50; ++i) rows.Add({static_cast<float>(i), 1});
+  EntryIndexCache cache(rows.Reader(), 20'000);
+  const std::vector<float> vector = {1, 0};
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 1; i <= 50; ++i) {
+        EntryQuery query = rows.Query(vector, 1);
+        query.next_entry = 1 + (t % 2 == 0 ? i : 51 - i);
+        const auto hits = cache.Nearest(query);
+        if (!hits.ok() || hits->size() != 1 || (*hits)[0].position != query.next_entry - 1) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,31 @@
+// A block that keeps facts which a chat model finds in the messages.
+#ifndef MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_
+#define MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/blocks/block_kinds.h"
+
+namespace memoryd {
+
+// Options: `model`, `max_facts` (50), `facts` (those it begins with), `extraction_prompt`,
+// `condense_prompt`, `accept_short_term_memory` (true), `template`.
+//
+// `llama-index` does what FactExtractionMemoryBlock of llama-index-core 0.14.25 does: the model is
+// given the messages and then the prompt, with {existing_facts} and {max_facts} filled in and
+// stripped; new facts are appended; more than max_facts are condensed by a second call, whose
+// answer replaces them unless it is empty.
+//
+// Else the prompts may hold {messages} too, the messages in one text; without it that text stands
+// before the prompt. Facts: see fact_state.h. An answer that makes no sense takes nothing away and
+// is counted; while condensing fails, there may be half as many facts again as max_facts.
+absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& settings,
+                                                           const std::string& field,
+                                                           Profile profile,
+                                                           const BlockEnvironment& environment);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_

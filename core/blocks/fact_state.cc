@@ -1,0 +1,382 @@
+#include "core/blocks/fact_state.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/model/job.h"
+
+namespace memoryd {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+// Room for the names and numbers of what is counted by its texts.
+constexpr std::size_t kMaxText = kMaxBlockState - 4096;
+constexpr double kUserTrust = 0.8;
+constexpr double kOtherTrust = 0.4;
+constexpr double kUnnamedTrust = 0.5;  // Nobody knows who said it.
+
+constexpr std::array<std::pair<FactEnd, std::string_view>, 4> kEnds = {{
+    {FactEnd::kReplaced, "replaced"},
+    {FactEnd::kCondensed, "condensed"},
+    {FactEnd::kEvicted, "evicted"},
+    {FactEnd::kUndone, "undone"},
+}};
+
+Json FactToJson(const Fact& fact) {
+  return {{"id", fact.id},
+          {"text", fact.text},
+          {"evidence", fact.evidence},
+          {"first_us", fact.first_us},
+          {"last_us", fact.last_us},
+          {"seen", fact.seen},
+          {"trust", fact.trust}};
+}
+
+Json PastToJson(const PastFact& past) {
+  Json json = FactToJson(past.fact);
+  for (const auto& [end, name] : kEnds) {
+    if (end == past.end) json["end"] = name;
+  }
+  json["change"] = past.change;
+  json["time_us"] = past.time_us;
+  json["job"] = past.job_id;
+  json["by"] = past.by;
+  json["brought"] = past.brought;
+  return json;
+}
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool ReadInteger(const Json& object, const char* name, std::int64_t& value) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number_integer()) return false;
+  value = found->get<std::int64_t>();
+  return true;
+}
+
+bool ReadText(const Json& object, const char* name, std::string& value) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_string()) return false;
+  value = found->get<std::string>();
+  return true;
+}
+
+bool ReadIntegers(const Json& object, const char* name, std::vector<std::int64_t>& values) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_array()) return false;
+  for (const Json& value : *found) {
+    if (!value.is_number_integer()) return false;
+    values.push_back(value.get<std::int64_t>());
+  }
+  return true;
+}
+
+bool ReadFact(const Json& json, Fact& fact) {
+  if (!json.is_object() || !ReadInteger(json, "id", fact.id) ||
+      !ReadText(json, "text", fact.text) || !ReadInteger(json, "first_us", fact.first_us) ||
+      !ReadInteger(json, "last_us", fact.last_us) || !ReadInteger(json, "seen", fact.seen)) {
+    return false;
+  }
+  const auto trust = json.find("trust");
+  const auto evidence = json.find("evidence");
+  if (trust == json.end() || !trust->is_number() || evidence == json.end() ||
+      !evidence->is_array()) {
+    return false;
+  }
+  fact.trust = trust->get<double>();
+  for (const Json& id : *evidence) {
+    if (!id.is_string()) return false;
+    fact.evidence.push_back(id.get<std::string>());
+  }
+  return true;
+}
+
+bool ReadPast(const Json& json, PastFact& past) {
+  std::string end_name;
+  if (!ReadFact(json, past.fact) || !ReadText(json, "end", end_name) ||
+      !ReadInteger(json, "change", past.change) || !ReadInteger(json, "time_us", past.time_us) ||
+      !ReadText(json, "job", past.job_id)) {
+    return false;
+  }
+  const auto end = std::find_if(kEnds.begin(), kEnds.end(), [&end_name](const auto& known) {
+    return known.second == end_name;
+  });
+  if (end == kEnds.end()) return false;
+  past.end = end->first;
+  return ReadIntegers(json, "by", past.by) && ReadIntegers(json, "brought", past.brought);
+}
+
+bool ReadState(const Json& json, FactState& state) {
+  std::int64_t version = 0;
+  if (!json.is_object() || !ReadInteger(json, "version", version) || version != kVersion ||
+      !ReadInteger(json, "next_id", state.next_id) ||
+      !ReadInteger(json, "next_change", state.next_change)) {
+    return false;
+  }
+  const auto facts = json.find("facts");
+  const auto history = json.find("history");
+  if (facts == json.end() || !facts->is_array() || history == json.end() || !history->is_array()) {
+    return false;
+  }
+  for (const Json& item : *facts) {
+    if (!ReadFact(item, state.facts.emplace_back())) return false;
+  }
+  for (const Json& item : *history) {
+    if (!ReadPast(item, state.history.emplace_back())) return false;
+  }
+  return true;
+}
+
+void AddEvidence(Fact& fact, const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) {
+    if (std::find(fact.evidence.begin(), fact.evidence.end(), id) == fact.evidence.end()) {
+      fact.evidence.push_back(id);
+    }
+  }
+  if (fact.evidence.size() > kMaxEvidence) {
+    fact.evidence.erase(fact.evidence.begin(),
+                        fact.evidence.end() - static_cast<std::ptrdiff_t>(kMaxEvidence));
+  }
+}
+
+std::vector<Fact>::iterator FindId(std::vector<Fact>& facts, std::int64_t id) {
+  return std::find_if(facts.begin(), facts.end(), [id](const Fact& fact) { return fact.id == id; });
+}
+
+std::vector<Fact>::iterator FindText(std::vector<Fact>& facts, std::string_view text) {
+  const std::string key = FactKey(text);
+  return std::find_if(facts.begin(), facts.end(),
+                      [&key](const Fact& fact) { return FactKey(fact.text) == key; });
+}
+
+// A fact that leaves by the change that is under way.
+void Bury(FactState& state, Fact fact, FactEnd end, std::vector<std::int64_t> by,
+          std::vector<std::int64_t> brought, const FactJob& job) {
+  state.history.push_back({std::move(fact), end, state.next_change, job.now_us, job.job_id,
+                           std::move(by), std::move(brought)});
+  if (state.history.size() > kMaxPastFacts) state.history.erase(state.history.begin());
+}
+
+// What an answered fact rests on.
+Fact NewFact(const AnsweredFact& answered, std::span<const FactSource> sources,
+             const FactJob& job) {
+  Fact fact;
+  fact.text = answered.text;
+  fact.first_us = fact.last_us = job.now_us;
+  std::vector<std::string> ids;
+  bool user = false;
+  for (const std::int64_t number : answered.evidence) {
+    if (number < 1 || number > static_cast<std::int64_t>(sources.size())) continue;
+    const FactSource& source = sources[static_cast<std::size_t>(number - 1)];
+    ids.push_back(source.message_id);
+    user = user || source.user;
+  }
+  fact.trust = user ? kUserTrust : kOtherTrust;
+  if (ids.empty()) {
+    for (const FactSource& source : sources) ids.push_back(source.message_id);
+    fact.trust = kUnnamedTrust;
+  }
+  AddEvidence(fact, ids);
+  return fact;
+}
+
+// What `fact` takes over from one that it was made of.
+void Inherit(Fact& fact, const Fact& from) {
+  AddEvidence(fact, from.evidence);
+  fact.first_us = std::min(fact.first_us, from.first_us);
+}
+
+}  // namespace
+
+std::string FactState::ToJson() const {
+  Json facts_json = Json::array();
+  std::vector<std::pair<double, std::size_t>> sizes;  // By trust, to be left out in this order.
+  std::size_t size = 0;
+  for (const Fact& fact : facts) {
+    facts_json.push_back(FactToJson(fact));
+    const std::size_t bytes = Dump(facts_json.back()).size() + 1;
+    size += bytes;
+    sizes.emplace_back(fact.trust, facts_json.size() - 1);
+  }
+  if (size > kMaxText) {
+    std::stable_sort(sizes.begin(), sizes.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::set<std::size_t> left_out;
+    for (auto it = sizes.begin(); it != sizes.end() && size > kMaxText; ++it) {
+      size -= Dump(facts_json[it->second]).size() + 1;
+      left_out.insert(it->second);
+    }
+    Json rest = Json::array();
+    for (std::size_t i = 0; i < facts_json.size(); ++i) {
+      if (left_out.count(i) == 0) rest.push_back(std::move(facts_json[i]));
+    }
+    facts_json = std::move(rest);
+  }
+  std::size_t first = history.size();
+  std::vector<Json> past;
+  while (first > 0) {
+    Json json = PastToJson(history[first - 1]);
+    const std::size_t bytes = Dump(json).size() + 1;
+    if (size + bytes > kMaxText) break;
+    size += bytes;
+    past.push_back(std::move(json));
+    --first;
+  }
+  std::reverse(past.begin(), past.end());
+  Json history_json = Json::array();
+  for (Json& json : past) history_json.push_back(std::move(json));
+  return Dump({{"version", kVersion},
+               {"next_id", next_id},
+               {"next_change", next_change},
+               {"facts", std::move(facts_json)},
+               {"history", std::move(history_json)}});
+}
+
+absl::StatusOr<FactState> FactState::FromJson(std::string_view text) {
+  FactState state;
+  if (text.empty()) return state;
+  if (!ReadState(Json::parse(text, nullptr, false), state)) {
+    return absl::DataLossError("the stored facts of a block can't be read back");
+  }
+  return state;
+}
+
+void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
+            std::span<const FactSource> sources, const FactJob& job) {
+  for (const AnsweredFact& answered : facts) {
+    Fact fact = NewFact(answered, sources, job);
+    const auto known = FindText(state.facts, fact.text);
+    std::int64_t id = state.next_id;
+    std::vector<std::int64_t> brought;
+    if (known == state.facts.end()) {
+      brought.push_back(id);
+      fact.id = state.next_id++;
+      state.facts.push_back(std::move(fact));
+    } else {
+      id = known->id;
+      AddEvidence(*known, fact.evidence);
+      known->last_us = std::max(known->last_us, job.now_us);
+      ++known->seen;
+      known->trust += (1 - known->trust) / 2;
+    }
+    bool replaced = false;
+    for (const std::int64_t old_id : answered.replaces) {
+      const auto old = FindId(state.facts, old_id);
+      if (old == state.facts.end() || old_id == id) continue;
+      Fact past = std::move(*old);
+      state.facts.erase(old);
+      Bury(state, std::move(past), FactEnd::kReplaced, {id}, brought, job);
+      replaced = true;
+    }
+    if (replaced) ++state.next_change;
+  }
+}
+
+bool Condense(FactState& state, std::span<const AnsweredFact> facts, const FactJob& job) {
+  if (facts.empty() || facts.size() * 4 < state.facts.size()) return false;
+  std::vector<std::int64_t> brought;
+  std::vector<Fact> old = std::move(state.facts);
+  std::vector<Fact> rest;
+  std::vector<std::vector<std::int64_t>> successors(old.size());
+  std::vector<bool> kept(old.size(), false);
+  const auto index_of = [&old](std::vector<Fact>::iterator fact) {
+    return static_cast<std::size_t>(fact - old.begin());
+  };
+  for (const AnsweredFact& answered : facts) {
+    if (FindText(rest, answered.text) != rest.end()) continue;
+    if (const auto same = FindText(old, answered.text); same != old.end()) {
+      kept[index_of(same)] = true;
+      Fact fact = *same;
+      for (const std::int64_t id : answered.from) {
+        const auto from = FindId(old, id);
+        if (from == old.end() || from == same) continue;
+        Inherit(fact, *from);
+        successors[index_of(from)].push_back(fact.id);
+      }
+      rest.push_back(std::move(fact));
+      continue;
+    }
+    Fact fact;
+    fact.id = state.next_id++;
+    brought.push_back(fact.id);
+    fact.text = answered.text;
+    fact.first_us = fact.last_us = job.now_us;
+    bool inherited = false;
+    for (const std::int64_t id : answered.from) {
+      const auto from = FindId(old, id);
+      if (from == old.end()) continue;
+      if (!inherited) {
+        fact.last_us = from->last_us;
+        fact.seen = 0;
+      }
+      Inherit(fact, *from);
+      fact.last_us = std::max(fact.last_us, from->last_us);
+      fact.seen = std::max(fact.seen, from->seen);
+      fact.trust = std::max(fact.trust, from->trust);
+      successors[index_of(from)].push_back(fact.id);
+      inherited = true;
+    }
+    // Made of who knows which: not to be trusted as much as what somebody said.
+    if (!inherited) fact.trust = kOtherTrust;
+    rest.push_back(std::move(fact));
+  }
+  bool any = false;
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    if (kept[i]) continue;
+    Bury(state, std::move(old[i]), FactEnd::kCondensed, std::move(successors[i]), brought, job);
+    any = true;
+  }
+  if (any) ++state.next_change;
+  state.facts = std::move(rest);
+  return true;
+}
+
+void Evict(FactState& state, std::size_t max_facts, const FactJob& job) {
+  if (state.facts.size() <= max_facts) return;
+  while (state.facts.size() > max_facts) {
+    const auto least =
+        std::min_element(state.facts.begin(), state.facts.end(), [](const Fact& a, const Fact& b) {
+          return a.trust != b.trust ? a.trust < b.trust : a.last_us < b.last_us;
+        });
+    Fact past = std::move(*least);
+    state.facts.erase(least);
+    Bury(state, std::move(past), FactEnd::kEvicted, {}, {}, job);
+  }
+  ++state.next_change;
+}
+
+absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job) {
+  std::vector<PastFact> back;
+  std::vector<PastFact> rest;
+  for (PastFact& past : state.history)
+    (past.change == change ? back : rest).push_back(std::move(past));
+  state.history = std::move(rest);
+  if (back.empty()) return absl::NotFoundError("there is no such change among the facts' history");
+  std::set<std::int64_t> going;
+  std::vector<std::int64_t> coming;
+  for (const PastFact& past : back) {
+    coming.push_back(past.fact.id);
+    going.insert(past.brought.begin(), past.brought.end());
+  }
+  for (const std::int64_t id : going) {
+    const auto found = FindId(state.facts, id);
+    if (found == state.facts.end()) continue;
+    Fact fact = std::move(*found);
+    state.facts.erase(found);
+    Bury(state, std::move(fact), FactEnd::kUndone, coming, coming, job);
+  }
+  for (PastFact& past : back) state.facts.push_back(std::move(past.fact));
+  ++state.next_change;
+  return absl::OkStatus();
+}
+
+}  // namespace memoryd

@@ -1,0 +1,100 @@
+// What a fact block of profile `default` knows: pure functions.
+#ifndef MEMORYD_CORE_BLOCKS_FACT_STATE_H_
+#define MEMORYD_CORE_BLOCKS_FACT_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/fact_text.h"
+
+namespace memoryd {
+
+struct Fact {
+  std::int64_t id = 0;  // From 1, never used again.
+  std::string text;
+  std::vector<std::string> evidence;  // Ids of messages, the oldest first; the latest few.
+  std::int64_t first_us = 0;          // When it was first and last said, by the server's clock.
+  std::int64_t last_us = 0;
+  std::int64_t seen = 1;  // How many answers said it.
+  // 0 to 1. What a user said is trusted more than what only tools or models did; each time it is
+  // said again halves what is missing to 1.
+  double trust = 0;
+
+  friend bool operator==(const Fact&, const Fact&) = default;
+};
+
+// Why a fact is in the history.
+enum class FactEnd { kReplaced, kCondensed, kEvicted, kUndone };
+
+// A fact that no longer holds, and what took its place.
+struct PastFact {
+  Fact fact;
+  FactEnd end = FactEnd::kReplaced;
+  std::int64_t change = 0;  // Facts that left together have the same.
+  std::int64_t time_us = 0;
+  std::string job_id;
+  std::vector<std::int64_t> by;       // Ids of the facts that took its place.
+  std::vector<std::int64_t> brought;  // Those of them that came with the change.
+
+  friend bool operator==(const PastFact&, const PastFact&) = default;
+};
+
+// A message that facts may rest on.
+struct FactSource {
+  std::string message_id;
+  bool user = false;  // Said by the user.
+};
+
+// A job that changes facts.
+struct FactJob {
+  std::string job_id;
+  std::int64_t now_us = 0;
+};
+
+struct FactState {
+  std::int64_t next_id = 1;
+  std::int64_t next_change = 1;
+  std::vector<Fact> facts;        // The oldest first.
+  std::vector<PastFact> history;  // The latest last; at most kMaxPastFacts.
+
+  friend bool operator==(const FactState&, const FactState&) = default;
+
+  // At most kMaxBlockState bytes: the oldest history is left out, then, in the returned text only,
+  // the facts of least trust.
+  std::string ToJson() const;
+  // DATA_LOSS for what ToJson() did not write. "" is the empty state.
+  static absl::StatusOr<FactState> FromJson(std::string_view json);
+};
+
+inline constexpr std::size_t kMaxPastFacts = 200;
+inline constexpr std::size_t kMaxEvidence = 8;
+
+// Takes the facts of an answer in. One that is known already confirms it. One that says which it
+// replaces does, and the old ones go into the history. Evidence are the numbers, from 1, of
+// `sources`; a fact that names none rests on all of them, and is trusted less.
+void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
+            std::span<const FactSource> sources, const FactJob& job);
+
+// Puts the answer to the demand to condense in the place of all facts. A fact that says what it was
+// made of inherits from it. What is not in the answer goes into the history. False, and nothing has
+// changed, when it has no facts, or so few that most would be lost: fewer than a quarter of those
+// there are.
+bool Condense(FactState& state, std::span<const AnsweredFact> facts, const FactJob& job);
+
+// Moves the facts of least trust, of equals the oldest, into the history until there are at most
+// `max_facts`.
+void Evict(FactState& state, std::size_t max_facts, const FactJob& job);
+
+// Undoes what took place together as `change`: the facts that left come back, and those that took
+// their place go. NOT_FOUND when the history does not reach back so far.
+absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_FACT_STATE_H_

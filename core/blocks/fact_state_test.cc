@@ -1,0 +1,233 @@
+#include "core/blocks/fact_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/blocks/block_text.h"
+#include "core/model/job.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const std::vector<FactSource> kSources = {{"m1", true}, {"m2", false}};
+
+AnsweredFact Answered(std::string text, std::vector<std::int64_t> evidence = {},
+                      std::vector<std::int64_t> replaces = {},
+                      std::vector<std::int64_t> from = {}) {
+  return {std::move(text), std::move(evidence), std::move(replaces), std::move(from)};
+}
+
+std::vector<std::string> Texts(const FactState& state) {
+  std::vector<std::string> texts;
+  for (const Fact& fact : state.facts) texts.push_back(fact.text);
+  return texts;
+}
+
+TEST(TakeInTest, KeepsEvidenceTimesAndTrust) {
+  FactState state;
+  TakeIn(state,
+         std::vector{Answered("Ann is a user", {1}), Answered("b", {2}), Answered("c"),
+                     Answered("d", {9})},
+         kSources, {"j1", 100});
+  ASSERT_EQ(state.facts.size(), 4U);
+  EXPECT_THAT(state.facts[0].evidence, ElementsAre("m1"));
+  EXPECT_THAT(state.facts[2].evidence, ElementsAre("m1", "m2"));
+  EXPECT_THAT(state.facts[3].evidence, ElementsAre("m1", "m2"));
+  EXPECT_GT(state.facts[0].trust, state.facts[2].trust);
+  EXPECT_GT(state.facts[2].trust, state.facts[1].trust);
+
+  const double before = state.facts[0].trust;
+  TakeIn(state, std::vector{Answered("ann is a  USER.", {1})},
+         std::vector<FactSource>{{"m9", true}}, {"j2", 200});
+  ASSERT_EQ(state.facts.size(), 4U);
+  const Fact& fact = state.facts[0];
+  EXPECT_EQ(fact.text, "Ann is a user");
+  EXPECT_THAT(fact.evidence, ElementsAre("m1", "m9"));
+  EXPECT_EQ(fact.first_us, 100);
+  EXPECT_EQ(fact.last_us, 200);
+  EXPECT_EQ(fact.seen, 2);
+  EXPECT_GT(fact.trust, before);
+  EXPECT_LT(fact.trust, 1);
+}
+
+TEST(TakeInTest, WhatIsReplacedGoesIntoTheHistoryAndCanComeBack) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("lives in Bonn"), Answered("has a cat")}, kSources, {"j1", 1});
+  const FactState before = state;
+  TakeIn(state, std::vector{Answered("lives in Kiel", {1}, {1, 77})}, kSources, {"j2", 2});
+  EXPECT_THAT(Texts(state), ElementsAre("has a cat", "lives in Kiel"));
+  ASSERT_EQ(state.history.size(), 1U);
+  EXPECT_EQ(state.history[0].fact, before.facts[0]);
+  EXPECT_EQ(state.history[0].end, FactEnd::kReplaced);
+  EXPECT_THAT(state.history[0].by, ElementsAre(3));
+  EXPECT_EQ(state.history[0].job_id, "j2");
+
+  const std::int64_t change = state.history[0].change;
+  ASSERT_TRUE(UndoChange(state, change, {"operator", 3}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("has a cat", "lives in Bonn"));
+  ASSERT_EQ(state.history.size(), 1U);
+  EXPECT_EQ(state.history[0].fact.text, "lives in Kiel");
+  EXPECT_EQ(state.history[0].end, FactEnd::kUndone);
+  EXPECT_EQ(UndoChange(state, change, {"operator", 3}).code(), absl::StatusCode::kNotFound);
+  // The undoing can be undone.
+  ASSERT_TRUE(UndoChange(state, state.history[0].change, {"operator", 4}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("has a cat", "lives in Kiel"));
+}
+
+TEST(TakeInTest, AKnownFactMayReplaceAnother) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("in Bonn"), Answered("in Kiel")}, kSources, {"j1", 1});
+  TakeIn(state, std::vector{Answered("in Kiel", {}, {1, 2})}, kSources, {"j2", 2});
+  EXPECT_THAT(Texts(state), ElementsAre("in Kiel"));
+  // What was known before stays when the change is undone.
+  ASSERT_TRUE(UndoChange(state, state.history[0].change, {"operator", 3}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("in Kiel", "in Bonn"));
+}
+
+TEST(CondenseTest, InheritsAndBuriesWhatVanished) {
+  FactState state;
+  TakeIn(state,
+         std::vector{Answered("has a cat", {1}), Answered("cat is Tom", {2}), Answered("x"),
+                     Answered("y")},
+         kSources, {"j1", 1});
+  TakeIn(state, std::vector{Answered("cat is Tom", {1})}, kSources, {"j2", 5});
+  ASSERT_TRUE(Condense(
+      state, std::vector{Answered("has a cat, Tom", {}, {}, {1, 2}), Answered("X.", {}, {}, {3})},
+      {"j3", 9}));
+  ASSERT_THAT(Texts(state), ElementsAre("has a cat, Tom", "x"));
+  EXPECT_THAT(state.facts[0].evidence, ElementsAre("m1", "m2"));
+  EXPECT_EQ(state.facts[0].first_us, 1);
+  EXPECT_EQ(state.facts[0].last_us, 5);
+  EXPECT_EQ(state.facts[0].seen, 2);
+  ASSERT_EQ(state.history.size(), 3U);
+  EXPECT_EQ(state.history[2].fact.text, "y");
+  EXPECT_THAT(state.history[2].by, IsEmpty());
+  EXPECT_THAT(state.history[0].by, ElementsAre(state.facts[0].id));
+
+  ASSERT_TRUE(UndoChange(state, state.history[0].change, {"operator", 10}).ok());
+  EXPECT_THAT(Texts(state), testing::UnorderedElementsAre("has a cat", "cat is Tom", "x", "y"));
+}
+
+TEST(CondenseTest, RefusesWhatWouldLoseMost) {
+  FactState state;
+  std::vector<AnsweredFact> many;
+  for (int i = 0; i < 9; ++i) many.push_back(Answered("fact " + std::to_string(i)));
+  TakeIn(state, many, kSources, {"j1", 1});
+  const FactState before = state;
+  EXPECT_FALSE(Condense(state, {}, {"j2", 2}));
+  EXPECT_FALSE(Condense(state, std::vector{Answered("a"), Answered("b")}, {"j2", 2}));
+  EXPECT_EQ(state, before);
+}
+
+TEST(EvictTest, TakesTheLeastTrustedThenTheOldest) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("tool said", {2}), Answered("user said", {1})}, kSources,
+         {"j1", 1});
+  TakeIn(state, std::vector{Answered("tool said later", {2})}, kSources, {"j2", 2});
+  Evict(state, 2, {"j3", 3});
+  EXPECT_THAT(Texts(state), ElementsAre("user said", "tool said later"));
+  Evict(state, 1, {"j3", 3});
+  EXPECT_THAT(Texts(state), ElementsAre("user said"));
+  EXPECT_EQ(state.history[0].end, FactEnd::kEvicted);
+}
+
+TEST(FactStateJsonTest, RefusesWhatIsNotOurs) {
+  for (const std::string text :
+       {"{", "[]", "{}", R"({"version":2,"next_id":1,"next_change":1,"facts":[],"history":[]})",
+        R"({"version":1,"next_id":1,"next_change":1,"facts":[{}],"history":[]})",
+        R"({"version":1,"next_id":1,"next_change":1,"facts":{},"history":[]})"}) {
+    EXPECT_EQ(FactState::FromJson(text).status().code(), absl::StatusCode::kDataLoss) << text;
+  }
+  EXPECT_EQ(FactState::FromJson("").value(), FactState());
+}
+
+TEST(FactStateJsonTest, StaysWithinItsBytes) {
+  FactState state;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<AnsweredFact> facts;
+    for (int i = 0; i < 200; ++i) {
+      std::string text(kMaxFactBytes, '"');
+      text += std::to_string(round) + "-" + std::to_string(i);
+      facts.push_back(Answered(text));
+    }
+    TakeIn(state, facts, kSources, {"j", 1});
+    Evict(state, 300, {"j", 1});
+  }
+  const std::string json = state.ToJson();
+  EXPECT_LE(json.size(), kMaxBlockState);
+  EXPECT_EQ(FactState::FromJson(json)->facts, state.facts);
+}
+
+// Whatever models answer: a fact that was known is known afterwards or in the history; ids are
+// never used twice; what is written is read back.
+TEST(FactStatePropertyTest, LosesNothing) {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    std::mt19937 random(seed);
+    FactState state;
+    std::map<std::int64_t, std::string> ever;
+    for (int step = 0; step < 25; ++step) {
+      std::vector<AnsweredFact> answer;
+      for (std::size_t left = random() % 5; left > 0; --left) {
+        AnsweredFact fact = Answered("fact ,\"history\":[ " + std::to_string(random() % 30));
+        for (auto* numbers : {&fact.evidence, &fact.replaces, &fact.from}) {
+          for (std::size_t n = random() % 3; n > 0; --n) {
+            numbers->push_back(static_cast<std::int64_t>(random() % 40));
+          }
+        }
+        answer.push_back(std::move(fact));
+      }
+      const FactJob job{"j" + std::to_string(step), step};
+      switch (random() % 5) {
+        case 0:
+          Condense(state, answer, job);
+          break;
+        case 1:
+          Evict(state, 5 + random() % 10, job);
+          break;
+        case 2:
+          if (!state.history.empty()) {
+            const std::size_t i = random() % state.history.size();
+            EXPECT_TRUE(UndoChange(state, state.history[i].change, job).ok());
+          }
+          break;
+        default:
+          TakeIn(state, answer, kSources, job);
+      }
+      std::map<std::int64_t, std::string> now;
+      for (const PastFact& past : state.history) now.emplace(past.fact.id, past.fact.text);
+      std::set<std::int64_t> current;
+      for (const Fact& fact : state.facts) {
+        EXPECT_TRUE(current.insert(fact.id).second) << "twice: " << fact.id;
+        now.emplace(fact.id, fact.text);
+        EXPECT_LE(fact.evidence.size(), kMaxEvidence);
+        EXPECT_TRUE(fact.trust >= 0 && fact.trust <= 1);
+      }
+      if (state.history.size() < kMaxPastFacts) {
+        for (const auto& [id, text] : ever) {
+          ASSERT_EQ(now.count(id), 1U) << "seed " << seed << " step " << step << " lost " << text;
+          EXPECT_EQ(now[id], text);
+        }
+        ever = now;
+      } else {
+        ever.clear();
+        for (const Fact& fact : state.facts) ever.emplace(fact.id, fact.text);
+      }
+      ASSERT_EQ(FactState::FromJson(state.ToJson()).value(), state);
+      FactState bare = state;
+      bare.history.clear();
+      ASSERT_EQ(FactState::FromJson(WithoutHistory(state.ToJson())).value(), bare);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,401 @@
+#include "core/blocks/vector_block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/status_macros.h"
+#include "core/blocks/block_knowledge.h"
+#include "core/blocks/block_options.h"
+#include "core/blocks/block_text.h"
+#include "core/blocks/entry_search.h"
+#include "core/blocks/memory_text.h"
+#include "core/blocks/model_calls.h"
+#include "core/blocks/vector_entry.h"
+#include "core/tokens/python_repr.h"
+
+namespace memoryd {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMaxTopK = 100;
+constexpr std::int64_t kMaxWindow = 1000;
+// Of an entry in profile `default`, and of its metadata. Small embedders read little more.
+constexpr std::size_t kEntryBytes = 2000;
+constexpr std::size_t kMetadataBytes = 4096;
+// Of a query in profile `default`.
+constexpr std::size_t kQueryBytes = 2000;
+constexpr std::array<std::string_view, 1> kTags = {"messages"};
+
+struct VectorSettings {
+  ModelName embedder;
+  std::size_t top_k = 2;
+  std::size_t window = 5;
+  std::optional<double> threshold;
+  json filter;
+  std::string format;  // Empty: the text as it is.
+  bool feeds = true;
+};
+
+// What is to be embedded and stored.
+struct Draft {
+  std::string text;
+  std::string metadata_json;
+  std::vector<EntrySource> sources;
+};
+
+EntrySource SourceOf(const BlockMessage& message) {
+  return {message.row == nullptr ? 0 : message.row->position, message.id};
+}
+
+class VectorBlock : public Block {
+ public:
+  VectorBlock(const BlockSettings& settings, std::string section, VectorSettings vector,
+              const BlockEnvironment& environment)
+      : Block(settings, std::move(section)),
+        vector_(std::move(vector)),
+        models_(*environment.models),
+        entries_(*environment.entries),
+        run_(environment.run) {}
+
+  bool feeds() const override { return vector_.feeds; }
+
+  void Feed(FeedRequest request, Done<FeedResult> done) const override {
+    absl::StatusOr<std::vector<Draft>> drafts = DraftsOf(request);
+    if (!drafts.ok()) {
+      done(drafts.status());
+      return;
+    }
+    FeedResult result;
+    result.state = request.state.state;
+    if (drafts->empty()) {
+      done(std::move(result));
+      return;
+    }
+    std::vector<std::string> texts;
+    for (const Draft& draft : *drafts) texts.push_back(draft.text);
+    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id),
+                EmbedPurpose::kText, std::move(texts), request.deadline,
+                [drafts = *std::move(drafts), result = std::move(result),
+                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
+                  if (!reply.ok()) {
+                    done(reply.status());
+                    return;
+                  }
+                  for (std::size_t i = 0; i < drafts.size(); ++i) {
+                    VectorEntry entry;
+                    entry.vector = std::move(reply->vectors[i]);
+                    entry.text = std::move(drafts[i].text);
+                    entry.metadata_json = std::move(drafts[i].metadata_json);
+                    entry.sources = std::move(drafts[i].sources);
+                    result.entries.push_back(EncodeVectorEntry(entry));
+                  }
+                  result.usage = reply->usage;
+                  done(std::move(result));
+                });
+  }
+
+  void Render(RenderRequest request, Done<BlockContent> done) const override {
+    std::string query = QueryText(request.messages);
+    if (query.empty()) {
+      done(BlockContent());
+      return;
+    }
+    EntryQuery entries;
+    entries.key = request.session.key;
+    entries.top_k = vector_.top_k;
+    entries.filter = vector_.filter;
+    if (request.state != nullptr) {
+      entries.generation = request.state->entry_generation;
+      entries.next_entry = request.state->next_entry;
+    }
+    if (SkipsEmbedding(entries)) {
+      done(BlockContent());
+      return;
+    }
+    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, ""), EmbedPurpose::kQuery,
+                {std::move(query)}, request.deadline,
+                [self = Self(), entries = std::move(entries),
+                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
+                  if (!reply.ok()) {
+                    done(reply.status());
+                    return;
+                  }
+                  self->Search(std::move(entries), std::move(reply->vectors[0]), std::move(done));
+                });
+  }
+
+  absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override {
+    return BlockKnowledge{KnownEntries{state.entry_generation == 0 ? 0 : state.next_entry - 1}};
+  }
+
+  bool has_entries() const override { return true; }
+
+ protected:
+  const VectorSettings& vector() const { return vector_; }
+
+ private:
+  virtual absl::StatusOr<std::vector<Draft>> DraftsOf(const FeedRequest& request) const = 0;
+  virtual std::string QueryText(const std::vector<BlockMessage>& messages) const = 0;
+  virtual bool SkipsEmbedding(const EntryQuery& query) const = 0;
+  virtual BlockContent ContentOf(const std::vector<EntryHit>& hits) const = 0;
+
+  std::shared_ptr<const VectorBlock> Self() const {
+    return std::static_pointer_cast<const VectorBlock>(shared_from_this());
+  }
+
+  ModelCaller CallerOf(const BlockSession& session, const std::string& job_id) const {
+    return {session.key.tenant, session.key.session, name(), job_id};
+  }
+
+  // Runs on a model's thread, which the scan must not hold.
+  void Search(EntryQuery query, std::vector<float> numbers, Done<BlockContent> done) const {
+    auto search = [self = Self(), query = std::move(query), numbers = std::move(numbers),
+                   done = std::move(done)]() mutable {
+      query.vector = numbers;
+      const auto hits = self->entries_.Nearest(query);
+      if (hits.ok()) {
+        done(self->ContentOf(*hits));
+      } else {
+        done(hits.status());
+      }
+    };
+    if (run_) {
+      run_(std::move(search));
+    } else {
+      search();
+    }
+  }
+
+  const VectorSettings vector_;
+  ModelDirectory& models_;
+  EntrySearch& entries_;
+  const std::function<void(std::function<void()>)> run_;
+};
+
+// ---- llama-index ----
+
+class LlamaVectorBlock final : public VectorBlock {
+ public:
+  using VectorBlock::VectorBlock;
+
+ private:
+  absl::StatusOr<std::vector<Draft>> DraftsOf(const FeedRequest& request) const override {
+    Draft draft;
+    bool any = false;
+    for (const BlockMessage& message : request.messages) {
+      std::string text = JoinedText(message.parts);
+      if (text.empty()) continue;
+      const std::string kwargs = WithoutMember(message.parts.metadata_json, "session_id");
+      if (!kwargs.empty()) {
+        MEMORYD_ASSIGN_OR_RETURN(const std::string repr, PythonRepr(kwargs));
+        text += fmt::format("\nAdditional Info: ({})", repr);
+      }
+      if (any) draft.text += '\n';
+      draft.text += fmt::format("<message role='{}'>{}</message>", message.parts.role, text);
+      draft.sources.push_back(SourceOf(message));
+      any = true;
+    }
+    std::vector<Draft> drafts;
+    if (!any) return drafts;
+    draft.metadata_json = WithStringMember("", "session_id", request.session.key.session);
+    drafts.push_back(std::move(draft));
+    return drafts;
+  }
+
+  std::string QueryText(const std::vector<BlockMessage>& messages) const override {
+    std::size_t begin = 0;
+    if (vector().window > 1 && messages.size() >= vector().window) {
+      begin = messages.size() - vector().window;
+    }
+    std::string query;
+    for (std::size_t i = begin; i < messages.size(); ++i) {
+      if (i > begin) query += ' ';
+      query += JoinedText(messages[i].parts);
+    }
+    return query;
+  }
+
+  // The library asks its embedder whether or not there is anything to be found.
+  bool SkipsEmbedding(const EntryQuery& /*query*/) const override { return false; }
+
+  BlockContent ContentOf(const std::vector<EntryHit>& hits) const override {
+    BlockContent content;
+    if (hits.empty()) return content;
+    std::string text;
+    bool any = false;
+    for (const EntryHit& hit : hits) {
+      if (vector().threshold.has_value() && hit.similarity < *vector().threshold) continue;
+      if (any) text += "\n\n";
+      text += hit.entry->text;
+      any = true;
+    }
+    if (!vector().format.empty()) text = FillTemplate(vector().format, {{"text", text}});
+    // An empty str is nothing.
+    if (!text.empty()) content.parts.emplace_back().text = std::move(text);
+    return content;
+  }
+};
+
+// ---- default ----
+
+// A message's own metadata over what came before; scalars only, since those can be asked for.
+void MergeMetadata(const StoredMessage& message, json& metadata) {
+  if (message.metadata_json.empty()) return;
+  const json own = json::parse(message.metadata_json, nullptr, false);
+  if (!own.is_object()) return;
+  for (const auto& [name, value] : own.items()) {
+    if (value.is_primitive()) metadata[name] = value;
+  }
+}
+
+std::string MetadataText(const json& metadata) {
+  if (metadata.empty()) return {};
+  std::string text = metadata.dump(-1, ' ', false, json::error_handler_t::replace);
+  return text.size() <= kMetadataBytes ? text : std::string();
+}
+
+// Cuts turns into texts of at most kEntryBytes.
+class TurnCutter {
+ public:
+  void Add(const BlockMessage& message) {
+    if (message.parts.role == "user") End();
+    const std::string words = MessageWords(message.parts);
+    std::string_view rest = PythonStrip(words);
+    if (rest.empty()) return;
+    const std::string speaker =
+        message.parts.name.empty()
+            ? fmt::format("{}: ", message.parts.role)
+            : fmt::format("{} ({}): ", message.parts.role, message.parts.name);
+    while (!rest.empty()) {
+      const std::size_t room = kEntryBytes - std::min(kEntryBytes / 2, speaker.size());
+      const std::string_view piece = Piece(rest, room);
+      rest.remove_prefix(piece.size());
+      if (!draft_.text.empty() &&
+          draft_.text.size() + speaker.size() + piece.size() + 1 > kEntryBytes) {
+        End();
+      }
+      if (!draft_.text.empty()) draft_.text += '\n';
+      draft_.text += speaker;
+      draft_.text += PythonStrip(piece);
+      if (draft_.sources.empty() || draft_.sources.back() != SourceOf(message)) {
+        draft_.sources.push_back(SourceOf(message));
+      }
+      MergeMetadata(message.parts, metadata_);
+      rest = PythonStrip(rest);
+    }
+  }
+
+  std::vector<Draft> Take() && {
+    End();
+    return std::move(drafts_);
+  }
+
+ private:
+  // At most `max_bytes` from the beginning, up to white space if there is some in its second half.
+  static std::string_view Piece(std::string_view text, std::size_t max_bytes) {
+    if (text.size() <= max_bytes) return text;
+    const std::string_view head = Head(text, max_bytes);
+    const std::size_t space = head.find_last_of(" \n\t");
+    return space == std::string_view::npos || space < head.size() / 2 ? head
+                                                                      : head.substr(0, space);
+  }
+
+  void End() {
+    if (!draft_.text.empty()) {
+      draft_.metadata_json = MetadataText(metadata_);
+      drafts_.push_back(std::move(draft_));
+    }
+    draft_ = Draft();
+    metadata_ = json::object();
+  }
+
+  Draft draft_;
+  json metadata_ = json::object();
+  std::vector<Draft> drafts_;
+};
+
+class DefaultVectorBlock final : public VectorBlock {
+ public:
+  using VectorBlock::VectorBlock;
+
+  void Truncate(const BlockSession& /*session*/, BlockContent content, std::int64_t tokens,
+                const TokenCounter& counter, BlockDeadline /*deadline*/,
+                Done<BlockContent> done) const override {
+    done(WithoutLowestRanks(std::move(content), tokens, counter));
+  }
+
+ private:
+  absl::StatusOr<std::vector<Draft>> DraftsOf(const FeedRequest& request) const override {
+    TurnCutter cutter;
+    for (const BlockMessage& message : request.messages) cutter.Add(message);
+    return std::move(cutter).Take();
+  }
+
+  std::string QueryText(const std::vector<BlockMessage>& messages) const override {
+    const std::size_t window = std::max<std::size_t>(vector().window, 1);
+    const std::size_t begin = messages.size() > window ? messages.size() - window : 0;
+    std::string query;
+    for (std::size_t i = begin; i < messages.size(); ++i) {
+      const std::string words = MessageWords(messages[i].parts);
+      if (PythonStrip(words).empty()) continue;
+      if (!query.empty()) query += '\n';
+      query += PythonStrip(words);
+    }
+    return std::string(Tail(query, kQueryBytes));
+  }
+
+  bool SkipsEmbedding(const EntryQuery& query) const override {
+    return query.generation == 0 || query.next_entry <= 1;
+  }
+
+  BlockContent ContentOf(const std::vector<EntryHit>& hits) const override {
+    BlockContent content;
+    for (const EntryHit& hit : hits) {
+      if (vector().threshold.has_value() && hit.similarity < *vector().threshold) continue;
+      const std::string text = EscapeTags(hit.entry->text, kTags);
+      BlockPart& part = content.parts.emplace_back();
+      part.text = vector().format.empty() ? fmt::format("<messages>\n{}\n</messages>", text)
+                                          : FillTemplate(vector().format, {{"text", text}});
+      part.rank = -static_cast<std::int64_t>(content.parts.size());
+    }
+    return content;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings& settings,
+                                                             const std::string& field,
+                                                             Profile profile,
+                                                             const BlockEnvironment& environment) {
+  BlockOptions options(fmt::format("{}.options_json", field), settings.options_json);
+  VectorSettings vector;
+  vector.embedder = {settings.worker, options.RequiredText("embedder")};
+  vector.top_k = static_cast<std::size_t>(options.Integer("top_k", 2, 1, kMaxTopK));
+  vector.window =
+      static_cast<std::size_t>(options.Integer("retrieval_context_window", 5, 0, kMaxWindow));
+  vector.threshold = options.Number("similarity_threshold", -1, 1);
+  vector.filter = options.Scalars("filter");
+  vector.format = options.Template("format_template", "", {"text"});
+  vector.feeds = options.Bool("accept_short_term_memory", true);
+  std::string section = SectionOption(options);
+  MEMORYD_RETURN_IF_ERROR(options.Finish());
+  if (profile == Profile::kLlamaIndex) {
+    return std::make_shared<const LlamaVectorBlock>(settings, std::move(section), std::move(vector),
+                                                    environment);
+  }
+  return std::make_shared<const DefaultVectorBlock>(settings, std::move(section), std::move(vector),
+                                                    environment);
+}
+
+}  // namespace memoryd

@@ -1,0 +1,205 @@
+#include "core/blocks/vector_block.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/blocks/vector_entry.h"
+#include "tests/support/block_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr auto kLlama = Profile::kLlamaIndex;
+
+class VectorBlockTest : public testing::Test, protected BlockFixture {
+ protected:
+  std::vector<VectorEntry> Entries() const {
+    std::vector<VectorEntry> decoded;
+    for (const MessagePtr& row : rows) decoded.push_back(DecodeVectorEntry(row->body).value());
+    return decoded;
+  }
+  std::vector<std::string> Queries() const {
+    std::vector<std::string> queries;
+    for (const HashEmbedder::Call& call : models.embedder->calls) {
+      if (call.purpose == EmbedPurpose::kQuery) queries.push_back(call.texts.at(0));
+    }
+    return queries;
+  }
+};
+
+using LlamaVectorBlockTest = VectorBlockTest;
+
+TEST_F(LlamaVectorBlockTest, StoresOneEntryAJob) {
+  Make("vector", R"({"embedder":"hash"})", kLlama);
+  BlockMessage two_parts = Text("assistant", "a", R"({"n":1.0,"t":true,"session_id":"own"})");
+  two_parts.parts.parts.emplace_back().text = "b";
+  ASSERT_TRUE(Feed({Text("user", "it's <b>"), Text("tool", ""), std::move(two_parts),
+                    Text("user", "  ", R"({"session_id":"own"})")})
+                  .ok());
+  ASSERT_EQ(rows.size(), 1U);
+  const VectorEntry entry = Entries()[0];
+  EXPECT_EQ(entry.text,
+            "<message role='user'>it's <b></message>\n"
+            "<message role='assistant'>ab\nAdditional Info: ({'n': 1.0, 't': True})</message>\n"
+            "<message role='user'>  </message>");
+  EXPECT_EQ(entry.metadata_json, R"({"session_id": "session-1"})");
+  EXPECT_THAT(entry.sources,
+              ElementsAre(EntrySource{1, "m1"}, EntrySource{3, "m3"}, EntrySource{4, "m4"}));
+  EXPECT_EQ(entry.vector, HashEmbedding(entry.text));
+  ASSERT_EQ(models.embedder->calls.size(), 1U);
+  EXPECT_EQ(models.embedder->calls[0].purpose, EmbedPurpose::kText);
+  EXPECT_EQ(usage, (Usage{1, 5, 0}));
+}
+
+TEST_F(LlamaVectorBlockTest, StoresNothingWithoutText) {
+  Make("vector", R"({"embedder":"hash"})", kLlama);
+  ASSERT_TRUE(Feed({Text("user", "")}).ok());
+  ASSERT_TRUE(Feed({}).ok());
+  EXPECT_TRUE(rows.empty());
+  EXPECT_TRUE(models.embedder->calls.empty());
+}
+
+TEST_F(LlamaVectorBlockTest, QueriesWithTheLastMessages) {
+  const std::vector<BlockMessage> messages = {Text("user", "a"), Text("user", ""),
+                                              Text("user", "c"), Text("user", "")};
+  Make("vector", R"({"embedder":"hash","retrieval_context_window":3})", kLlama);
+  Said(messages);
+  // A window of 0 or 1, or one that is not full, means all.
+  Make("vector", R"({"embedder":"hash","retrieval_context_window":1})", kLlama);
+  Said(messages);
+  Make("vector", R"({"embedder":"hash","retrieval_context_window":0})", kLlama);
+  Said(messages);
+  Make("vector", R"({"embedder":"hash"})", kLlama);
+  Said(messages);
+  EXPECT_THAT(Queries(), ElementsAre(" c ", "a  c ", "a  c ", "a  c "));
+  // Two messages without text are a space, one is nothing to ask for.
+  Said({Text("user", ""), Text("user", "")});
+  EXPECT_EQ(Queries().back(), " ");
+  Said({Text("user", "")});
+  Said({});
+  EXPECT_EQ(Queries().size(), 5U);
+}
+
+TEST_F(LlamaVectorBlockTest, JoinsWhatItFinds) {
+  Make("vector", R"({"embedder":"hash","format_template":"Relevant: {text}"})", kLlama);
+  EXPECT_EQ(Said({Text("user", "tea")}), "");
+  ASSERT_TRUE(Feed({Text("user", "rain and snow")}).ok());
+  ASSERT_TRUE(Feed({Text("user", "tea tea tea")}).ok());
+  ASSERT_TRUE(Feed({Text("user", "tea with milk")}).ok());
+  EXPECT_EQ(Said({Text("user", "tea")}),
+            "Relevant: <message role='user'>tea tea tea</message>\n\n"
+            "<message role='user'>tea with milk</message>");
+  EXPECT_EQ(tasks, 2);
+}
+
+TEST_F(LlamaVectorBlockTest, TheThresholdComesAfterTheRanking) {
+  Make("vector", R"({"embedder":"hash","similarity_threshold":1,"format_template":"[{text}]"})",
+       kLlama);
+  EXPECT_EQ(Said({Text("user", "tea")}), "");
+  ASSERT_TRUE(Feed({Text("user", "rain")}).ok());
+  // Hits that are all left out are formatted as nothing.
+  EXPECT_EQ(Said({Text("user", "tea")}), "[]");
+  Make("vector", R"({"embedder":"hash","similarity_threshold":1})", kLlama);
+  EXPECT_TRUE(Render({Text("user", "tea")})->empty());
+}
+
+TEST_F(LlamaVectorBlockTest, FiltersBySession) {
+  Make("vector", R"({"embedder":"hash","filter":{"session_id":"session-1"}})", kLlama);
+  ASSERT_TRUE(Feed({Text("user", "tea")}).ok());
+  EXPECT_NE(Said({Text("user", "tea")}), "");
+  Make("vector", R"({"embedder":"hash","filter":{"session_id":"session-2"}})", kLlama);
+  EXPECT_EQ(Said({Text("user", "tea")}), "");
+}
+
+TEST_F(LlamaVectorBlockTest, PassesErrorsOn) {
+  Make("vector", R"({"embedder":"hash"})", kLlama);
+  models.embedder->error = absl::UnavailableError("gone");
+  EXPECT_EQ(Feed({Text("user", "tea")}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Render({Text("user", "tea")}).status().code(), absl::StatusCode::kUnavailable);
+  Make("vector", R"({"embedder":"other"})", kLlama);
+  EXPECT_EQ(Feed({Text("user", "tea")}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(VectorBlockTest, StoresAnEntryATurn) {
+  Make("vector", R"({"embedder":"hash"})");
+  ASSERT_TRUE(Feed({Text("assistant", "hello"), Text("user", "tea?", R"({"topic":"tea","l":[1]})"),
+                    Text("assistant", " yes \n"), Text("user", "rain?"), Text("user", " ")})
+                  .ok());
+  const std::vector<VectorEntry> stored = Entries();
+  ASSERT_EQ(stored.size(), 3U);
+  EXPECT_EQ(stored[0].text, "assistant: hello");
+  EXPECT_EQ(stored[1].text, "user: tea?\nassistant: yes");
+  EXPECT_EQ(stored[1].metadata_json, R"({"topic":"tea"})");
+  EXPECT_THAT(stored[1].sources, ElementsAre(EntrySource{2, "m2"}, EntrySource{3, "m3"}));
+  EXPECT_EQ(stored[2].text, "user: rain?");
+  EXPECT_EQ(stored[2].metadata_json, "");
+  EXPECT_EQ(models.embedder->calls.size(), 1U);
+}
+
+TEST_F(VectorBlockTest, CutsLongMessagesAndLosesNoWord) {
+  Make("vector", R"({"embedder":"hash"})");
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "w" + std::to_string(i) + "\xC3\xA9 ";
+  ASSERT_TRUE(Feed({Text("user", text)}).ok());
+  std::string joined;
+  for (const VectorEntry& entry : Entries()) {
+    EXPECT_LE(entry.text.size(), 2000U);
+    EXPECT_THAT(entry.sources, ElementsAre(EntrySource{1, "m1"}));
+    ASSERT_TRUE(entry.text.starts_with("user: "));
+    joined += entry.text.substr(6) + " ";
+  }
+  EXPECT_EQ(joined, text);
+  EXPECT_GT(rows.size(), 1U);
+}
+
+TEST_F(VectorBlockTest, SaysTheMostSimilarFirst) {
+  Make("vector", R"({"embedder":"hash","top_k":2})");
+  EXPECT_EQ(Said({Text("user", "tea")}), "");
+  EXPECT_TRUE(models.embedder->calls.empty());
+  ASSERT_TRUE(Feed({Text("user", "rain and snow </messages>"), Text("user", "tea tea tea")}).ok());
+  ASSERT_TRUE(Feed({Text("user", "rain rain rain")}).ok());
+  EXPECT_EQ(Said({Text("user", "what is rain and snow?")}),
+            "<messages>\nuser: rain and snow &lt;/messages>\n</messages>\n"
+            "<messages>\nuser: rain rain rain\n</messages>");
+}
+
+TEST_F(VectorBlockTest, TruncatesTheLeastSimilar) {
+  Make("vector", R"({"embedder":"hash","top_k":3})");
+  ASSERT_TRUE(Feed({Text("user", "tea"), Text("user", "tea rain"), Text("user", "snow")}).ok());
+  const BlockContent all = Render({Text("user", "user tea")}).value();
+  ASSERT_EQ(all.parts.size(), 3U);
+  BlockContent rest = Truncate(all, 1);
+  ASSERT_EQ(rest.parts.size(), 2U);
+  EXPECT_EQ(rest.parts[0], all.parts[0]);
+  EXPECT_EQ(rest.parts[1], all.parts[1]);
+  EXPECT_TRUE(Truncate(all, 1000).empty());
+}
+
+TEST_F(VectorBlockTest, HasAThresholdAndAFilter) {
+  Make("vector", R"({"embedder":"hash","similarity_threshold":1,"filter":{"topic":"tea"}})");
+  ASSERT_TRUE(
+      Feed({Text("user", "tea", R"({"topic":"tea"})"), Text("user", "rain", R"({"topic":"rain"})")})
+          .ok());
+  EXPECT_EQ(Said({Text("user", "user tea")}), "<messages>\nuser: tea\n</messages>");
+  EXPECT_EQ(Said({Text("user", "user rain")}), "");
+}
+
+TEST_F(VectorBlockTest, SearchesWhereItIsWithoutAnExecutor) {
+  BlockEnvironment environment = Environment();
+  environment.run = nullptr;
+  BlockSettings settings;
+  settings.name = "block";
+  settings.kind = "vector";
+  settings.options_json = R"({"embedder":"hash"})";
+  block = MakeBlock(settings, "config.blocks[0]", Profile::kDefault, environment).value();
+  ASSERT_TRUE(Feed({Text("user", "tea")}).ok());
+  EXPECT_EQ(Said({Text("user", "tea")}), "<messages>\nuser: tea\n</messages>");
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,43 @@
+// The block kind `worker`: a custom block in the agent's own process.
+#ifndef MEMORYD_CORE_BLOCKS_WORKER_BLOCK_H_
+#define MEMORYD_CORE_BLOCKS_WORKER_BLOCK_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/worker_blocks.h"
+
+namespace memoryd {
+
+// The state is what the worker returns, opaque here.
+class WorkerBlock final : public Block {
+ public:
+  // `workers` outlives the block; null only where the block is never asked.
+  WorkerBlock(const BlockSettings& settings, WorkerBlocks* workers);
+
+  bool feeds() const override { return feeds_; }
+  void Feed(FeedRequest request, Done<FeedResult> done) const override;
+  void Render(RenderRequest request, Done<BlockContent> done) const override;
+  absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override;
+  void Truncate(const BlockSession& session, BlockContent content, std::int64_t tokens,
+                const TokenCounter& counter, BlockDeadline deadline,
+                Done<BlockContent> done) const override;
+
+ private:
+  const WorkerBlockName at_;
+  const bool feeds_;
+  WorkerBlocks* const workers_;
+};
+
+// The block of this name at the worker of the settings. Options are the worker's business, but for
+// `accept_short_term_memory`.
+absl::StatusOr<std::shared_ptr<const Block>> MakeWorkerBlock(const BlockSettings& settings,
+                                                             const std::string& field,
+                                                             Profile profile,
+                                                             const BlockEnvironment& environment);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_WORKER_BLOCK_H_

@@ -1,0 +1,322 @@
+// What a block knows, and undoing a change of it while jobs run.
+#include <gmock/gmock.h>
+
+#include <deque>
+
+#include "core/engine/engine.h"
+#include "tests/support/engine_fixture.h"
+#include "tests/support/fake_models.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const SessionKey kKey{"tenant", "session"};
+
+// Takes calls and lets the test answer them.
+class HeldChatModel final : public ChatModel {
+ public:
+  void Complete(const ModelCaller& /*caller*/, ChatRequest request, ModelDeadline /*deadline*/,
+                Done done) override {
+    MutexLock lock(mutex_);
+    calls_.push_back({request.messages.back().parts.at(0).text, std::move(done)});
+    called_.NotifyAll();
+  }
+
+  // Answers the oldest call, once there is one, and returns its prompt.
+  std::string Answer(std::string text) {
+    const auto [prompt, done] = Take();
+    done(ChatReply{std::move(text), Usage{1, 10, 2}});
+    return prompt;
+  }
+  struct Call {
+    std::string prompt;
+    Done done;
+  };
+  Call Take() {
+    MutexLock lock(mutex_);
+    while (calls_.empty()) called_.Wait(mutex_);
+    Call call = std::move(calls_.front());
+    calls_.pop_front();
+    return call;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar called_;
+  std::deque<Call> calls_ MEMORYD_GUARDED_BY(mutex_);
+};
+
+class HeldModels final : public ModelDirectory {
+ public:
+  absl::StatusOr<std::shared_ptr<ChatModel>> FindChatModel(std::string_view /*tenant*/,
+                                                           std::string_view /*worker*/,
+                                                           std::string_view /*model*/) override {
+    return chat;
+  }
+  absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view /*tenant*/,
+                                                         std::string_view /*worker*/,
+                                                         std::string_view /*name*/) override {
+    return embedder;
+  }
+  std::shared_ptr<HeldChatModel> chat = std::make_shared<HeldChatModel>();
+  std::shared_ptr<HashEmbedder> embedder = std::make_shared<HashEmbedder>();
+};
+
+// Exclusive stores answer from memory, shared ones ask first: the ways differ.
+class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<Coherence> {
+ protected:
+  void SetUp() override {
+    EngineTest::SetUp();
+    Start(WithModels());
+    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
+    create.settings = WordSettings();
+    create.settings->token_limit = 1000;
+    create.settings->token_flush_size = 1;
+    create.settings->chat_history_token_ratio = 0;
+    create.settings->blocks = {
+        Block("facts", "fact-extraction", R"({"model":"chat","facts":["old"]})"),
+        Block("vectors", "vector", R"({"embedder":"hash"})"), Block("core", "static", "")};
+    MustDo(std::move(create));
+  }
+  void TearDown() override { engine_.reset(); }
+
+  EngineOptions WithModels() {
+    EngineOptions options = Options(GetParam());
+    options.models = &models_;
+    return options;
+  }
+  static BlockSettings Block(std::string name, std::string kind, std::string options) {
+    BlockSettings block;
+    block.name = std::move(name);
+    block.kind = std::move(kind);
+    block.options_json = std::move(options);
+    return block;
+  }
+
+  // Ends when the jobs it makes have.
+  std::future<WriteOutcome> StartTurn(std::string text) {
+    WriteRequest put = NewWrite(WriteKind::kPut, kKey, {{"user", std::move(text)}});
+    put.wait_until = Far();
+    put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open) {
+      return open.empty() ? reply : "open";
+    };
+    return Submit(std::move(put));
+  }
+
+  template <typename T>
+  auto Call(auto start) {
+    auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
+    auto future = promise->get_future();
+    start([promise](absl::StatusOr<T> result) { promise->set_value(Detached(std::move(result))); });
+    return Await(std::move(future));
+  }
+  absl::StatusOr<BlockView> GetBlock(const std::string& block, const SessionKey& key = kKey) {
+    return Call<BlockView>([&](auto done) { engine_->GetBlock(key, block, Far(), done); });
+  }
+  absl::StatusOr<EntryPage> ListEntries(EntryPageRequest request) {
+    request.key = kKey;
+    return Call<EntryPage>([&](auto done) { engine_->ListBlockEntries(request, Far(), done); });
+  }
+  FactState Facts() {
+    auto view = GetBlock("facts");
+    EXPECT_TRUE(view.ok()) << view.status();
+    return view.ok() ? std::get<FactState>(view->knowledge.of_kind) : FactState();
+  }
+  std::vector<std::string> Texts() {
+    std::vector<std::string> texts;
+    for (const Fact& fact : Facts().facts) texts.push_back(fact.text);
+    return texts;
+  }
+  std::vector<std::string> History() {
+    std::vector<std::string> texts;
+    for (const PastFact& past : Facts().history) texts.push_back(past.fact.text);
+    return texts;
+  }
+
+  static WriteRequest Undo(std::int64_t change, std::string block = "facts") {
+    WriteRequest undo = NewWrite(WriteKind::kUndoBlockChange, kKey);
+    undo.block = std::move(block);
+    undo.change = change;
+    return undo;
+  }
+  void ExpectRefused(WriteRequest request, absl::StatusCode code, const std::string& reason) {
+    const WriteOutcome outcome = Do(std::move(request));
+    EXPECT_EQ(outcome.status.code(), code) << outcome.status;
+    EXPECT_EQ(ErrorReason(outcome.status), reason);
+  }
+
+  // `new` takes the place of `old`, as change 1.
+  void Replace() {
+    MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "one"}}));
+    auto turn = StartTurn("two");
+    EXPECT_THAT(models_.chat->Answer(R"(<fact evidence="1" replaces="1">new</fact>)"),
+                HasSubstr(">old<"));
+    EXPECT_NE(Await(std::move(turn)).reply, "open");
+    EXPECT_THAT(Texts(), ElementsAre("new"));
+    EXPECT_THAT(History(), ElementsAre("old"));
+  }
+
+  HeldModels models_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Coherences, EngineBlocksTest,
+                         testing::Values(Coherence::kExclusive, Coherence::kShared));
+
+TEST_P(EngineBlocksTest, ABlockIsSeenBeforeAndAfterItIsFed) {
+  auto view = GetBlock("facts");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->state, nullptr);
+  EXPECT_EQ(view->settings.kind, "fact-extraction");
+  EXPECT_THAT(Texts(), ElementsAre("old"));
+  Replace();
+  view = GetBlock("facts");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->state->done, 1);
+  EXPECT_EQ(view->state->next, 2);
+  EXPECT_GT(view->revision, 2);
+  const Fact fact = std::get<FactState>(view->knowledge.of_kind).facts.at(0);
+  EXPECT_EQ(fact.evidence.size(), 1U);
+  view = GetBlock("vectors");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(std::get<KnownEntries>(view->knowledge.of_kind).count, 1);
+  view = GetBlock("core");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(view->knowledge.of_kind));
+}
+
+TEST_P(EngineBlocksTest, WhatIsNotThereIsNotFound) {
+  EXPECT_EQ(ErrorReason(GetBlock("other").status()), "BLOCK_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(GetBlock("facts", {"tenant", "other"}).status()), "SESSION_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(GetBlock("facts", {"other", "session"}).status()), "SESSION_NOT_FOUND");
+  EntryPageRequest entries;
+  entries.block = "facts";
+  EXPECT_EQ(ErrorReason(ListEntries(entries).status()), "BLOCK_HAS_NO_ENTRIES");
+  entries.block = "other";
+  EXPECT_EQ(ErrorReason(ListEntries(entries).status()), "BLOCK_NOT_FOUND");
+  constexpr auto kNotFound = absl::StatusCode::kNotFound;
+  ExpectRefused(Undo(1), kNotFound, "CHANGE_NOT_FOUND");
+  ExpectRefused(Undo(1, "other"), kNotFound, "BLOCK_NOT_FOUND");
+  ExpectRefused(Undo(1, "vectors"), absl::StatusCode::kFailedPrecondition,
+                "BLOCK_KEEPS_NO_HISTORY");
+}
+
+TEST_P(EngineBlocksTest, AnUndoneChangeIsGoneAndCanBeUndoneItself) {
+  Replace();
+  MustDo(Undo(1));
+  EXPECT_THAT(Texts(), ElementsAre("old"));
+  FactState facts = Facts();
+  ASSERT_EQ(facts.history.size(), 1U);
+  EXPECT_EQ(facts.history[0].end, FactEnd::kUndone);
+  EXPECT_EQ(facts.history[0].job_id, "");
+  ExpectRefused(Undo(1), absl::StatusCode::kNotFound, "CHANGE_NOT_FOUND");
+  MustDo(Undo(facts.history[0].change));
+  EXPECT_THAT(Texts(), ElementsAre("new"));
+  // Another server, or this one after a restart, sees the same.
+  Start(WithModels());
+  EXPECT_THAT(Texts(), ElementsAre("new"));
+}
+
+TEST_P(EngineBlocksTest, ARetryUndoesOnce) {
+  Replace();
+  const WriteOutcome first = Do(WithRequestId(Undo(1), "r"));
+  ASSERT_TRUE(first.status.ok()) << first.status;
+  const WriteOutcome again = Do(WithRequestId(Undo(1), "r"));
+  ASSERT_TRUE(again.status.ok()) << again.status;
+  EXPECT_TRUE(again.replayed);
+  EXPECT_EQ(again.reply, first.reply);
+  Start(WithModels());
+  EXPECT_TRUE(Do(WithRequestId(Undo(1), "r")).replayed);
+  ExpectRefused(WithRequestId(Undo(2), "r", 'g'), absl::StatusCode::kAlreadyExists,
+                "REQUEST_ID_REUSED");
+  ExpectRefused(WithRevision(Undo(2), 1), absl::StatusCode::kAborted, "REVISION_MISMATCH");
+  EXPECT_THAT(Texts(), ElementsAre("old"));
+}
+
+TEST_P(EngineBlocksTest, AJobUnderWayDoesNotTakeAnUndoBack) {
+  Replace();
+  auto turn = StartTurn("three");
+  const HeldChatModel::Call before = models_.chat->Take();
+  EXPECT_THAT(before.prompt, HasSubstr(">new<"));
+  MustDo(Undo(1));
+  before.done(ChatReply{"<fact>too early</fact>", Usage{1, 10, 2}});
+  // It is fed anew.
+  const std::string prompt = models_.chat->Answer("<fact>late</fact>");
+  EXPECT_THAT(prompt, HasSubstr(">old<"));
+  EXPECT_THAT(prompt, Not(HasSubstr(">new<")));
+  EXPECT_NE(Await(std::move(turn)).reply, "open");
+  EXPECT_THAT(Texts(), ElementsAre("old", "late"));
+  EXPECT_THAT(History(), ElementsAre("new"));
+  const auto view = GetBlock("facts");
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(view->state->done, 2);
+  const auto jobs = Call<std::vector<Job>>([&](auto done) {
+    JobFilter filter;
+    filter.max_jobs = 10;
+    engine_->ListJobs(kKey, filter, Far(), done);
+  });
+  ASSERT_TRUE(jobs.ok());
+  ASSERT_EQ(jobs->size(), 4U);
+  EXPECT_EQ(jobs->at(1).key.block, "facts");
+  EXPECT_EQ(jobs->at(1).state, JobState::kDone);
+  EXPECT_EQ(jobs->at(1).attempts, 1);
+  EXPECT_EQ(jobs->at(1).usage.calls, 2);
+}
+
+TEST_P(EngineBlocksTest, EntriesArePagedUntilTheBlockIsCleared) {
+  Replace();
+  for (const std::string text : {"three", "four", "five"}) {
+    auto turn = StartTurn(text);
+    models_.chat->Answer("none");
+    EXPECT_NE(Await(std::move(turn)).reply, "open");
+  }
+  EntryPageRequest request;
+  request.block = "vectors";
+  request.max_entries = 3;
+  auto page = ListEntries(request);
+  ASSERT_TRUE(page.ok()) << page.status();
+  std::vector<std::string> texts;
+  for (const Entry& entry : page->entries) texts.push_back(entry.entry.text);
+  EXPECT_THAT(texts, ElementsAre("user: one", "user: two", "user: three"));
+  EXPECT_EQ(page->entries[2].position, 3);
+  EXPECT_EQ(page->entries[2].entry.sources.at(0).position, 3);
+  EXPECT_EQ(page->next_position, 4);
+  request.generation = page->generation;
+  request.from_position = page->next_position;
+  page = ListEntries(request);
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->entries.size(), 1U);
+  EXPECT_EQ(page->entries[0].entry.text, "user: four");
+  EXPECT_EQ(page->next_position, 0);
+  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
+  reset.scope = ResetScope::kEverything;
+  MustDo(std::move(reset));
+  EXPECT_EQ(ErrorReason(ListEntries(request).status()), "SESSION_REPLACED");
+  request.generation.reset();
+  request.from_position = 1;
+  page = ListEntries(request);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_THAT(page->entries, IsEmpty());
+  EXPECT_EQ(page->next_position, 0);
+}
+
+TEST_P(EngineBlocksTest, PagesOfEntriesEndAtTheirBytes) {
+  Replace();
+  auto turn = StartTurn("three");
+  models_.chat->Answer("none");
+  Await(std::move(turn));
+  EntryPageRequest request;
+  request.block = "vectors";
+  request.max_bytes = 1;
+  const auto page = ListEntries(request);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->entries.size(), 1U);
+  EXPECT_EQ(page->next_position, 2);
+}
+
+}  // namespace
+}  // namespace memoryd

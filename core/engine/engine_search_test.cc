@@ -1,0 +1,196 @@
+// Query and UpdateContext through the engine, beside writes.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "core/engine/engine.h"
+#include "tests/support/engine_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const SessionKey kKey{"tenant", "session"};
+
+class EngineSearchTest : public EngineTest {
+ protected:
+  static absl::StatusOr<Found> Query(Engine& engine, std::string query) {
+    QueryRequest request;
+    request.key = kKey;
+    request.query = std::move(query);
+    request.top_k = 1000;
+    auto promise = std::make_shared<std::promise<absl::StatusOr<Found>>>();
+    auto future = promise->get_future();
+    engine.Query(std::move(request), Far(), [promise](absl::StatusOr<Found> found) {
+      promise->set_value(Detached(std::move(found)));
+    });
+    return Await(std::move(future));
+  }
+  static absl::StatusOr<UpdatedContext> Update(Engine& engine, std::string question) {
+    const auto owned = std::make_shared<const std::string>(std::move(question));
+    UpdateContextRequest request;
+    request.key = kKey;
+    request.messages.push_back({"user", {*owned}, /*only_text=*/true, {}});
+    request.keep_alive = owned;
+    auto promise = std::make_shared<std::promise<absl::StatusOr<UpdatedContext>>>();
+    auto future = promise->get_future();
+    engine.UpdateContext(std::move(request), Far(),
+                         [promise](absl::StatusOr<UpdatedContext> updated) {
+                           promise->set_value(Detached(std::move(updated)));
+                         });
+    return Await(std::move(future));
+  }
+  static std::vector<std::string> FoundBodies(const absl::StatusOr<Found>& found) {
+    EXPECT_TRUE(found.ok()) << found.status();
+    std::vector<std::string> bodies;
+    if (!found.ok()) return bodies;
+    for (const FoundItem& item : found->items) {
+      bodies.push_back((item.message != nullptr ? item.message : item.content)->body);
+    }
+    return bodies;
+  }
+  std::vector<std::string> FoundBodies(std::string query) {
+    return FoundBodies(Query(*engine_, std::move(query)));
+  }
+  void MustReset(ResetScope scope) {
+    WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
+    reset.scope = scope;
+    MustDo(std::move(reset));
+  }
+  // What the sweeper does.
+  void Sweep() { ASSERT_TRUE(real_->Purge({0, std::int64_t{1} << 60, 1'000'000}).ok()); }
+};
+
+TEST_F(EngineSearchTest, AnUnknownSessionIsEmptyAndIsNotCreated) {
+  Start(Options());
+  EXPECT_THAT(FoundBodies("word"), IsEmpty());
+  const auto updated = Update(*engine_, "word");
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  EXPECT_THAT(updated->kept, SizeIs(1));
+  EXPECT_FALSE((*real_->LoadSession(kKey)).has_value());
+}
+
+TEST_F(EngineSearchTest, AQueryRightAfterAPutFindsItWhateverTheCoherence) {
+  for (const Coherence coherence : {Coherence::kExclusive, Coherence::kShared}) {
+    Start(Options(coherence));
+    MustDo(NewPut(kKey, {}));
+    for (int i = 0; i < 50; ++i) {
+      const std::string word = fmt::format("word{}", i);
+      MustDo(WithContents(NewPut(kKey, {{"user", word}}), {{word + " noted"}}));
+      EXPECT_THAT(FoundBodies(word), ElementsAre(word, word + " noted"));
+    }
+    MustReset(ResetScope::kEverything);
+    EXPECT_THAT(FoundBodies("word1"), IsEmpty());
+  }
+}
+
+TEST_F(EngineSearchTest, WhatAnotherServerWroteIsFoundToo) {
+  Start(Options(Coherence::kShared));
+  Engine other(real_.get(), Options(Coherence::kShared));
+  MustDo(NewPut(kKey, {{"user", "first"}}));
+  EXPECT_THAT(FoundBodies(Query(other, "first")), ElementsAre("first"));
+  for (int i = 0; i < 20; ++i) {
+    const std::string word = fmt::format("word{}", i);
+    const WriteOutcome outcome = Await(Submit(other, NewPut(kKey, {{"user", word}})));
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_THAT(FoundBodies(word), ElementsAre(word));
+    EXPECT_THAT(FoundBodies(Query(other, word)), ElementsAre(word));
+  }
+}
+
+TEST_F(EngineSearchTest, AResetBetweenTheSearchAndTheReadIsNoticed) {
+  Start(Options());
+  MustDo(WithContents(NewPut(kKey, {{"user", "red"}}), {{"red note"}}));
+  EXPECT_THAT(FoundBodies("red"), SizeIs(2));
+  store_->BeforeNextRows([this] {
+    MustReset(ResetScope::kMessages);
+    Sweep();
+  });
+  const auto found = Query(*engine_, "red");
+  EXPECT_THAT(FoundBodies(found), ElementsAre("red note")) << "as the session is after the Reset";
+  EXPECT_EQ(found->row.revision, 2);
+}
+
+TEST_F(EngineSearchTest, AResetAtEveryTryEndsWithWhatIsLeft) {
+  Start(Options());
+  MustDo(WithContents(NewPut(kKey, {{"user", "red"}}), {{"red note"}}));
+  // As often as the engine asks anew, the session is cut before the rows are read.
+  int resets = 0;
+  std::function<void()> cut = [&] {
+    ++resets;
+    MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "red"}}));
+    Sweep();
+    store_->BeforeNextRows(cut);
+  };
+  store_->BeforeNextRows(cut);
+  const auto found = Query(*engine_, "red");
+  store_->BeforeNextRows(nullptr);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_GE(resets, 3);
+  EXPECT_LE(found->items.size(), 1U);
+  EXPECT_THAT(FoundBodies("red"), ElementsAre("red"));
+}
+
+TEST_F(EngineSearchTest, AResetWhileContextIsUpdatedIsNoticed) {
+  Start(Options());
+  MustDo(WithContents(NewPut(kKey, {}), {{"one"}, {"two"}}));
+  store_->BeforeNextRows([this] {
+    MustDo(WithContents(NewWrite(WriteKind::kSet, kKey), {{"three"}}));
+    Sweep();
+  });
+  const auto updated = Update(*engine_, "question");
+  ASSERT_TRUE(updated.ok()) << updated.status();
+  ASSERT_THAT(updated->found.items, SizeIs(1));
+  EXPECT_EQ(updated->found.items.front().content->body, "three");
+}
+
+TEST_F(EngineSearchTest, AStoreErrorIsToldAndTheNextQueryWorks) {
+  Start(Options());
+  MustDo(NewPut(kKey, {{"user", "red"}}));
+  store_->FailReads(absl::UnavailableError("the store is away"));
+  EXPECT_TRUE(absl::IsUnavailable(Query(*engine_, "red").status()));
+  store_->FailReads(absl::OkStatus());
+  EXPECT_THAT(FoundBodies("red"), ElementsAre("red"));
+}
+
+// Two writers, two searchers and one who resets: whatever is found was there at one time.
+TEST_F(EngineSearchTest, QueriesBesidePutsAndResetsAlwaysAnswer) {
+  for (const Coherence coherence : {Coherence::kExclusive, Coherence::kShared}) {
+    Start(Options(coherence));
+    std::atomic<int> writers = 2;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 60; ++i) {
+          MustDo(WithContents(NewPut(kKey, {{"user", "red"}}), {{"red note"}}));
+          if (t == 0 && i % 7 == 6) {
+            MustReset(i % 2 == 0 ? ResetScope::kEverything : ResetScope::kActive);
+            Sweep();
+          }
+        }
+        --writers;
+      });
+    }
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        while (writers > 0) {
+          for (const std::string& body : FoundBodies("red")) {
+            EXPECT_THAT(body, ::testing::AnyOf("red", "red note"));
+          }
+          const auto updated = Update(*engine_, "red");
+          EXPECT_TRUE(updated.ok()) << updated.status();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const auto row = (*real_->LoadSession(kKey))->row;
+    EXPECT_EQ(static_cast<std::int64_t>(FoundBodies("red").size()),
+              row.active_count + row.archived_count + row.content_count);
+  }
+}
+
+}  // namespace
+}  // namespace memoryd

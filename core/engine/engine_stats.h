@@ -1,0 +1,29 @@
+// What an engine has done since it began.
+#ifndef MEMORYD_CORE_ENGINE_ENGINE_STATS_H_
+#define MEMORYD_CORE_ENGINE_ENGINE_STATS_H_
+
+#include "core/base/histogram.h"
+
+namespace memoryd {
+
+struct EngineStats {
+  // Refused at admission: too many calls, or too many bytes of requests, wait.
+  Counter refused_calls{0};
+  Counter refused_bytes{0};
+  // Writes answered with the stored reply to an earlier request with the same request_id.
+  Counter replays{0};
+  // Calls whose session was in memory, was not, or was but had been changed by another server.
+  Counter cache_hits{0};
+  Counter cache_misses{0};
+  Counter cache_stale{0};
+  // Jobs that ended well, that were given up, and attempts that failed.
+  Counter jobs_done{0};
+  Counter jobs_failed{0};
+  Counter job_failures{0};
+  // Writes that went to the store together.
+  SizeHistogram batch_writes;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_ENGINE_STATS_H_

@@ -1,0 +1,239 @@
+#include "core/engine/recall.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+// Of a profile that returns all contents.
+constexpr std::int64_t kMaxListed = 100'000;
+// Their text stands twice in the reply of UpdateContext, bytes four times as long.
+constexpr std::int64_t kMaxListedContext = std::int64_t{8} << 20;
+// Of the stable prefix, so that reading it does not grow with the session.
+constexpr std::int64_t kMaxPrefixContents = 1000;
+constexpr std::int64_t kMaxPrefixBytes = std::int64_t{4} << 20;
+constexpr std::size_t kMaxRecalled = 5;
+// Looked at, since some may be in the context already.
+constexpr std::size_t kRecallCandidates = 20;
+
+// What a context holds besides chat history.
+std::int64_t LongTermTokens(const SessionConfig& config) {
+  const auto limit = static_cast<double>(config.token_limit);
+  return config.token_limit - static_cast<std::int64_t>(limit * config.chat_history_token_ratio);
+}
+
+bool IsList(const SessionInfo& info) {
+  return info.config->counting.profile == Profile::kAutogenList;
+}
+
+absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }
+
+absl::StatusOr<std::vector<ContentValue>> Values(const BodyReader& bodies,
+                                                 const std::vector<ContentPtr>& contents) {
+  std::vector<ContentValue> values;
+  values.reserve(contents.size());
+  for (const ContentPtr& content : contents) {
+    MEMORYD_ASSIGN_OR_RETURN(ContentValue value, bodies.ReadContent(content->body));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+}  // namespace
+
+bool Recall::NeedsIndex(const SessionInfo& info, const QueryRequest&) {
+  return info.exists() && !IsList(info);
+}
+
+absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearch::Index& index,
+                                     const QueryRequest& request, bool accept_missing) {
+  if (!info.exists()) {
+    search_.Forget(request.key);
+    return Found();
+  }
+  if (IsList(info)) {
+    return AllContents(request.key, info.row, static_cast<std::int64_t>(kMaxReplyBytes),
+                       accept_missing);
+  }
+  SearchRequest search;
+  search.query = request.query;
+  search.top_k = request.top_k;
+  search.filter = request.filter;
+  return search_.Find(index, search, request.neighbours, accept_missing);
+}
+
+bool Recall::NeedsIndex(const SessionInfo& info, const UpdateContextRequest&) {
+  return info.exists() && !IsList(info) && info.row.archived_count > 0;
+}
+
+absl::StatusOr<UpdatedContext> Recall::Answer(const SessionInfo& info,
+                                              const SessionSearch::Index& index,
+                                              const UpdateContextRequest& request,
+                                              bool accept_missing,
+                                              std::span<const OfferedBlock> blocks) {
+  if (info.exists() && IsList(info)) return UpdateListContext(info, request, accept_missing);
+  const InsertMethod method = info.config->insert_method;
+  BareContext context = RemoveMemory(request.messages, method);
+  UpdatedContext updated;
+  std::vector<ContentValue> contents;
+  std::vector<RecalledMessage> recalled;
+  std::vector<StableBlock> said;
+  if (info.exists()) {
+    updated.found.row = info.row;
+    std::int64_t tokens = LongTermTokens(*info.config);
+    for (const OfferedBlock& offered : blocks) {
+      if (offered.may_go && offered.tokens > tokens) {
+        updated.blocks_dropped.push_back(offered.block.name);
+        continue;
+      }
+      tokens = std::max<std::int64_t>(0, tokens - offered.tokens);
+      updated.blocks_used.push_back(offered.block.name);
+      said.push_back(offered.block);
+    }
+    // A quarter is left for what is recalled, however many contents there are.
+    MEMORYD_ASSIGN_OR_RETURN(
+        std::vector<ContentPtr> latest,
+        LatestContents(request.key, info.row, tokens - tokens / 4, accept_missing));
+    MEMORYD_ASSIGN_OR_RETURN(contents, Values(bodies_, latest));
+    updated.contents_left_out = info.row.content_count - static_cast<std::int64_t>(latest.size());
+    std::int64_t used = 0;
+    for (ContentPtr& content : latest) {
+      used += content->token_count;
+      updated.found.items.push_back({0, nullptr, std::move(content), {}});
+    }
+    MEMORYD_ASSIGN_OR_RETURN(
+        std::vector<FoundItem> items,
+        RecallMessages(info, index, request, context, tokens - used, accept_missing));
+    std::sort(items.begin(), items.end(), [](const FoundItem& a, const FoundItem& b) {
+      return a.message->position < b.message->position;
+    });
+    for (FoundItem& item : items) {
+      MEMORYD_ASSIGN_OR_RETURN(MessageText text, bodies_.ReadMessage(item.message->body));
+      const std::int64_t time = text.create_us.value_or(item.message->ingest_us);
+      recalled.push_back({std::move(text), time});
+      updated.found.items.push_back(std::move(item));
+    }
+  }
+  updated.insertions = InsertMemory(context, method, said, contents, recalled);
+  updated.kept = std::move(context.kept);
+  return updated;
+}
+
+absl::StatusOr<UpdatedContext> Recall::UpdateListContext(const SessionInfo& info,
+                                                         const UpdateContextRequest& request,
+                                                         bool accept_missing) {
+  UpdatedContext updated;
+  for (std::size_t i = 0; i < request.messages.size(); ++i) {
+    updated.kept.push_back({i, std::nullopt});
+  }
+  MEMORYD_ASSIGN_OR_RETURN(updated.found,
+                           AllContents(request.key, info.row, kMaxListedContext, accept_missing));
+  if (updated.found.items.empty()) return updated;
+  std::vector<ContentValue> values;
+  for (const FoundItem& item : updated.found.items) {
+    MEMORYD_ASSIGN_OR_RETURN(ContentValue value, bodies_.ReadContent(item.content->body));
+    values.push_back(std::move(value));
+  }
+  MEMORYD_ASSIGN_OR_RETURN(std::string text, ListMemoryText(values));
+  updated.insertions.messages.push_back({request.messages.size(), "system", std::move(text)});
+  return updated;
+}
+
+absl::StatusOr<Found> Recall::AllContents(const SessionKey& key, const SessionRow& row,
+                                          std::int64_t max_bytes, bool accept_missing) {
+  Found found;
+  found.row = row;
+  if (row.content_count == 0) return found;
+  if (row.content_count > kMaxListed) return ReplyTooLarge();
+  MEMORYD_ASSIGN_OR_RETURN(
+      const std::vector<ContentPtr> contents,
+      store_.ReadRange(key, row.content_generation, StoredContents(row), kMaxListed, max_bytes));
+  std::int64_t bytes = 0;
+  for (const ContentPtr& content : contents) {
+    bytes += static_cast<std::int64_t>(content->body.size());
+    found.items.push_back({0, nullptr, content, {}});
+  }
+  if (bytes > max_bytes) return ReplyTooLarge();
+  if (static_cast<std::int64_t>(contents.size()) == row.content_count) return found;
+  // Cut by the limit, or gone?
+  const PositionRange range = StoredContents(row);
+  const PositionRange rest{contents.empty() ? range.begin : contents.back()->position + 1,
+                           range.end};
+  MEMORYD_ASSIGN_OR_RETURN(const std::vector<RowSize> left,
+                           store_.ReadSizes(key, row.content_generation, rest, 1));
+  if (!left.empty()) return ReplyTooLarge();
+  if (!accept_missing) return SessionChanged();
+  return found;
+}
+
+absl::StatusOr<std::vector<ContentPtr>> Recall::LatestContents(const SessionKey& key,
+                                                               const SessionRow& row,
+                                                               std::int64_t tokens,
+                                                               bool accept_missing) {
+  if (row.content_count == 0) return std::vector<ContentPtr>();
+  MEMORYD_ASSIGN_OR_RETURN(
+      const std::vector<RowSize> sizes,
+      store_.ReadSizes(key, row.content_generation, StoredContents(row), kMaxPrefixContents));
+  std::vector<std::int64_t> chosen;
+  std::int64_t bytes = kMaxPrefixBytes;
+  for (const RowSize& size : sizes) {
+    if (size.token_count > tokens || size.bytes > bytes) continue;
+    tokens -= size.token_count;
+    bytes -= size.bytes;
+    chosen.push_back(size.position);
+  }
+  std::reverse(chosen.begin(), chosen.end());
+  MEMORYD_ASSIGN_OR_RETURN(
+      std::vector<ContentPtr> contents,
+      store_.ReadPositions(key, row.content_generation, chosen, kMaxPrefixBytes));
+  const bool all_there =
+      static_cast<std::int64_t>(sizes.size()) == std::min(row.content_count, kMaxPrefixContents) &&
+      contents.size() == chosen.size();
+  if (!all_there && !accept_missing) return SessionChanged();
+  return contents;
+}
+
+absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
+    const SessionInfo& info, const SessionSearch::Index& index, const UpdateContextRequest& request,
+    const BareContext& context, std::int64_t tokens, bool accept_missing) {
+  std::vector<FoundItem> recalled;
+  if (context.question.empty() || !NeedsIndex(info, request)) return recalled;
+  SearchRequest search;
+  search.query = context.question;
+  search.top_k = kRecallCandidates;
+  search.filter.accept = [&info](ItemKind kind, std::int64_t position) {
+    return kind == ItemKind::kMessage && !IsActive(info.row, position);
+  };
+  MEMORYD_ASSIGN_OR_RETURN(Found found,
+                           search_.Find(index, search, /*neighbours=*/0, accept_missing));
+  if (found.row.generation != info.row.generation) {
+    if (!accept_missing) return SessionChanged();
+    return recalled;
+  }
+  // Of what the context says already nothing is said again.
+  std::unordered_set<std::string> present;
+  for (const KeptMessage& kept : context.kept) {
+    present.insert(kept.texts.has_value() ? fmt::format("{}", fmt::join(*kept.texts, "\n"))
+                                          : std::string(request.messages[kept.index].words()));
+  }
+  for (FoundItem& item : found.items) {
+    if (recalled.size() == kMaxRecalled) break;
+    MEMORYD_ASSIGN_OR_RETURN(MessageText text, bodies_.ReadMessage(item.message->body));
+    if (item.message->token_count > tokens || !present.insert(std::move(text.text)).second) {
+      continue;
+    }
+    tokens -= item.message->token_count;
+    recalled.push_back(std::move(item));
+  }
+  return recalled;
+}
+
+}  // namespace memoryd

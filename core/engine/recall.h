@@ -1,0 +1,104 @@
+// What Query and UpdateContext answer.
+#ifndef MEMORYD_CORE_ENGINE_RECALL_H_
+#define MEMORYD_CORE_ENGINE_RECALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/engine/page.h"
+#include "core/engine/session_search.h"
+#include "core/engine/update_context.h"
+#include "core/model/body_reader.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+struct QueryRequest {
+  SessionKey key;
+  std::size_t byte_size = 0;
+  std::string query;
+  std::size_t top_k = 10;
+  std::size_t neighbours = 0;
+  SearchFilter filter;
+};
+
+struct UpdateContextRequest {
+  SessionKey key;
+  std::size_t byte_size = 0;
+  std::vector<ContextMessage> messages;
+  // What the views in `messages` point into.
+  std::shared_ptr<const void> keep_alive;
+};
+
+// What a block of the session says of itself, for the stable prefix.
+struct OfferedBlock {
+  StableBlock block;
+  std::int64_t tokens = 0;
+  bool may_go = false;  // Where there is no room for it.
+};
+
+struct UpdatedContext {
+  std::vector<KeptMessage> kept;
+  MemoryInsertions insertions;
+  Found found;  // What the insertions are made of.
+  std::int64_t contents_left_out = 0;
+  // Names, in the order of the configuration.
+  std::vector<std::string> blocks_used;
+  std::vector<std::string> blocks_dropped;
+};
+
+// Any thread; calls block on the store. `info` is the session's state, read before; `index` has
+// caught up with it where NeedsIndex() says so. ABORTED without a reason when the session was cut
+// by a Set or Reset since then: read it again and ask anew, at last with `accept_missing`, and what
+// is gone is left out. FAILED_PRECONDITION `REPLY_TOO_LARGE`.
+class Recall {
+ public:
+  // Both must outlive it.
+  Recall(Store* store, const BodyReader* bodies, std::size_t index_bytes)
+      : store_(*store), bodies_(*bodies), search_(store, bodies, index_bytes) {}
+
+  static bool NeedsIndex(const SessionInfo& info, const QueryRequest& request);
+  absl::StatusOr<Found> Answer(const SessionInfo& info, const SessionSearch::Index& index,
+                               const QueryRequest& request, bool accept_missing);
+
+  static bool NeedsIndex(const SessionInfo& info, const UpdateContextRequest& request);
+  // `blocks` are looked at only in profiles that put them into a context.
+  absl::StatusOr<UpdatedContext> Answer(const SessionInfo& info, const SessionSearch::Index& index,
+                                        const UpdateContextRequest& request, bool accept_missing,
+                                        std::span<const OfferedBlock> blocks = {});
+
+  SessionSearch& search() { return search_; }
+
+ private:
+  // All contents, in order, when their bodies are within `max_bytes`.
+  absl::StatusOr<Found> AllContents(const SessionKey& key, const SessionRow& row,
+                                    std::int64_t max_bytes, bool accept_missing);
+  absl::StatusOr<UpdatedContext> UpdateListContext(const SessionInfo& info,
+                                                   const UpdateContextRequest& request,
+                                                   bool accept_missing);
+  // The newest contents that fit into `tokens`, oldest first.
+  absl::StatusOr<std::vector<ContentPtr>> LatestContents(const SessionKey& key,
+                                                         const SessionRow& row, std::int64_t tokens,
+                                                         bool accept_missing);
+  // Archived messages that answer to the context's question and are not in it, best first, as many
+  // as fit into `tokens`.
+  absl::StatusOr<std::vector<FoundItem>> RecallMessages(const SessionInfo& info,
+                                                        const SessionSearch::Index& index,
+                                                        const UpdateContextRequest& request,
+                                                        const BareContext& context,
+                                                        std::int64_t tokens, bool accept_missing);
+
+  Store& store_;
+  const BodyReader& bodies_;
+  SessionSearch search_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_RECALL_H_

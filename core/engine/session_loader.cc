@@ -1,0 +1,114 @@
+#include "core/engine/session_loader.h"
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/engine/write.h"
+
+namespace memoryd {
+
+SessionLoader::SessionLoader(Store* store, SessionCache* cache, Executor* executor,
+                             EngineStats* stats, bool shared)
+    : store_(*store),
+      cache_(*cache),
+      executor_(*executor),
+      stats_(*stats),
+      freshness_(shared ? std::make_unique<Freshness>(store) : nullptr) {}
+
+void SessionLoader::WithLoaded(std::shared_ptr<CachedSession> session, bool anew,
+                               CachedSession::Waiter done) {
+  {
+    MutexLock lock(session->mutex);
+    if (anew || !session->loaded) {
+      const bool next = anew && session->loading;
+      (next ? session->waiting_for_next : session->waiting).push_back(std::move(done));
+      if (!session->loading) {
+        session->loading = true;
+        Load(session);
+      }
+      return;
+    }
+  }
+  done(absl::OkStatus());
+}
+
+void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
+  executor_.Submit([this, session] {
+    std::int64_t basis = -1;
+    std::uint64_t forgotten = 0;
+    {
+      MutexLock lock(session->mutex);
+      forgotten = session->forgotten;
+      if (session->loaded) basis = session->session.row.revision;
+    }
+    absl::Status status;
+    Session loaded = Session::Absent();
+    if (auto stored = store_.LoadSession(session->key); !stored.ok()) {
+      status = Reported(stored.status());
+    } else if (stored->has_value()) {
+      auto read = Session::FromStore(**std::move(stored));
+      status = read.status();
+      if (read.ok()) loaded = *std::move(read);
+    }
+    std::vector<CachedSession::Waiter> waiting;
+    bool again = false;
+    std::size_t bytes = 0;
+    {
+      MutexLock lock(session->mutex);
+      Session& cached = session->session;
+      // A commit that ended meanwhile has left something newer than what was read.
+      const bool newer = !session->loaded || cached.row.revision == basis ||
+                         loaded.row.revision > cached.row.revision;
+      // What was read before the session was forgotten proves nothing.
+      const bool outdated = session->forgotten != forgotten;
+      if (status.ok() && newer && !outdated) {
+        loaded.recent_requests = std::move(cached.recent_requests);
+        for (const RequestRecord& record : loaded.recent_requests) {
+          loaded.content_bytes += memoryd::ByteSize(record);
+        }
+        cached = std::move(loaded);
+        session->loaded = true;
+      }
+      bytes = cached.ByteSize();
+      if (!outdated || !status.ok()) waiting.swap(session->waiting);
+      std::move(session->waiting_for_next.begin(), session->waiting_for_next.end(),
+                std::back_inserter(session->waiting));
+      session->waiting_for_next.clear();
+      again = !session->waiting.empty();
+      session->loading = again;
+    }
+    cache_.Recharge(session, bytes);
+    if (again) Load(session);
+    for (const CachedSession::Waiter& waiter : waiting) waiter(status);
+  });
+}
+
+void SessionLoader::WithCurrent(std::shared_ptr<CachedSession> session,
+                                CachedSession::Waiter done) {
+  bool loaded = false;
+  {
+    MutexLock lock(session->mutex);
+    loaded = session->loaded;
+  }
+  if (!loaded) Increment(stats_.cache_misses);
+  if (freshness_ == nullptr) {
+    if (loaded) Increment(stats_.cache_hits);
+    WithLoaded(std::move(session), /*anew=*/false, std::move(done));
+    return;
+  }
+  if (!loaded) {
+    WithLoaded(std::move(session), /*anew=*/true, std::move(done));
+    return;
+  }
+  freshness_->Check(session, [this, session, done = std::move(done)](absl::StatusOr<bool> fresh) {
+    if (fresh.ok()) Increment(*fresh ? stats_.cache_hits : stats_.cache_stale);
+    if (fresh.ok() && !*fresh) {
+      WithLoaded(session, /*anew=*/true, done);
+    } else {
+      done(fresh.status());
+    }
+  });
+}
+
+}  // namespace memoryd

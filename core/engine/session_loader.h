@@ -1,0 +1,41 @@
+// Brings sessions into the cache, and up to date.
+#ifndef MEMORYD_CORE_ENGINE_SESSION_LOADER_H_
+#define MEMORYD_CORE_ENGINE_SESSION_LOADER_H_
+
+#include <memory>
+
+#include "core/engine/engine_stats.h"
+#include "core/engine/executor.h"
+#include "core/engine/freshness.h"
+#include "core/engine/session_cache.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// A session is loaded once for all who wait for it. Any thread may call; nothing waits on it.
+class SessionLoader {
+ public:
+  // All must outlive it. `shared`: other servers write to the store too.
+  SessionLoader(Store* store, SessionCache* cache, Executor* executor, EngineStats* stats,
+                bool shared);
+
+  bool shared() const { return freshness_ != nullptr; }
+
+  // Calls done once the cached session is loaded and, with several servers, current.
+  void WithCurrent(std::shared_ptr<CachedSession> session, CachedSession::Waiter done);
+  // Calls done once the session is loaded; by a load that begins from now on if `anew`.
+  void WithLoaded(std::shared_ptr<CachedSession> session, bool anew, CachedSession::Waiter done);
+
+ private:
+  void Load(const std::shared_ptr<CachedSession>& session);
+
+  Store& store_;
+  SessionCache& cache_;
+  Executor& executor_;
+  EngineStats& stats_;
+  const std::unique_ptr<Freshness> freshness_;  // Null when this server alone writes.
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_SESSION_LOADER_H_

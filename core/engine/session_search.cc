@@ -1,0 +1,249 @@
+#include "core/engine/session_search.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/engine/page.h"
+
+namespace memoryd {
+namespace {
+
+// Of one read, and of one step, while an index catches up.
+constexpr std::int64_t kReadRows = 1000;
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kStepRows = 10'000;
+
+absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }
+
+// What is to be read for a reply.
+struct Wanted {
+  std::set<std::int64_t> messages;
+  std::set<std::int64_t> contents;
+  // For each hit the neighbours that are its own.
+  std::vector<std::vector<std::int64_t>> neighbours;
+};
+
+// Rows of a generation by position.
+class Rows {
+ public:
+  // Takes the bytes read from `bytes_left`.
+  absl::Status Read(Store& store, const SessionKey& key, std::uint64_t generation,
+                    const std::set<std::int64_t>& positions, std::int64_t& bytes_left) {
+    if (positions.empty()) return absl::OkStatus();
+    const std::vector<std::int64_t> asked(positions.begin(), positions.end());
+    MEMORYD_ASSIGN_OR_RETURN(rows_, store.ReadPositions(key, generation, asked, bytes_left));
+    for (const MessagePtr& row : rows_) bytes_left -= static_cast<std::int64_t>(row->body.size());
+    return absl::OkStatus();
+  }
+
+  // Null when it is not there.
+  MessagePtr at(std::int64_t position) const {
+    const auto found = std::lower_bound(
+        rows_.begin(), rows_.end(), position,
+        [](const MessagePtr& row, std::int64_t wanted) { return row->position < wanted; });
+    return found != rows_.end() && (*found)->position == position ? *found : nullptr;
+  }
+
+ private:
+  std::vector<MessagePtr> rows_;  // Ascending.
+};
+
+Wanted WantedFor(const SessionIndex& index, const std::vector<SearchHit>& hits,
+                 std::size_t neighbours) {
+  Wanted wanted;
+  for (const SearchHit& hit : hits) {
+    (hit.kind == ItemKind::kMessage ? wanted.messages : wanted.contents).insert(hit.position);
+  }
+  for (const SearchHit& hit : hits) {
+    std::vector<std::int64_t>& own = wanted.neighbours.emplace_back();
+    if (hit.kind != ItemKind::kMessage || neighbours == 0) continue;
+    for (const std::int64_t position : index.Neighbours(hit.position, neighbours)) {
+      if (wanted.messages.insert(position).second) own.push_back(position);
+    }
+  }
+  return wanted;
+}
+
+}  // namespace
+
+SessionSearch::SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes)
+    : store_(*store), bodies_(*bodies), max_bytes_(max_bytes) {}
+
+absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow& row,
+                                            bool accept_missing) {
+  absl::StatusOr<bool> done;
+  std::size_t bytes = 0;
+  {
+    MutexLock lock(index->mutex);
+    done = Step(*index, row, accept_missing);
+    bytes = sizeof(Entry) + index->key.tenant.size() + index->key.session.size() +
+            index->row.config.size() + index->index.ByteSize();
+  }
+  Recharge(index, bytes);
+  return done;
+}
+
+absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchRequest& request,
+                                          std::size_t neighbours, bool accept_missing) {
+  Found found;
+  std::vector<SearchHit> hits;
+  Wanted wanted;
+  {
+    MutexLock lock(index->mutex);
+    if (!index->complete) return SessionChanged();
+    found.row = index->row;
+    hits = index->index.Search(request);
+    wanted = WantedFor(index->index, hits, neighbours);
+  }
+
+  Rows messages, contents;
+  auto bytes_left = static_cast<std::int64_t>(kMaxReplyBytes);
+  MEMORYD_RETURN_IF_ERROR(
+      messages.Read(store_, index->key, found.row.generation, wanted.messages, bytes_left));
+  MEMORYD_RETURN_IF_ERROR(
+      contents.Read(store_, index->key, found.row.content_generation, wanted.contents, bytes_left));
+  for (std::size_t i = 0; i < hits.size(); ++i) {
+    FoundItem item;
+    item.score = hits[i].score;
+    const bool is_message = hits[i].kind == ItemKind::kMessage;
+    (is_message ? item.message : item.content) =
+        (is_message ? messages : contents).at(hits[i].position);
+    if (item.message == nullptr && item.content == nullptr) {
+      if (!accept_missing) return SessionChanged();
+      continue;
+    }
+    for (const std::int64_t position : wanted.neighbours[i]) {
+      if (MessagePtr neighbour = messages.at(position); neighbour != nullptr) {
+        item.neighbours.push_back(std::move(neighbour));
+      }
+    }
+    found.items.push_back(std::move(item));
+  }
+  return found;
+}
+
+absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row, bool accept_missing) {
+  const bool same = !entry.spoilt && entry.row.generation == row.generation &&
+                    (entry.contents == 0 || row.content_count == 0 ||
+                     entry.row.content_generation == row.content_generation);
+  if (!same) {
+    // Either may be the later state: revisions begin anew once the tombstone of a deleted session
+    // is gone.
+    if (!entry.spoilt && entry.row.revision > row.revision && !accept_missing) {
+      return SessionChanged();
+    }
+    entry.index = SessionIndex();
+    entry.messages = entry.contents = 0;
+    entry.spoilt = false;
+  } else if (entry.complete && entry.row.revision >= row.revision) {
+    return true;
+  }
+  if (!same || entry.row.revision < row.revision) entry.row = row;
+  entry.complete = false;
+  MEMORYD_ASSIGN_OR_RETURN(const bool all, AddMissing(entry));
+  if (!all) return false;
+  // Rows leave a generation only when a Reset takes them, and then the counts no longer agree.
+  entry.spoilt = entry.messages != entry.row.active_count + entry.row.archived_count ||
+                 entry.contents != entry.row.content_count;
+  if (entry.spoilt && !accept_missing) return SessionChanged();
+  entry.complete = true;
+  return true;
+}
+
+absl::StatusOr<bool> SessionSearch::AddMissing(Entry& entry) {
+  const SessionRow row = entry.row;
+  std::int64_t rows_left = kStepRows;
+  for (const PositionRange& range : StoredRanges(row, StatusFilter::kAll)) {
+    MEMORYD_RETURN_IF_ERROR(AddRange(entry, ItemKind::kMessage, row.generation, range, rows_left));
+  }
+  MEMORYD_RETURN_IF_ERROR(
+      AddRange(entry, ItemKind::kContent, row.content_generation, StoredContents(row), rows_left));
+  return rows_left > 0;
+}
+
+absl::Status SessionSearch::AddRange(Entry& entry, ItemKind kind, std::uint64_t generation,
+                                     PositionRange range, std::int64_t& rows_left) {
+  if (const auto last = entry.index.LastPosition(kind); last.has_value()) {
+    range.begin = std::max(range.begin, *last + 1);
+  }
+  while (range.begin < range.end && rows_left > 0) {
+    MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows,
+                             store_.ReadRange(entry.key, generation, range, kReadRows, kReadBytes));
+    if (rows.empty()) break;
+    for (const MessagePtr& row : rows) Add(entry, kind, *row);
+    range.begin = rows.back()->position + 1;
+    rows_left -= static_cast<std::int64_t>(rows.size());
+  }
+  return absl::OkStatus();
+}
+
+void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
+  IndexedItem item;
+  item.kind = kind;
+  item.position = row.position;
+  item.time_us = row.ingest_us;
+  // A body that can't be read has no words; it must not end all searches of its session.
+  if (kind == ItemKind::kMessage) {
+    const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());
+    item.role = message.role;
+    item.thread_id = message.thread_id;
+    item.time_us = message.create_us.value_or(row.ingest_us);
+    const std::string words =
+        message.name.empty() ? message.text : message.name + '\n' + message.text;
+    item.text = words;
+    entry.index.Add(item);
+    ++entry.messages;
+    return;
+  }
+  const ContentValue content = bodies_.ReadContent(row.body).value_or(ContentValue());
+  if (content.kind == ContentValue::Kind::kText || content.kind == ContentValue::Kind::kJson) {
+    item.text = content.value;
+  }
+  entry.index.Add(item);
+  ++entry.contents;
+}
+
+SessionSearch::Index SessionSearch::Open(const SessionKey& key) {
+  MutexLock lock(mutex_);
+  if (const auto found = entries_.find(key); found != entries_.end()) {
+    order_.splice(order_.begin(), order_, found->second);
+    return order_.front();
+  }
+  order_.push_front(std::make_shared<Entry>(key));
+  entries_.emplace(key, order_.begin());
+  return order_.front();
+}
+
+void SessionSearch::Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) {
+  MutexLock lock(mutex_);
+  const auto found = entries_.find(entry->key);
+  // Evicted meanwhile.
+  if (found == entries_.end() || *found->second != entry) return;
+  bytes_ = bytes_ - entry->charged_bytes + bytes;
+  entry->charged_bytes = bytes;
+  // The one that there is no room for goes, rather than all others before it.
+  if (bytes > max_bytes_) Drop(found->second);
+  while (bytes_ > max_bytes_ && !order_.empty()) Drop(std::prev(order_.end()));
+}
+
+void SessionSearch::Drop(Order::iterator place) {
+  bytes_ -= (*place)->charged_bytes;
+  entries_.erase((*place)->key);
+  order_.erase(place);
+}
+
+void SessionSearch::Forget(const SessionKey& key) {
+  MutexLock lock(mutex_);
+  if (const auto found = entries_.find(key); found != entries_.end()) Drop(found->second);
+}
+
+std::size_t SessionSearch::ByteSize() {
+  MutexLock lock(mutex_);
+  return bytes_;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,84 @@
+// What the core needs to know of a stored body, which is opaque to it otherwise.
+#ifndef MEMORYD_CORE_MODEL_BODY_READER_H_
+#define MEMORYD_CORE_MODEL_BODY_READER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace memoryd {
+
+struct MessageText {
+  std::string role;
+  std::string name;  // The speaker's.
+  std::string thread_id;
+  std::optional<std::int64_t> create_us;  // Microseconds since the epoch, by the caller.
+  std::string text;  // All its words: text, tool arguments and answers, quotations.
+};
+
+struct ContentValue {
+  enum class Kind { kText, kJson, kBytes, kImage };
+  Kind kind = Kind::kText;
+  std::string mime_type;
+  std::string value;  // Text, JSON or bytes as stored; empty for an image.
+};
+
+// One part of a stored message.
+struct StoredPart {
+  enum class Kind {
+    kText,
+    kImage,
+    kAudio,
+    kVideo,
+    kDocument,
+    kToolCall,
+    kToolResult,
+    kThinking,
+    kCitation,
+    kJson,
+    kOpaque
+  };
+  Kind kind = Kind::kText;
+  std::string text;       // Of text, thinking, a tool's answer, a citation, JSON.
+  std::string tool_name;  // Of a tool's call or answer.
+  std::string call_id;
+  std::string arguments_json;
+  // Of media.
+  std::string data;
+  std::string url;
+  std::string mime_type;
+  std::optional<std::int64_t> token_count;  // What the caller said of media.
+  std::string opaque_type;                  // The framework's name for it.
+  // A serialized memoryd.v1.Part, with what the core does not know; empty for text, and for parts
+  // that were not stored.
+  std::string body;
+};
+
+// A stored message, whole.
+struct StoredMessage {
+  std::string role;  // As sent.
+  std::string name;
+  std::string metadata_json;
+  std::vector<StoredPart> parts;  // A message's `text` is one text part.
+};
+
+// Immutable; any thread.
+class BodyReader {
+ public:
+  virtual ~BodyReader() = default;
+
+  // DATA_LOSS for a body that can't be read.
+  virtual absl::StatusOr<MessageText> ReadMessage(std::string_view body) const = 0;
+  virtual absl::StatusOr<StoredMessage> ReadParts(std::string_view body) const = 0;
+  // A part that a block's configuration holds, see BlockSettings::content.
+  virtual absl::StatusOr<StoredPart> ReadPart(std::string_view part) const = 0;
+  virtual absl::StatusOr<ContentValue> ReadContent(std::string_view body) const = 0;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_MODEL_BODY_READER_H_

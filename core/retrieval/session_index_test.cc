@@ -1,0 +1,281 @@
+#include "core/retrieval/session_index.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace memoryd {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr ItemKind kMessage = ItemKind::kMessage;
+constexpr ItemKind kContent = ItemKind::kContent;
+
+IndexedItem Message(std::int64_t position, std::string_view text, std::string_view role = "user",
+                    std::string_view thread_id = "", std::int64_t time_us = 0) {
+  return {kMessage, position, role, thread_id, time_us, text};
+}
+
+IndexedItem Content(std::int64_t position, std::string_view text, std::int64_t time_us = 0) {
+  return {kContent, position, "", "", time_us, text};
+}
+
+std::vector<SearchHit> Search(const SessionIndex& index, std::string_view query,
+                              SearchFilter filter = {}, std::size_t top_k = 10) {
+  return index.Search({query, top_k, std::move(filter)});
+}
+
+std::vector<std::pair<ItemKind, std::int64_t>> Items(const std::vector<SearchHit>& hits) {
+  std::vector<std::pair<ItemKind, std::int64_t>> items;
+  items.reserve(hits.size());
+  for (const SearchHit& hit : hits) items.emplace_back(hit.kind, hit.position);
+  return items;
+}
+
+std::vector<std::int64_t> Positions(const std::vector<SearchHit>& hits) {
+  std::vector<std::int64_t> positions;
+  positions.reserve(hits.size());
+  for (const SearchHit& hit : hits) positions.push_back(hit.position);
+  return positions;
+}
+
+TEST(SessionIndexTest, ScoresAreBm25AsWrittenDown) {
+  SessionIndex index;
+  index.Add(Message(1, "red apple red"));
+  index.Add(Message(2, "green apple"));
+  index.Add(Message(3, "blue sky above all green hills"));
+  index.Add(Content(1, "nothing"));
+  // Words: 3, 2, 6, 1; 3 on average. idf = ln(1 + (4 - n + .5) / (n + .5)).
+  const double idf_of_one = std::log(1 + 3.5 / 1.5);
+  const double idf_of_two = std::log(1 + 2.5 / 2.5);
+  // Length 3 is the average, so the denominator is tf + .9; length 2: tf + .9 * (.6 + .4 * 2 / 3).
+  const double first = idf_of_one * 1.9 * 2 / (2 + 0.9) + idf_of_two * 1.9 / (1 + 0.9);
+  const double second = idf_of_two * 1.9 / (1 + 0.9 * (0.6 + 0.4 * 2 / 3));
+
+  const std::vector<SearchHit> hits = Search(index, "Red apples, red!");
+  ASSERT_THAT(Positions(hits), ElementsAre(1, 2));
+  EXPECT_THAT(hits[0].bm25, DoubleNear(first, 1e-12));
+  EXPECT_THAT(hits[1].bm25, DoubleNear(second, 1e-12));
+  EXPECT_EQ(hits[0].score, 1);
+  EXPECT_THAT(hits[1].score, DoubleNear(second / first, 1e-12));
+}
+
+TEST(SessionIndexTest, StopWordsNeitherLengthenNorMatchBesideOtherWords) {
+  SessionIndex index;
+  index.Add(Message(1, "apple"));
+  index.Add(Message(2, "this is the one and only apple of them all"));
+  index.Add(Message(3, "who is he"));
+  const std::vector<SearchHit> hits = Search(index, "the apple");
+  EXPECT_THAT(Positions(hits), ElementsAre(1, 2));
+  EXPECT_LT(hits[1].score, 1);  // "one" and "all" do count.
+  EXPECT_THAT(Positions(Search(index, "who is he?")), ElementsAre(3, 2));
+}
+
+TEST(SessionIndexTest, TheBestComeFirstAndAtMostTopK) {
+  SessionIndex index;
+  index.Add(Message(1, "tea"));
+  index.Add(Message(2, "tea tea tea"));
+  index.Add(Message(3, "coffee"));
+  index.Add(Message(4, "tea tea"));
+  EXPECT_THAT(Positions(Search(index, "tea")), ElementsAre(2, 4, 1));
+  EXPECT_THAT(Positions(Search(index, "tea", {}, 2)), ElementsAre(2, 4));
+  EXPECT_THAT(Search(index, "tea", {}, 0), IsEmpty());
+}
+
+TEST(SessionIndexTest, OfEqualsMessagesComeFirstAndThenTheNewest) {
+  SessionIndex index;
+  index.Add(Content(1, "tea"));
+  index.Add(Message(1, "tea"));
+  index.Add(Content(2, "tea"));
+  index.Add(Message(7, "tea"));
+  EXPECT_THAT(Items(Search(index, "tea")), ElementsAre(Pair(kMessage, 7), Pair(kMessage, 1),
+                                                       Pair(kContent, 2), Pair(kContent, 1)));
+  EXPECT_THAT(Items(Search(index, "tea", {}, 1)), ElementsAre(Pair(kMessage, 7)));
+}
+
+TEST(SessionIndexTest, WhatHasNoWordOfTheQueryIsNoHit) {
+  SessionIndex index;
+  EXPECT_THAT(Search(index, "tea"), IsEmpty());
+  index.Add(Message(1, ""));
+  EXPECT_THAT(Search(index, "tea"), IsEmpty());
+  index.Add(Message(2, "tea"));
+  EXPECT_THAT(Search(index, "coffee"), IsEmpty());
+  EXPECT_THAT(Search(index, ""), IsEmpty());
+  EXPECT_THAT(Search(index, "\xFF"), IsEmpty());
+}
+
+class FilterTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    index_.Add(Message(1, "tea tea tea", "user", "", 100));
+    index_.Add(Message(2, "tea tea", "assistant", "work", 200));
+    index_.Add(Message(3, "tea", "tool", "work", 300));
+    index_.Add(Content(1, "tea, sugar", 400));
+  }
+
+  std::vector<std::pair<ItemKind, std::int64_t>> Found(SearchFilter filter) {
+    return Items(Search(index_, "tea", std::move(filter)));
+  }
+
+  SessionIndex index_;
+};
+
+TEST_F(FilterTest, NoFilterPassesAll) {
+  EXPECT_THAT(Found({}), ElementsAre(Pair(kMessage, 1), Pair(kMessage, 2), Pair(kMessage, 3),
+                                     Pair(kContent, 1)));
+}
+
+TEST_F(FilterTest, ByRole) {
+  SearchFilter filter;
+  filter.roles = {"tool", "assistant", "unheard of"};
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 2), Pair(kMessage, 3)));
+  filter.roles = {"unheard of"};
+  EXPECT_THAT(Found(filter), IsEmpty());
+  filter.roles = {""};
+  EXPECT_THAT(Found(filter), IsEmpty());
+}
+
+TEST_F(FilterTest, ByThread) {
+  SearchFilter filter;
+  filter.thread_id = "work";
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 2), Pair(kMessage, 3)));
+  filter.thread_id = "";
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 1)));
+  filter.thread_id = "play";
+  EXPECT_THAT(Found(filter), IsEmpty());
+}
+
+TEST_F(FilterTest, ByTimeFromTheStartAndBeforeTheEnd) {
+  SearchFilter filter;
+  filter.start_us = 200;
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 2), Pair(kMessage, 3), Pair(kContent, 1)));
+  filter.end_us = 300;
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 2)));
+}
+
+TEST_F(FilterTest, ByWhatTheCallerAccepts) {
+  SearchFilter filter;
+  filter.accept = [](ItemKind kind, std::int64_t position) {
+    return kind == kContent || position < 2;
+  };
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 1), Pair(kContent, 1)));
+}
+
+TEST_F(FilterTest, AllMustHold) {
+  SearchFilter filter;
+  filter.roles = {"user", "tool"};
+  filter.thread_id = "work";
+  filter.end_us = 1000;
+  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 3)));
+}
+
+TEST_F(FilterTest, TheBestThatPassesHasScoreOne) {
+  const double unfiltered = Search(index_, "tea").back().bm25;
+  SearchFilter filter;
+  filter.start_us = 400;
+  const std::vector<SearchHit> hits = Search(index_, "tea", filter, 1);
+  ASSERT_THAT(Items(hits), ElementsAre(Pair(kContent, 1)));
+  EXPECT_EQ(hits[0].score, 1);
+  EXPECT_EQ(hits[0].bm25, unfiltered);  // The filter does not change what is rare.
+}
+
+TEST(SessionIndexTest, FindsAnyTwoCharactersOfTextWithoutSpaces) {
+  SessionIndex index;
+  index.Add(Message(1, "昨日は京都で黒猫を見ました。"));
+  index.Add(Message(2, "서울에서 만나요"));
+  EXPECT_THAT(Positions(Search(index, "京都")), ElementsAre(1));
+  EXPECT_THAT(Positions(Search(index, "猫")), ElementsAre(1));
+  EXPECT_THAT(Positions(Search(index, "서울")), ElementsAre(2));
+  EXPECT_THAT(Search(index, "都京"), IsEmpty());
+}
+
+TEST(SessionIndexTest, NeighboursAreThoseOfTheThread) {
+  SessionIndex index;
+  index.Add(Message(1, "a", "user", "x"));
+  index.Add(Content(1, "c"));
+  index.Add(Message(2, "b", "user", "y"));
+  index.Add(Message(5, "c", "user", "x"));
+  index.Add(Message(6, "d", "user", "x"));
+  index.Add(Message(7, "e", "user", ""));
+  index.Add(Message(9, "f", "user", "x"));
+  EXPECT_THAT(index.Neighbours(5, 1), ElementsAre(1, 6));
+  EXPECT_THAT(index.Neighbours(5, 10), ElementsAre(1, 6, 9));
+  EXPECT_THAT(index.Neighbours(9, 2), ElementsAre(5, 6));
+  EXPECT_THAT(index.Neighbours(1, 1), ElementsAre(5));
+  EXPECT_THAT(index.Neighbours(5, 0), IsEmpty());
+  EXPECT_THAT(index.Neighbours(2, 3), IsEmpty());
+  EXPECT_THAT(index.Neighbours(7, 3), IsEmpty());
+  EXPECT_THAT(index.Neighbours(4, 3), IsEmpty());
+  EXPECT_THAT(index.Neighbours(10, 3), IsEmpty());
+}
+
+TEST(SessionIndexTest, KnowsHowFarItGoes) {
+  SessionIndex index;
+  EXPECT_EQ(index.size(), 0u);
+  EXPECT_EQ(index.LastPosition(kMessage), std::nullopt);
+  index.Add(Message(0, "a"));
+  index.Add(Content(41, "b"));
+  index.Add(Message(3, "c"));
+  EXPECT_EQ(index.size(), 3u);
+  EXPECT_EQ(index.LastPosition(kMessage), 3);
+  EXPECT_EQ(index.LastPosition(kContent), 41);
+}
+
+// Terms in more items than a stretch of the search, with all widths of distance and count.
+TEST(SessionIndexTest, CountsAndDistancesOfAnySizeSurviveThePacking) {
+  SessionIndex index;
+  std::string many;
+  for (int i = 0; i < 300; ++i) many += "rare ";
+  for (std::int64_t position = 0; position < 20000; ++position) {
+    const bool rare = position == 3 || position == 4 || position == 90 || position == 9000;
+    index.Add(Message(position, rare ? (position == 90 ? many : "rare words") : "common words"));
+  }
+  index.Add(Message(20000, "rare words"));
+  EXPECT_THAT(Positions(Search(index, "rare")), ElementsAre(90, 20000, 9000, 4, 3));
+  EXPECT_EQ(Search(index, "words", {}, 100000).size(), 20000u);
+  EXPECT_THAT(Positions(Search(index, "rare words", {}, 3)), ElementsAre(90, 20000, 9000));
+}
+
+// Sanitizers replace malloc, and then nobody knows what it has handed out.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// What malloc has handed out and not got back.
+std::size_t AllocatedBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(SessionIndexTest, ByteSizeIsNearTheTruth) {
+  ASSERT_GT(AllocatedBytes(), 0u) << "malloc is not glibc's";
+  for (const int count : {300, 3000, 30000}) {
+    const std::size_t before = AllocatedBytes();
+    SessionIndex index;
+    std::uint64_t state = 1;
+    for (std::int64_t position = 0; position < count; ++position) {
+      std::string text;
+      for (int word = 0; word < 20; ++word) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        // Few words are frequent, many are rare.
+        const std::uint64_t number = (state >> 33) % (std::uint64_t{1} << (4 + (state >> 60)));
+        text += fmt::format("{} {} ", number % 3 == 0 ? "the" : "of", number * 7919);
+      }
+      index.Add(Message(position, text, "user", fmt::format("thread-{}", position / 100)));
+    }
+    const auto truth = static_cast<double>(AllocatedBytes() - before + sizeof(index));
+    EXPECT_NEAR(static_cast<double>(index.ByteSize()) / truth, 1, 0.2) << count << " messages";
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,165 @@
+#include "core/retrieval/terms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/utf8_decode.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> TermsOf(std::string_view text, TermKind wanted) {
+  std::vector<std::string> terms;
+  ForEachTerm(text, [&](std::string_view term, TermKind kind) {
+    if (kind == wanted) terms.emplace_back(term);
+  });
+  return terms;
+}
+
+std::vector<std::string> Words(std::string_view text) { return TermsOf(text, TermKind::kWord); }
+
+TEST(TermsTest, EnglishWordsAreStemmedWithoutCase) {
+  EXPECT_THAT(Words("Painting, PAINTED; painter's relational-generalizations"),
+              ElementsAre("paint", "paint", "painter", "relat", "general"));
+}
+
+TEST(TermsTest, ApostrophesJoinAndThePossessiveFalls) {
+  EXPECT_THAT(Words("Ann's dogs' o'clock rock'n'roll 'quoted' 90's"),
+              ElementsAre("ann", "dog", "oclock", "rockn", "roll", "quot", "90"));
+  EXPECT_THAT(Words("Ann\u2019s o\u2019clock, Зоя's"), ElementsAre("ann", "oclock", "зоя"));
+}
+
+TEST(TermsTest, DigitsBelongToWordsAndSuchWordsAreNotStemmed) {
+  EXPECT_THAT(Words("b2things 3.14 2023-05-08 foo_bars"),
+              ElementsAre("b2things", "3", "14", "2023", "05", "08", "foo", "bar"));
+}
+
+TEST(TermsTest, StopWordsAreApartAndNeverEqualToAStem) {
+  EXPECT_THAT(Words("The cat is on the mat, isn't it?"), ElementsAre("cat", "mat", "isnt"));
+  EXPECT_THAT(TermsOf("The cat is", TermKind::kStopWord), ElementsAre("'the", "'is"));
+  EXPECT_THAT(Words("cans wills"), ElementsAre("can", "will"));
+}
+
+TEST(TermsTest, AccentsAndCompatibilityFormsDoNotCount) {
+  EXPECT_THAT(Words("Zürich café cafe\u0301 ＣＡＦÉ"),
+              ElementsAre("zurich", "cafe", "cafe", "cafe"));
+  EXPECT_THAT(Words("Straße STRASSE ﬁnch"), ElementsAre("strass", "strass", "finch"));
+  EXPECT_THAT(Words("co\u00ADoperate one\u200Btwo x²"), ElementsAre("cooper", "one", "two", "x2"));
+}
+
+TEST(TermsTest, OtherAlphabetsFold) {
+  EXPECT_THAT(Words("ПРИВЕТ, Ёлка"), ElementsAre("привет", "елка"));
+  EXPECT_THAT(Words("ΣΊΣΥΦΟΣ σίσυφος"), ElementsAre("σισυφοσ", "σισυφοσ"));
+  EXPECT_THAT(Words("شُكْرًا"), ElementsAre("شكرا"));
+}
+
+TEST(TermsTest, VowelSignsOfIndicScriptsStay) {
+  EXPECT_THAT(Words("हिन्दी हन्दा"), ElementsAre("हिन्दी", "हन्दा"));
+}
+
+TEST(TermsTest, RunsWithoutSpacesBecomePairs) {
+  EXPECT_THAT(Words("東京都"), ElementsAre("東京", "京都"));
+  EXPECT_THAT(Words("Python入門3"), ElementsAre("python", "入門", "3"));
+  EXPECT_THAT(Words("서울에서"), ElementsAre("서울", "울에", "에서"));
+  EXPECT_THAT(Words("カタカナ、ひらがな"),
+              ElementsAre("カタ", "タカ", "カナ", "ひら", "らが", "がな"));
+}
+
+TEST(TermsTest, VoicedKanaAndHangulAreTheSameInEveryForm) {
+  EXPECT_THAT(Words("ガス"), ElementsAre("ガス"));
+  EXPECT_THAT(Words("カ\u3099ス"), ElementsAre("ガス"));
+  EXPECT_THAT(Words("ｶﾞｽ"), ElementsAre("ガス"));
+  EXPECT_THAT(Words("カス"), ElementsAre("カス"));
+  EXPECT_THAT(Words("\u1112\u1161\u11AB\u1100\u116E\u11A8"), ElementsAre("한국"));
+}
+
+TEST(TermsTest, MarksStayWithTheirCharacterInPairs) {
+  // Thai: the vowel sign of the first pair is kept, its tone mark is not.
+  EXPECT_THAT(Words("ดี่มา"), ElementsAre("ดีม", "มา"));
+}
+
+TEST(TermsTest, SingleCharactersAreWordsAloneAndOtherwiseApart) {
+  EXPECT_THAT(Words("猫, 犬"), ElementsAre("猫", "犬"));
+  EXPECT_THAT(TermsOf("黒猫だ", TermKind::kCharacter), ElementsAre("黒", "猫", "だ"));
+  EXPECT_THAT(TermsOf("猫", TermKind::kCharacter), IsEmpty());
+}
+
+TEST(TermsTest, LongTermsAreCutBetweenCharacters) {
+  EXPECT_THAT(Words(std::string(1000, 'x')), ElementsAre(std::string(kMaxTermBytes, 'x')));
+  std::string cyrillic = "x";
+  std::string cut = "x";
+  for (int i = 0; i < 100; ++i) cyrillic += "ж";
+  for (int i = 0; i < 31; ++i) cut += "ж";
+  EXPECT_THAT(Words(cyrillic), ElementsAre(cut));
+}
+
+TEST(TermsTest, WhatIsNotUtf8SeparatesWords) {
+  EXPECT_THAT(Words("red\xFFgreen\xC3"), ElementsAre("red", "green"));
+  EXPECT_THAT(Words("blue\xED\xA0\x80gold"), ElementsAre("blue", "gold"));
+  EXPECT_THAT(Words(std::string_view("one\0two", 7)), ElementsAre("one", "two"));
+  EXPECT_THAT(Words("🎉 — …"), IsEmpty());
+  EXPECT_THAT(Words(""), IsEmpty());
+}
+
+// Long runs are folded piece by piece.
+TEST(TermsTest, LongRunsLoseNothing) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "é";
+  text += " ";
+  for (int i = 0; i < 5000; ++i) text += i % 2 == 0 ? "東" : "京";
+  EXPECT_EQ(Words(text).size(), 1u + 4999u);
+  // One character that becomes eighteen.
+  std::string wide;
+  for (int i = 0; i < 2000; ++i) wide += "\uFDFA";
+  EXPECT_EQ(Words(wide).size(), 2000u * 3 + 1);
+}
+
+TEST(TermsTest, AnyBytesGiveTermsThatAreShortUtf8) {
+  std::mt19937 generator(20230508);
+  // Leading and continuing bytes of the scripts with rules of their own, and anything.
+  constexpr std::string_view kLikely =
+      "aZ9' \xC3\xA9\xE0\xA4\xB9\xE3\x82\x99\xEA\xB0\xF0\x9F\xCC\x81";
+  std::size_t visited = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text(generator() % 200, '\0');
+    for (char& c : text) {
+      c = generator() % 8 == 0 ? static_cast<char>(generator() % 256)
+                               : kLikely[generator() % kLikely.size()];
+    }
+    ForEachTerm(text, [&](std::string_view term, TermKind) {
+      ++visited;
+      ASSERT_FALSE(term.empty());
+      ASSERT_LE(term.size(), kMaxTermBytes);
+      for (const char *p = term.data(), *end = p + term.size(); p < end;) {
+        const std::size_t length =
+            static_cast<unsigned char>(*p) < 0x80 ? 1 : DecodeUtf8(p, end).length;
+        ASSERT_NE(length, 0u) << testing::PrintToString(text);
+        p += length;
+      }
+    });
+  }
+  EXPECT_GT(visited, 10000u);
+}
+
+TEST(QueryTermsTest, EachTermStandsOnceInItsOrder) {
+  EXPECT_THAT(QueryTerms("painting the dog, paints of dogs"), ElementsAre("paint", "dog"));
+  EXPECT_THAT(QueryTerms("東京東京"), ElementsAre("東京", "京東"));
+}
+
+TEST(QueryTermsTest, StopWordsAreLookedForOnlyWhenThereIsNothingElse) {
+  EXPECT_THAT(QueryTerms("Who is he?"), ElementsAre("'who", "'is", "'he"));
+  EXPECT_THAT(QueryTerms("Who is Melanie?"), ElementsAre("melani"));
+  EXPECT_THAT(QueryTerms("?!"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace memoryd

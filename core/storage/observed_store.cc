@@ -1,0 +1,163 @@
+#include "core/storage/observed_store.h"
+
+namespace memoryd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t Nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+constexpr std::size_t Index(StoreOperation operation) {
+  return static_cast<std::size_t>(operation);
+}
+
+}  // namespace
+
+template <typename Call>
+auto ObservedStore::Timed(StoreOperation operation, const Call& call) {
+  const auto begin = Clock::now();
+  auto result = call();
+  stats_.seconds[Index(operation)].Observe(Clock::now() - begin);
+  // A reply refused for its size is no trouble of the store's.
+  if (!StatusOf(result).ok() && !absl::IsFailedPrecondition(StatusOf(result))) {
+    Increment(stats_.errors[Index(operation)]);
+  }
+  return result;
+}
+
+bool ObservedStore::AnsweredWithin(Clock::duration age) const {
+  const std::int64_t last = last_answer_.load(std::memory_order_relaxed);
+  return last != 0 && Nanoseconds(Clock::now() - age) <= last;
+}
+
+StoreInfo ObservedStore::info() const {
+  const MutexLock lock(mutex_);
+  return info_;
+}
+
+absl::Status ObservedStore::Migrate() {
+  return Timed(StoreOperation::kMigrate, [&] { return store_.Migrate(); });
+}
+
+std::vector<CommitResult> ObservedStore::Commit(std::span<const SessionChange> changes) {
+  constexpr std::size_t kIndex = Index(StoreOperation::kCommit);
+  const auto begin = Clock::now();
+  std::vector<CommitResult> results = store_.Commit(changes);
+  stats_.seconds[kIndex].Observe(Clock::now() - begin);
+  stats_.batch_sessions.Observe(static_cast<std::int64_t>(changes.size()));
+  bool failed = false;
+  for (const CommitResult& result : results) {
+    Increment(stats_.outcomes[static_cast<std::size_t>(result.outcome)]);
+    failed = failed || result.outcome == CommitOutcome::kFailed ||
+             result.outcome == CommitOutcome::kUnknown;
+  }
+  if (failed) Increment(stats_.errors[kIndex]);
+  return results;
+}
+
+absl::StatusOr<std::optional<LoadedSession>> ObservedStore::LoadSession(const SessionKey& key) {
+  return Timed(StoreOperation::kLoadSession, [&] { return store_.LoadSession(key); });
+}
+
+absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadRange(const SessionKey& key,
+                                                                 std::uint64_t generation,
+                                                                 PositionRange range,
+                                                                 std::int64_t max_messages,
+                                                                 std::int64_t max_bytes) {
+  return Timed(StoreOperation::kReadRange,
+               [&] { return store_.ReadRange(key, generation, range, max_messages, max_bytes); });
+}
+
+absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadPositions(
+    const SessionKey& key, std::uint64_t generation, std::span<const std::int64_t> positions,
+    std::int64_t max_bytes) {
+  return Timed(StoreOperation::kReadPositions,
+               [&] { return store_.ReadPositions(key, generation, positions, max_bytes); });
+}
+
+absl::StatusOr<std::vector<RowSize>> ObservedStore::ReadSizes(const SessionKey& key,
+                                                              std::uint64_t generation,
+                                                              PositionRange range,
+                                                              std::int64_t max_rows) {
+  return Timed(StoreOperation::kReadSizes,
+               [&] { return store_.ReadSizes(key, generation, range, max_rows); });
+}
+
+absl::StatusOr<std::vector<std::optional<SessionVersion>>> ObservedStore::Revisions(
+    std::span<const SessionKey> keys) {
+  return Timed(StoreOperation::kRevisions, [&] { return store_.Revisions(keys); });
+}
+
+absl::StatusOr<std::vector<std::optional<RequestRecord>>> ObservedStore::FindRequests(
+    const SessionKey& key, std::span<const std::string> request_ids) {
+  return Timed(StoreOperation::kFindRequests,
+               [&] { return store_.FindRequests(key, request_ids); });
+}
+
+absl::StatusOr<std::vector<ListedSession>> ObservedStore::ListSessions(std::string_view tenant,
+                                                                       std::string_view after,
+                                                                       std::int64_t max_sessions) {
+  return Timed(StoreOperation::kListSessions,
+               [&] { return store_.ListSessions(tenant, after, max_sessions); });
+}
+
+absl::StatusOr<std::vector<Job>> ObservedStore::ClaimJobs(const ClaimRequest& request) {
+  return Timed(StoreOperation::kClaimJobs, [&] { return store_.ClaimJobs(request); });
+}
+
+absl::Status ObservedStore::RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                                      std::int64_t lease_us) {
+  return Timed(StoreOperation::kRenewJobs, [&] { return store_.RenewJobs(lease, jobs, lease_us); });
+}
+
+absl::Status ObservedStore::ReleaseJob(std::uint64_t lease, const JobKey& job,
+                                       std::int64_t delay_us, std::string_view error,
+                                       const Usage& usage) {
+  return Timed(StoreOperation::kReleaseJob,
+               [&] { return store_.ReleaseJob(lease, job, delay_us, error, usage); });
+}
+
+absl::StatusOr<std::vector<Job>> ObservedStore::ListJobs(const SessionKey& key,
+                                                         const JobFilter& filter) {
+  return Timed(StoreOperation::kListJobs, [&] { return store_.ListJobs(key, filter); });
+}
+
+absl::StatusOr<std::optional<Job>> ObservedStore::FindJob(const JobKey& key) {
+  return Timed(StoreOperation::kFindJob, [&] { return store_.FindJob(key); });
+}
+
+absl::StatusOr<JobCounts> ObservedStore::CountJobs() {
+  return Timed(StoreOperation::kCountJobs, [&] { return store_.CountJobs(); });
+}
+
+absl::StatusOr<std::int64_t> ObservedStore::Purge(const PurgeLimits& limits) {
+  auto purged = Timed(StoreOperation::kPurge, [&] { return store_.Purge(limits); });
+  if (purged.ok()) Increment(stats_.purged_rows, static_cast<std::uint64_t>(*purged));
+  return purged;
+}
+
+absl::Status ObservedStore::Ping() {
+  const std::int64_t begin = Nanoseconds(Clock::now());
+  absl::Status status = Timed(StoreOperation::kPing, [&] { return store_.Ping(); });
+  if (status.ok()) last_answer_.store(begin, std::memory_order_relaxed);
+  return status;
+}
+
+absl::StatusOr<StoreInfo> ObservedStore::Describe() {
+  auto info = Timed(StoreOperation::kDescribe, [&] { return store_.Describe(); });
+  if (info.ok()) {
+    const MutexLock lock(mutex_);
+    info_ = *info;
+  }
+  return info;
+}
+
+}  // namespace memoryd

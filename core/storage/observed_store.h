@@ -1,0 +1,121 @@
+// A store whose calls are counted and timed.
+#ifndef MEMORYD_CORE_STORAGE_OBSERVED_STORE_H_
+#define MEMORYD_CORE_STORAGE_OBSERVED_STORE_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+enum class StoreOperation : std::uint8_t {
+  kMigrate,
+  kCommit,
+  kLoadSession,
+  kReadRange,
+  kReadPositions,
+  kReadSizes,
+  kRevisions,
+  kFindRequests,
+  kListSessions,
+  kClaimJobs,
+  kRenewJobs,
+  kReleaseJob,
+  kListJobs,
+  kFindJob,
+  kCountJobs,
+  kPurge,
+  kPing,
+  kDescribe,
+};
+// In the order of StoreOperation.
+inline constexpr std::array<std::string_view, 18> kStoreOperations = {
+    "migrate",   "commit",        "load_session",  "read_range", "read_positions", "read_sizes",
+    "revisions", "find_requests", "list_sessions", "claim_jobs", "renew_jobs",     "release_job",
+    "list_jobs", "find_job",      "count_jobs",    "purge",      "ping",           "describe"};
+// In the order of CommitOutcome.
+inline constexpr std::array<std::string_view, 6> kCommitOutcomes = {
+    "committed", "revision_lost", "message_id_taken", "request_id_taken", "failed", "unknown"};
+
+struct StoreStats {
+  // By StoreOperation. A commit of which a change failed, or is unknown, counts as one error.
+  std::array<DurationHistogram, kStoreOperations.size()> seconds;
+  std::array<Counter, kStoreOperations.size()> errors{};
+  // Sessions that a commit changes.
+  SizeHistogram batch_sessions;
+  // Changes, by CommitOutcome.
+  std::array<Counter, kCommitOutcomes.size()> outcomes{};
+  Counter purged_rows{0};
+};
+
+// Passes every call on to a store, which must outlive it. Any thread may call any method.
+class ObservedStore final : public Store {
+ public:
+  explicit ObservedStore(Store* store) : store_(*store) {}
+
+  const StoreStats& stats() const { return stats_; }
+  // Whether a Ping() begun no longer ago than `age` was answered well.
+  bool AnsweredWithin(std::chrono::steady_clock::duration age) const;
+  // What Describe() found the last time it found something.
+  StoreInfo info() const MEMORYD_EXCLUDES(mutex_);
+
+  absl::Status Migrate() override;
+  std::vector<CommitResult> Commit(std::span<const SessionChange> changes) override;
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override;
+  absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
+                                                    PositionRange range, std::int64_t max_messages,
+                                                    std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::int64_t> positions,
+                                                        std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
+                                                 PositionRange range,
+                                                 std::int64_t max_rows) override;
+  absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
+      std::span<const SessionKey> keys) override;
+  absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
+      const SessionKey& key, std::span<const std::string> request_ids) override;
+  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
+                                                          std::string_view after,
+                                                          std::int64_t max_sessions) override;
+  absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
+  absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
+                         std::int64_t lease_us) override;
+  absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
+                          std::string_view error, const Usage& usage) override;
+  absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
+                                            const JobFilter& filter) override;
+  absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
+  absl::StatusOr<JobCounts> CountJobs() override;
+  absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
+  absl::Status Ping() override;
+  absl::StatusOr<StoreInfo> Describe() override MEMORYD_EXCLUDES(mutex_);
+
+ private:
+  // What `call` returns, an absl::Status or StatusOr.
+  template <typename Call>
+  auto Timed(StoreOperation operation, const Call& call);
+
+  Store& store_;
+  StoreStats stats_;
+  // Nanoseconds of the steady clock; 0 for never.
+  std::atomic<std::int64_t> last_answer_{0};
+  mutable Mutex mutex_;
+  StoreInfo info_ MEMORYD_GUARDED_BY(mutex_);
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_OBSERVED_STORE_H_

@@ -1,0 +1,37 @@
+"""An AutoGen agent whose memory outlives its process, with a scripted model.
+
+usage: autogen_agent.py [TARGET]      where memoryd is; default: localhost:50051
+needs: pip install './clients/python[autogen]' autogen-agentchat autogen-ext
+"""
+
+import asyncio
+import os
+import sys
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core.memory import MemoryContent
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from memoryd.autogen import ListMemory
+
+target = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
+restarted = "restarted" in sys.argv
+
+
+async def main() -> None:
+    memory = ListMemory(session_id="waiter", target=target)
+    if restarted:
+        task, answer = "The usual, please.", "One pot of tea."
+    else:
+        task, answer = "I drink tea, never coffee.", "I'll remember that."
+        await memory.add(MemoryContent(content="Guest: " + task, mime_type="text/plain"))
+    model = ReplayChatCompletionClient([answer])
+    agent = AssistantAgent("waiter", model, memory=[memory])
+    for message in (await agent.run(task=task)).messages:
+        print(f"{message.source} {message.type}: {message.to_text()}", flush=True)
+    await memory.close()
+
+
+asyncio.run(main())
+if not restarted:
+    os.execv(sys.executable, [sys.executable, __file__, target, "restarted"])

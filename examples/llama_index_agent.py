@@ -1,0 +1,31 @@
+"""A LlamaIndex agent that remembers over restarts: its memory is in memoryd.
+
+    python examples/llama_index_agent.py memoryd://localhost:50051 alice "My name is Alice."
+    python examples/llama_index_agent.py memoryd://localhost:50051 alice "What is my name?"
+
+The model is scripted: it answers with what it was told. Put a real one in its place.
+"""
+
+import asyncio
+import sys
+
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+
+from memoryd.llama_index import Memory
+
+
+def answer(messages: list[ChatMessage], **_: object) -> ChatMessage:
+    told = [message.content for message in messages if message.role == "user"]
+    return ChatMessage(role="assistant", content=f"You said: {' / '.join(told)}")
+
+
+async def main(uri: str, session: str, text: str) -> None:
+    memory = Memory.from_defaults(session_id=session, async_database_uri=uri)
+    agent = FunctionAgent(llm=MockFunctionCallingLLM(response_generator=answer), streaming=False)
+    print(await agent.run(text, memory=memory))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

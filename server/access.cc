@@ -1,0 +1,56 @@
+#include "server/access.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/status_macros.h"
+#include "server/listener_credentials.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::chrono::seconds kLookInterval(1);
+
+}  // namespace
+
+Access::Access(const Config& config) : watch_(kLookInterval) {
+  if (config.UsesTls()) tls_.emplace(config.tls_cert, config.tls_key, config.tls_client_ca);
+  if (!config.credentials.empty()) authenticator_.emplace(config.credentials);
+  const bool automatic = config.reflection == "auto";
+  guards_reflection_ = automatic && authenticator_.has_value();
+  wants_reflection_ =
+      config.reflection == "on" || guards_reflection_ ||
+      (automatic && std::all_of(config.listen.begin(), config.listen.end(), &IsLocalAddress));
+}
+
+absl::StatusOr<std::unique_ptr<Access>> Access::Open(const Config& config) {
+  std::unique_ptr<Access> access(new Access(config));
+  if (access->tls_.has_value()) {
+    std::vector<std::string> paths = {config.tls_cert, config.tls_key};
+    if (!config.tls_client_ca.empty()) paths.push_back(config.tls_client_ca);
+    MEMORYD_RETURN_IF_ERROR(
+        access->watch_.Add(std::move(paths), [files = &*access->tls_] { return files->Reload(); }));
+  }
+  if (access->authenticator_.has_value()) {
+    MEMORYD_RETURN_IF_ERROR(access->watch_.Add(
+        {config.credentials},
+        [authenticator = &*access->authenticator_] { return authenticator->Reload(); }));
+  }
+  if (config.ListensInPlaintext()) {
+    spdlog::warn("allow_plaintext: other machines on the way can read all calls{}",
+                 config.credentials.empty() ? "" : ", and the tokens with them");
+  }
+  access->watch_.Start();
+  return access;
+}
+
+std::shared_ptr<grpc::ServerCredentials> Access::CredentialsFor(std::string_view address) {
+  const bool with_tls = tls_.has_value() && !address.starts_with("unix:");
+  given_.push_back(ListenerCredentials(with_tls ? &*tls_ : nullptr,
+                                       guards_reflection_ ? authenticator() : nullptr));
+  return given_.back();
+}
+
+}  // namespace memoryd

@@ -1,0 +1,55 @@
+// Who may reach the server and do what in it, as the settings say: TLS, credentials, reflection.
+#ifndef MEMORYD_SERVER_ACCESS_H_
+#define MEMORYD_SERVER_ACCESS_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/authenticator.h"
+#include "server/config.h"
+#include "server/file_watch.h"
+#include "server/tls_files.h"
+
+namespace memoryd {
+
+// Outlives the servers that use it.
+class Access {
+ public:
+  // Reads the files that the settings name and keeps reading them when they change.
+  // INVALID_ARGUMENT with one line that names the setting. Logs a warning for what strangers might
+  // read on the way.
+  static absl::StatusOr<std::unique_ptr<Access>> Open(const Config& config);
+
+  // Null when authentication is off.
+  const Authenticator* authenticator() const {
+    return authenticator_.has_value() ? &*authenticator_ : nullptr;
+  }
+
+  // For an address of Config::listen: TLS on TCP when it is set. UNIX sockets have none, since file
+  // permissions guard them.
+  std::shared_ptr<grpc::ServerCredentials> CredentialsFor(std::string_view address);
+
+  // Whether to serve reflection at all; where authentication is on and the setting `auto`, it is
+  // for the right admin.
+  bool wants_reflection() const { return wants_reflection_; }
+
+ private:
+  explicit Access(const Config& config);
+
+  bool wants_reflection_ = false;
+  bool guards_reflection_ = false;
+  std::optional<TlsFiles> tls_;
+  std::optional<Authenticator> authenticator_;
+  // gRPC asks them at handshakes, for as long as a server lives.
+  std::vector<std::shared_ptr<grpc::ServerCredentials>> given_;
+  FileWatch watch_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_ACCESS_H_

@@ -1,0 +1,117 @@
+#include "server/authenticator.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/secret_file.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxToken = 4096;
+
+absl::Status Unauthenticated() {
+  return Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
+               "no valid credential; send one header `authorization: Bearer TOKEN` with a token of "
+               "this server, or connect with a client certificate it knows");
+}
+
+std::string_view NameOf(Right right) {
+  switch (right) {
+    case Right::kNone:
+      return "none";
+    case Right::kRead:
+      return "read";
+    case Right::kWrite:
+      return "write";
+    case Right::kAdmin:
+      return "admin";
+    case Right::kWorker:
+      return "worker";
+  }
+  return "unknown";
+}
+
+// The token of a header's value, empty when there is none of acceptable length.
+std::string_view TokenOf(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() < kScheme.size()) return {};
+  for (std::size_t i = 0; i < kScheme.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(authorization[i])) != kScheme[i]) return {};
+  }
+  authorization.remove_prefix(kScheme.size());
+  while (authorization.starts_with(' ')) authorization.remove_prefix(1);
+  return authorization.size() <= kMaxToken ? authorization : std::string_view();
+}
+
+}  // namespace
+
+Authenticator::Authenticator(std::string path, Clock now)
+    : path_(std::move(path)),
+      now_(std::move(now)),
+      table_(std::make_shared<const CredentialTable>()) {}
+
+absl::Status Authenticator::Reload() {
+  const absl::StatusOr<std::string> content = ReadSecretFile(path_);
+  absl::StatusOr<CredentialTable> table =
+      content.ok() ? CredentialTable::Parse(*content, path_) : content.status();
+  if (!table.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("credentials: {}", std::string(table.status().message())));
+  }
+  auto shared = std::make_shared<const CredentialTable>(*std::move(table));
+  MutexLock lock(mutex_);
+  table_.swap(shared);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Right right) const {
+  std::shared_ptr<const CredentialTable> table;
+  {
+    MutexLock lock(mutex_);
+    table = table_;
+  }
+  const Grant* first = nullptr;
+  Rights rights;
+  bool disagree = false;
+  const auto take = [&](const Grant& grant) {
+    if (first == nullptr) first = &grant;
+    disagree = disagree || grant.tenant != first->tenant;
+    rights.Add(grant.rights);
+  };
+  const auto in_force = [this](const Grant* grant) {
+    return grant != nullptr &&
+           (grant->expires == absl::InfiniteFuture() || now_() < grant->expires);
+  };
+  if (proof.authorizations > 0) {
+    // A bad token is an error even beside a good certificate: the caller means something else than
+    // what it would get.
+    const std::string_view token = TokenOf(proof.authorization);
+    if (proof.authorizations > 1 || token.empty()) return Unauthenticated();
+    const Grant* const grant = table->FindToken(token);
+    if (!in_force(grant)) return Unauthenticated();
+    take(*grant);
+  }
+  for (const std::string_view name : proof.certificate_names) {
+    if (const Grant* const grant = table->FindCertificate(name); in_force(grant)) take(*grant);
+  }
+  if (first == nullptr) return Unauthenticated();
+  if (disagree) {
+    return Error(absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE",
+                 "the token and the names of the client certificate belong to different tenants; "
+                 "present those of one");
+  }
+  if (!rights.Has(right)) {
+    return Error(
+        absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
+        fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
+        {{"right", std::string(NameOf(right))}});
+  }
+  return first->tenant;
+}
+
+}  // namespace memoryd

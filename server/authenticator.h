@@ -1,0 +1,57 @@
+// Who calls, and what it may do.
+#ifndef MEMORYD_SERVER_AUTHENTICATOR_H_
+#define MEMORYD_SERVER_AUTHENTICATOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "server/credential_table.h"
+#include "server/method.h"
+
+namespace memoryd {
+
+// What a call brings to prove who makes it. The views are of the call's own memory.
+struct Proof {
+  // How many `authorization` headers there are, and one of them.
+  int authorizations = 0;
+  std::string_view authorization;
+  // Of the client certificate, when one was verified: the URIs, which hold a colon, and the DNS
+  // names, or else the common name, which don't.
+  std::vector<std::string_view> certificate_names;
+};
+
+// Any thread may ask while another reloads; the lock between them is held for copying a pointer.
+class Authenticator {
+ public:
+  using Clock = std::function<absl::Time()>;
+
+  explicit Authenticator(std::string path, Clock now = &absl::Now);
+
+  // Reads the file again. An error, one line that names the setting, changes nothing.
+  absl::Status Reload() MEMORYD_EXCLUDES(mutex_);
+
+  // The tenant the call is about. UNAUTHENTICATED, always with the same text; PERMISSION_DENIED
+  // `RIGHT_MISSING` when its credentials lack `right`, `CREDENTIALS_DISAGREE` when they name
+  // several tenants.
+  absl::StatusOr<std::string> Authenticate(const Proof& proof, Right right) const
+      MEMORYD_EXCLUDES(mutex_);
+
+ private:
+  const std::string path_;
+  const Clock now_;
+  mutable Mutex mutex_;
+  // Shared with the calls that look into it while it is replaced.
+  std::shared_ptr<const CredentialTable> table_ MEMORYD_GUARDED_BY(mutex_);
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_AUTHENTICATOR_H_

@@ -1,0 +1,20 @@
+// What a block knows -> replies of BlockService, as bytes.
+#ifndef MEMORYD_SERVER_BLOCK_REPLY_H_
+#define MEMORYD_SERVER_BLOCK_REPLY_H_
+
+#include <string>
+#include <string_view>
+
+#include "core/engine/block_view.h"
+#include "core/engine/write.h"
+
+namespace memoryd {
+
+std::string GetBlockReply(const BlockView& view);
+std::string ListBlockEntriesReply(const EntryPage& page, std::string_view next_page_token);
+// For WriteRequest::encode_reply.
+std::string UndoBlockChangeReply(const WriteResult& result);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_BLOCK_REPLY_H_

@@ -1,0 +1,107 @@
+#include "server/call_log.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxRequestId = 64;
+
+bool IsHidden(const absl::StatusCode code) {
+  return code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
+         code == absl::StatusCode::kDataLoss;
+}
+
+bool IsServers(const absl::StatusCode code) {
+  return IsHidden(code) || code == absl::StatusCode::kUnavailable ||
+         code == absl::StatusCode::kResourceExhausted ||
+         code == absl::StatusCode::kDeadlineExceeded;
+}
+
+spdlog::level::level_enum LevelOf(absl::StatusCode code) {
+  if (IsHidden(code)) return spdlog::level::err;
+  return IsServers(code) ? spdlog::level::warn : spdlog::level::info;
+}
+
+std::string Hash(std::string_view id) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(id.data()), id.size(), digest);
+  std::string text;
+  for (std::size_t i = 0; i < 8; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
+bool IsHex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+}  // namespace
+
+bool CallLog::Wants(absl::StatusCode code) const {
+  if (!log_.Wants(LevelOf(code))) return false;
+  return IsHidden(code) || calls_ == LoggedCalls::kAll ||
+         (calls_ == LoggedCalls::kErrors && IsServers(code));
+}
+
+void CallLog::Write(const CallRecord& record) const {
+  const absl::StatusCode code = record.status.code();
+  std::vector<LogField> fields;
+  fields.push_back({"method", std::string(TraitsOf(record.method).name)});
+  fields.push_back({"code", absl::StatusCodeToString(code)});
+  if (std::string reason = ErrorReason(record.status); !reason.empty()) {
+    fields.push_back({"reason", std::move(reason)});
+  }
+  const std::chrono::duration<double, std::milli> milliseconds = record.took;
+  fields.push_back({"ms", fmt::format("{:.3f}", milliseconds.count()), /*is_number=*/true});
+  fields.push_back({"request_id", std::string(record.request_id)});
+  if (!record.trace_id.empty()) fields.push_back({"trace_id", std::string(record.trace_id)});
+  if (!record.tenant.empty()) fields.push_back({"tenant", Hash(record.tenant)});
+  if (!record.session_id.empty()) fields.push_back({"session", Hash(record.session_id)});
+  if (IsHidden(code)) fields.push_back({"error", std::string(record.status.message())});
+  log_.Write(LevelOf(code), "call", fields);
+}
+
+std::string RequestId(std::string_view value) {
+  const bool usable =
+      !value.empty() && value.size() <= kMaxRequestId &&
+      std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (usable) return std::string(value);
+  thread_local std::mt19937_64 generator = [] {
+    std::random_device device;
+    std::seed_seq seed{device(), device(), device(), device()};
+    return std::mt19937_64(seed);
+  }();
+  const std::uint64_t high = generator();
+  return fmt::format("{:016x}{:016x}", high, generator());
+}
+
+std::string_view TraceId(std::string_view traceparent) {
+  // version "-" trace-id "-" parent-id "-" flags; a later version may append to it.
+  constexpr std::size_t kLength = 55;
+  if (traceparent.size() < kLength) return {};
+  const std::string_view version = traceparent.substr(0, 2);
+  const std::string_view id = traceparent.substr(3, 32);
+  const std::string_view parent = traceparent.substr(36, 16);
+  const bool delimited = traceparent[2] == '-' && traceparent[35] == '-' && traceparent[52] == '-';
+  const bool ended =
+      traceparent.size() == kLength || (version != "00" && traceparent[kLength] == '-');
+  const auto all_zero = [](std::string_view text) {
+    return text.find_first_not_of('0') == text.npos;
+  };
+  if (!delimited || !ended || version == "ff" || !IsHex(version) || !IsHex(id) || !IsHex(parent) ||
+      !IsHex(traceparent.substr(53, 2)) || all_zero(id) || all_zero(parent)) {
+    return {};
+  }
+  return id;
+}
+
+}  // namespace memoryd

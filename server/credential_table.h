@@ -1,0 +1,65 @@
+// Whose credential is whose, as a file says it.
+#ifndef MEMORYD_SERVER_CREDENTIAL_TABLE_H_
+#define MEMORYD_SERVER_CREDENTIAL_TABLE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/method.h"
+
+namespace memoryd {
+
+// A set of rights. None implies another.
+class Rights {
+ public:
+  void Add(Right right) { bits_ = static_cast<std::uint8_t>(bits_ | Bit(right)); }
+  void Add(Rights other) { bits_ = static_cast<std::uint8_t>(bits_ | other.bits_); }
+  bool Has(Right right) const { return right == Right::kNone || (bits_ & Bit(right)) != 0; }
+
+ private:
+  static unsigned Bit(Right right) { return 1U << static_cast<unsigned>(right); }
+  std::uint8_t bits_ = 0;
+};
+
+// What one credential grants.
+struct Grant {
+  std::string tenant;
+  Rights rights;
+  absl::Time expires = absl::InfiniteFuture();
+};
+
+// Immutable, so any thread may ask. docs/OPERATIONS.md describes the file.
+class CredentialTable {
+ public:
+  // INVALID_ARGUMENT with one line that begins with `path` and the number of the bad line, and
+  // never holds what might be a secret.
+  static absl::StatusOr<CredentialTable> Parse(const std::string& yaml, const std::string& path);
+
+  // Null for an unknown token. Expired grants are found too.
+  const Grant* FindToken(std::string_view token) const;
+  // `name` is a URI or DNS name, or the common name, of a verified certificate.
+  const Grant* FindCertificate(std::string_view name) const;
+
+  std::size_t size() const { return tokens_.size() + certificates_.size(); }
+
+ private:
+  friend class CredentialParser;
+  using Digest = std::array<unsigned char, 32>;
+
+  static Digest Sha256(std::string_view text);
+
+  absl::flat_hash_map<Digest, Grant> tokens_;
+  std::map<std::string, Grant, std::less<>> certificates_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_CREDENTIAL_TABLE_H_

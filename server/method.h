@@ -1,0 +1,77 @@
+// The RPCs of this server, as far as one needs to know them before looking at the request.
+#ifndef MEMORYD_SERVER_METHOD_H_
+#define MEMORYD_SERVER_METHOD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace memoryd {
+
+// What a credential may do within its tenant. kNone: any credential will do.
+enum class Right : std::uint8_t { kNone, kRead, kWrite, kAdmin, kWorker };
+
+enum class Method : std::uint8_t {
+  kPut,
+  kGet,
+  kGetAll,
+  kSet,
+  kReset,
+  kQuery,
+  kUpdateContext,
+  kCreateSession,
+  kGetSession,
+  kListSessions,
+  kUpdateSession,
+  kDeleteSession,
+  kListJobs,
+  kGetJob,
+  kRetryJob,
+  kCancelJob,
+  kGetUsage,
+  kGetBlock,
+  kListBlockEntries,
+  kUndoBlockChange,
+  kGetServerInfo,
+  kAttach,
+};
+
+struct MethodTraits {
+  std::string_view name;
+  Right right;
+};
+
+// In the order of Method.
+inline constexpr std::array<MethodTraits, 22> kMethods = {{
+    {"Put", Right::kWrite},
+    {"Get", Right::kRead},
+    {"GetAll", Right::kRead},
+    {"Set", Right::kWrite},
+    {"Reset", Right::kWrite},
+    {"Query", Right::kRead},
+    {"UpdateContext", Right::kRead},
+    {"CreateSession", Right::kWrite},
+    {"GetSession", Right::kRead},
+    {"ListSessions", Right::kRead},
+    {"UpdateSession", Right::kWrite},
+    {"DeleteSession", Right::kWrite},
+    {"ListJobs", Right::kRead},
+    {"GetJob", Right::kRead},
+    {"RetryJob", Right::kWrite},
+    {"CancelJob", Right::kWrite},
+    {"GetUsage", Right::kRead},
+    {"GetBlock", Right::kRead},
+    {"ListBlockEntries", Right::kRead},
+    {"UndoBlockChange", Right::kWrite},
+    {"GetServerInfo", Right::kNone},
+    {"Attach", Right::kWorker},
+}};
+
+constexpr const MethodTraits& TraitsOf(Method method) {
+  return kMethods[static_cast<std::size_t>(method)];
+}
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_METHOD_H_

@@ -1,0 +1,333 @@
+#include "server/metrics.h"
+
+#include <fmt/format.h>
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+#include <prometheus/metric_family.h>
+
+#include <exception>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace memoryd {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr double kNanosecondsPerSecond = 1e9;
+constexpr double kMicrosecondsPerSecond = 1e6;
+// As long as health takes the last good answer for good.
+constexpr std::chrono::seconds kUpFor(3);
+constexpr std::string_view kDurabilities[] = {"NONE", "LOCAL", "REPLICATED"};
+
+ClientMetric::Label Label(const char* name, std::string_view value) {
+  return {name, std::string(value)};
+}
+
+class Family {
+ public:
+  Family(std::vector<MetricFamily>& families, const char* name, MetricType type, const char* help)
+      : family_(families.emplace_back()) {
+    family_.name = name;
+    family_.type = type;
+    family_.help = help;
+  }
+
+  void Add(double value, Labels labels = {}) {
+    ClientMetric& metric = Metric(std::move(labels));
+    (family_.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  }
+  // `unit`: what a value of the snapshot is divided by.
+  void Add(const HistogramSnapshot& snapshot, double unit, Labels labels = {}) {
+    ClientMetric::Histogram& histogram = Metric(std::move(labels)).histogram;
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < snapshot.counts.size(); ++i) {
+      count += snapshot.counts[i];
+      const double bound = i < snapshot.bounds.size()
+                               ? static_cast<double>(snapshot.bounds[i]) / unit
+                               : std::numeric_limits<double>::infinity();
+      histogram.bucket.push_back({count, bound});
+    }
+    histogram.sample_count = count;
+    histogram.sample_sum = static_cast<double>(snapshot.sum) / unit;
+  }
+
+ private:
+  ClientMetric& Metric(Labels labels) {
+    ClientMetric& metric = family_.metric.emplace_back();
+    metric.label = std::move(labels);
+    return metric;
+  }
+
+  MetricFamily& family_;
+};
+
+double Number(std::uint64_t count) { return static_cast<double>(count); }
+
+class Metrics final : public prometheus::Collectable {
+ public:
+  explicit Metrics(const MetricSources& sources) : sources_(sources) {}
+
+  std::vector<MetricFamily> Collect() const override {
+    std::vector<MetricFamily> families;
+    // Family refers to its place.
+    families.reserve(64);
+    AddCalls(families);
+    AddEngine(families);
+    AddStore(families);
+    AddJobs(families);
+    AddModels(families);
+    AddWorkers(families);
+    AddProcess(families);
+    return families;
+  }
+
+ private:
+  using Families = std::vector<MetricFamily>;
+
+  void AddCalls(Families& families) const {
+    const CallStats& calls = *sources_.calls;
+    Family total(families, "memoryd_rpc_total", MetricType::Counter,
+                 "Calls ended, by method and code.");
+    Family seconds(families, "memoryd_rpc_seconds", MetricType::Histogram,
+                   "From the arrival of a call to its reply.");
+    for (std::size_t i = 0; i < kMethods.size(); ++i) {
+      const auto method = static_cast<Method>(i);
+      const ClientMetric::Label name = Label("method", kMethods[i].name);
+      for (std::size_t code = 0; code < kStatusCodes; ++code) {
+        const std::uint64_t ended = calls.ended(method, code);
+        if (ended == 0 && code != 0) continue;
+        total.Add(
+            Number(ended),
+            {name, Label("code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code)))});
+      }
+      seconds.Add(calls.seconds(method), kNanosecondsPerSecond, {name});
+    }
+    Family(families, "memoryd_rpc_in_flight", MetricType::Gauge,
+           "Calls that have not been answered yet.")
+        .Add(static_cast<double>(sources_.in_flight->count()));
+    const EngineStats& engine = sources_.engine->stats();
+    Family rejected(families, "memoryd_admission_rejected_total", MetricType::Counter,
+                    "Calls refused before anything was started.");
+    rejected.Add(Number(engine.refused_calls), {Label("reason", "queue_full")});
+    rejected.Add(Number(engine.refused_bytes), {Label("reason", "bytes")});
+    rejected.Add(Number(calls.refused_draining()), {Label("reason", "draining")});
+    Family auth(families, "memoryd_auth_failures_total", MetricType::Counter,
+                "Calls refused for their credential.");
+    for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {
+      auth.Add(Number(calls.auth_failures(i)), {Label("reason", kAuthFailures[i])});
+    }
+    Family(families, "memoryd_request_replays_total", MetricType::Counter,
+           "Writes answered with the stored reply to an earlier request.")
+        .Add(Number(engine.replays));
+  }
+
+  void AddEngine(Families& families) const {
+    Engine& engine = *sources_.engine;
+    const EngineStats& stats = engine.stats();
+    Family(families, "memoryd_pending_calls", MetricType::Gauge, "Calls that wait for the store.")
+        .Add(static_cast<double>(engine.pending_calls()));
+    Family(families, "memoryd_pending_bytes", MetricType::Gauge, "Bytes of the writes that wait.")
+        .Add(static_cast<double>(engine.pending_bytes()));
+    Family(families, "memoryd_commit_batch_writes", MetricType::Histogram,
+           "Writes that went to the store together.")
+        .Add(stats.batch_writes.Snapshot(), 1);
+    Family(families, "memoryd_cache_sessions", MetricType::Gauge, "Sessions in memory.")
+        .Add(Number(engine.cache().SessionCount()));
+    Family(families, "memoryd_cache_bytes", MetricType::Gauge, "Bytes of the sessions in memory.")
+        .Add(Number(engine.cache().ByteSize()));
+    Family(families, "memoryd_index_bytes", MetricType::Gauge,
+           "Bytes of the search indexes in memory.")
+        .Add(Number(engine.search().ByteSize()));
+    Family(families, "memoryd_cache_hits_total", MetricType::Counter,
+           "Calls whose session was in memory.")
+        .Add(Number(stats.cache_hits));
+    Family(families, "memoryd_cache_misses_total", MetricType::Counter,
+           "Calls whose session had to be read.")
+        .Add(Number(stats.cache_misses));
+    Family(families, "memoryd_cache_stale_total", MetricType::Counter,
+           "Calls whose session another server had changed, so that it was read anew.")
+        .Add(Number(stats.cache_stale));
+    Family(families, "memoryd_cache_evictions_total", MetricType::Counter,
+           "Sessions that left memory for want of room.")
+        .Add(Number(engine.cache().evictions()));
+  }
+
+  void AddJobs(Families& families) const {
+    Engine& engine = *sources_.engine;
+    const EngineStats& stats = engine.stats();
+    const BlockStats& blocks = engine.block_stats();
+    Family(families, "memoryd_jobs_held", MetricType::Gauge,
+           "Jobs that feed blocks, leased to this server.")
+        .Add(Number(engine.jobs().held()));
+    Family ended(families, "memoryd_jobs_ended_total", MetricType::Counter,
+                 "Jobs that this server ended, by state.");
+    ended.Add(Number(stats.jobs_done), {Label("state", "DONE")});
+    ended.Add(Number(stats.jobs_failed), {Label("state", "FAILED")});
+    Family(families, "memoryd_job_attempt_failures_total", MetricType::Counter,
+           "Attempts of jobs that failed, the last ones included.")
+        .Add(Number(stats.job_failures));
+    Family(families, "memoryd_block_answers_total", MetricType::Counter,
+           "Answers of chat models to blocks.")
+        .Add(Number(blocks.answers));
+    Family rejected(families, "memoryd_block_answers_rejected_total", MetricType::Counter,
+                    "Answers of chat models that changed nothing.");
+    rejected.Add(Number(blocks.unreadable_answers), {Label("reason", "unreadable")});
+    rejected.Add(Number(blocks.refused_condensings), {Label("reason", "loses_facts")});
+  }
+
+  void AddWorkers(Families& families) const {
+    const WorkerRegistry& workers = *sources_.workers;
+    const WorkerStats& stats = workers.stats();
+    Family(families, "memoryd_workers", MetricType::Gauge, "Workers attached.")
+        .Add(Number(workers.attached()));
+    Family(families, "memoryd_worker_calls_waiting", MetricType::Gauge,
+           "Calls that wait for a worker to have room.")
+        .Add(Number(workers.waiting()));
+    Family(families, "memoryd_worker_calls_in_flight", MetricType::Gauge,
+           "Calls to workers that have not ended.")
+        .Add(Number(workers.open_calls()));
+    Family total(families, "memoryd_worker_calls_total", MetricType::Counter,
+                 "Calls to workers ended, by kind and code.");
+    Family seconds(families, "memoryd_worker_call_seconds", MetricType::Histogram,
+                   "Calls to workers, with the wait for one that has room.");
+    for (std::size_t kind = 0; kind < kWorkerCallKinds.size(); ++kind) {
+      const ClientMetric::Label name = Label("kind", kWorkerCallKinds[kind]);
+      for (std::size_t code = 0; code < kWorkerCallCodes; ++code) {
+        const std::uint64_t ended = stats.ended(kind, code);
+        if (ended == 0 && code != 0) continue;
+        total.Add(
+            Number(ended),
+            {name, Label("code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code)))});
+      }
+      seconds.Add(stats.seconds(kind), kNanosecondsPerSecond, {name});
+    }
+    Family(families, "memoryd_worker_results_ignored_total", MetricType::Counter,
+           "Results of workers that nobody waited for any more.")
+        .Add(Number(stats.ignored_results()));
+  }
+
+  void AddStore(Families& families) const {
+    const StoreStats& stats = sources_.store->stats();
+    const HistogramSnapshot commits =
+        stats.seconds[static_cast<std::size_t>(StoreOperation::kCommit)].Snapshot();
+    std::uint64_t batches = 0;
+    for (const std::uint64_t count : commits.counts) batches += count;
+    Family(families, "memoryd_commit_batches_total", MetricType::Counter,
+           "Batches sent to the store.")
+        .Add(Number(batches));
+    Family(families, "memoryd_commit_seconds", MetricType::Histogram,
+           "A batch, from sent to answered.")
+        .Add(commits, kNanosecondsPerSecond);
+    Family(families, "memoryd_commit_batch_sessions", MetricType::Histogram,
+           "Sessions that a batch changes.")
+        .Add(stats.batch_sessions.Snapshot(), 1);
+    Family outcomes(families, "memoryd_commit_outcomes_total", MetricType::Counter,
+                    "Sessions in batches, by what became of their change.");
+    for (std::size_t i = 0; i < kCommitOutcomes.size(); ++i) {
+      outcomes.Add(Number(stats.outcomes[i]), {Label("outcome", kCommitOutcomes[i])});
+    }
+    Family seconds(families, "memoryd_store_seconds", MetricType::Histogram, "Calls to the store.");
+    Family errors(families, "memoryd_store_errors_total", MetricType::Counter,
+                  "Calls to the store that failed.");
+    for (std::size_t i = 0; i < kStoreOperations.size(); ++i) {
+      const Labels labels = {Label("operation", kStoreOperations[i])};
+      seconds.Add(stats.seconds[i].Snapshot(), kNanosecondsPerSecond, labels);
+      errors.Add(Number(stats.errors[i]), labels);
+    }
+    Family(families, "memoryd_purged_rows_total", MetricType::Counter, "Rows deleted behind.")
+        .Add(Number(stats.purged_rows));
+    Family(families, "memoryd_store_up", MetricType::Gauge, "1 while the store answers.")
+        .Add(sources_.store->AnsweredWithin(kUpFor) ? 1 : 0);
+    const StoreInfo info = sources_.store->info();
+    Family durability(families, "memoryd_store_durability", MetricType::Gauge,
+                      "1 for what the store promises; all 0 while that is not known.");
+    for (std::size_t i = 0; i < std::size(kDurabilities); ++i) {
+      const bool is = !info.kind.empty() && static_cast<std::size_t>(info.durability) == i;
+      durability.Add(is ? 1 : 0, {Label("class", kDurabilities[i])});
+    }
+    Family(families, "memoryd_store_schema_version", MetricType::Gauge,
+           "The version of the schema.")
+        .Add(static_cast<double>(info.schema_version));
+  }
+
+  void AddModels(Families& families) const {
+    if (sources_.models == nullptr) return;
+    Family calls(families, "memoryd_model_calls_total", MetricType::Counter,
+                 "Calls to models ended, by code.");
+    Family seconds(families, "memoryd_model_seconds", MetricType::Histogram,
+                   "A call to a model, with its waits and all its attempts.");
+    Family attempts(families, "memoryd_model_attempts_total", MetricType::Counter,
+                    "Requests that reached a model.");
+    Family retries(families, "memoryd_model_retries_total", MetricType::Counter,
+                   "Requests to models that were made again.");
+    Family tokens(families, "memoryd_model_tokens_total", MetricType::Counter,
+                  "Tokens, as the models count them.");
+    Family open(families, "memoryd_model_calls_open", MetricType::Gauge,
+                "Calls to models under way or waiting.");
+    sources_.models->VisitStats([&](const std::string& name, const ModelStats& stats) {
+      const ClientMetric::Label model = Label("model", name);
+      for (std::size_t code = 0; code < stats.calls.size(); ++code) {
+        const std::uint64_t ended = stats.calls[code];
+        if (ended == 0 && code != 0) continue;
+        calls.Add(
+            Number(ended),
+            {model, Label("code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code)))});
+      }
+      seconds.Add(stats.seconds.Snapshot(), kNanosecondsPerSecond, {model});
+      attempts.Add(Number(stats.attempts), {model});
+      retries.Add(Number(stats.retries), {model});
+      tokens.Add(Number(stats.prompt_tokens), {model, Label("kind", "prompt")});
+      tokens.Add(Number(stats.completion_tokens), {model, Label("kind", "completion")});
+      open.Add(static_cast<double>(stats.open), {model});
+    });
+  }
+
+  void AddProcess(Families& families) const {
+    Family(families, "memoryd_log_dropped_total", MetricType::Counter,
+           "Lines of the log that nobody took in time.")
+        .Add(Number(sources_.log->dropped()));
+    Family(families, "memoryd_build_info", MetricType::Gauge, "1, with the version as a label.")
+        .Add(1, {Label("version", sources_.version)});
+    Family(families, "process_start_time_seconds", MetricType::Gauge,
+           "When the server began, in seconds since the epoch.")
+        .Add(static_cast<double>(sources_.start_us) / kMicrosecondsPerSecond);
+  }
+
+  const MetricSources sources_;
+};
+
+}  // namespace
+
+std::unique_ptr<prometheus::Collectable> MakeMetrics(const MetricSources& sources) {
+  return std::make_unique<Metrics>(sources);
+}
+
+absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
+    const std::string& address, const MetricSources& sources) {
+  auto listener = std::unique_ptr<MetricsListener>(new MetricsListener());
+  listener->metrics_ = MakeMetrics(sources);
+  try {
+    // Two threads, each held for no longer than this by a client that is slow to ask.
+    const std::vector<std::string> options = {"listening_ports",    address, "num_threads", "2",
+                                              "request_timeout_ms", "5000"};
+    listener->exposer_ = std::make_unique<prometheus::Exposer>(options);
+    listener->exposer_->RegisterCollectable(listener->metrics_);
+    const std::vector<int> ports = listener->exposer_->GetListeningPorts();
+    listener->address_ = fmt::format("{}:{}", address.substr(0, address.rfind(':')),
+                                     ports.empty() ? 0 : ports.front());
+  } catch (const std::exception&) {
+    return absl::UnavailableError(
+        fmt::format("metrics_listen: can't listen on {}: is it in use?", address));
+  }
+  return listener;
+}
+
+MetricsListener::~MetricsListener() = default;
+
+}  // namespace memoryd

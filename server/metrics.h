@@ -1,0 +1,66 @@
+// Prometheus metrics over HTTP, on an address of their own.
+#ifndef MEMORYD_SERVER_METRICS_H_
+#define MEMORYD_SERVER_METRICS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "core/engine/engine.h"
+#include "core/models/configured_models.h"
+#include "core/storage/observed_store.h"
+#include "core/workers/worker_registry.h"
+#include "server/call_stats.h"
+#include "server/calls_in_flight.h"
+#include "server/log.h"
+
+namespace prometheus {
+class Collectable;
+class Exposer;
+}  // namespace prometheus
+
+namespace memoryd {
+
+// What is measured; outlives whoever reads it.
+struct MetricSources {
+  std::string_view version;
+  std::int64_t start_us = 0;
+  const CallStats* calls = nullptr;
+  const CallsInFlight* in_flight = nullptr;
+  Engine* engine = nullptr;
+  const ObservedStore* store = nullptr;
+  const Log* log = nullptr;
+  const ConfiguredModels* models = nullptr;  // Null: the server has none.
+  const WorkerRegistry* workers = nullptr;
+};
+
+// Reads the sources anew for each scrape. Every label is one of a closed set, or a model of the
+// settings: no name of a tenant or a session, nothing that a caller sent.
+std::unique_ptr<prometheus::Collectable> MakeMetrics(const MetricSources& sources);
+
+// Serves /metrics while it lives.
+class MetricsListener {
+ public:
+  // `address` is IP:PORT; port 0 picks a free one. UNAVAILABLE when it can't listen there.
+  static absl::StatusOr<std::unique_ptr<MetricsListener>> Start(const std::string& address,
+                                                                const MetricSources& sources);
+  ~MetricsListener();
+  MetricsListener(const MetricsListener&) = delete;
+  MetricsListener& operator=(const MetricsListener&) = delete;
+
+  // With the port that was picked.
+  const std::string& address() const { return address_; }
+
+ private:
+  MetricsListener() = default;
+
+  std::string address_;
+  std::shared_ptr<prometheus::Collectable> metrics_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_METRICS_H_

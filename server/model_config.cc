@@ -1,0 +1,300 @@
+#include "server/model_config.h"
+
+#include <fmt/format.h>
+#include <strings.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "server/convert.h"
+#include "server/setting_value.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxName = 128;
+constexpr int kMaxMilliseconds = 3'600'000;
+
+// One key of a model with a single value; `set` returns an error message, or nothing.
+struct Field {
+  std::string_view name;
+  std::optional<ModelKind> kind;  // The kind that it is for; none: both.
+  std::string (*set)(ModelSettings& model, const std::string& value);
+};
+
+std::string ParseMilliseconds(const std::string& value, std::chrono::milliseconds& out) {
+  int count = 0;
+  std::string error = ParseInt(value, 1, kMaxMilliseconds, count);
+  if (error.empty()) out = std::chrono::milliseconds(count);
+  return error;
+}
+
+std::string Keep(const std::string& value, std::string& out) {
+  out = value;
+  return {};
+}
+
+std::string ParseText(const std::string& value, std::string& out) {
+  if (value.empty()) return "must not be empty";
+  return Keep(value, out);
+}
+
+// `SCHEME://HOST…`, of one of the schemes, without anything secret or that changes its meaning.
+std::string ParseUrl(const std::string& value, std::initializer_list<std::string_view> schemes,
+                     std::string& out) {
+  const std::size_t colon = std::min(value.find("://"), value.size());
+  const bool is_known = std::find(schemes.begin(), schemes.end(),
+                                  std::string_view(value).substr(0, colon)) != schemes.end();
+  std::string url = value;
+  while (url.ends_with('/')) url.pop_back();
+  const bool is_clean = std::all_of(url.begin(), url.end(), [](char c) {
+    return c > ' ' && c < 0x7F && c != '?' && c != '#' && c != '\\';
+  });
+  if (!is_known || !is_clean || url.size() <= colon + 3 || url[colon + 3] == '/') {
+    return fmt::format("must be a URL of {} without ? and #", fmt::join(schemes, ", "));
+  }
+  if (url.find('@') != std::string::npos) return "must not hold a user or a password";
+  out = std::move(url);
+  return {};
+}
+
+std::string ParseTemperature(const std::string& value, std::optional<double>& out) {
+  double parsed = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+  if (error != std::errc() || end != value.data() + value.size() || !(parsed >= 0 && parsed <= 2)) {
+    return "must be a number from 0 to 2";
+  }
+  out = parsed;
+  return {};
+}
+
+constexpr Field kFields[] = {
+    {"name", {}, [](ModelSettings& m, const std::string& v) { return Keep(v, m.name); }},
+    // Read before the others.
+    {"kind", {}, [](ModelSettings&, const std::string&) { return std::string(); }},
+    {"url",
+     {},
+     [](ModelSettings& m, const std::string& v) {
+       return ParseUrl(v, {"http", "https"}, m.url);
+     }},
+    {"model", {}, [](ModelSettings& m, const std::string& v) { return ParseText(v, m.model); }},
+    {"key_file",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseText(v, m.key_file); }},
+    {"ca_file", {}, [](ModelSettings& m, const std::string& v) { return ParseText(v, m.ca_file); }},
+    {"proxy",
+     {},
+     [](ModelSettings& m, const std::string& v) {
+       return ParseUrl(v, {"http", "https", "socks5h"}, m.proxy);
+     }},
+    {"connect_timeout_ms",
+     {},
+     [](ModelSettings& m, const std::string& v) {
+       return ParseMilliseconds(v, m.connect_timeout);
+     }},
+    {"timeout_ms",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseMilliseconds(v, m.timeout); }},
+    {"max_answer_bytes",
+     {},
+     [](ModelSettings& m, const std::string& v) {
+       return ParseInt(v, std::size_t{1024}, std::size_t{1} << 30, m.max_answer_bytes);
+     }},
+    {"max_calls",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 1024, m.max_calls); }},
+    {"max_waiting",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 65536, m.max_waiting); }},
+    {"retries",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 10, m.retries); }},
+    {"temperature", ModelKind::kChat,
+     [](ModelSettings& m, const std::string& v) { return ParseTemperature(v, m.temperature); }},
+    {"max_tokens_key", ModelKind::kChat,
+     [](ModelSettings& m, const std::string& v) {
+       return ParseChoice(v, {"max_tokens", "max_completion_tokens"}, m.max_tokens_key);
+     }},
+    {"images", ModelKind::kChat,
+     [](ModelSettings& m, const std::string& v) { return ParseBool(v, m.takes_images); }},
+    {"dimensions", ModelKind::kEmbedding,
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 65536, m.dimensions); }},
+    {"batch_size", ModelKind::kEmbedding,
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 2048, m.batch_size); }},
+    {"text_prefix", ModelKind::kEmbedding,
+     [](ModelSettings& m, const std::string& v) { return Keep(v, m.text_prefix); }},
+    {"query_prefix", ModelKind::kEmbedding,
+     [](ModelSettings& m, const std::string& v) { return Keep(v, m.query_prefix); }},
+};
+
+const Field* FindField(std::string_view name) {
+  for (const Field& field : kFields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+// Of RFC 9110's characters, and not one that HTTP itself or the key needs.
+bool IsHeaderName(const std::string& name) {
+  constexpr const char* kTaken[] = {"authorization",     "connection", "content-length",
+                                    "content-type",      "expect",     "host",
+                                    "transfer-encoding", "te",         "accept-encoding"};
+  for (const char* taken : kTaken) {
+    if (strcasecmp(taken, name.c_str()) == 0) return false;
+  }
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_');
+  });
+}
+
+class ModelParser {
+ public:
+  explicit ModelParser(const std::string& path) : path_(path) {}
+
+  absl::StatusOr<std::vector<ModelSettings>> Parse(const YAML::Node& list) const {
+    std::vector<ModelSettings> models;
+    if (list.IsNull()) return models;
+    if (!list.IsSequence()) return Bad(list, "models: must be a list");
+    std::set<std::string> names;
+    for (const YAML::Node& entry : list) {
+      MEMORYD_ASSIGN_OR_RETURN(ModelSettings model, ParseModel(entry));
+      if (!names.insert(model.name).second) {
+        return Bad(entry, fmt::format("models: {}: another model has the same name", model.name));
+      }
+      models.push_back(std::move(model));
+    }
+    return models;
+  }
+
+ private:
+  absl::Status Bad(const YAML::Node& node, std::string_view message) const {
+    const int line = node.Mark().line;
+    return absl::InvalidArgumentError(
+        fmt::format("{}:{}: {}", path_, line < 0 ? 1 : line + 1, message));
+  }
+
+  absl::StatusOr<ModelSettings> ParseModel(const YAML::Node& entry) const {
+    if (!entry.IsMap()) return Bad(entry, "models: must be a list of maps with name, kind, url");
+    ModelSettings model;
+    MEMORYD_RETURN_IF_ERROR(ParseKind(entry, model));
+    std::set<std::string> keys;
+    for (const auto& pair : entry) {
+      const auto key = pair.first.as<std::string>();
+      if (!keys.insert(key).second) {
+        return Bad(pair.first, fmt::format("models: {}: is given twice", key));
+      }
+      MEMORYD_RETURN_IF_ERROR(ParseKey(key, pair.first, pair.second, model));
+    }
+    for (const char* key : {"name", "url", "model"}) {
+      if (!keys.contains(key)) return Bad(entry, fmt::format("models: {}: is missing", key));
+    }
+    if (!model.key_file.empty() && model.url.starts_with("http:") &&
+        model.addresses.IsPublicOnly()) {
+      return Bad(entry, "models: key_file: would be sent in plain text; use a url of https");
+    }
+    return model;
+  }
+
+  absl::Status ParseKind(const YAML::Node& entry, ModelSettings& model) const {
+    const YAML::Node kind = entry["kind"];
+    if (!kind) return Bad(entry, "models: kind: is missing");
+    if (kind.IsScalar() && kind.Scalar() == "chat") {
+      model.kind = ModelKind::kChat;
+    } else if (kind.IsScalar() && kind.Scalar() == "embedding") {
+      model.kind = ModelKind::kEmbedding;
+    } else {
+      return Bad(kind, "models: kind: must be one of chat, embedding");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseKey(const std::string& key, const YAML::Node& place, const YAML::Node& value,
+                        ModelSettings& model) const {
+    if (key == "headers") return ParseHeaders(value, model);
+    if (key == "allow_private") return ParseAllowPrivate(value, model);
+    const Field* const field = FindField(key);
+    if (field == nullptr) return Bad(place, fmt::format("models: unknown key {}", key));
+    if (!value.IsScalar())
+      return Bad(place, fmt::format("models: {}: must be a single value", key));
+    if (field->kind.has_value() && *field->kind != model.kind) {
+      return Bad(place, fmt::format("models: {}: is for models of the kind {}", key,
+                                    *field->kind == ModelKind::kChat ? "chat" : "embedding"));
+    }
+    if (key == "name") {
+      const absl::Status status = CheckId("models: name", value.Scalar(), kMaxName);
+      if (!status.ok()) return Bad(value, std::string(status.message()));
+    }
+    if (const std::string error = field->set(model, value.Scalar()); !error.empty()) {
+      return Bad(value, fmt::format("models: {}: {}", key, error));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseHeaders(const YAML::Node& map, ModelSettings& model) const {
+    if (!map.IsMap()) return Bad(map, "models: headers: must be a map of names and values");
+    for (const auto& pair : map) {
+      const auto name = pair.first.as<std::string>();
+      if (!IsHeaderName(name)) {
+        return Bad(pair.first, "models: headers: has a name that can't be used");
+      }
+      const bool is_clean = pair.second.IsScalar() && !pair.second.Scalar().empty() &&
+                            std::all_of(pair.second.Scalar().begin(), pair.second.Scalar().end(),
+                                        [](char c) { return c >= ' ' && c < 0x7F; });
+      if (!is_clean) {
+        return Bad(pair.first, fmt::format("models: headers: {}: must be a line of text", name));
+      }
+      model.headers[name] = pair.second.Scalar();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseAllowPrivate(const YAML::Node& value, ModelSettings& model) const {
+    constexpr std::string_view kExpected =
+        "models: allow_private: must be true, false, or a list of IP addresses and networks";
+    if (value.IsScalar()) {
+      bool is_allowed = false;
+      if (!ParseBool(value.Scalar(), is_allowed).empty()) return Bad(value, kExpected);
+      if (is_allowed) model.addresses = AddressRules::WithPrivate();
+      return absl::OkStatus();
+    }
+    if (!value.IsSequence()) return Bad(value, kExpected);
+    for (const YAML::Node& item : value) {
+      if (!item.IsScalar() || !model.addresses.Allow(item.Scalar()).ok()) {
+        return Bad(item, kExpected);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& path_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
+                                                       const std::string& path) {
+  return ModelParser(path).Parse(list);
+}
+
+std::string PrintedModels(const YAML::Node& list, std::string_view path) {
+  YAML::Node masked = YAML::Clone(list);
+  for (YAML::Node model : masked) {
+    if (!model["headers"]) continue;
+    for (auto header : model["headers"]) header.second = "***";
+  }
+  std::string text = fmt::format("{}:  # {}\n  ", kModelsKey, path);
+  for (const char c : YAML::Dump(masked)) {
+    text += c;
+    if (c == '\n') text += "  ";
+  }
+  return text + "\n";
+}
+
+}  // namespace memoryd

@@ -1,0 +1,30 @@
+// The `models` of the configuration file.
+#ifndef MEMORYD_SERVER_MODEL_CONFIG_H_
+#define MEMORYD_SERVER_MODEL_CONFIG_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/models/model_settings.h"
+
+namespace YAML {
+class Node;
+}  // namespace YAML
+
+namespace memoryd {
+
+inline constexpr std::string_view kModelsKey = "models";
+
+// INVALID_ARGUMENT with one line that begins with `path` and the number of the bad line, and names
+// the key. Throws YAML::Exception for what is not YAML.
+absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
+                                                       const std::string& path);
+
+// The list as the lines of a file, with `path` as its origin; the values of headers are masked.
+std::string PrintedModels(const YAML::Node& list, std::string_view path);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_MODEL_CONFIG_H_

@@ -1,0 +1,47 @@
+#include "server/models.h"
+
+#include <utility>
+
+namespace memoryd {
+namespace {
+
+absl::Status Closed() { return absl::UnavailableError("the server is stopping"); }
+
+}  // namespace
+
+void Models::Close() {
+  std::unique_ptr<ConfiguredModels> closing;
+  {
+    MutexLock lock(mutex_);
+    closing = std::move(configured_);
+  }
+}
+
+void Models::Answered(const ModelCaller& caller, const Usage& usage) {
+  MutexLock lock(mutex_);
+  usage_[caller.tenant] += usage;
+}
+
+Usage Models::UsageOf(std::string_view tenant) const {
+  MutexLock lock(mutex_);
+  const auto found = usage_.find(tenant);
+  return found == usage_.end() ? Usage() : found->second;
+}
+
+absl::StatusOr<std::shared_ptr<ChatModel>> Models::FindChatModel(std::string_view tenant,
+                                                                 std::string_view worker,
+                                                                 std::string_view model) {
+  if (!worker.empty()) return workers_.FindChatModel(tenant, worker, model);
+  MutexLock lock(mutex_);
+  return configured_ == nullptr ? Closed() : configured_->FindChatModel(tenant, worker, model);
+}
+
+absl::StatusOr<std::shared_ptr<Embedder>> Models::FindEmbedder(std::string_view tenant,
+                                                               std::string_view worker,
+                                                               std::string_view embedder) {
+  if (!worker.empty()) return workers_.FindEmbedder(tenant, worker, embedder);
+  MutexLock lock(mutex_);
+  return configured_ == nullptr ? Closed() : configured_->FindEmbedder(tenant, worker, embedder);
+}
+
+}  // namespace memoryd

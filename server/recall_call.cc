@@ -1,0 +1,203 @@
+#include "server/recall_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "server/convert.h"
+#include "server/stored_body.h"
+#include "server/timestamp.h"
+#include "server/wire_writer.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxQuery = std::size_t{64} << 10;
+constexpr int kMaxResults = 1000;
+constexpr int kDefaultResults = 10;
+constexpr int kMaxNeighbours = 10;
+constexpr int kMaxRoles = 16;
+constexpr int kMaxContextMessages = 10'000;
+
+absl::StatusOr<std::int64_t> Micros(std::string_view field,
+                                    const google::protobuf::Timestamp& time) {
+  MEMORYD_RETURN_IF_ERROR(CheckTime(field, time));
+  return ToMicros(time);
+}
+
+absl::StatusOr<SearchFilter> FromFilter(const v1::QueryFilter& asked) {
+  SearchFilter filter;
+  if (asked.roles_size() > kMaxRoles) {
+    return InvalidField("filter.roles", fmt::format("at most {} roles", kMaxRoles));
+  }
+  for (int i = 0; i < asked.roles_size(); ++i) {
+    MEMORYD_RETURN_IF_ERROR(
+        CheckId(fmt::format("filter.roles[{}]", i), asked.roles(i), kMaxRoleBytes));
+    filter.roles.push_back(asked.roles(i));
+  }
+  if (asked.has_thread_id()) {
+    if (!asked.thread_id().empty()) {
+      MEMORYD_RETURN_IF_ERROR(CheckId("filter.thread_id", asked.thread_id(), kMaxIdBytes));
+    }
+    filter.thread_id = asked.thread_id();
+  }
+  if (asked.has_start_time()) {
+    MEMORYD_ASSIGN_OR_RETURN(filter.start_us, Micros("filter.start_time", asked.start_time()));
+  }
+  if (asked.has_end_time()) {
+    MEMORYD_ASSIGN_OR_RETURN(filter.end_us, Micros("filter.end_time", asked.end_time()));
+  }
+  return filter;
+}
+
+// Appends the items as `field` of a reply. False when the reply grows too large.
+bool AppendResults(std::string& reply, int field, const Found& found) {
+  std::string result;
+  const auto status = [&found](const Message& message) {
+    return IsActive(found.row, message.position) ? v1::MESSAGE_STATUS_ACTIVE
+                                                 : v1::MESSAGE_STATUS_ARCHIVED;
+  };
+  for (const FoundItem& item : found.items) {
+    result.clear();
+    MessageWriter writer(result);
+    AppendDouble(result, v1::QueryResult::kScoreFieldNumber, item.score);
+    if (item.message != nullptr) {
+      writer.Append(v1::QueryResult::kMessageFieldNumber, *item.message, found.row.generation,
+                    status(*item.message));
+    } else {
+      writer.AppendContent(v1::QueryResult::kContentFieldNumber, *item.content,
+                           found.row.content_generation);
+    }
+    for (const MessagePtr& neighbour : item.neighbours) {
+      writer.Append(v1::QueryResult::kNeighboursFieldNumber, *neighbour, found.row.generation,
+                    status(*neighbour));
+    }
+    if (reply.size() + result.size() > kMaxReplyBytes) return false;
+    AppendBytes(reply, field, result);
+  }
+  return true;
+}
+
+ContextMessage FromContext(const v1::Message& message) {
+  ContextMessage entry;
+  entry.role = message.role();
+  if (message.has_text()) {
+    entry.texts.push_back(message.text());
+    entry.only_text = true;
+    return entry;
+  }
+  for (const v1::Part& part : message.parts()) {
+    if (part.has_text()) entry.texts.push_back(part.text());
+  }
+  entry.only_text =
+      !entry.texts.empty() && entry.texts.size() == static_cast<std::size_t>(message.parts_size());
+  entry.other_words = WordsOf(message);
+  return entry;
+}
+
+// A part that is left without text goes; a message left with one text becomes that text, as it does
+// when it comes from a caller.
+void ReplaceTexts(const std::vector<std::string>& texts, v1::Message& message) {
+  if (message.has_text()) {
+    message.set_text(texts.front());
+    return;
+  }
+  auto text = texts.begin();
+  v1::Message kept;
+  for (v1::Part& part : *message.mutable_parts()) {
+    if (part.has_text()) {
+      const bool emptied = text->empty() && !part.text().empty();
+      part.set_text(*text++);
+      if (emptied) continue;
+    }
+    kept.add_parts()->Swap(&part);
+  }
+  if (kept.parts_size() == 1 && kept.parts(0).has_text()) {
+    message.clear_parts();
+    message.set_text(kept.parts(0).text());
+    return;
+  }
+  message.mutable_parts()->Swap(kept.mutable_parts());
+}
+
+}  // namespace
+
+absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& asked) {
+  MEMORYD_RETURN_IF_ERROR(CheckSessionId(asked.session_id()));
+  MEMORYD_RETURN_IF_ERROR(CheckText("query", asked.query(), kMaxQuery));
+  if (asked.top_k() < 0) return InvalidField("top_k", "must be at least 0");
+  if (asked.neighbours() < 0 || asked.neighbours() > kMaxNeighbours) {
+    return InvalidField("neighbours", fmt::format("must be between 0 and {}", kMaxNeighbours));
+  }
+  QueryRequest request;
+  request.byte_size = asked.ByteSizeLong();
+  request.query = asked.query();
+  request.top_k = static_cast<std::size_t>(
+      asked.top_k() == 0 ? kDefaultResults : std::min(asked.top_k(), kMaxResults));
+  request.neighbours = static_cast<std::size_t>(asked.neighbours());
+  MEMORYD_ASSIGN_OR_RETURN(request.filter, FromFilter(asked.filter()));
+  return request;
+}
+
+absl::StatusOr<std::string> QueryReply(const Found& found) {
+  std::string reply;
+  if (!AppendResults(reply, v1::QueryResponse::kResultsFieldNumber, found)) return ReplyTooLarge();
+  AppendInt(reply, v1::QueryResponse::kRevisionFieldNumber, found.row.revision);
+  return reply;
+}
+
+absl::StatusOr<UpdateContextRequest> FromProto(v1::UpdateContextRequest& asked) {
+  MEMORYD_RETURN_IF_ERROR(CheckSessionId(asked.session_id()));
+  if (asked.messages_size() > kMaxContextMessages) {
+    return InvalidField("messages", fmt::format("at most {} messages", kMaxContextMessages));
+  }
+  UpdateContextRequest request;
+  request.byte_size = asked.ByteSizeLong();
+  request.messages.reserve(static_cast<std::size_t>(asked.messages_size()));
+  for (int i = 0; i < asked.messages_size(); ++i) {
+    v1::Message& message = *asked.mutable_messages(i);
+    IncomingMessage checked;
+    MEMORYD_RETURN_IF_ERROR(CheckMessage(fmt::format("messages[{}]", i), message, checked));
+    request.messages.push_back(FromContext(message));
+  }
+  return request;
+}
+
+absl::StatusOr<std::string> UpdateContextReply(const UpdatedContext& updated,
+                                               v1::UpdateContextRequest& request) {
+  v1::UpdateContextResponse reply;
+  std::size_t next = 0;
+  const std::vector<InsertedMessage>& insertions = updated.insertions.messages;
+  for (std::size_t i = 0; i <= updated.kept.size(); ++i) {
+    for (; next < insertions.size() && insertions[next].before == i; ++next) {
+      v1::Insertion& insertion = *reply.add_insertions();
+      insertion.set_index(reply.messages_size());
+      insertion.mutable_message()->set_role(insertions[next].role);
+      insertion.mutable_message()->set_text(insertions[next].text);
+      *reply.add_messages() = insertion.message();
+    }
+    if (i == updated.kept.size()) break;
+    const KeptMessage& kept = updated.kept[i];
+    v1::Message& message = *reply.add_messages();
+    message.Swap(request.mutable_messages(static_cast<int>(kept.index)));
+    if (kept.texts.has_value()) ReplaceTexts(*kept.texts, message);
+  }
+  const std::string& hash = updated.insertions.stable_prefix_hash;
+  reply.set_stable_prefix_hash(hash);
+  reply.set_unchanged(!hash.empty() && hash == request.known_prefix_hash());
+  reply.set_contents_left_out(updated.contents_left_out);
+  for (const std::string& name : updated.blocks_used) reply.add_blocks_used(name);
+  for (const std::string& name : updated.blocks_dropped) reply.add_blocks_dropped(name);
+  if (reply.ByteSizeLong() > kMaxReplyBytes) return ReplyTooLarge();
+  std::string bytes = reply.SerializeAsString();
+  if (!AppendResults(bytes, v1::UpdateContextResponse::kResultsFieldNumber, updated.found)) {
+    return ReplyTooLarge();
+  }
+  return bytes;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,268 @@
+#include "server/worker_stream.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "server/grpc_status.h"
+#include "server/limits.h"
+#include "server/worker_codec.h"
+
+namespace memoryd {
+namespace {
+
+absl::Status BadMessage(std::string_view message) {
+  return Error(absl::StatusCode::kInvalidArgument, "WORKER_PROTOCOL", message);
+}
+
+}  // namespace
+
+WorkerStream::WorkerStream(WorkerService* service, grpc::CallbackServerContext* context)
+    : service_(*service), context_(*context), call_(context->c_call()) {
+  grpc_call_ref(call_);
+}
+
+WorkerStream::~WorkerStream() { grpc_call_unref(call_); }
+
+void WorkerStream::Begin(const absl::Status& admitted) {
+  if (!admitted.ok()) End(admitted);
+  bool more = false;
+  {
+    MutexLock lock(mutex_);
+    begun_ = more = !ended_;
+  }
+  if (more) StartRead(&in_);
+  Release();
+}
+
+void WorkerStream::End(const absl::Status& status) {
+  std::int64_t worker = 0;
+  {
+    MutexLock lock(mutex_);
+    if (ended_) return;
+    ended_ = true;
+    ended_at_ = Clock::now();
+    end_ = status;
+    // What was told is still told, of calls nothing.
+    std::erase_if(queue_, [](const Outgoing& outgoing) { return outgoing.call_id != 0; });
+    worker = std::exchange(worker_, 0);
+    ++busy_;
+  }
+  if (worker != 0) service_.registry_.Detach(worker);
+  Flush();
+  Release();
+}
+
+void WorkerStream::Release() {
+  {
+    MutexLock lock(mutex_);
+    --busy_;
+    if (busy_ > 0 || !ended_ || finished_) return;
+    finished_ = true;
+  }
+  FinishNow();
+}
+
+void WorkerStream::FinishNow() {
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    status = end_;
+  }
+  const CallEnvironment& environment = service_.environment_;
+  const auto took = Clock::now() - start_;
+  environment.stats->Ended(Method::kAttach, status.code(), took);
+  const bool logged = environment.log->Wants(status.code());
+  if (logged || !status.ok()) {
+    const std::string request_id = RequestId(CallMetadata(context_, "x-request-id"));
+    if (!status.ok()) context_.AddTrailingMetadata("x-request-id", request_id);
+    if (logged) {
+      environment.log->Write({Method::kAttach,
+                              status,
+                              took,
+                              request_id,
+                              TraceId(CallMetadata(context_, "traceparent")),
+                              tenant_,
+                              {}});
+    }
+  }
+  Finish(ToGrpcStatus(status));
+}
+
+void WorkerStream::Tell(const v1::AttachResponse& message) {
+  {
+    MutexLock lock(mutex_);
+    if (ended_ || !begun_) return;
+    queue_.push_back({0, nullptr, message.SerializeAsString()});
+  }
+  Flush();
+}
+
+void WorkerStream::Look(Clock::time_point now) {
+  bool stuck = false;
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    if (finished_ || !begun_) return;
+    if (ended_) {
+      stuck = now - ended_at_ > service_.options_.flush_time;
+    } else if (!greeted_ && now - start_ > service_.options_.hello_time) {
+      status = Error(absl::StatusCode::kDeadlineExceeded, "HELLO_MISSING",
+                     "a worker says hello as soon as it is connected");
+    } else {
+      const absl::StatusOr<std::string> tenant =
+          TenantOfCall(service_.environment_, Method::kAttach, context_);
+      if (!tenant.ok()) {
+        status = tenant.status();
+      } else if (*tenant != tenant_) {
+        status = Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
+                       "the credential belongs to another tenant now; attach again");
+      }
+    }
+  }
+  if (stuck) grpc_call_cancel(call_, nullptr);
+  if (!status.ok()) End(status);
+}
+
+void WorkerStream::Send(std::int64_t call_id, std::shared_ptr<const WorkerCall> call) {
+  MutexLock lock(mutex_);
+  if (!ended_) queue_.push_back({call_id, std::move(call), {}});
+}
+
+bool WorkerStream::Cancel(std::int64_t call_id) {
+  MutexLock lock(mutex_);
+  if (ended_) return false;
+  const auto found =
+      std::find_if(queue_.begin(), queue_.end(), [call_id](const Outgoing& outgoing) {
+        return outgoing.call != nullptr && outgoing.call_id == call_id;
+      });
+  if (found != queue_.end()) {
+    queue_.erase(found);
+    return true;
+  }
+  v1::AttachResponse message;
+  message.mutable_cancel()->set_call_id(call_id);
+  queue_.push_back({call_id, nullptr, message.SerializeAsString()});
+  return false;
+}
+
+void WorkerStream::Flush() {
+  Outgoing next;
+  {
+    MutexLock lock(mutex_);
+    if (finished_ || writing_ || queue_.empty()) return;
+    next = std::move(queue_.front());
+    queue_.pop_front();
+    writing_ = true;
+    ++busy_;
+  }
+  // One message at a time is encoded, so that many large calls that wait don't take their room
+  // twice.
+  const grpc::Slice slice(
+      next.call == nullptr ? next.bytes : EncodeCall(next.call_id, *next.call, Clock::now()));
+  out_ = grpc::ByteBuffer(&slice, 1);
+  StartWrite(&out_);
+}
+
+void WorkerStream::OnWriteDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!ok) queue_.clear();
+  }
+  if (ok) {
+    Flush();
+  } else {
+    End(absl::CancelledError("the worker went"));
+  }
+  Release();
+}
+
+void WorkerStream::OnReadDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    ++busy_;
+  }
+  if (!ok) {
+    End(context_.IsCancelled() ? absl::CancelledError("the worker went") : absl::OkStatus());
+    Release();
+    return;
+  }
+  absl::Status status;
+  try {
+    status = Take(in_);
+  } catch (const std::exception& error) {
+    status = absl::InternalError(std::string("a handler threw: ").append(error.what()));
+  }
+  in_.Clear();
+  if (!status.ok()) End(status);
+  bool more = false;
+  {
+    MutexLock lock(mutex_);
+    more = !ended_;
+  }
+  // Not finished meanwhile, since this thread is counted as busy.
+  if (more) StartRead(&in_);
+  Release();
+}
+
+void WorkerStream::OnCancel() { End(absl::CancelledError("the worker went")); }
+
+void WorkerStream::OnDone() { service_.Forget(this); }
+
+absl::Status WorkerStream::Take(const grpc::ByteBuffer& bytes) {
+  v1::AttachRequest request;
+  MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, request));
+  std::int64_t worker = 0;
+  bool greeted = false;
+  {
+    MutexLock lock(mutex_);
+    if (ended_) return absl::OkStatus();
+    greeted = greeted_;
+    worker = worker_;
+  }
+  switch (request.kind_case()) {
+    case v1::AttachRequest::kHello:
+      if (greeted) return BadMessage("a worker says hello once");
+      return Hello(request.hello());
+    case v1::AttachRequest::kResult: {
+      if (!greeted) return BadMessage("a worker says hello first");
+      v1::WorkerResult& result = *request.mutable_result();
+      service_.registry_.Answer(worker, result.call_id(), FromProto(result));
+      return absl::OkStatus();
+    }
+    case v1::AttachRequest::KIND_NOT_SET:
+      break;
+  }
+  return BadMessage("a worker says hello or result");
+}
+
+absl::Status WorkerStream::Hello(const v1::WorkerHello& hello) {
+  MEMORYD_ASSIGN_OR_RETURN(WorkerOffer offer, FromProto(hello));
+  v1::AttachResponse message;
+  v1::WorkerWelcome& welcome = *message.mutable_welcome();
+  welcome.set_server_version(std::string(service_.options_.version));
+  welcome.set_max_concurrent_calls(offer.max_concurrent_calls);
+  welcome.set_max_message_bytes(kMaxRequestBytes);
+  welcome.mutable_keepalive()->set_seconds(kKeepalive.count());
+  {
+    MutexLock lock(mutex_);
+    greeted_ = true;
+  }
+  // First in the queue, before any call can be.
+  Tell(message);
+  const std::int64_t worker =
+      service_.registry_.Attach(tenant_, std::move(offer), shared_from_this());
+  bool too_late = false;
+  {
+    MutexLock lock(mutex_);
+    too_late = ended_;
+    if (!too_late) worker_ = worker;
+  }
+  if (too_late) service_.registry_.Detach(worker);
+  return absl::OkStatus();
+}
+
+}  // namespace memoryd

@@ -1,0 +1,102 @@
+// One stream of an attached worker, on gRPC's raw callback API.
+#ifndef MEMORYD_SERVER_WORKER_STREAM_H_
+#define MEMORYD_SERVER_WORKER_STREAM_H_
+
+#include <grpc/grpc.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "core/base/mutex.h"
+#include "core/workers/worker_registry.h"
+#include "memoryd/v1/worker_service.pb.h"
+#include "server/worker_service.h"
+
+namespace memoryd {
+
+// Reads one message at a time and writes one at a time. What waits to be written is what the
+// registry lets a worker have at once, and at most one cancellation for each: a worker that does
+// not read can't make it grow.
+class WorkerStream final : public WorkerLink,
+                           public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                           public std::enable_shared_from_this<WorkerStream> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  WorkerStream(WorkerService* service, grpc::CallbackServerContext* context);
+  ~WorkerStream() override;
+
+  // Begins to read, or ends with why it must not. Once.
+  void Begin(const absl::Status& admitted) MEMORYD_EXCLUDES(mutex_);
+  // Ends the stream with `status`, once what is being written, and what was told, is out. Later
+  // ends are ignored. Any thread.
+  void End(const absl::Status& status) MEMORYD_EXCLUDES(mutex_);
+  void Tell(const v1::AttachResponse& message) MEMORYD_EXCLUDES(mutex_);
+  // Ends the stream if it should not go on at `now`.
+  void Look(Clock::time_point now) MEMORYD_EXCLUDES(mutex_);
+
+  // WorkerLink.
+  void Send(std::int64_t call_id, std::shared_ptr<const WorkerCall> call) override
+      MEMORYD_EXCLUDES(mutex_);
+  bool Cancel(std::int64_t call_id) override MEMORYD_EXCLUDES(mutex_);
+  void Flush() override MEMORYD_EXCLUDES(mutex_);
+
+  // Reactions.
+  void OnReadDone(bool ok) override MEMORYD_EXCLUDES(mutex_);
+  void OnWriteDone(bool ok) override MEMORYD_EXCLUDES(mutex_);
+  void OnCancel() override;
+  void OnDone() override;
+
+  // Whose worker it is, empty until admitted; set before it begins.
+  const std::string& tenant() const { return tenant_; }
+  void set_tenant(std::string tenant) { tenant_ = std::move(tenant); }
+  grpc::CallbackServerContext& context() { return context_; }
+
+ private:
+  // A call to be encoded when its turn comes, or what is said already.
+  struct Outgoing {
+    std::int64_t call_id = 0;  // 0: about no call.
+    std::shared_ptr<const WorkerCall> call;
+    std::string bytes;
+  };
+
+  absl::Status Take(const grpc::ByteBuffer& bytes) MEMORYD_EXCLUDES(mutex_);
+  absl::Status Hello(const v1::WorkerHello& hello) MEMORYD_EXCLUDES(mutex_);
+  // An operation of gRPC's that this object is part of has ended; the last one of a stream that
+  // has ended finishes it.
+  void Release() MEMORYD_EXCLUDES(mutex_);
+  void FinishNow();
+
+  WorkerService& service_;
+  const Clock::time_point start_ = Clock::now();
+  // Lives until OnDone().
+  grpc::CallbackServerContext& context_;
+  // Outlives the context, so that a stream may be cancelled at any time.
+  grpc_call* const call_;
+  std::string tenant_;
+  grpc::ByteBuffer in_;
+  grpc::ByteBuffer out_;
+
+  mutable Mutex mutex_;
+  std::deque<Outgoing> queue_ MEMORYD_GUARDED_BY(mutex_);
+  bool writing_ MEMORYD_GUARDED_BY(mutex_) = false;
+  // The thread that begins, those in a reaction, and the write under way: while there are any the
+  // call isn't finished.
+  int busy_ MEMORYD_GUARDED_BY(mutex_) = 1;
+  bool begun_ MEMORYD_GUARDED_BY(mutex_) = false;
+  bool greeted_ MEMORYD_GUARDED_BY(mutex_) = false;
+  std::int64_t worker_ MEMORYD_GUARDED_BY(mutex_) = 0;  // In the registry; 0: not attached.
+  bool ended_ MEMORYD_GUARDED_BY(mutex_) = false;
+  Clock::time_point ended_at_ MEMORYD_GUARDED_BY(mutex_);
+  absl::Status end_ MEMORYD_GUARDED_BY(mutex_);
+  bool finished_ MEMORYD_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_WORKER_STREAM_H_

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Installs clients/python as its users do, and runs the README's quick start with what is installed.
+
+usage: fresh_install.py [--extras NAME[,NAME...]]     extras: llama-index, langchain, autogen
+
+In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
+package brings its types along and imports no framework, and, for each extra whose adapter there is,
+that the adapter imports. The last line is `fresh install: ok`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from support.documents import blocks_of, with_target  # noqa: E402
+from support.paths import REPOSITORY  # noqa: E402
+from support.server import Server  # noqa: E402
+
+PACKAGE = REPOSITORY / "clients" / "python"
+_INSPECTION = """
+import pathlib, sys
+import memoryd, memoryd.v1.memory_pb2
+folder = pathlib.Path(memoryd.__file__).parent
+assert folder.is_relative_to(sys.prefix), folder
+assert (folder / "py.typed").exists() and (folder / "v1" / "memory_pb2.pyi").exists()
+frameworks = [name for name in sys.modules if name.split(".")[0] in (
+    "llama_index", "langchain_core", "langchain_classic", "autogen_core")]
+assert not frameworks, frameworks
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--extras", default="")
+    extras = [extra for extra in parser.parse_args().extras.split(",") if extra]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    with tempfile.TemporaryDirectory(prefix="memoryd-install-") as folder:
+        source = pathlib.Path(folder) / "memoryd"
+        # A copy, without what was built before: stubs, say, by another protoc.
+        shutil.copytree(PACKAGE, source / "clients" / "python", ignore=shutil.ignore_patterns(
+            "v1", "build", "*.egg-info", "__pycache__"))
+        shutil.copytree(REPOSITORY / "proto", source / "proto")
+        python = str(pathlib.Path(folder) / "venv" / "bin" / "python")
+
+        def run(*command: str) -> None:
+            subprocess.run(command, cwd=folder, env=environment, check=True)
+
+        run(sys.executable, "-m", "venv", "venv")
+        what = "memoryd/clients/python" + (f"[{','.join(extras)}]" if extras else "")
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"./{what}")
+        run(python, "-m", "pip", "check", "--disable-pip-version-check")
+        run(python, "-W", "error", "-c", _INSPECTION)
+        for extra in extras:
+            module = extra.replace("-", "_")
+            found = list((PACKAGE / "src" / "memoryd").glob(f"{module}*"))
+            if found:
+                run(python, "-c", f"import memoryd.{module}")
+            print(f"{extra}: {'imports' if found else 'no adapter yet'}")
+        with Server("sqlite::memory:") as server:
+            quick_start = blocks_of(REPOSITORY / "README.md", "python")[0]
+            run(python, "-W", "error", "-c", with_target(quick_start, server.target))
+    print("fresh install: ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Restarts the server under the Python clients, over and over, and counts what is missing.
+
+usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|both] [--puts N]
+                   [--restarts N] [--writers N]
+
+Writers put one message after the other with nothing but the client's own retries, while the server
+is ended, by SIGKILL and SIGTERM in turn, and started again on the same port and store. Then every
+message is read back. The last line of each run is
+`restarts: store S, client C, restarts N, acked N, replayed N, lost N, doubled N, reordered N`, where
+replayed counts Puts that were stored before a try that was answered. Exits 1 when anything was lost,
+doubled, out of a writer's order, or not what its Put was answered with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import pathlib
+import socket
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from support.calls import Calls, user, wire  # noqa: E402
+from support.server import Server  # noqa: E402
+from support.stores import STORES, fresh_store  # noqa: E402
+from support.writers import Audit, Progress  # noqa: E402
+
+from memoryd import AsyncClient, Client  # noqa: E402
+
+CLIENTS = ("sync", "async")
+SESSIONS = 5
+# Longer than any server takes to come back.
+PUT_SECONDS = 120.0
+
+
+class Ledger:
+    """What was put, and what each Put was answered with; for any number of threads."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.acknowledged: dict[str, list[str]] = collections.defaultdict(list)
+        self.ids: dict[str, str] = {}
+        self.replayed = 0
+        self._guard = threading.Lock()
+
+    def add(self, session: str, text: str, reply: wire.PutResponse) -> None:
+        with self._guard:
+            self.acknowledged[session].append(text)
+            self.ids[text] = reply.message_ids[0]
+            self.replayed += reply.replayed
+        self.progress.add(1)
+
+    @contextlib.contextmanager
+    def failing(self) -> Iterator[None]:
+        """Tells who waits for progress what the body failed with."""
+        try:
+            yield
+        except BaseException as error:
+            self.progress.fail(error)
+
+
+def puts_of(writer: int, count: int) -> Iterator[tuple[str, str]]:
+    """Session and text of each Put of a writer."""
+    for number in range(count):
+        session = f"session-{(writer + number) % SESSIONS}"
+        yield session, f"{writer}/{number}/{'x' * ((number * 37) % 400)}"
+
+
+def write_synchronously(target: str, ledger: Ledger, writers: int, count: int) -> None:
+    def write(writer: int) -> None:
+        with ledger.failing():
+            for session, text in puts_of(writer, count):
+                ledger.add(session, text, client.put(session, [user(text)]))
+
+    with Client(target, timeout=PUT_SECONDS) as client:
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+async def write_asynchronously(target: str, ledger: Ledger, writers: int, count: int) -> None:
+    async with AsyncClient(target, timeout=PUT_SECONDS) as client:
+        async def write(writer: int) -> None:
+            for session, text in puts_of(writer, count):
+                ledger.add(session, text, await client.put(session, [user(text)]))
+
+        with ledger.failing():
+            await asyncio.gather(*map(write, range(writers)))
+
+
+def _in_a_loop(write: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    return lambda *arguments: asyncio.run(write(*arguments))
+
+
+WRITE = {"sync": write_synchronously, "async": _in_a_loop(write_asynchronously)}
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that nobody is given while no server listens on it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+def audited(calls: Calls, ledger: Ledger) -> Audit:
+    """What is stored beside what was acknowledged; a message under another id is unknown."""
+    audit = Audit()
+    for session, texts in ledger.acknowledged.items():
+        stored = calls.all_messages(session)
+        audit.add_session(texts, [m.text for m in stored])
+        audit.unknown += sum(1 for m in stored if ledger.ids.get(m.text) != m.message_id)
+    return audit
+
+
+def run(kind: str, client: str, puts: int, restarts: int, writers: int) -> bool:
+    ledger = Ledger()
+    each = -(-puts // writers)
+    with fresh_store(kind) as store, reserved_port() as port:
+        listen = f"127.0.0.1:{port}"
+        server = Server(store, listen=listen)
+        load = threading.Thread(target=WRITE[client], args=(listen, ledger, writers, each))
+        try:
+            load.start()
+            for number in range(restarts):
+                ledger.progress.wait_for_more(each * writers // (restarts + 1))
+                if number % 2 == 0:
+                    server.kill()
+                else:
+                    server.stop()
+                server = Server(store, listen=listen)
+            load.join()
+            ledger.progress.check()
+            # Read by a server that has nothing cached.
+            server.kill()
+            server = Server(store, listen=listen)
+            with server.channel() as channel:
+                found = audited(Calls(channel), ledger)
+        finally:
+            server.kill()
+    print(
+        f"restarts: store {kind}, client {client}, restarts {restarts}, "
+        f"acked {found.acknowledged}, replayed {ledger.replayed}, lost {found.lost}, "
+        f"doubled {found.doubled}, reordered {found.reordered}",
+        flush=True,
+    )
+    return found.clean and found.acknowledged == each * writers
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    parser.add_argument("--client", choices=(*CLIENTS, "both"), default="both")
+    parser.add_argument("--puts", type=int, default=10_000)
+    parser.add_argument("--restarts", type=int, default=20)
+    parser.add_argument("--writers", type=int, default=8)
+    options = parser.parse_args()
+    kinds = STORES if options.store == "both" else (options.store,)
+    clients = CLIENTS if options.client == "both" else (options.client,)
+    results = [run(kind, client, options.puts, options.restarts, options.writers)
+               for kind in kinds for client in clients]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,677 @@
+"""memoryd.llama_index: the classes as their users see them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ImageBlock,
+    TextBlock,
+    ToolCallBlock,
+)
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
+from llama_index.core.memory import Memory as LibraryMemory
+from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from workflows.context.serializers import JsonSerializer
+
+from support import paths
+from support.documents import blocks_of, with_target
+from support.server import Server
+from support.waiting import wait_for
+
+from memoryd import Client, MemorydError
+from memoryd.llama_index import (
+    AsyncDBChatStore,
+    BaseMemory,
+    BaseMemoryBlock,
+    ChatMemoryBuffer,
+    ChatStore,
+    ChatSummaryMemoryBuffer,
+    DetachedBlock,
+    FactExtractionMemoryBlock,
+    InsertMethod,
+    Memory,
+    MessageStatus,
+    SimpleComposableMemory,
+    StaticMemoryBlock,
+    VectorMemory,
+)
+from memoryd.v1 import job_service_pb2 as job_wire
+
+ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
+
+
+def user(text: str) -> ChatMessage:
+    return ChatMessage(role="user", content=text)
+
+
+def assistant(text: str) -> ChatMessage:
+    return ChatMessage(role="assistant", content=text)
+
+
+def texts(messages: list[ChatMessage]) -> list[str | None]:
+    return [message.content for message in messages]
+
+
+def turns(count: int, first: int = 0) -> list[ChatMessage]:
+    """Turns of three words each, told apart by their numbers."""
+    made = []
+    for number in range(first, first + count):
+        made += [user(f"question {number}"), assistant("answer")]
+    return made
+
+
+class ScriptedLLM(MockLLM):
+    """Answers with one fact that it counts; fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0, said: str = "fact") -> None:
+        super().__init__()
+        self._failures = failures
+        self._said = said
+        self._calls: list[list[ChatMessage]] = []
+
+    @property
+    def calls(self) -> list[list[ChatMessage]]:
+        return self._calls
+
+    async def achat(self, messages, **kwargs):
+        self._calls.append(list(messages))
+        if len(self._calls) <= self._failures:
+            raise ConnectionError("the model is away")
+        reply = f"<facts><fact>{self._said} {len(self._calls)}</fact></facts>"
+        return ChatResponse(message=assistant(reply))
+
+
+class Recorder(BaseMemoryBlock[str]):
+    """Notes what it is fed with, and on which event loop."""
+
+    fed: list[list[str | None]] = []
+    loops: list[object] = []
+
+    async def _aget(self, messages=None, **block_kwargs):
+        return f"{sum(map(len, self.fed))} seen {block_kwargs.get('extra', '')}".strip()
+
+    async def _aput(self, messages):
+        self.loops.append(asyncio.get_running_loop())
+        self.fed.append(texts(messages))
+
+
+def recorder(name: str = "recorder", **fields) -> Recorder:
+    return Recorder(name=name, fed=[], loops=[], **fields)
+
+
+@pytest.fixture
+def uri(server) -> str:
+    return f"memoryd://{server.target}"
+
+
+def small(uri: str, session_id: str, **fields) -> Memory:
+    """A memory from which a turn leaves as soon as there are more than two."""
+    given = {"token_limit": 7, "token_flush_size": 1, "chat_history_token_ratio": 1.0,
+             "tokenizer_fn": str.split, **fields}
+    return Memory(session_id=session_id, async_database_uri=uri, **given)
+
+
+# Memory.
+
+
+def test_it_is_the_librarys_class(uri, session_id):
+    memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri, token_limit=100)
+    assert isinstance(memory, (LibraryMemory, BaseMemory)) and memory.class_name() == "Memory"
+    assert isinstance(memory.sql_store, AsyncDBChatStore)
+    assert memory.sql_store.table_name == "llama_index_memory"
+    assert (memory.token_flush_size, memory.token_limit) == (70, 100)
+    assert Memory(token_limit=100, async_database_uri=uri).token_flush_size == 10
+    with pytest.raises(ValueError, match="Token limit must be set and greater than 0"):
+        Memory(async_database_uri=uri)
+    with pytest.raises(ValueError, match="All memory blocks must have unique names"):
+        Memory.from_defaults(memory_blocks=[recorder(), recorder()], async_database_uri=uri)
+
+
+async def _a_round(memory: Memory) -> None:
+    await memory.aput(user("one"))
+    await memory.aput_messages([assistant("two"), user("three")])
+    await memory.aput_messages([])
+    assert texts(await memory.aget()) == ["one", "two", "three"]
+    assert texts(await memory.aget_all()) == ["one", "two", "three"]
+    assert texts(await memory.sql_store.get_messages(memory.session_id, limit=1, offset=1)) == [
+        "two"]
+    await memory.aset([user("four")])
+    assert texts(await memory.aget()) == ["four"]
+    await memory.areset()
+    assert await memory.aget() == []
+
+
+def test_a_round_of_coroutines(uri, session_id):
+    asyncio.run(_a_round(Memory.from_defaults(session_id=session_id, async_database_uri=uri)))
+
+
+def test_synchronous_methods_work_with_and_without_an_event_loop(uri, session_id):
+    memory = small(uri, session_id, memory_blocks=[recorder()])
+
+    def a_round() -> None:
+        memory.reset()
+        memory.put(user("one"))
+        memory.put_messages([assistant("two"), user("three")])
+        assert texts(memory.get())[-3:] == ["one", "two", "three"]
+        assert texts(memory.get_all()) == ["one", "two", "three"]
+        memory.put_messages(turns(4))
+        memory.set([user("four")])
+        assert texts(memory.get_all()) == ["four"]
+
+    a_round()
+
+    async def on_a_loop() -> None:
+        a_round()
+
+    asyncio.run(on_a_loop())
+    assert len(memory.memory_blocks[0].fed) > 2
+
+
+def test_everything_of_a_message_comes_back(uri, session_id):
+    memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri)
+    message = ChatMessage(
+        role="assistant",
+        blocks=[TextBlock(text="a"), ImageBlock(url="https://example.com/a.png"),
+                ToolCallBlock(tool_call_id="c1", tool_name="f", tool_kwargs={"x": 1.0})],
+        additional_kwargs={"z": None, "a": [1, 2.0, "é"]})
+    memory.put(message)
+    found, = memory.get()
+    assert found.model_dump(mode="json") == message.model_dump(mode="json")
+    assert json.dumps(found.additional_kwargs) == json.dumps(message.additional_kwargs)
+
+
+def test_what_leaves_feeds_the_blocks_on_the_callers_event_loop(uri, session_id):
+    block = recorder()
+    memory = small(uri, session_id, memory_blocks=[block])
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        await memory.aput_messages(turns(3))
+        assert block.fed == [["question 0", "answer"]]
+        assert block.loops == [loop]
+        assert texts(await memory.sql_store.get_messages(session_id, status=ARCHIVED)) == [
+            "question 0", "answer"]
+        assert texts(await memory.aget(extra="now"))[:1] == [
+            "<memory>\n<recorder>\n2 seen now\n</recorder>\n</memory>"]
+
+    asyncio.run(run())
+
+
+def test_manage_queue_flushes_what_the_store_was_given(uri, session_id):
+    block = recorder()
+    memory = small(uri, session_id, memory_blocks=[block])
+
+    async def run() -> None:
+        await memory.aput(user("first"))
+        await memory.sql_store.add_messages(session_id, turns(4))
+        assert await memory.sql_store.count_messages(session_id) == 9
+        assert block.fed == []
+        await memory._manage_queue()
+        assert await memory.sql_store.count_messages(session_id) < 9
+        assert block.fed[0][:1] == ["first"]
+
+    asyncio.run(run())
+
+
+def test_set_does_not_flush(uri, session_id):
+    memory = small(uri, session_id)
+    memory.set(turns(5))
+    assert len(memory.get()) == 10
+    memory.put(user("more"))
+    assert len(memory.get()) < 10 and len(memory.get_all()) == 11
+
+
+def test_chat_history_replaces_what_there_is(uri, session_id):
+    given = {"session_id": session_id, "async_database_uri": uri}
+    Memory.from_defaults(**given).put(user("old"))
+    assert texts(Memory.from_defaults(**given).get()) == ["old"]
+    assert texts(Memory.from_defaults(**given, chat_history=[user("new")]).get()) == ["new"]
+    assert Memory.from_defaults(**given, chat_history=[]).get_all() == []
+
+
+def test_reset_by_status_keeps_the_other(uri, session_id):
+    memory = small(uri, session_id)
+    memory.put_messages(turns(4))
+    asyncio.run(memory.areset(status=ARCHIVED))
+    assert 0 < len(memory.get_all()) < 8
+    asyncio.run(memory.areset(status=ACTIVE))
+    assert memory.get_all() == []
+
+
+def test_facts_outlive_the_process(uri, session_id):
+    def block(llm: ScriptedLLM, **fields) -> FactExtractionMemoryBlock:
+        return FactExtractionMemoryBlock(name="facts", llm=llm, **fields)
+
+    memory = small(uri, session_id, memory_blocks=[block(ScriptedLLM(), facts=["given"])])
+    memory.put_messages(turns(3))
+    assert memory.memory_blocks[0].facts == ["given", "fact 1"]
+    memory.close()
+    # What another process makes: new objects.
+    again = small(uri, session_id, memory_blocks=[block(ScriptedLLM())])
+    assert "<fact>given</fact>\n<fact>fact 1</fact>" in again.get()[0].content
+    assert again.memory_blocks[0].facts == ["given", "fact 1"]
+    # Also when the first thing it does is to put.
+    third_llm = ScriptedLLM()
+    third = small(uri, session_id, memory_blocks=[block(third_llm)])
+    third.put_messages(turns(1, first=3))
+    assert "<fact>given</fact>\n<fact>fact 1</fact>" in third_llm.calls[0][-1].content
+    # A list that its owner changes is as he left it.
+    third.memory_blocks[0].facts.clear()
+    third.put_messages(turns(1, first=4))
+    assert third.memory_blocks[0].facts == ["fact 2"]
+    assert third_llm.calls[0][0].additional_kwargs == {"session_id": session_id}
+
+
+def test_a_block_that_fails_raises_and_is_fed_again(server, uri, session_id):
+    llm = ScriptedLLM(failures=1)
+    block = FactExtractionMemoryBlock(name="facts", llm=llm)
+    memory = small(uri, session_id, memory_blocks=[block])
+    with pytest.raises(ConnectionError, match="the model is away"):
+        memory.put_messages(turns(3))
+    assert len(memory.get_all()) == 6
+    wait_for(lambda: block.facts == ["fact 2"])
+    with Client(server.target) as client:
+        wait_for(lambda: [job.state for job in client.list_jobs(session_id)]
+                 == [job_wire.JOB_STATE_DONE])
+
+
+def test_a_block_that_accepts_nothing_is_not_fed(uri, session_id):
+    block = recorder(accept_short_term_memory=False)
+    memory = small(uri, session_id, memory_blocks=[block])
+    memory.put_messages(turns(4))
+    assert block.fed == []
+
+
+def test_other_clients_of_the_session_see_the_blocks(server, uri, session_id):
+    blocks = [StaticMemoryBlock(name="core", static_content="Likes tea."), recorder("any name!")]
+    memory = small(uri, session_id, memory_blocks=blocks)
+    memory.put_messages(turns(3))
+    with Client(server.target) as client:
+        said = client.get(session_id).messages[0]
+    assert "<core>\nLikes tea.\n</core>" in said.text and "2 seen" in said.text
+
+
+def test_two_memories_of_one_session_see_each_other(uri, session_id):
+    first = small(uri, session_id, memory_blocks=[recorder()])
+    second = small(uri, session_id, memory_blocks=[recorder()])
+    first.put_messages(turns(1))
+    second.put_messages(turns(1, first=1))
+    assert texts(first.get_all()) == texts(second.get_all())
+    first.put_messages(turns(2, first=2))
+    fed = first.memory_blocks[0].fed + second.memory_blocks[0].fed
+    assert sorted(text for texts_ in fed for text in texts_ if text != "answer") == [
+        "question 0", "question 1"]
+
+
+def test_concurrent_puts_lose_and_double_nothing(uri, session_id):
+    block = recorder()
+    memory = small(uri, session_id, memory_blocks=[block])
+
+    async def run() -> None:
+        await asyncio.gather(*(memory.aput(user(f"m{i}")) for i in range(40)))
+
+    asyncio.run(run())
+    everything = texts(memory.get_all())
+    assert sorted(everything) == sorted(f"m{i}" for i in range(40))
+    fed = [text for texts_ in block.fed for text in texts_]
+    assert fed == everything[: len(fed)] and len(fed) + len(memory.sql_store.get_messages(
+        session_id)) == 40
+
+
+def test_blocks_may_change(uri, session_id):
+    memory = small(uri, session_id, memory_blocks=[recorder("a")])
+    memory.put_messages(turns(3))
+    memory.memory_blocks = [recorder("b")]
+    memory.put_messages(turns(1, first=3))
+    assert memory.memory_blocks[0].fed == [["question 1", "answer"]]
+    memory.memory_blocks = []
+    memory.put_messages(turns(1, first=4))
+    assert len(memory.get()) == 4
+
+
+def test_a_ratio_above_one_is_the_librarys(uri, session_id):
+    memory = small(uri, session_id, chat_history_token_ratio=2.0)
+    library = LibraryMemory(token_limit=7, token_flush_size=1, chat_history_token_ratio=2.0,
+                            tokenizer_fn=str.split)
+    for each in (memory, library):
+        each.put_messages(turns(7))
+    assert texts(memory.get()) == texts(library.get())
+
+
+def test_messages_that_a_block_owns_are_not_written_to(uri, session_id):
+    class Says(BaseMemoryBlock[list[ChatMessage]]):
+        own: list[ChatMessage] = []
+
+        async def _aget(self, messages=None, **block_kwargs):
+            return self.own
+
+        async def _aput(self, messages):
+            pass
+
+    own = [ChatMessage(role="system", content="mine")]
+    memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri, memory_blocks=[
+        Says(name="says", own=own), StaticMemoryBlock(name="core", static_content="text")])
+    assert memory.get() == memory.get() and texts(own) == ["mine"]
+
+
+# Dump and load.
+
+
+def test_dump_and_load_keep_session_and_target(uri, session_id):
+    memory = Memory.from_defaults(
+        session_id=session_id, async_database_uri=uri, token_limit=50, table_name="t",
+        insert_method=InsertMethod.USER,
+        memory_blocks=[StaticMemoryBlock(name="core", static_content="text"), recorder()])
+    memory.put(user("kept"))
+    for load in (
+        lambda: Memory.from_dict(json.loads(json.dumps(memory.to_dict()))),
+        lambda: JsonSerializer().deserialize(JsonSerializer().serialize(memory)),
+        lambda: Memory.model_validate(json.loads(memory.model_dump_json())),
+    ):
+        loaded = load()
+        assert type(loaded) is Memory and loaded.insert_method == InsertMethod.USER
+        assert (loaded.session_id, loaded.token_limit) == (session_id, 50)
+        assert texts(loaded.get_all()) == ["kept"]
+        assert isinstance(loaded.memory_blocks[1], DetachedBlock)
+    assert "sql_store" not in memory.model_dump() and "tokenizer_fn" not in memory.model_dump()
+
+
+def test_a_pickle_is_a_memory_again(uri, session_id):
+    memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri)
+    memory.put(user("kept"))
+    loaded = pickle.loads(pickle.dumps(memory))
+    loaded.put(assistant("too"))
+    assert texts(memory.get_all()) == ["kept", "too"]
+
+
+def test_a_deep_copy_is_a_memory_of_its_own(uri, session_id):
+    memory = small(uri, session_id, memory_blocks=[recorder()])
+    memory.put_messages(turns(3))
+    memory.memory_blocks[0].loops.clear()
+    copied = copy.deepcopy(memory)
+    memory.close()
+    copied.put_messages(turns(1, first=3))
+    assert copied.memory_blocks[0].fed == [["question 0", "answer"], ["question 1", "answer"]]
+
+
+def test_what_a_detached_block_should_take_in_waits_for_it(uri, session_id):
+    block = FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM())
+    memory = small(uri, session_id, memory_blocks=[block])
+    memory.put_messages(turns(3))
+    # Given again: a callable is no part of a dump.
+    loaded = Memory.from_dict({**memory.to_dict(), "tokenizer_fn": str.split})
+    memory.close()
+    loaded.put_messages(turns(1, first=3))
+    assert len(loaded.get_all()) == 8
+    llm = ScriptedLLM(said="later")
+    loaded.memory_blocks = [FactExtractionMemoryBlock(name="facts", llm=llm)]
+    loaded.put_messages(turns(1, first=4))
+    wait_for(lambda: len(llm.calls) == 2)
+    assert texts(llm.calls[0])[:2] == ["question 1", "answer"]
+    wait_for(lambda: loaded.memory_blocks[0].facts == ["fact 1", "later 1", "later 2"])
+
+
+def test_a_memory_that_nobody_holds_detaches(uri, session_id):
+    memory = small(uri, session_id, memory_blocks=[recorder()])
+    memory.put_messages(turns(3))
+    name = memory._feeding.worker_name
+    gone = weakref.ref(memory)
+    del memory
+    gc.collect()
+    assert gone() is None and name
+    wait_for(lambda: not any(thread.name.startswith("memoryd-worker") and thread.is_alive()
+                             for thread in threading.enumerate()))
+
+
+# Other URIs, and how a target is named.
+
+
+def test_other_uris_and_stores_are_the_librarys(tmp_path):
+    for given in ({}, {"async_database_uri": f"sqlite+aiosqlite:///{tmp_path / 'm.db'}"},
+                  {"chat_store": SQLAlchemyChatStore("t")}):
+        memory = Memory.from_defaults(session_id="s", token_limit=100, **given)
+        assert type(memory.sql_store) is SQLAlchemyChatStore
+        asyncio.run(memory.aput(user("one")))
+        assert "async_database_uri" not in memory.model_dump()
+
+
+def test_the_environment_names_the_target(uri, session_id, monkeypatch):
+    monkeypatch.setenv("MEMORYD_URI", uri)
+    Memory.from_defaults(session_id=session_id).put(user("one"))
+    assert texts(Memory(token_limit=100, session_id=session_id).get()) == ["one"]
+    assert texts(ChatStore().get_messages(session_id)) == ["one"]
+    buffer = ChatMemoryBuffer.from_defaults(chat_store_key=session_id)
+    assert texts(buffer.get()) == ["one"]
+
+
+@pytest.mark.parametrize(("uri", "said"), [
+    ("memoryd://", "names no host"),
+    ("memoryd://localhost", "has no port"),
+    ("memoryd://user:secret@localhost:1", "token_file"),
+    ("memoryd://localhost:1?tsl=true", "no parameter 'tsl'"),
+    ("memoryd://localhost:1?tls=maybe", "tls is true or false"),
+])
+def test_a_bad_uri_is_refused_by_name(uri, said):
+    with pytest.raises(ValueError, match=f"async_database_uri.*{said}"):
+        ChatStore(async_database_uri=uri)
+
+
+def test_spaces_keep_keys_apart(uri, session_id):
+    stores = [ChatStore(async_database_uri=uri), ChatStore("t", uri),
+              ChatStore("t", uri, db_schema="s"), ChatStore("t/s", uri), ChatStore("s", uri),
+              ChatStore(async_database_uri=f"{uri}/t")]
+    for number, store in enumerate(stores):
+        store.add_message(session_id, user(str(number)))
+        store.add_message(f"@t@{session_id}", user("at"))
+    for number, store in enumerate(stores):
+        assert texts(store.get_messages(session_id)) == [str(number)]
+        assert texts(store.get_messages(f"@t@{session_id}")) == ["at"]
+        assert {session_id, f"@t@{session_id}"} <= set(store.get_keys())
+    assert len(stores[1].get_keys()) == len(set(stores[1].get_keys()))
+
+
+def test_what_the_server_refuses_is_said(uri):
+    memory = Memory.from_defaults(session_id="bad\n", async_database_uri=uri)
+    with pytest.raises(MemorydError) as caught:
+        memory.put(user("one"))
+    assert caught.value.field == "session_id"
+
+
+# The chat store.
+
+
+def test_a_chat_store_has_both_interfaces(uri, session_id):
+    store = ChatStore(async_database_uri=uri)
+    assert isinstance(store, (SQLAlchemyChatStore, AsyncDBChatStore))
+    assert isinstance(store, BaseChatStore)
+    # Outside of an event loop.
+    store.set_messages(session_id, [user("a"), user("b"), user("c")])
+    assert store.delete_message(session_id, 1).content == "b"
+    assert store.delete_message(session_id, 9) is None
+    assert store.delete_last_message(session_id).content == "c"
+    assert texts(store.get_messages(session_id)) == ["a"]
+
+    async def on_a_loop() -> None:
+        await store.add_messages(session_id, [user("d"), user("e")], status=ARCHIVED)
+        assert await store.count_messages(session_id) == 1
+        assert await store.count_messages(session_id, status=None) == 3
+        _, row, _ = await store.row_ids(session_id)
+        assert (await store.delete_message(session_id, row)).content == "d"
+        assert await store.delete_message(session_id, row) is None
+        await store.async_add_message(session_id, user("f"))
+        assert texts(await store.aget_messages(session_id)) == ["a", "f"]
+        assert texts(await store.archive_oldest_messages(session_id, 1)) == ["a"]
+        assert texts(await store.get_messages(session_id, status=None)) == ["a", "e", "f"]
+        assert texts(await store.delete_oldest_messages(session_id, 5)) == ["f"]
+        await store.delete_messages(session_id, status=ARCHIVED)
+        assert session_id not in await store.get_keys()
+
+    asyncio.run(on_a_loop())
+    assert [message.content for message in store.delete_messages(session_id)] == []
+    assert store.delete_messages(session_id) is None
+
+
+def test_more_messages_than_a_request_holds(uri, session_id):
+    store = ChatStore(async_database_uri=uri)
+    many = [user(f"m{i}") for i in range(2300)]
+    store.set_messages(session_id, many)
+    assert texts(store.get_messages(session_id)) == texts(many)
+    store.delete_message(session_id, 1500)
+    asyncio.run(store.archive_oldest_messages(session_id, 3))
+    assert len(store.get_messages(session_id)) == 2296
+    memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri)
+    assert len(memory.get_all()) == 2299 and len(memory.get()) == 2296
+
+
+def test_more_messages_than_a_put_holds_leave_at_once(uri, session_id):
+    block = recorder()
+    memory = small(uri, session_id, memory_blocks=[block], token_flush_size=7)
+    library_block = recorder()
+    library = LibraryMemory(token_limit=7, token_flush_size=7, chat_history_token_ratio=1.0,
+                            tokenizer_fn=str.split, memory_blocks=[library_block])
+    many = [user("w") for _ in range(1100)]
+    asyncio.run(memory.aput_messages(many))
+    asyncio.run(library.aput_messages(many))
+    assert block.fed == library_block.fed and len(memory.get_all()) == 1100
+
+
+def test_the_library_memory_works_over_our_store(uri, session_id):
+    store = ChatStore(async_database_uri=uri)
+    block = recorder()
+    memory = LibraryMemory.from_defaults(
+        session_id=session_id, chat_store=store, chat_history=turns(1), token_limit=7,
+        token_flush_size=1, chat_history_token_ratio=1.0, tokenizer_fn=str.split,
+        memory_blocks=[block])
+    memory.put_messages(turns(2, first=1))
+    assert block.fed == [["question 0", "answer"]]
+    assert len(memory.get_all()) == 6 and store.get_messages(session_id)[0].content == "question 1"
+
+
+def test_a_store_is_dumped_without_its_messages(uri):
+    store = ChatStore("t", uri, db_schema="s")
+    dump = json.loads(store.model_dump_json())
+    assert dump == {"table_name": "t", "async_database_uri": uri, "db_schema": "s",
+                    "class_name": "MemorydChatStore"}
+    assert ChatStore.from_dict(dump).session_id("k") == store.session_id("k")
+    assert pickle.loads(pickle.dumps(store)).session_id("k") == store.session_id("k")
+
+
+def test_the_data_of_a_librarys_store_moves_over(uri, session_id):
+    library = SQLAlchemyChatStore("t")
+
+    async def fill() -> None:
+        await library.add_messages(session_id, turns(2))
+        await library.archive_oldest_messages(session_id, 2)
+
+    asyncio.run(fill())
+    store = ChatStore("t", uri, db_data=library.model_dump()["db_data"])
+    assert texts(store.get_messages(session_id)) == ["question 1", "answer"]
+    assert len(store.get_messages(session_id, status=None)) == 4
+
+
+# The deprecated memories.
+
+
+def test_a_buffer_is_there_again(uri, session_id):
+    store = ChatStore(async_database_uri=uri)
+    buffer = ChatMemoryBuffer.from_defaults(chat_store=store, chat_store_key=session_id,
+                                            token_limit=5, tokenizer_fn=str.split)
+    assert isinstance(buffer, LibraryBuffer)
+    for message in turns(3):
+        buffer.put(message)
+    assert texts(buffer.get()) == ["question 2", "answer"]
+    loaded = ChatMemoryBuffer.from_string(buffer.to_string())
+    assert len(loaded.get_all()) == 6 and loaded.chat_store_key == session_id
+
+    async def on_a_loop() -> None:
+        buffer.put(user("more"))
+        await buffer.aput(assistant("and more"))
+        assert len(buffer.get_all()) == len(await buffer.aget_all()) == 8
+        buffer.reset()
+        assert await buffer.aget() == []
+
+    asyncio.run(on_a_loop())
+
+
+def test_a_summary_that_fails_loses_nothing(uri, session_id):
+    class Failing(MockLLM):
+        def chat(self, messages, **kwargs):
+            raise ConnectionError("the model is away")
+
+    store = ChatStore(async_database_uri=uri)
+    buffer = ChatSummaryMemoryBuffer.from_defaults(
+        chat_history=turns(3), llm=Failing(), chat_store=store, chat_store_key=session_id,
+        token_limit=5, tokenizer_fn=str.split)
+    with pytest.raises(ConnectionError):
+        buffer.get()
+    assert len(buffer.get_all()) == 6
+
+
+def test_vectors_are_made_again_from_the_messages(uri, session_id):
+    from llama_index.core import MockEmbedding
+
+    def vectors() -> VectorMemory:
+        return VectorMemory.from_defaults(
+            embed_model=MockEmbedding(embed_dim=4), retriever_kwargs={"similarity_top_k": 5},
+            chat_store=ChatStore(async_database_uri=uri), chat_store_key=session_id)
+
+    first = vectors()
+    composed = SimpleComposableMemory.from_defaults(
+        primary_memory=ChatMemoryBuffer.from_defaults(), secondary_memory_sources=[first])
+    composed.put(user("question"))
+    composed.put(assistant("answer"))
+    composed.put(user("next"))
+    second = vectors()
+    assert sorted(texts(second.get("anything"))) == ["answer", "next", "question"]
+    second.put(assistant("reply"))
+    second.reset()
+    assert vectors().get("anything") == []
+
+
+# Documentation, restarts, and the example.
+
+
+def test_the_documentation_runs_as_it_stands(server):
+    code, = blocks_of(paths.REPOSITORY / "clients" / "python" / "LLAMA_INDEX.md", "python")
+    exec(compile(with_target(code, server.target), "LLAMA_INDEX.md", "exec"), {})
+
+
+def test_a_memory_goes_on_over_a_restart_of_the_server(store):
+    with Server(store) as server:
+        block = FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM())
+        memory = small(f"memoryd://{server.target}", "s", memory_blocks=[block])
+        memory.put_messages(turns(3))
+        server.kill()
+        with Server(store, listen=server.target):
+            memory.put_messages(turns(1, first=3))
+            wait_for(lambda: block.facts == ["fact 1", "fact 2"])
+            assert len(memory.get_all()) == 8
+
+
+def test_the_example_keeps_its_memory(uri, session_id):
+    example = paths.REPOSITORY / "examples" / "llama_index_agent.py"
+    assert len(example.read_text().splitlines()) <= 40
+    package = pathlib.Path(paths.REPOSITORY, "clients", "python", "src")
+
+    def run(text: str) -> str:
+        return subprocess.run(
+            [sys.executable, str(example), uri, session_id, text], check=True, text=True,
+            stdout=subprocess.PIPE, env={"PYTHONPATH": str(package), "PATH": ""}).stdout
+
+    assert run("My name is Alice.") == "You said: My name is Alice.\n"
+    assert run("And now?") == "You said: My name is Alice. / And now?\n"

@@ -1,0 +1,338 @@
+"""Query in profile `default`: what is found, in which order, and what no longer is."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+import query_after_put
+from google.protobuf import timestamp_pb2
+
+from support.calls import Calls, assistant, memory, note, refusal, user, wire
+from support.server import Server
+from support.stores import STORES, fresh_store
+
+Content = memory.Content
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+PICTURE = bytes(range(256)) * (3 * 2**20 // 256)
+FRANCE = "The capital of France is Paris."
+
+
+def at(seconds: int) -> timestamp_pb2.Timestamp:
+    return timestamp_pb2.Timestamp(seconds=seconds)
+
+
+def texts(reply: wire.QueryResponse) -> list[str]:
+    return [getattr(result, result.WhichOneof("item")).text for result in reply.results]
+
+
+def find(calls, session_id: str, query: str, **fields) -> list[str]:
+    return texts(calls.Query(session_id=session_id, query=query, **fields))
+
+
+def test_a_message_is_found_right_after_its_put(calls, session_id):
+    put = calls.Put(session_id=session_id, messages=[
+        user("What is the capital of France?"), assistant(FRANCE, name="bot"), user("Thanks!")])
+    reply = calls.Query(session_id=session_id, query="capital of France", top_k=3)
+    assert set(texts(reply)) == {"What is the capital of France?", FRANCE}
+    assert reply.revision == put.revision and not reply.missing_blocks
+    stored = {m.text: m for m in calls.all_messages(session_id)}
+    for result in reply.results:
+        assert result.message == stored[result.message.text]
+        assert not result.neighbours
+    calls.Put(session_id=session_id, messages=[user("Paris? I thought of Lyon.")])
+    assert find(calls, session_id, "lyon") == ["Paris? I thought of Lyon."]
+    assert len(find(calls, session_id, "paris")) == 2
+
+
+def test_archived_messages_are_found_and_say_so(calls, session_id):
+    config = memory.SessionConfig(token_limit=40, token_flush_size=1, tokenizer="whitespace")
+    calls.Put(session_id=session_id, messages=[user("my parrot is green")], config=config)
+    for number in range(10):
+        calls.Put(session_id=session_id, messages=[user(f"filler {number} and some more words")])
+    reply = calls.Query(session_id=session_id, query="parrot")
+    assert [(r.message.text, r.message.status) for r in reply.results] == (
+        [("my parrot is green", memory.MESSAGE_STATUS_ARCHIVED)])
+    newest, = calls.Query(session_id=session_id, query="9").results
+    assert newest.message.status == memory.MESSAGE_STATUS_ACTIVE
+
+
+def test_scores_fall_from_one(calls, session_id):
+    put = [user("tea"), user("tea and coffee are drinks"), user("coffee"), user("a tea tea tea")]
+    calls.Put(session_id=session_id, messages=put, contents=[note("tea beside coffee")])
+    reply = calls.Query(session_id=session_id, query="tea coffee")
+    scores = [result.score for result in reply.results]
+    assert len(scores) == 5 and scores[0] == 1.0
+    assert scores == sorted(scores, reverse=True) and all(0 < score <= 1 for score in scores)
+    # Both words beat one.
+    assert set(texts(reply)[:2]) == {"tea and coffee are drinks", "tea beside coffee"}
+
+
+def test_of_equal_scores_the_newest_is_first(calls, session_id):
+    for name in ("anna", "bert", "carl"):
+        calls.Put(session_id=session_id, messages=[user("same words", name=name)])
+    reply = calls.Query(session_id=session_id, query="words")
+    assert [result.message.name for result in reply.results] == ["carl", "bert", "anna"]
+    assert {result.score for result in reply.results} == {1.0}
+
+
+def test_contents_are_found_whatever_their_kind_of_text(calls, session_id):
+    contents = [
+        note("Prefers metric units."), note("# Zürich\n\n* lake", "text/markdown"),
+        Content(mime_type="application/json", json='{"city": "Lisbon", "days": 3}'),
+        Content(mime_type="application/octet-stream", bytes_value=b"metric Lisbon lake"),
+        Content(mime_type="image/*", image=memory.Media(title="metric Lisbon lake")),
+    ]
+    calls.Put(session_id=session_id, contents=contents)
+    stored = calls.all_contents(session_id)
+    for query, index in (("metric", 0), ("zurich lake", 1), ("lisbon", 2)):
+        result, = calls.Query(session_id=session_id, query=query).results
+        assert result.content == stored[index] and result.score == 1.0, query
+
+
+@pytest.mark.parametrize("query, found", (
+    ("ZÜRICH", "Zürich"), ("zurich", "Zürich"), ("Zu\u0308rich", "Zürich"), ("cafe", "Le café"),
+    ("CAFÉ", "Le café"), ("ｃａｆé", "Le café"), ("東京", "東京都に住んでいます"),
+    ("京都", "東京都に住んでいます"), ("住んで", "東京都に住んでいます"), ("ПРИВЕТ", "привет, мир"),
+    ("painted", "She is painting"), ("strasse", "Hauptstraße 5, Straße"), ("😀 smile", "a smile 😀"),
+    ("nul", "nul \0 byte"),
+))
+def test_case_accents_and_scripts(calls, session_id, query, found):
+    calls.Put(session_id=session_id, messages=[user(text) for text in (
+        "Zürich", "Le café", "東京都に住んでいます", "привет, мир", "She is painting",
+        "Hauptstraße 5, Straße", "a smile 😀", "nul \0 byte")])
+    assert find(calls, session_id, query) == [found]
+
+
+@pytest.mark.parametrize("query", ("", " ", "!?", "\0", "elephant", "😀"), ids=ascii)
+def test_nothing_is_found(calls, session_id, query):
+    calls.Put(session_id=session_id, messages=[user("tea"), user("")], contents=[note("coffee")])
+    reply = calls.Query(session_id=session_id, query=query)
+    assert not reply.results and reply.revision > 0
+
+
+def test_a_query_of_stop_words_finds_them_and_another_ignores_them(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user("Who is he?"), user("tea")])
+    assert find(calls, session_id, "who is he") == ["Who is he?"]
+    assert find(calls, session_id, "what is the tea") == ["tea"]
+
+
+def test_an_unknown_or_empty_session_is_ok_and_empty(calls, session_id):
+    reply = calls.Query(session_id=session_id, query="tea")
+    assert not reply.results and reply.revision == 0
+    assert refusal(calls.GetSession, session_id=session_id).code() == grpc.StatusCode.NOT_FOUND
+    calls.CreateSession(session_id=session_id)
+    reply = calls.Query(session_id=session_id, query="tea")
+    assert not reply.results and reply.revision > 0
+
+
+def test_sessions_do_not_find_each_other(calls, session_id):
+    for tail in "ab":
+        calls.Put(session_id=session_id + tail, messages=[user(f"tea {tail}")],
+                  contents=[note(f"tea content {tail}")])
+    for tail in "ab":
+        assert set(find(calls, session_id + tail, "tea")) == {f"tea {tail}", f"tea content {tail}"}
+
+
+# Filters, neighbours, bounds.
+
+
+@pytest.fixture
+def filled(calls, session_id):
+    """Messages 0 to 9, odd ones of thread `t`, created at second 1000 and on, and a content."""
+    calls.Put(session_id=session_id, contents=[note("word content")], messages=[
+        memory.Message(role=("user", "assistant", "tool")[i % 3], text=f"word {i}",
+                       thread_id="t" if i % 2 else "", create_time=at(1000 + i))
+        for i in range(10)])
+    return session_id
+
+
+@pytest.mark.parametrize("fields, found", (
+    ({}, {*range(10), "content"}),
+    ({"roles": ["user"]}, {0, 3, 6, 9}),
+    ({"roles": ["tool", "assistant"]}, {1, 2, 4, 5, 7, 8}),
+    ({"roles": ["nobody"]}, set()),
+    ({"thread_id": "t"}, {1, 3, 5, 7, 9}),
+    ({"thread_id": ""}, {0, 2, 4, 6, 8}),
+    ({"thread_id": "other"}, set()),
+    ({"end_time": at(1003)}, {0, 1, 2}),
+    # The content's time is its ingest_time.
+    ({"start_time": at(1007)}, {7, 8, 9, "content"}),
+    ({"start_time": at(1004), "end_time": at(1006)}, {4, 5}),
+    ({"start_time": at(1005), "end_time": at(1005)}, set()),
+    ({"start_time": at(2000)}, {"content"}),
+    ({"roles": ["user"], "thread_id": "t", "start_time": at(1004)}, {9}),
+), ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
+def test_a_filter_limits_what_is_found(calls, filled, fields, found):
+    got = find(calls, filled, "word", top_k=50, filter=wire.QueryFilter(**fields))
+    assert len(got) == len(set(got)) and set(got) == {f"word {name}" for name in found}
+
+
+def test_a_message_without_create_time_has_its_ingest_time(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user("word")])
+    ingest = calls.all_messages(session_id)[0].ingest_time
+    later = timestamp_pb2.Timestamp(seconds=ingest.seconds + 1)
+    for fields, found in (({"start_time": ingest}, 1), ({"end_time": ingest}, 0),
+                          ({"start_time": later}, 0), ({"end_time": later}, 1)):
+        got = find(calls, session_id, "word", filter=wire.QueryFilter(**fields))
+        assert len(got) == found, fields
+
+
+def test_neighbours_come_from_the_thread_and_stand_once(calls, filled):
+    reply = calls.Query(session_id=filled, query="4", neighbours=1)
+    result, = reply.results
+    assert [m.text for m in result.neighbours] == ["word 2", "word 6"]
+    stored = {m.text: m for m in calls.all_messages(filled)}
+    assert all(m == stored[m.text] for m in result.neighbours)
+    result, = calls.Query(session_id=filled, query="9", neighbours=2).results
+    assert [m.text for m in result.neighbours] == ["word 5", "word 7"]
+    # Those of a filtered query are not filtered.
+    result, = calls.Query(session_id=filled, query="3", neighbours=10,
+                          filter=wire.QueryFilter(roles=["user"])).results
+    assert [m.text for m in result.neighbours] == [f"word {i}" for i in (1, 5, 7, 9)]
+    reply = calls.Query(session_id=filled, query="word", top_k=50, neighbours=10)
+    positions = [m.position for r in reply.results if r.HasField("message")
+                 for m in [r.message, *r.neighbours]]
+    assert len(positions) == len(set(positions)) == 10
+
+
+def test_top_k_bounds_the_results(calls, session_id):
+    for _ in range(3):
+        calls.Put(session_id=session_id, messages=[user("word")] * 400)
+    for top_k, found in ((0, 10), (1, 1), (999, 999), (1000, 1000), (1001, 1000),
+                         (2**31 - 1, 1000)):
+        reply = calls.Query(session_id=session_id, query="word", top_k=top_k)
+        assert len(reply.results) == found, top_k
+    newest = [m.position for m in calls.all_messages(session_id)][:-1001:-1]
+    assert [r.message.position for r in reply.results] == newest
+
+
+@pytest.mark.large
+def test_a_reply_over_64_mebibytes_is_refused(calls, session_id):
+    picture = memory.Part(image=memory.Media(data=PICTURE))
+    for _ in range(23):
+        calls.Put(session_id=session_id, messages=[
+            memory.Message(role="user", parts=[memory.Part(text="word"), picture])])
+    error = refusal(calls.Query, session_id=session_id, query="word", top_k=100)
+    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "GetAll" in error.details()
+    assert len(calls.Query(session_id=session_id, query="word", top_k=5).results) == 5
+
+
+@pytest.mark.parametrize("field, fields", (
+    ("session_id", {"session_id": ""}),
+    ("session_id", {"session_id": "a\0b"}),
+    ("query", {"query": "x" * (64 * 1024 + 1)}),
+    ("top_k", {"top_k": -1}),
+    ("neighbours", {"neighbours": -1}),
+    ("neighbours", {"neighbours": 11}),
+    ("filter.roles", {"filter": wire.QueryFilter(roles=["user"] * 17)}),
+    ("filter.roles[1]", {"filter": wire.QueryFilter(roles=["user", ""])}),
+    ("filter.roles[0]", {"filter": wire.QueryFilter(roles=["r" * 65])}),
+    ("filter.thread_id", {"filter": wire.QueryFilter(thread_id="t" * 129)}),
+    ("filter.start_time", {"filter": wire.QueryFilter(start_time=at(2**63 - 1))}),
+    ("filter.end_time", {"filter": {"end_time": timestamp_pb2.Timestamp(nanos=-1)}}),
+), ids=lambda value: value if isinstance(value, str) else "")
+def test_refuses_and_names_the_field(calls, session_id, field, fields):
+    error = refusal(calls.Query, **{"session_id": session_id, "query": "tea", **fields})
+    assert error.code() == INVALID
+    assert error.details().startswith(f"{field}:"), error.details()
+
+
+def test_takes_what_lies_exactly_on_the_limits(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user("tea")])
+    assert find(calls, session_id, "tea " * (16 * 1024), neighbours=10,
+                filter=wire.QueryFilter(roles=["user"] * 16)) == ["tea"]
+
+
+# What is gone is not found.
+
+
+@pytest.fixture(params=(*STORES, "two servers"))
+def writer_and_reader(request):
+    """Calls that change sessions and calls that ask: of one server, or of two on one PostgreSQL."""
+    two = request.param == "two servers"
+    with fresh_store("postgresql" if two else request.param) as store:
+        with Server(store) as first, first.channel() as channel:
+            if not two:
+                yield Calls(channel), Calls(channel)
+                return
+            with Server(store) as second, second.channel() as other:
+                yield Calls(channel), Calls(other)
+
+
+CHANGES = {
+    "set": lambda calls: calls.Set(session_id="s", messages=[user("word new")]),
+    "set-alike": lambda calls: calls.Set(
+        session_id="s", messages=[user(f"word new {i}") for i in range(3)],
+        contents=[note("word new content")]),
+    "reset": lambda calls: calls.Reset(session_id="s"),
+    "reset-messages": lambda calls: calls.Reset(session_id="s", scope=wire.RESET_SCOPE_MESSAGES),
+    "reset-active": lambda calls: calls.Reset(session_id="s", scope=wire.RESET_SCOPE_ACTIVE),
+    "delete": lambda calls: calls.DeleteSession(session_id="s"),
+}
+LEFT = {
+    "set": {"word new"},
+    "set-alike": {"word new 0", "word new 1", "word new 2", "word new content"},
+    "reset-messages": {"word content"}, "reset-active": {"word content"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_removed_is_not_found_from_then_on(writer_and_reader, change):
+    writer, reader = writer_and_reader
+    for calls in (writer, reader):  # Every server has an index of it.
+        writer.Put(session_id="s", messages=[user("word old")] * 3, contents=[note("word content")])
+        assert len(find(calls, "s", "word", top_k=50)) >= 4
+        CHANGES[change](writer)
+        assert set(find(reader, "s", "word", top_k=50)) == LEFT.get(change, set())
+        writer.Put(session_id="s", messages=[user("word after")])
+        assert set(find(reader, "s", "word", top_k=50)) == (
+            LEFT.get(change, set()) | {"word after"})
+        writer.Reset(session_id="s")
+
+
+def test_archived_messages_that_were_removed_are_not_found(writer_and_reader):
+    writer, reader = writer_and_reader
+    config = memory.SessionConfig(token_limit=60, token_flush_size=1, tokenizer="whitespace")
+    writer.CreateSession(session_id="s", config=config)
+    for number in range(20):
+        writer.Put(session_id="s", messages=[user(f"word {number}")])
+    status = {m.text: m.status for m in writer.all_messages("s")}
+    assert set(find(reader, "s", "word", top_k=50)) == set(status)
+    writer.Reset(session_id="s", scope=wire.RESET_SCOPE_ARCHIVED)
+    active = {text for text, s in status.items() if s == memory.MESSAGE_STATUS_ACTIVE}
+    assert 0 < len(active) < 20
+    assert set(find(reader, "s", "word", top_k=50)) == active
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_is_put_is_found_at_once_and_on_the_other_server(kind):
+    assert query_after_put.run(kind, tries=300) == []
+
+
+# Profile `autogen-list`.
+
+
+def test_autogen_list_returns_all_contents_whatever_is_asked(calls, session_id):
+    config = memory.SessionConfig(profile="autogen-list")
+    calls.Put(session_id=session_id, contents=[note(f"c{i}") for i in range(25)],
+              messages=[user("c0")], config=config)
+    stored = calls.all_contents(session_id)
+    for fields in ({}, {"query": "c7", "top_k": 1}, {"query": "none", "neighbours": 10},
+                   {"filter": wire.QueryFilter(roles=["user"], start_time=at(4_000_000_000))}):
+        reply = calls.Query(session_id=session_id, **fields)
+        assert [result.content for result in reply.results] == stored, fields
+        assert {result.score for result in reply.results} == {0.0}
+    calls.Reset(session_id=session_id)
+    assert not calls.Query(session_id=session_id, query="c0").results
+
+
+@pytest.mark.large
+def test_autogen_list_over_64_mebibytes_is_refused(calls, session_id):
+    calls.CreateSession(session_id=session_id,
+                        config=memory.SessionConfig(profile="autogen-list"))
+    picture = Content(mime_type="image/*", image=memory.Media(data=PICTURE))
+    for _ in range(23):
+        calls.Put(session_id=session_id, contents=[picture])
+    error = refusal(calls.Query, session_id=session_id)
+    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "GetAll" in error.details()

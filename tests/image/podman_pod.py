@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""podman_pod.py MANIFEST: prints a manifest of deploy/kubernetes/ as podman can play it.
+
+podman 4.3, Debian 12's, knows no native sidecars: it refuses an init container with probes and waits
+for one without to end. So each becomes the first of the ordinary containers, and loses its probes,
+which podman does not run without systemd, and its ports, which podman would publish on the host.
+All else stays as it is.
+
+    podman kube play <(tests/image/podman_pod.py deploy/kubernetes/pod.yaml)
+"""
+
+import sys
+
+import yaml
+
+
+def without_sidecars(manifest: dict) -> dict:
+    """The manifest, changed in place where it is or has a pod."""
+    spec = manifest.get("spec", {})
+    pod = spec.get("template", {}).get("spec", spec)
+    first = pod.get("initContainers", [])
+    sidecars = [c for c in first if c.get("restartPolicy") == "Always"]
+    if not sidecars:
+        return manifest
+    for sidecar in sidecars:
+        for key in ("restartPolicy", "startupProbe", "readinessProbe", "livenessProbe", "ports"):
+            sidecar.pop(key, None)
+    pod["containers"] = sidecars + pod["containers"]
+    pod["initContainers"] = [c for c in first if c not in sidecars]
+    return manifest
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    with open(sys.argv[1], encoding="utf-8") as file:
+        manifests = [without_sidecars(m) for m in yaml.safe_load_all(file)]
+    yaml.safe_dump_all(manifests, sys.stdout, sort_keys=False)
+
+
+if __name__ == "__main__":
+    main()

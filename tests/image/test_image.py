@@ -1,0 +1,226 @@
+"""The image as it is built: what is in it, how it runs, what it keeps."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tarfile
+
+import grpc
+from container import (
+    GRACE_SECONDS,
+    IMAGE,
+    RESTRICTED,
+    Container,
+    grpcurl,
+    podman,
+    run_to_end,
+)
+from support import tls
+from support.calls import Calls, refusal, user
+from support.paths import REPOSITORY
+from support.postgres import temporary_database
+
+USER_ID = "65532"
+LARGEST_IMAGE_BYTES = 100 * 10**6
+
+
+def texts(calls: Calls, session_id: str) -> list[str]:
+    return [message.text for message in calls.Get(session_id=session_id).messages]
+
+
+def test_says_by_grpcurl_that_it_is_healthy(running):
+    for service in ("", "liveness", "memoryd.v1.MemoryService"):
+        health = grpcurl(
+            running.target,
+            "grpc.health.v1.Health/Check",
+            data=json.dumps({"service": service}),
+        )
+        assert json.loads(health) == {"status": "SERVING"}
+
+
+def test_answers_grpcurl_through_reflection(running):
+    services = grpcurl(running.target, "list").split()
+    assert {"memoryd.v1.MemoryService", "memoryd.v1.SessionService"} <= set(services)
+
+    put = '{"session_id":"s1","messages":[{"role":"user","text":"Hello, world!"}]}'
+    assert "revision" in json.loads(
+        grpcurl(running.target, "memoryd.v1.MemoryService/Put", data=put)
+    )
+    got = json.loads(
+        grpcurl(running.target, "memoryd.v1.MemoryService/Get", data='{"session_id":"s1"}')
+    )
+    assert [m["text"] for m in got["messages"]] == ["Hello, world!"]
+    # The vocabulary is in the image: "Hello, world!" is 4 tokens, and 4 more for the message.
+    assert int(got["token_count"]) == 4 + 4
+
+
+def test_runs_as_nobody_in_particular_without_any_privilege(running):
+    status = running.process_status()
+    assert set(status["Uid"].split()) == {USER_ID}
+    assert set(status["Gid"].split()) == {USER_ID}
+    assert [int(status[key], 16) for key in ("CapEff", "CapPrm", "CapBnd", "CapAmb")] == [0] * 4
+    assert status["NoNewPrivs"] == "1"
+
+
+def test_writes_nothing_but_its_database(running):
+    info = running.inspect()
+    assert info["HostConfig"]["ReadonlyRootfs"]
+    mounts = [mount["Destination"] for mount in info["Mounts"]]
+    assert mounts == ["/var/lib/memoryd"]
+    written = podman("diff", "--format", "json", running.name)
+    changed = json.loads(written) if written else {}
+    # Mount points that the engine itself makes, where there is no folder.
+    made = {"/etc", "/run", "/dev", "/proc", "/sys", "/var", "/var/lib", "/var/lib/memoryd"}
+    assert [
+        path for path in changed.get("added", []) + changed.get("changed", [])
+        if path not in made and not path.startswith(("/etc/", "/run/"))
+    ] == []
+
+
+def test_a_restart_keeps_what_was_acknowledged(volume):
+    with Container(volume=volume) as first, first.channel() as channel:
+        Calls(channel).Put(session_id="kept", messages=[user("before the stop")])
+        assert first.stop() == 0
+    with Container(volume=volume) as second, second.channel() as channel:
+        calls = Calls(channel)
+        assert texts(calls, "kept") == ["before the stop"]
+        calls.Put(session_id="kept", messages=[user("before the kill")])
+        second.kill()
+    with Container(volume=volume) as third, third.channel() as channel:
+        assert texts(Calls(channel), "kept") == ["before the stop", "before the kill"]
+
+
+def test_sigterm_ends_it_with_0_within_the_grace_period(volume):
+    with Container("--drain-seconds=5", volume=volume) as container:
+        assert container.stop() == 0, container.output()
+        state = container.inspect()["State"]
+        assert state["ExitCode"] == 0 and not state["OOMKilled"]
+        assert "drained" in container.output()
+    assert GRACE_SECONDS > 5 + 2  # A stuck drain ends before podman loses its patience.
+
+
+def test_serves_over_postgresql_found_by_name(volume):
+    with temporary_database() as url:
+        # The name goes through the C library of the image, and its hosts file.
+        url = url.replace("127.0.0.1", "localhost")
+        with Container(f"--store={url}") as container, container.channel() as channel:
+            calls = Calls(channel)
+            calls.Put(session_id="p", messages=[user("over PostgreSQL")])
+            assert texts(calls, "p") == ["over PostgreSQL"]
+            assert container.stop() == 0
+
+
+def test_serves_tls_to_bearers_of_a_token_from_mounted_secrets(volume, tmp_path):
+    authority = tls.Authority(tmp_path / "ca")
+    identity = authority.issue(tls.SERVER_NAMES)
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "tls.crt").write_bytes(identity.certificate.read_bytes())
+    (folder / "tls.key").write_bytes(identity.key.read_bytes())
+    digest = hashlib.sha256(b"a token").hexdigest()
+    (folder / "credentials.yaml").write_text(
+        f"[{{tenant: team, rights: [read, write], token_sha256: {digest}}}]", encoding="ascii"
+    )
+    # As a Kubernetes Secret with fsGroup and defaultMode: 0440 is mounted.
+    for file in folder.iterdir():
+        os.chown(file, 0, int(USER_ID))
+        file.chmod(0o440)
+
+    with Container(
+        "--tls-cert=/secrets/tls.crt",
+        "--tls-key=/secrets/tls.key",
+        "--credentials=/secrets/credentials.yaml",
+        volume=volume,
+        options=[f"--volume={folder}:/secrets:ro"],
+    ) as container:
+        root = authority.certificate
+        with tls.secure_channel(container.target, root, token="a token") as channel:
+            calls = Calls(channel)
+            calls.Put(session_id="tls", messages=[user("sealed")])
+            assert texts(calls, "tls") == ["sealed"]
+        with tls.secure_channel(container.target, root) as channel:
+            error = refusal(Calls(channel).Get, session_id="tls")
+            assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_published_port_needs_a_word(volume):
+    refused = run_to_end("--listen=0.0.0.0:50051", options=RESTRICTED)
+    assert refused.returncode == 2
+    wanted = "memoryd: listen: 0.0.0.0:50051 can be reached from other machines without TLS; "
+    assert refused.stderr.startswith(wanted), refused.stderr
+    with Container(
+        "--allow-plaintext=true",
+        volume=volume,
+        network="bridge",
+        listen="0.0.0.0:50051",
+        options=["--publish=127.0.0.1::50051"],
+    ) as container:
+        container.target = podman("port", container.name, "50051/tcp")
+        with container.channel() as channel:
+            calls = Calls(channel)
+            calls.Put(session_id="published", messages=[user("from outside")])
+            assert texts(calls, "published") == ["from outside"]
+
+
+def test_a_root_that_cannot_be_written_and_no_volume_is_a_clear_error():
+    ended = run_to_end(
+        "--store=sqlite:/elsewhere/memoryd.db", options=[*RESTRICTED, "--network=host"]
+    )
+    assert ended.returncode == 1
+    assert re.match(r"memoryd: .*/elsewhere", ended.stderr.splitlines()[-1]), ended.stderr
+
+
+def test_labels_say_what_it_is():
+    labels = json.loads(podman("image", "inspect", IMAGE))[0]["Labels"]
+    assert labels["org.opencontainers.image.title"] == "memoryd"
+    version = run_to_end("--version").stdout.strip()
+    assert version == f"memoryd {labels['org.opencontainers.image.version']}"
+    listed = (REPOSITORY / "CMakeLists.txt").read_text(encoding="utf-8")
+    assert f"project(memoryd VERSION {labels['org.opencontainers.image.version']} " in listed
+
+
+def test_holds_only_what_is_needed(tmp_path):
+    name = podman("create", "--network=host", IMAGE)
+    exported = tmp_path / "image.tar"
+    try:
+        podman("export", "--output", str(exported), name)
+    finally:
+        podman("rm", "--force", "--volumes", name)
+    with tarfile.open(exported) as archive:
+        members = archive.getmembers()
+    files = [member for member in members if member.isfile()]
+    assert [m.name for m in files if m.mode & 0o6000] == []
+    programs = [
+        m.name
+        for m in files
+        if m.mode & 0o111 and ".so" not in m.name and not m.name.startswith(("etc/", "run/"))
+    ]
+    assert programs == ["opt/memoryd/bin/memoryd"]
+    # For scanners and for the licences: every package, each with both files.
+    packages = {m.name.rsplit("/", 1)[1] for m in files if "dpkg/status.d/" in m.name}
+    licences = {m.name.split("/")[-2] for m in files if m.name.endswith("/copyright")}
+    assert {"libc6", "libgrpc++1.51", "libpq5", "libssl3", "libsqlite3-0"} <= packages
+    assert packages == licences
+
+    by_folder: dict[str, int] = {}
+    for member in files:
+        top = "/".join(member.name.split("/")[:3])
+        by_folder[top] = by_folder.get(top, 0) + member.size
+    total = sum(by_folder.values())
+    print(f"image: {total / 1e6:.1f} MB, {len(packages)} packages")
+    for top, size in sorted(by_folder.items(), key=lambda item: -item[1])[:6]:
+        print(f"  {size / 1e6:6.1f} MB  {top}")
+    assert total < LARGEST_IMAGE_BYTES
+
+
+def test_there_is_no_shell():
+    ended = subprocess.run(
+        ["podman", "run", "--rm", "--entrypoint=/bin/sh", IMAGE, "-c", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 127, ended.stderr

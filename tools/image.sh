@@ -1,0 +1,45 @@
+#!/bin/bash
+# image.sh [NAME [DOCKERFILE]]: builds an image of this tree, memoryd's by default, as NAME
+# (memoryd:latest) with the engine that is there, and prints its size. Environment:
+#   ENGINE     docker, podman or buildah (default: the first of them that works)
+#   BASE       the Debian image to build in (default debian:12-slim)
+#   JOBS       compilers at once
+#   CA_BUNDLE  certificates the build trusts (default: those this machine trusts)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+name=${1:-memoryd:latest}
+dockerfile=${2:-Dockerfile}
+
+engine=${ENGINE:-}
+if [ -z "$engine" ]; then
+  if docker info >/dev/null 2>&1; then engine=docker
+  elif command -v podman >/dev/null; then engine=podman
+  elif command -v buildah >/dev/null; then engine=buildah
+  else
+    echo "image.sh: no docker, podman or buildah here; on Debian: apt-get install buildah" >&2
+    exit 1
+  fi
+fi
+
+arguments=(-f "$dockerfile" -t "$name")
+[ -z "${BASE:-}" ] || arguments+=(--build-arg "BASE=$BASE")
+[ -z "${JOBS:-}" ] || arguments+=(--build-arg "JOBS=$JOBS")
+ca_bundle=${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}
+[ ! -e "$ca_bundle" ] || arguments+=(--secret "id=ca_bundle,src=$ca_bundle")
+
+status=0
+if [ "$engine" = docker ]; then
+  DOCKER_BUILDKIT=1 docker build "${arguments[@]}" . || status=$?
+else
+  tools/with_engine.sh "$engine" build --layers "${arguments[@]}" . || status=$?
+fi
+if [ "$status" -ne 0 ]; then
+  echo "image.sh: if the base image could not be pulled, tools/base_image.sh makes it" >&2
+  exit "$status"
+fi
+
+if [ "$engine" = buildah ]; then
+  buildah images --format '{{.Name}}:{{.Tag}} {{.Size}}' "$name"
+else
+  "$engine" image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' "$name"
+fi
