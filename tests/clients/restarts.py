@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Restarts the server under the Python clients, over and over, and counts what is missing.
+"""Restarts the server under the clients, over and over, and counts what is missing.
 
-usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|both] [--puts N]
+usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|cpp|all] [--puts N]
                    [--restarts N] [--writers N]
 
 Writers put one message after the other with nothing but the client's own retries, while the server
@@ -20,6 +20,7 @@ import collections
 import contextlib
 import pathlib
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -28,13 +29,14 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.calls import Calls, user, wire  # noqa: E402
+from support.paths import CLIENT_WRITER  # noqa: E402
 from support.server import Server  # noqa: E402
 from support.stores import STORES, fresh_store  # noqa: E402
 from support.writers import Audit, Progress  # noqa: E402
 
 from memoryd import AsyncClient, Client  # noqa: E402
 
-CLIENTS = ("sync", "async")
+CLIENTS = ("sync", "async", "cpp")
 SESSIONS = 5
 # Longer than any server takes to come back.
 PUT_SECONDS = 120.0
@@ -50,12 +52,15 @@ class Ledger:
         self.replayed = 0
         self._guard = threading.Lock()
 
-    def add(self, session: str, text: str, reply: wire.PutResponse) -> None:
+    def add(self, session: str, text: str, message_id: str, replayed: bool) -> None:
         with self._guard:
             self.acknowledged[session].append(text)
-            self.ids[text] = reply.message_ids[0]
-            self.replayed += reply.replayed
+            self.ids[text] = message_id
+            self.replayed += replayed
         self.progress.add(1)
+
+    def add_reply(self, session: str, text: str, reply: wire.PutResponse) -> None:
+        self.add(session, text, reply.message_ids[0], reply.replayed)
 
     @contextlib.contextmanager
     def failing(self) -> Iterator[None]:
@@ -77,7 +82,7 @@ def write_synchronously(target: str, ledger: Ledger, writers: int, count: int) -
     def write(writer: int) -> None:
         with ledger.failing():
             for session, text in puts_of(writer, count):
-                ledger.add(session, text, client.put(session, [user(text)]))
+                ledger.add_reply(session, text, client.put(session, [user(text)]))
 
     with Client(target, timeout=PUT_SECONDS) as client:
         threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
@@ -91,7 +96,7 @@ async def write_asynchronously(target: str, ledger: Ledger, writers: int, count:
     async with AsyncClient(target, timeout=PUT_SECONDS) as client:
         async def write(writer: int) -> None:
             for session, text in puts_of(writer, count):
-                ledger.add(session, text, await client.put(session, [user(text)]))
+                ledger.add_reply(session, text, await client.put(session, [user(text)]))
 
         with ledger.failing():
             await asyncio.gather(*map(write, range(writers)))
@@ -101,7 +106,24 @@ def _in_a_loop(write: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
     return lambda *arguments: asyncio.run(write(*arguments))
 
 
-WRITE = {"sync": write_synchronously, "async": _in_a_loop(write_asynchronously)}
+def write_in_cpp(target: str, ledger: Ledger, writers: int, count: int) -> None:
+    command = [CLIENT_WRITER, f"--target={target}", f"--timeout={PUT_SECONDS}"]
+    with ledger.failing(), subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        for writer in range(writers):
+            for session, text in puts_of(writer, count):
+                process.stdin.write(f"{writer}\t{session}\t{text}\n")
+        process.stdin.close()
+        for line in process.stdout:
+            session, text, message_id, replayed = line.rstrip("\n").split("\t")
+            ledger.add(session, text, message_id, replayed == "1")
+        if process.wait() != 0:
+            raise RuntimeError(f"{CLIENT_WRITER.name} ended with {process.returncode}")
+
+
+WRITE = {"sync": write_synchronously, "async": _in_a_loop(write_asynchronously),
+         "cpp": write_in_cpp}
 
 
 @contextlib.contextmanager
@@ -160,13 +182,13 @@ def run(kind: str, client: str, puts: int, restarts: int, writers: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
-    parser.add_argument("--client", choices=(*CLIENTS, "both"), default="both")
+    parser.add_argument("--client", choices=(*CLIENTS, "all"), default="all")
     parser.add_argument("--puts", type=int, default=10_000)
     parser.add_argument("--restarts", type=int, default=20)
     parser.add_argument("--writers", type=int, default=8)
     options = parser.parse_args()
     kinds = STORES if options.store == "both" else (options.store,)
-    clients = CLIENTS if options.client == "both" else (options.client,)
+    clients = CLIENTS if options.client == "all" else (options.client,)
     results = [run(kind, client, options.puts, options.restarts, options.writers)
                for kind in kinds for client in clients]
     return 0 if all(results) else 1

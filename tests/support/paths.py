@@ -6,6 +6,8 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MEMORYD_TEST_BINARY", REPOSITORY / "build/bin/memoryd"))
+# The C++ client as a program, of the release build.
+CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
 
 
 def server_environment(**variables: str) -> dict[str, str]:

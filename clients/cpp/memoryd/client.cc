@@ -34,6 +34,20 @@ void Append(google::protobuf::RepeatedPtrField<Item>& items, std::vector<Item>& 
              std::make_move_iterator(items.end()));
 }
 
+// CANCELLED is how gRPC ends calls that meet a server as it goes.
+bool IsOutcomeUnknown(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+}
+
+// Whether the deadline passed here; a server gives a reason.
+bool IsClientDeadline(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) && GetErrorInfo(status).reason.empty();
+}
+
+absl::Duration DurationOf(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
+
 // The session in a reply.
 template <typename Response>
 absl::StatusOr<v1::Session> SessionOf(absl::StatusOr<Response> reply) {
@@ -68,7 +82,11 @@ Client::Client(std::shared_ptr<Connection> connection, const Options& options)
 
 absl::StatusOr<v1::PutResponse> Client::Put(v1::PutRequest request,
                                             const CallOptions& options) const {
-  return Change(&Connection::Put, std::move(request), options);
+  CallOptions longer = options;
+  if (!longer.timeout.has_value()) {
+    longer.timeout = timeout_ + std::max(absl::ZeroDuration(), DurationOf(request.wait()));
+  }
+  return Change(&Connection::Put, std::move(request), longer);
 }
 
 absl::StatusOr<v1::PutResponse> Client::Put(std::string_view session_id,
@@ -221,15 +239,23 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOption
 template <typename Request, typename Response>
 absl::StatusOr<Response> Client::Repeat(Method<Request, Response> method, const Request& request,
                                         const CallOptions& options) const {
-  const Attempt attempt{.deadline = Deadline(options)};
+  Attempt attempt{.deadline = Deadline(options)};
+  absl::Status failure;
   absl::BitGen random;
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     absl::StatusOr<Response> reply = (connection_.get()->*method)(request, attempt);
-    if (reply.ok() || !wait_for_ready_ || !absl::IsUnavailable(reply.status())) return reply;
+    if (reply.ok()) return reply;
+    // That there is no time left says less than what took it.
+    if (!failure.ok() && IsClientDeadline(reply.status())) return failure;
+    if (!wait_for_ready_ || !IsOutcomeUnknown(reply.status())) return reply;
     // Half to one and a half of the pause, so that many clients don't return as one.
     const absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
     if (connection_->Now() + wait >= attempt.deadline) return reply;
     connection_->Wait(wait);
+    failure = reply.status();
+    // The first attempt finds out what is wrong. From then on gRPC waits for the connection:
+    // nothing brings it about but a call that waits.
+    attempt.wait_for_ready = true;
   }
 }
 

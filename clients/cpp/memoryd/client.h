@@ -30,8 +30,8 @@ v1::Content MakeContent(std::string_view text, std::string_view mime_type = "tex
 // proto/memoryd/v1, where their contracts stand, and block until the answer or the deadline.
 //
 // A call that changes something carries a request id, made once for the call unless the request has
-// one; so a call that fails UNAVAILABLE, whose outcome may be unknown, is repeated until its
-// deadline without ever being done twice. RetryJob and CancelJob have no request id and are not
+// one; so a call that fails UNAVAILABLE or CANCELLED, whose outcome is unknown, is repeated until
+// its deadline without ever being done twice. RetryJob and CancelJob have no request id and are not
 // repeated: they wait for a connection and are sent once. GetErrorInfo tells reason and field of a
 // failure.
 class Client {
@@ -43,6 +43,8 @@ class Client {
 
   // Memory.
 
+  // Options::timeout begins behind the `wait` of the request; a timeout of the call's own covers
+  // it.
   absl::StatusOr<v1::PutResponse> Put(v1::PutRequest request,
                                       const CallOptions& options = {}) const;
   absl::StatusOr<v1::PutResponse> Put(std::string_view session_id,
@@ -102,7 +104,8 @@ class Client {
   template <typename Request, typename Response>
   using Method = absl::StatusOr<Response> (Connection::*)(const Request&, const Attempt&);
 
-  // Repeats the call while it fails UNAVAILABLE and there is time.
+  // Repeats the call while its outcome is unknown and there is time. When the time ends in the
+  // middle of an attempt, the failure before it is returned.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Repeat(Method<Request, Response> method, const Request& request,
                                   const CallOptions& options) const;

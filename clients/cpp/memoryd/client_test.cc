@@ -96,11 +96,65 @@ TEST_F(ClientTest, OtherFailuresAreFinal) {
   EXPECT_EQ(fake_->attempts(), 2);
 }
 
+TEST_F(ClientTest, ACallThatAServerEndedAsItWentIsRepeated) {
+  fake_->FailNext(absl::CancelledError("going"), FailAt::kReply);
+  const auto reply = client_.Put("s", {MakeMessage("user", "a")});
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(reply->replayed());
+}
+
+TEST_F(ClientTest, TimeThatRunsOutLeavesTheFailureThatTookIt) {
+  fake_->FailNext(absl::UnavailableError("away"));
+  fake_->FailNext(absl::DeadlineExceededError("late"));
+  EXPECT_EQ(client_.Get("s").status().message(), "away");
+  // A server that gives up says why.
+  fake_->FailNext(absl::UnavailableError("away"));
+  fake_->FailNext(WithErrorInfo(absl::DeadlineExceededError("slow"), {.reason = "DEADLINE"}));
+  EXPECT_EQ(client_.Get("s").status().message(), "slow");
+}
+
 TEST_F(ClientTest, WithoutWaitForReadyTheFirstFailureIsFinal) {
   const Client impatient(fake_, {.wait_for_ready = false});
   fake_->FailNext(absl::UnavailableError("away"));
   EXPECT_TRUE(absl::IsUnavailable(impatient.Get("s").status()));
   EXPECT_EQ(fake_->attempts(), 1);
+}
+
+// Fails every Get and Put, and keeps how each was made.
+class AwayConnection : public FakeConnection {
+ public:
+  absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest&, const Attempt& attempt) override {
+    deadline = attempt.deadline;
+    return absl::InternalError("away");
+  }
+  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest&, const Attempt& attempt) override {
+    waited_for_ready.push_back(attempt.wait_for_ready);
+    return absl::UnavailableError("away");
+  }
+
+  absl::Time deadline;
+  std::vector<bool> waited_for_ready;
+};
+
+TEST(ClientWaitTest, TheTimeoutBeginsBehindTheWaitOfAPut) {
+  const auto connection = std::make_shared<AwayConnection>();
+  const Client client(connection, {.timeout = absl::Seconds(10)});
+  v1::PutRequest request;
+  request.mutable_wait()->set_seconds(25);
+  request.mutable_wait()->set_nanos(500'000'000);
+  EXPECT_FALSE(client.Put(request).ok());
+  EXPECT_EQ(connection->deadline - connection->Now(), absl::Seconds(35.5));
+  EXPECT_FALSE(client.Put(request, {.timeout = absl::Seconds(30)}).ok());
+  EXPECT_EQ(connection->deadline - connection->Now(), absl::Seconds(30));
+}
+
+TEST(ClientWaitTest, OnlyTheFirstAttemptFindsOutWhatIsWrong) {
+  const auto connection = std::make_shared<AwayConnection>();
+  EXPECT_TRUE(absl::IsUnavailable(
+      Client(connection).Get("s", {.timeout = absl::Milliseconds(100)}).status()));
+  ASSERT_GE(connection->waited_for_ready.size(), 2U);
+  EXPECT_FALSE(connection->waited_for_ready.front());
+  EXPECT_TRUE(connection->waited_for_ready.back());
 }
 
 // Counts what Client sends once only.
