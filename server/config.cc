@@ -11,6 +11,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -257,11 +258,14 @@ const Setting* FindSetting(std::string_view name) {
   return nullptr;
 }
 
-// Variables of our prefix that are no settings: the file's path, the test suites', and what
-// Kubernetes sets in every pod beside a Service named memoryd.
+// Variables of our prefix that are no settings: the file's path, those of the clients, the test
+// suites', and what Kubernetes sets in every pod beside a Service named memoryd.
 bool IsForeignVariable(std::string_view variable) {
-  return variable == "MEMORYD_CONFIG" || variable.starts_with("MEMORYD_TEST_") ||
-         variable == "MEMORYD_PORT" || variable.starts_with("MEMORYD_PORT_") ||
+  static constexpr std::string_view kForeign[] = {"MEMORYD_CONFIG",     "MEMORYD_URI",
+                                                  "MEMORYD_TARGET",     "MEMORYD_CA_FILE",
+                                                  "MEMORYD_TOKEN_FILE", "MEMORYD_PORT"};
+  return std::ranges::find(kForeign, variable) != std::end(kForeign) ||
+         variable.starts_with("MEMORYD_TEST_") || variable.starts_with("MEMORYD_PORT_") ||
          variable.starts_with("MEMORYD_SERVICE_");
 }
 

@@ -81,6 +81,16 @@ TEST_F(ConfigTest, TheFileMayBeNamedByTheEnvironment) {
   EXPECT_TRUE(Parse({"--config", File("")}).ok()) << "an empty file sets nothing";
 }
 
+TEST_F(ConfigTest, VariablesOfOthersMayStandBesideOurs) {
+  EXPECT_TRUE(Parse({}, {{"MEMORYD_TARGET", "localhost:50051"},
+                         {"MEMORYD_URI", "memoryd://localhost:50051"},
+                         {"MEMORYD_CA_FILE", "/ca.pem"},
+                         {"MEMORYD_TOKEN_FILE", "/token"},
+                         {"MEMORYD_PORT", "tcp://10.0.0.1:50051"},
+                         {"MEMORYD_SERVICE_HOST", "10.0.0.1"}})
+                  .ok());
+}
+
 TEST_F(ConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
   const std::string file = File("reader: 7\n");
   ExpectRefused(Parse({"--config", file}), {"reader", file});
