@@ -21,7 +21,7 @@ from support.tls import SERVER_NAMES, Authority
 from support.waiting import wait_for
 
 ROOT, PACKAGE = REPOSITORY / "README.md", REPOSITORY / "clients" / "python" / "README.md"
-QUICK_START, BLOCKS, WORKER = blocks_of(ROOT, "python")
+QUICK_START, LLAMA_INDEX, LANGCHAIN, AUTOGEN, BLOCKS, WORKER = blocks_of(ROOT, "python")
 SYNC, ASYNC, TLS, DECORATED = blocks_of(PACKAGE, "python")
 METRICS = "--metrics-listen=127.0.0.1:0"
 
@@ -54,6 +54,12 @@ def test_the_quick_start_has_five_lines(server, tmp_path):
     assert printed(QUICK_START, server.target, tmp_path) == ""
     told = printed(QUICK_START + "    print(context[0].text)\n", server.target, tmp_path)
     assert "Likes tea." in told
+
+
+@pytest.mark.parametrize(("code", "told"), (
+    (LLAMA_INDEX, "Hello, world!"), (LANGCHAIN, "Heard 1."), (AUTOGEN, "Likes tea.")))
+def test_each_framework(server, tmp_path, code, told):
+    assert told in printed(code, server.target, tmp_path)
 
 
 def test_blocks_with_the_models_of_the_readme(tmp_path):
