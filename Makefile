@@ -24,14 +24,18 @@ environment: build
 	@tools/install_packages.sh test
 	@tools/python_env.sh
 
-# Golden traces of the libraries, replayed: from DIR, or without it made on the spot, of seeds 1 to
-# 3 and fresh ones: make goldens ARGS='--seeds 10'. Their models are a worker's on both stores, and
-# behind HTTP once.
+# Golden traces of the libraries, replayed: those in DIR, or made into build/traces, of seeds 1 to 3 and
+# SEEDS fresh ones. Their models are a worker's on both stores, and behind HTTP once; then our classes
+# take the place of the libraries'.
+SEEDS ?= 2
 goldens: environment
-	@$(with_postgres) $(python) tests/goldens/run_goldens.py $(DIR) $(ARGS)
-	@$(with_postgres) $(python) tests/goldens/run_adapters.py $(DIR) $(ARGS)
-	@$(with_postgres) $(python) tests/goldens/langchain_classes.py $(DIR) $(ARGS)
-	@$(with_postgres) $(python) tests/goldens/autogen_classes.py $(DIR) $(ARGS)
+ifndef DIR
+	@$(python) tests/goldens/traces.py build/traces --seeds $(SEEDS)
+endif
+	@for program in run_goldens llama_index_classes langchain_classes autogen_classes; do \
+		$(with_postgres) $(python) tests/goldens/$$program.py $(or $(DIR),build/traces) $(ARGS) || \
+			failed=1; \
+	done; [ -z "$$failed" ]
 
 bench: environment
 	@$(python) tests/benchmark/run.py $(ARGS)
@@ -40,6 +44,7 @@ bench: environment
 bench-blocks: environment
 	@$(python) tests/benchmark/hanging_model.py $(ARGS)
 	@$(python) tests/benchmark/growing_blocks.py $(ARGS)
+
 # The Python adapters beside what they replace, on one PostgreSQL.
 bench-clients: environment
 	@$(python) tests/benchmark/clients.py $(ARGS)

@@ -27,11 +27,13 @@ $with_postgres $results pytest 'clients' tests/clients -n 2
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
-$with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py --seeds 1
-$results step 'goldens, classes of LlamaIndex' $python tests/goldens/run_adapters.py --seeds 0 \
-  --store sqlite
-$results step 'goldens, classes of LangChain' $python tests/goldens/langchain_classes.py --seeds 0 \
-  --store sqlite
-$with_postgres $results step 'goldens, class of AutoGen' $python tests/goldens/autogen_classes.py
+$results step 'traces' $python tests/goldens/traces.py build/traces --seeds 1
+$with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py build/traces
+$results step 'goldens, classes of LlamaIndex' $python tests/goldens/llama_index_classes.py \
+  build/traces --store sqlite
+$results step 'goldens, classes of LangChain' $python tests/goldens/langchain_classes.py \
+  build/traces --store sqlite
+$with_postgres $results step 'goldens, class of AutoGen' $python tests/goldens/autogen_classes.py \
+  build/traces
 $with_postgres $results step 'conversations' $python tests/locomo/replay.py
 $results summary "$MEMORYD_TEST_RESULTS"

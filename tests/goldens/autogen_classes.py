@@ -9,13 +9,11 @@ for run_goldens.py, whose other files are left alone. Exits 1 when any answer di
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import json
 import pathlib
 import sys
-import tempfile
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -26,11 +24,10 @@ from autogen_core.memory import MemoryContent, MemoryMimeType  # noqa: E402
 from autogen_list import MESSAGE, model_context  # noqa: E402
 from support import paths  # noqa: E402,F401  (makes memoryd importable)
 from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.stores import fresh_store  # noqa: E402
+from traces import SHOWN_DIFFERENCES, Tally, files_of, run  # noqa: E402
 
 from memoryd.autogen import ListMemory  # noqa: E402
-
-SHOWN_DIFFERENCES = 10
 
 
 def to_item(dump: dict[str, Any]) -> MemoryContent:
@@ -110,11 +107,8 @@ async def replay_trace(target: str, trace: dict[str, Any], differences: list[str
     return equal
 
 
-def replay_folder(folder: pathlib.Path, kind: str) -> bool:
-    """Whether every operation of the traces in a folder answered as the library's."""
-    files = sorted(folder.glob("autogen_*.jsonl"))
-    if not files:
-        raise FileNotFoundError(f"no traces (autogen_*.jsonl) in {folder}")
+def replay_folder(folder: pathlib.Path, kind: str) -> Tally:
+    files = files_of(folder, "autogen_*.jsonl")
     equal, differences = 0, []
     with fresh_store(kind) as store, Server(store) as server:
         for file in files:
@@ -122,27 +116,10 @@ def replay_folder(folder: pathlib.Path, kind: str) -> bool:
                 equal += asyncio.run(replay_trace(server.target, json.loads(line), differences))
     for difference in differences[:SHOWN_DIFFERENCES]:
         print(difference)
-    print(f"{kind}: {len(files)} files, {equal} equal, {len(differences)} different", flush=True)
-    return not differences
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=pathlib.Path)
-    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
-    parser.add_argument("--seeds", type=int, default=2, help="fresh seeds to make traces of")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="memoryd-goldens-") as made:
-        folder = options.folder
-        if folder is None:
-            # Only here: it needs all of the libraries that there are traces of.
-            from run_goldens import make_traces
-
-            folder = pathlib.Path(made)
-            make_traces(folder, options.seeds)
-        kinds = STORES if options.store == "both" else (options.store,)
-        return 0 if all([replay_folder(folder, kind) for kind in kinds]) else 1
+    tally = Tally(equal=equal, different=len(differences))
+    print(f"{kind}, {len(files)} files: {tally}", flush=True)
+    return tally
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, replay_folder))

@@ -11,7 +11,6 @@ Exits 1 when any answer, or call of a model, differs.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import datetime
 import hashlib
@@ -20,7 +19,6 @@ import json
 import pathlib
 import re
 import sys
-import tempfile
 import uuid
 import warnings
 from collections.abc import Callable
@@ -45,9 +43,10 @@ from langchain_core.messages import (  # noqa: E402
 from langchain_core.vectorstores import InMemoryVectorStore  # noqa: E402
 from llama_index.core.utils import get_tokenizer  # noqa: E402  (brings the vocabulary)
 
-from run_goldens import SHOWN_DIFFERENCES, Tally, make_traces, text  # noqa: E402
+from run_goldens import text  # noqa: E402
 from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.stores import fresh_store  # noqa: E402
+from traces import SHOWN_DIFFERENCES, Tally, files_of, run  # noqa: E402
 
 from memoryd import langchain as ours  # noqa: E402
 
@@ -281,9 +280,7 @@ def _same_set(answer: dict[str, Any], op: dict[str, Any]) -> bool:
 
 
 def replay_folder(folder: pathlib.Path, kind: str) -> Tally:
-    files = sorted(folder.glob("langchain_seed*.jsonl"))
-    if not files:
-        raise FileNotFoundError(f"no traces (langchain_seed*.jsonl) in {folder}")
+    files = files_of(folder, "langchain_seed*.jsonl")
     total, differences = Tally(), []
     with fresh_store(kind) as store, Server(store) as server:
         for file, restarts in itertools.product(files, (False, True)):
@@ -299,24 +296,6 @@ def replay_folder(folder: pathlib.Path, kind: str) -> Tally:
     return total
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=pathlib.Path)
-    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
-    parser.add_argument("--seeds", type=int, default=2, help="fresh seeds to make traces of")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")  # The library's, of what it deprecates.
-    total = Tally()
-    with tempfile.TemporaryDirectory(prefix="memoryd-goldens-") as made:
-        folder = options.folder
-        if folder is None:
-            folder = pathlib.Path(made)
-            make_traces(folder, options.seeds)
-        for kind in STORES if options.store == "both" else (options.store,):
-            total.add(replay_folder(folder, kind))
-    print(total)
-    return 1 if total.different else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    warnings.simplefilter("ignore")  # The library's, of what it deprecates.
+    sys.exit(run(__doc__, replay_folder))

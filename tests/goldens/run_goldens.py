@@ -12,14 +12,10 @@ differs.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import dataclasses
 import json
 import pathlib
-import random
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -37,9 +33,10 @@ from llama_blocks import Agent, to_block  # noqa: E402
 from llama_messages import to_dump, to_message  # noqa: E402
 from support.calls import Calls, memory, wire  # noqa: E402
 from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
-
-SHOWN_DIFFERENCES = 10
+from support.stores import fresh_store  # noqa: E402
+from traces import (  # noqa: E402
+    SHOWN_DIFFERENCES, Tally, command_line, files_of, given_or_made, stores,
+)
 
 _STATUS = {
     None: memory.MESSAGE_STATUS_UNSPECIFIED,
@@ -51,24 +48,6 @@ _SCOPE = {
     "active": wire.RESET_SCOPE_ACTIVE,
     "archived": wire.RESET_SCOPE_ARCHIVED,
 }
-
-
-@dataclasses.dataclass
-class Tally:
-    equal: int = 0
-    different: int = 0
-    not_covered: int = 0
-
-    def add(self, other: Tally) -> None:
-        self.equal += other.equal
-        self.different += other.different
-        self.not_covered += other.not_covered
-
-    def __str__(self) -> str:
-        return (
-            f"goldens: {self.equal} equal, {self.different} different, "
-            f"{self.not_covered} not covered"
-        )
 
 
 def session_config(config: dict[str, Any], models_worker: str) -> memory.SessionConfig:
@@ -291,14 +270,6 @@ def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def make_traces(folder: pathlib.Path, fresh: int) -> None:
-    seeds = [1, 2, 3] + [random.SystemRandom().randrange(4, 2**31) for _ in range(fresh)]
-    print(f"seeds: {' '.join(map(str, seeds))}", flush=True)
-    for seed in seeds:
-        command = [sys.executable, str(HERE / "goldens.py"), str(seed), str(folder)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
 @contextlib.contextmanager
 def attached(kind: str, models: str) -> Iterator[tuple[Calls, Agent]]:
     """A server with a fresh store, and the agent that answers for its models."""
@@ -317,12 +288,9 @@ def attached(kind: str, models: str) -> Iterator[tuple[Calls, Agent]]:
 
 
 def replay_folder(folder: pathlib.Path, kind: str, models: str) -> Tally:
-    files = sorted(folder.glob("*.jsonl"))
-    if not files:
-        raise FileNotFoundError(f"no traces (*.jsonl) in {folder}")
     total, differences = Tally(), []
     with attached(kind, models) as (calls, agent):
-        for file in files:
+        for file in files_of(folder, "*.jsonl"):
             tally = Tally()
             for line in file.read_text(encoding="utf-8").splitlines():
                 tally.add(replay_trace(calls, agent, json.loads(line), differences))
@@ -336,25 +304,18 @@ def replay_folder(folder: pathlib.Path, kind: str, models: str) -> Tally:
 def runs(store: str, models: str) -> list[tuple[str, str]]:
     """Store and models of each run. Beside a worker's, HTTP's are run on one store: which one it is
     makes no difference to a request."""
-    stores = STORES if store == "both" else (store,)
+    kinds = stores(store)
     if models != "both":
-        return [(kind, models) for kind in stores]
-    return [(kind, "worker") for kind in stores] + [(stores[0], "http")]
+        return [(kind, models) for kind in kinds]
+    return [(kind, "worker") for kind in kinds] + [(kinds[0], "http")]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=pathlib.Path)
-    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    parser = command_line(__doc__)
     parser.add_argument("--models", choices=("worker", "http", "both"), default="both")
-    parser.add_argument("--seeds", type=int, default=2, help="fresh seeds to make traces of")
     options = parser.parse_args()
     total = Tally()
-    with tempfile.TemporaryDirectory(prefix="memoryd-goldens-") as made:
-        folder = options.folder
-        if folder is None:
-            folder = pathlib.Path(made)
-            make_traces(folder, options.seeds)
+    with given_or_made(options) as folder:
         for kind, models in runs(options.store, options.models):
             total.add(replay_folder(folder, kind, models))
     print(total)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replays golden traces of LlamaIndex' memory classes through the classes of memoryd.llama_index.
 
-usage: run_adapters.py [DIR] [--store sqlite|postgresql|both] [--seeds N]
+usage: llama_index_classes.py [DIR] [--store sqlite|postgresql|both] [--seeds N]
 
 DIR holds traces as goldens.py writes them; without it they are made, of seeds 1 to 3 and N fresh
 ones. Models, embeddings, vector stores and custom blocks are goldens.py's own objects, given to our
@@ -10,13 +10,11 @@ classes as they were given to the library's. Exits 1 when any answer or call of 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
 import pathlib
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,15 +22,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from llama_blocks import same_calls  # noqa: E402
-from run_goldens import (  # noqa: E402
-    SHOWN_DIFFERENCES,
-    Tally,
-    make_traces,
-    same_set,
-    text,
-)
+from run_goldens import same_set, text  # noqa: E402
 from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.stores import fresh_store  # noqa: E402
+from traces import SHOWN_DIFFERENCES, Tally, files_of, run  # noqa: E402
 
 import goldens as made_by  # noqa: E402
 from llama_index.core.base.llms.types import ChatMessage  # noqa: E402
@@ -389,9 +382,7 @@ async def replay_trace(uri: str, trace: Dump, differences: list[str]) -> Tally:
 
 
 def replay_folder(folder: pathlib.Path, kind: str) -> Tally:
-    files = sorted(file for name in KINDS for file in folder.glob(f"{name}_*.jsonl"))
-    if not files:
-        raise FileNotFoundError(f"no traces of LlamaIndex in {folder}")
+    files = files_of(folder, *(f"{name}_*.jsonl" for name in KINDS))
     total: Tally = Tally()
     differences: list[str] = []
     with fresh_store(kind) as store, Server(store) as server:
@@ -407,23 +398,5 @@ def replay_folder(folder: pathlib.Path, kind: str) -> Tally:
     return total
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=pathlib.Path)
-    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
-    parser.add_argument("--seeds", type=int, default=2, help="fresh seeds to make traces of")
-    options = parser.parse_args()
-    total = Tally()
-    with tempfile.TemporaryDirectory(prefix="memoryd-goldens-") as made:
-        folder = options.folder
-        if folder is None:
-            folder = pathlib.Path(made)
-            make_traces(folder, options.seeds)
-        for kind in STORES if options.store == "both" else (options.store,):
-            total.add(replay_folder(folder, kind))
-    print(total)
-    return 1 if total.different else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, replay_folder))
