@@ -33,7 +33,7 @@ declare -A marks=([asan]='not matrix' [tsan]='not matrix and not large')
 declare -A without=([asan]='' [tsan]='bad_input model_server command_line')
 declare -A targets=([asan]='' [tsan]='memoryd engine_test worker_registry_test worker_service_test
   models_test server_test sqlite_store_test store_contract_test')
-declare -A tests=([asan]='' [tsan]='^(engine|worker|models|server|sqlite_store|store_contract)')
+declare -A tests=([asan]='.' [tsan]='^(engine|worker|models|server|sqlite_store|store_contract)')
 for sanitizer in asan tsan; do
   # shellcheck disable=SC2086  # Several words.
   $results step "$sanitizer build" tools/build.sh "$sanitizer" ${targets[$sanitizer]}
