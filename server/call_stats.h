@@ -33,6 +33,8 @@ class CallStats {
   }
   // A call that came while the server drained.
   void RefusedDraining() { Increment(refused_draining_); }
+  // A call that brought more metadata than it may.
+  void RefusedMetadata() { Increment(refused_metadata_); }
   // `reason` is one of kAuthFailures; what is not is not counted.
   void AuthFailed(std::string_view reason) {
     const auto* const found = std::find(kAuthFailures.begin(), kAuthFailures.end(), reason);
@@ -48,6 +50,7 @@ class CallStats {
     return methods_[static_cast<std::size_t>(method)].seconds.Snapshot();
   }
   std::uint64_t refused_draining() const { return refused_draining_; }
+  std::uint64_t refused_metadata() const { return refused_metadata_; }
   // In the order of kAuthFailures.
   std::uint64_t auth_failures(std::size_t reason) const { return auth_failures_[reason]; }
 
@@ -60,6 +63,7 @@ class CallStats {
   };
   std::array<PerMethod, kMethods.size()> methods_;
   Counter refused_draining_{0};
+  Counter refused_metadata_{0};
   std::array<Counter, kAuthFailures.size()> auth_failures_{};
 };
 

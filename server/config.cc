@@ -164,6 +164,17 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.max_pending_calls);
             }},
+    Setting{"tenant_calls_per_second", "Calls that a tenant may make a second; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_per_second);
+            }},
+    Setting{"tenant_calls_in_flight",
+            "Calls of a tenant that may be under way at a time; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
+            }},
     Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
@@ -269,9 +280,20 @@ bool IsForeignVariable(std::string_view variable) {
          variable.starts_with("MEMORYD_SERVICE_");
 }
 
-// `models` is set to what --print-config shows of them.
+// A list of the file as --print-config shows it.
+std::string PrintedList(std::string_view key, const YAML::Node& list, std::string_view path) {
+  std::string text = fmt::format("{}:  # {}\n  ", key, path);
+  for (const char c : YAML::Dump(list)) {
+    text += c;
+    if (c == '\n') text += "  ";
+  }
+  return text + "\n";
+}
+
+// Single values into `values`, lists into `config`; `lists` is set to what --print-config shows of
+// them.
 absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values,
-                      std::vector<ModelSettings>& settings, std::string& models) {
+                      Config& config, std::string& lists) {
   try {
     const YAML::Node root = YAML::LoadFile(path);
     if (root.IsNull()) return absl::OkStatus();
@@ -279,8 +301,13 @@ absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>
     for (const auto& entry : root) {
       const auto name = entry.first.as<std::string>();
       if (name == kModelsKey) {
-        MEMORYD_ASSIGN_OR_RETURN(settings, ParseModels(entry.second, path));
-        models = PrintedModels(entry.second, path);
+        MEMORYD_ASSIGN_OR_RETURN(config.models, ParseModels(entry.second, path));
+        lists += PrintedList(kModelsKey, MaskedModels(entry.second), path);
+        continue;
+      }
+      if (name == kTenantsKey) {
+        MEMORYD_ASSIGN_OR_RETURN(config.tenants.exceptions, ParseTenants(entry.second, path));
+        lists += PrintedList(kTenantsKey, entry.second, path);
         continue;
       }
       const Setting* const setting = FindSetting(name);
@@ -423,10 +450,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(
       file = found->second;
     }
   }
-  std::string models;
-  if (!file.empty()) {
-    MEMORYD_RETURN_IF_ERROR(ReadFile(file, values, line.config.models, models));
-  }
+  std::string lists;
+  if (!file.empty()) MEMORYD_RETURN_IF_ERROR(ReadFile(file, values, line.config, lists));
   for (const auto& [variable, value] : environment) {
     const Setting* known = nullptr;
     for (const Setting& setting : kSettings) {
@@ -452,7 +477,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(
     line.command = Command::kMigrate;
   } else if (print) {
     line.command = Command::kPrintConfig;
-    line.text = Printed(values) + models;
+    line.text = Printed(values) + lists;
   } else if (check) {
     line.command = Command::kCheckConfig;
   }

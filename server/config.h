@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/models/model_settings.h"
 #include "core/storage/stores.h"
+#include "server/tenant_limits.h"
 
 namespace memoryd {
 
@@ -49,6 +50,7 @@ struct Config {
   std::string log_format;             // `auto`, `json`, `text`.
   std::string log_requests;           // `errors`, `all`, `none`.
   std::vector<ModelSettings> models;  // From the file alone.
+  TenantLimitTable tenants;           // Exceptions from the file alone.
 
   bool UsesTls() const { return !tls_cert.empty(); }
   // Whether requests can come from other machines without TLS, which allow_plaintext allowed.

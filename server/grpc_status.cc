@@ -1,7 +1,9 @@
 #include "server/grpc_status.h"
 
+#include <cstdint>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "core/base/error.h"
 #include "google/rpc/error_details.pb.h"
 
@@ -34,11 +36,21 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   google::rpc::ErrorInfo info;
   info.set_reason(reason.empty() ? absl::StatusCodeToString(status.code()) : reason);
   info.set_domain("memoryd");
-  for (const auto& [key, value] : ErrorDetails(status)) (*info.mutable_metadata())[key] = value;
+  std::int64_t retry_after_ms = 0;
+  for (const auto& [key, value] : ErrorDetails(status)) {
+    (*info.mutable_metadata())[key] = value;
+    if (key == kRetryAfterMs && !absl::SimpleAtoi(value, &retry_after_ms)) retry_after_ms = 0;
+  }
   google::rpc::Status details;
   details.set_code(static_cast<int>(code));
   details.set_message(message);
   details.add_details()->PackFrom(info);
+  if (retry_after_ms > 0) {
+    google::rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(retry_after_ms / 1000);
+    retry.mutable_retry_delay()->set_nanos(static_cast<int>(retry_after_ms % 1000 * 1'000'000));
+    details.add_details()->PackFrom(retry);
+  }
   return grpc::Status(code, message, details.SerializeAsString());
 }
 

@@ -34,6 +34,19 @@ TEST(GrpcStatusTest, CarriesCodeMessageReasonAndValues) {
   EXPECT_EQ(info.metadata().at("current_revision"), "7");
 }
 
+TEST(GrpcStatusTest, TellsWhenToTryAgain) {
+  const grpc::Status status =
+      ToGrpcStatus(Error(absl::StatusCode::kResourceExhausted, "TENANT_RATE", "slower",
+                         {{std::string(kRetryAfterMs), "1250"}}));
+  google::rpc::Status details;
+  google::rpc::RetryInfo retry;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  ASSERT_EQ(details.details_size(), 2);
+  ASSERT_TRUE(details.details(1).UnpackTo(&retry));
+  EXPECT_EQ(retry.retry_delay().seconds(), 1);
+  EXPECT_EQ(retry.retry_delay().nanos(), 250'000'000);
+}
+
 TEST(GrpcStatusTest, EveryCodeKeepsItsNumber) {
   for (int code = 1; code <= 16; ++code) {
     EXPECT_EQ(ToGrpcStatus(absl::Status(static_cast<absl::StatusCode>(code), "x")).error_code(),

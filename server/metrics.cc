@@ -117,6 +117,10 @@ class Metrics final : public prometheus::Collectable {
     rejected.Add(Number(engine.refused_calls), {Label("reason", "queue_full")});
     rejected.Add(Number(engine.refused_bytes), {Label("reason", "bytes")});
     rejected.Add(Number(calls.refused_draining()), {Label("reason", "draining")});
+    rejected.Add(Number(calls.refused_metadata()), {Label("reason", "metadata")});
+    rejected.Add(Number(sources_.tenants->refused_rate()), {Label("reason", "tenant_rate")});
+    rejected.Add(Number(sources_.tenants->refused_in_flight()),
+                 {Label("reason", "tenant_calls_in_flight")});
     Family auth(families, "memoryd_auth_failures_total", MetricType::Counter,
                 "Calls refused for their credential.");
     for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {

@@ -38,7 +38,7 @@ class MetricsTest : public ::testing::Test {
     engine_options.now_us = [] { return std::int64_t{1'000'000}; };
     engine_options.random = [] { return std::uint64_t{1}; };
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
-    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, engine_.get(), store_.get(),
+    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, &tenants_, engine_.get(), store_.get(),
                             &log_, nullptr, &workers_});
   }
 
@@ -56,6 +56,7 @@ class MetricsTest : public ::testing::Test {
 
   CallStats calls_;
   CallsInFlight in_flight_;
+  TenantLimiter tenants_{TenantLimitTable()};
   Log log_{LogOptions()};
   WorkerRegistry workers_;
   const StoredBodyReader bodies_{};
@@ -142,7 +143,7 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
   settings.max_waiting = 0;
   const auto models = ConfiguredModels::Make({settings});
   ASSERT_TRUE(models.ok()) << models.status();
-  MetricSources sources{"1",          0,     &calls_, &in_flight_, engine_.get(),
+  MetricSources sources{"1",          0,     &calls_, &in_flight_, &tenants_, engine_.get(),
                         store_.get(), &log_, nullptr, &workers_};
   sources.models = models->get();
   metrics_ = MakeMetrics(sources);
@@ -163,7 +164,7 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
 }
 
 TEST_F(MetricsTest, AnAddressInUseIsSaid) {
-  const MetricSources sources{"1",          0,     &calls_, &in_flight_, engine_.get(),
+  const MetricSources sources{"1",          0,     &calls_, &in_flight_, &tenants_, engine_.get(),
                               store_.get(), &log_, nullptr, &workers_};
   const auto first = MetricsListener::Start("127.0.0.1:0", sources);
   ASSERT_TRUE(first.ok()) << first.status();

@@ -283,18 +283,13 @@ absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
   return ModelParser(path).Parse(list);
 }
 
-std::string PrintedModels(const YAML::Node& list, std::string_view path) {
+YAML::Node MaskedModels(const YAML::Node& list) {
   YAML::Node masked = YAML::Clone(list);
   for (YAML::Node model : masked) {
     if (!model["headers"]) continue;
     for (auto header : model["headers"]) header.second = "***";
   }
-  std::string text = fmt::format("{}:  # {}\n  ", kModelsKey, path);
-  for (const char c : YAML::Dump(masked)) {
-    text += c;
-    if (c == '\n') text += "  ";
-  }
-  return text + "\n";
+  return masked;
 }
 
 }  // namespace memoryd

@@ -22,8 +22,8 @@ inline constexpr std::string_view kModelsKey = "models";
 absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
                                                        const std::string& path);
 
-// The list as the lines of a file, with `path` as its origin; the values of headers are masked.
-std::string PrintedModels(const YAML::Node& list, std::string_view path);
+// The list with what might be secret in it, the values of headers, masked.
+YAML::Node MaskedModels(const YAML::Node& list);
 
 }  // namespace memoryd
 

@@ -118,7 +118,7 @@ void SetLimits(grpc::ServerBuilder& builder) {
   // A compressed request is inflated before its size is known.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataBytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
   // A worker's machine may vanish without a word.
@@ -217,10 +217,12 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
     models.Close();
   };
   CallsInFlight calls;
+  TenantLimiter tenants(config.tenants);
   CallStats stats;
   const CallLog call_log(&log, LoggedCallsOf(config));
   CallEnvironment environment;
   environment.calls = &calls;
+  environment.tenants = &tenants;
   environment.authenticator = access->authenticator();
   environment.stats = &stats;
   environment.log = &call_log;
@@ -234,8 +236,9 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
         metrics,
-        MetricsListener::Start(config.metrics_listen, {Version(), start_us, &stats, &calls, &engine,
-                                                       &store, &log, counted_models, &workers}));
+        MetricsListener::Start(config.metrics_listen, {Version(), start_us, &stats, &calls, &tenants,
+                                                       &engine, &store, &log, counted_models,
+                                                       &workers}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);

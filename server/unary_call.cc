@@ -1,5 +1,6 @@
 #include "server/unary_call.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
@@ -20,6 +21,17 @@ std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerConte
   const auto capped = std::clamp<std::chrono::system_clock::duration>(
       left, std::chrono::system_clock::duration::zero(), kMaxDeadline);
   return std::chrono::steady_clock::now() + capped;
+}
+
+absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
+  constexpr std::size_t kEntryOverhead = 32;  // RFC 9113, section 6.5.2.
+  const auto& metadata = context.client_metadata();
+  std::size_t bytes = metadata.size() * kEntryOverhead;
+  for (const auto& [name, value] : metadata) bytes += name.size() + value.size();
+  if (metadata.size() <= kMaxMetadataEntries && bytes <= kMaxMetadataBytes) return absl::OkStatus();
+  return Error(absl::StatusCode::kResourceExhausted, "METADATA_TOO_LARGE",
+               fmt::format("a call may bring {} entries of metadata and {} bytes; nothing was started",
+                           kMaxMetadataEntries, kMaxMetadataBytes));
 }
 
 // The last complaint of protobuf's parser on this thread.
@@ -77,6 +89,7 @@ absl::Status UnaryCall::Admit() {
                  "the server is going away; nothing was started, try another or try again");
   }
   MEMORYD_ASSIGN_OR_RETURN(tenant_, TenantOfCall(environment_, method_, *context_));
+  MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant_));
   return absl::OkStatus();
 }
 
@@ -113,12 +126,17 @@ void UnaryCall::End(const absl::Status& status) {
                                session_id()});
     }
   }
+  place_ = {};
   reactor_->Finish(ToGrpcStatus(status));
   if (admitted_) environment_.calls->Leave();
 }
 
 absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
                                          grpc::CallbackServerContext& context) {
+  if (absl::Status status = CheckMetadata(context); !status.ok()) {
+    environment.stats->RefusedMetadata();
+    return status;
+  }
   if (environment.authenticator == nullptr) return "default";
   auto tenant = AuthenticateCall(*environment.authenticator, TraitsOf(method).right, context);
   if (!tenant.ok()) environment.stats->AuthFailed(ErrorReason(tenant.status()));

@@ -25,12 +25,14 @@
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
 #include "server/method.h"
+#include "server/tenant_limiter.h"
 
 namespace memoryd {
 
 // What every call needs of the server it runs in. What is pointed to outlives all calls.
 struct CallEnvironment {
   CallsInFlight* calls = nullptr;
+  TenantLimiter* tenants = nullptr;
   // Null: authentication is off.
   const Authenticator* authenticator = nullptr;
   CallStats* stats = nullptr;
@@ -38,7 +40,8 @@ struct CallEnvironment {
 };
 
 // The tenant the call is about: by its credential, which must have the right that the method needs;
-// `default` where authentication is off.
+// `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it is looked
+// for.
 absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
                                          grpc::CallbackServerContext& context);
 
@@ -61,8 +64,8 @@ class UnaryCall {
   void Fail(const absl::Status& status);
   void Finish(absl::StatusOr<std::string> reply);
 
-  // Why the call must not go on: the server drains, or the caller may not do this. Before anything
-  // is read of the request.
+  // Why the call must not go on: the server drains, the caller may not do this, or its tenant has had
+  // its share. Before anything is read of the request.
   absl::Status Admit();
 
   Method method() const { return method_; }
@@ -87,6 +90,7 @@ class UnaryCall {
   const Method method_;
   const bool admitted_;
   std::string tenant_;
+  TenantLimiter::Place place_;
   grpc::ByteBuffer* const response_;
   grpc::ServerUnaryReactor* const reactor_;
   const std::chrono::steady_clock::time_point deadline_;

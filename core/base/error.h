@@ -32,6 +32,9 @@ inline constexpr std::size_t kMaxReplyBytes = std::size_t{64} << 20;
 // FAILED_PRECONDITION `REPLY_TOO_LARGE`.
 absl::Status ReplyTooLarge();
 
+// Name of a value: after how many milliseconds the same call may be taken.
+inline constexpr std::string_view kRetryAfterMs = "retry_after_ms";
+
 // The reason given to Error(), empty when there is none.
 std::string ErrorReason(const absl::Status& status);
 

@@ -1,0 +1,70 @@
+#include "server/tenant_limiter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "absl/hash/hash.h"
+#include "core/base/error.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// Takes a turn at the rate: 0, or the nanoseconds until there is one.
+std::int64_t TakeTurn(std::atomic<std::int64_t>& due_ns, std::int64_t now_ns, int per_second) {
+  const std::int64_t interval = kSecond / per_second;
+  std::int64_t due = due_ns.load(std::memory_order_relaxed);
+  for (;;) {
+    const std::int64_t next = std::max(due, now_ns) + interval;
+    // So far ahead of the rate that a second's worth is used up.
+    if (next - now_ns > kSecond) return next - now_ns - kSecond;
+    if (due_ns.compare_exchange_weak(due, next, std::memory_order_relaxed)) return 0;
+  }
+}
+
+}  // namespace
+
+TenantLimiter::TenantLimiter(TenantLimitTable limits, Clock now)
+    : limits_(std::move(limits)), now_(std::move(now)) {}
+
+absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& name) {
+  if (limits_.none()) return Place();
+  Tenant& tenant = Find(name);
+  const TenantLimits& limits = tenant.limits;
+  const int others = tenant.in_flight.fetch_add(1, std::memory_order_relaxed);
+  Place place(&tenant);
+  if (limits.calls_in_flight > 0 && others >= limits.calls_in_flight) {
+    refused_in_flight_.fetch_add(1, std::memory_order_relaxed);
+    return Error(absl::StatusCode::kResourceExhausted, "TENANT_CALLS_IN_FLIGHT",
+                 fmt::format("the tenant has {} calls under way, as many as it may have; nothing "
+                             "was started, try again when one has ended",
+                             limits.calls_in_flight));
+  }
+  if (limits.calls_per_second > 0) {
+    const std::int64_t now_ns = now_().time_since_epoch() / std::chrono::nanoseconds(1);
+    const std::int64_t wait_ns = TakeTurn(tenant.due_ns, now_ns, limits.calls_per_second);
+    if (wait_ns > 0) {
+      refused_rate_.fetch_add(1, std::memory_order_relaxed);
+      // Rounded up, so that whoever waits so long has waited long enough.
+      const std::int64_t wait_ms = (wait_ns + 999'999) / 1'000'000;
+      return Error(absl::StatusCode::kResourceExhausted, "TENANT_RATE",
+                   fmt::format("the tenant may make {} calls a second; nothing was started, try "
+                               "again after {} ms",
+                               limits.calls_per_second, wait_ms),
+                   {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
+    }
+  }
+  return place;
+}
+
+TenantLimiter::Tenant& TenantLimiter::Find(const std::string& name) {
+  Shard& shard = shards_[absl::HashOf(name) % shards_.size()];
+  MutexLock lock(shard.mutex);
+  const auto [found, added] = shard.tenants.try_emplace(name);
+  if (added) found->second.limits = limits_.Of(name);
+  return found->second;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,84 @@
+#include "server/tenant_limits.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/base/status_macros.h"
+#include "server/convert.h"
+#include "server/setting_value.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kMaxTenant = 128;
+
+absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_view message) {
+  const int line = node.Mark().line;
+  return absl::InvalidArgumentError(
+      fmt::format("{}:{}: tenants: {}", path, line < 0 ? 1 : line + 1, message));
+}
+
+absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
+    const YAML::Node& entry, const std::string& path) {
+  if (!entry.IsMap()) return Bad(path, entry, "must be a list of maps with name and limits");
+  std::string name;
+  TenantLimitTable::Exception exception;
+  std::set<std::string> keys;
+  for (const auto& pair : entry) {
+    const auto key = pair.first.as<std::string>();
+    if (!keys.insert(key).second) {
+      return Bad(path, pair.first, fmt::format("{}: is given twice", key));
+    }
+    if (!pair.second.IsScalar()) {
+      return Bad(path, pair.first, fmt::format("{}: must be a single value", key));
+    }
+    const std::string& value = pair.second.Scalar();
+    std::string error;
+    if (key == "name") {
+      const absl::Status status = CheckId(key, value, kMaxTenant);
+      if (!status.ok()) return Bad(path, pair.second, std::string(status.message()));
+      name = value;
+    } else if (key == "calls_per_second") {
+      error = ParseInt(value, 0, kMaxTenantLimit, exception.calls_per_second.emplace());
+    } else if (key == "calls_in_flight") {
+      error = ParseInt(value, 0, kMaxTenantLimit, exception.calls_in_flight.emplace());
+    } else {
+      return Bad(path, pair.first, fmt::format("unknown key {}", key));
+    }
+    if (!error.empty()) return Bad(path, pair.second, fmt::format("{}: {}", key, error));
+  }
+  if (!keys.contains("name")) return Bad(path, entry, "name: is missing");
+  return std::pair(std::move(name), exception);
+}
+
+}  // namespace
+
+TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
+  TenantLimits limits = usual;
+  if (const auto found = exceptions.find(tenant); found != exceptions.end()) {
+    const Exception& exception = found->second;
+    limits.calls_per_second = exception.calls_per_second.value_or(limits.calls_per_second);
+    limits.calls_in_flight = exception.calls_in_flight.value_or(limits.calls_in_flight);
+  }
+  return limits;
+}
+
+absl::StatusOr<std::map<std::string, TenantLimitTable::Exception, std::less<>>> ParseTenants(
+    const YAML::Node& list, const std::string& path) {
+  std::map<std::string, TenantLimitTable::Exception, std::less<>> tenants;
+  if (list.IsNull()) return tenants;
+  if (!list.IsSequence()) return Bad(path, list, "must be a list");
+  for (const YAML::Node& entry : list) {
+    MEMORYD_ASSIGN_OR_RETURN(auto tenant, ParseTenant(entry, path));
+    if (!tenants.insert(std::move(tenant)).second) {
+      return Bad(path, entry, "name: another entry has the same");
+    }
+  }
+  return tenants;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,56 @@
+// The limits of tenants, as the settings say them.
+#ifndef MEMORYD_SERVER_TENANT_LIMITS_H_
+#define MEMORYD_SERVER_TENANT_LIMITS_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace YAML {
+class Node;
+}  // namespace YAML
+
+namespace memoryd {
+
+// Of one tenant on one server. 0: any number.
+struct TenantLimits {
+  // On average; a second's worth may come at once.
+  int calls_per_second = 0;
+  // Begun and not answered.
+  int calls_in_flight = 0;
+
+  bool none() const { return calls_per_second == 0 && calls_in_flight == 0; }
+};
+
+// Limits for every tenant, and what is otherwise for some.
+struct TenantLimitTable {
+  struct Exception {
+    std::optional<int> calls_per_second;
+    std::optional<int> calls_in_flight;
+  };
+
+  TenantLimits usual;
+  std::map<std::string, Exception, std::less<>> exceptions;
+
+  TenantLimits Of(std::string_view tenant) const;
+  // Whether no tenant has any.
+  bool none() const { return usual.none() && exceptions.empty(); }
+};
+
+inline constexpr int kMaxTenantLimit = 1'000'000'000;
+
+// The list of the configuration file: maps with `name` and the limits that are not the usual ones.
+inline constexpr std::string_view kTenantsKey = "tenants";
+
+// INVALID_ARGUMENT with one line that begins with `path` and the number of the bad line, and names
+// the key. Throws YAML::Exception for what is not YAML.
+absl::StatusOr<std::map<std::string, TenantLimitTable::Exception, std::less<>>> ParseTenants(
+    const YAML::Node& list, const std::string& path);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_TENANT_LIMITS_H_

@@ -1,0 +1,52 @@
+#include "server/tenant_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
+
+#include <string>
+
+namespace memoryd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+auto Parse(const std::string& yaml) { return ParseTenants(YAML::Load(yaml), "/m.yaml"); }
+
+void ExpectRefused(const std::string& yaml, int line, const std::string& word) {
+  const auto parsed = Parse(yaml);
+  ASSERT_TRUE(absl::IsInvalidArgument(parsed.status())) << yaml;
+  const std::string message(parsed.status().message());
+  EXPECT_THAT(message, StartsWith("/m.yaml:" + std::to_string(line) + ": tenants: ")) << yaml;
+  EXPECT_THAT(message, HasSubstr(word));
+}
+
+TEST(TenantLimitsTest, WhatATenantDoesNotSayIsTheUsual) {
+  const auto parsed = Parse("- {name: a, calls_per_second: 5}\n- {name: b, calls_in_flight: 0}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const TenantLimitTable table{.usual = {.calls_per_second = 1, .calls_in_flight = 2},
+                               .exceptions = *parsed};
+  EXPECT_EQ(table.Of("a").calls_per_second, 5);
+  EXPECT_EQ(table.Of("a").calls_in_flight, 2);
+  EXPECT_EQ(table.Of("b").calls_per_second, 1);
+  EXPECT_EQ(table.Of("b").calls_in_flight, 0);
+  EXPECT_EQ(table.Of("c").calls_in_flight, 2);
+  EXPECT_TRUE(Parse("")->empty());
+}
+
+TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
+  ExpectRefused("a: 1", 1, "list");
+  ExpectRefused("- a", 1, "maps");
+  ExpectRefused("- name: a\n  calls_per_second: -1", 2, "calls_per_second: must be");
+  ExpectRefused("- name: a\n  calls_in_flight: many", 2, "calls_in_flight: must be");
+  ExpectRefused("- name: a\n  calls_in_flight: [1]", 2, "single value");
+  ExpectRefused("- name: a\n  calls: 1", 2, "unknown key calls");
+  ExpectRefused("- calls_in_flight: 1", 1, "name: is missing");
+  ExpectRefused("- name: a\n- name: a", 2, "same");
+  ExpectRefused("- name: a\n  name: b", 2, "twice");
+  ExpectRefused("- name: ''", 1, "name");
+}
+
+}  // namespace
+}  // namespace memoryd
