@@ -36,7 +36,7 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
   const int others = tenant.in_flight.fetch_add(1, std::memory_order_relaxed);
   Place place(&tenant);
   if (limits.calls_in_flight > 0 && others >= limits.calls_in_flight) {
-    refused_in_flight_.fetch_add(1, std::memory_order_relaxed);
+    Increment(refused_in_flight_);
     return Error(absl::StatusCode::kResourceExhausted, "TENANT_CALLS_IN_FLIGHT",
                  fmt::format("the tenant has {} calls under way, as many as it may have; nothing "
                              "was started, try again when one has ended",
@@ -46,7 +46,7 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
     const std::int64_t now_ns = now_().time_since_epoch() / std::chrono::nanoseconds(1);
     const std::int64_t wait_ns = TakeTurn(tenant.due_ns, now_ns, limits.calls_per_second);
     if (wait_ns > 0) {
-      refused_rate_.fetch_add(1, std::memory_order_relaxed);
+      Increment(refused_rate_);
       // Rounded up, so that whoever waits so long has waited long enough.
       const std::int64_t wait_ms = (wait_ns + 999'999) / 1'000'000;
       return Error(absl::StatusCode::kResourceExhausted, "TENANT_RATE",

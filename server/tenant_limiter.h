@@ -14,6 +14,7 @@
 
 #include "absl/container/node_hash_map.h"
 #include "absl/status/statusor.h"
+#include "core/base/histogram.h"
 #include "core/base/mutex.h"
 #include "server/tenant_limits.h"
 
@@ -59,10 +60,8 @@ class TenantLimiter {
   // `TENANT_CALLS_IN_FLIGHT`. A call that is refused counts towards neither.
   absl::StatusOr<Place> Enter(const std::string& tenant);
 
-  std::uint64_t refused_rate() const { return refused_rate_.load(std::memory_order_relaxed); }
-  std::uint64_t refused_in_flight() const {
-    return refused_in_flight_.load(std::memory_order_relaxed);
-  }
+  std::uint64_t refused_rate() const { return refused_rate_; }
+  std::uint64_t refused_in_flight() const { return refused_in_flight_; }
 
  private:
   // Tenants that have called, of which there are as many as credentials name.
@@ -76,8 +75,8 @@ class TenantLimiter {
   const TenantLimitTable limits_;
   const Clock now_;
   std::array<Shard, 16> shards_;
-  std::atomic<std::uint64_t> refused_rate_{0};
-  std::atomic<std::uint64_t> refused_in_flight_{0};
+  Counter refused_rate_{0};
+  Counter refused_in_flight_{0};
 };
 
 }  // namespace memoryd

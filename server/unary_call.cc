@@ -127,7 +127,9 @@ void UnaryCall::End(const absl::Status& status) {
     }
   }
   place_ = {};
+  MEMORYD_FAILPOINT("reply_ready");
   reactor_->Finish(ToGrpcStatus(status));
+  MEMORYD_FAILPOINT("reply_given");
   if (admitted_) environment_.calls->Leave();
 }
 

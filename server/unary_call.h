@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/failpoint.h"
 #include "server/authenticator.h"
 #include "server/call_log.h"
 #include "server/call_stats.h"
@@ -131,6 +132,7 @@ grpc::ServerUnaryReactor* RunUnary(const CallEnvironment& environment, Method me
   try {
     status = call->Admit();
     if (status.ok()) status = call->ParseRequest(*request);
+    MEMORYD_FAILPOINT("request_parsed");
     if (status.ok()) status = handler(call);
   } catch (const std::exception& error) {
     status = absl::InternalError(std::string("a handler threw: ").append(error.what()));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/failpoint.h"
 
 namespace memoryd {
 namespace {
@@ -46,6 +47,7 @@ void Committer::Enqueue(std::shared_ptr<Write> write) {
     queue_.push_back(std::move(write));
   }
   if (was_empty) wake_.NotifyOne();
+  MEMORYD_FAILPOINT("write_queued");
 }
 
 void Committer::Run() {
@@ -123,7 +125,9 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
   std::size_t writes = 0;
   for (const Group* group : changed) writes += group->stored.size();
   options_.stats->batch_writes.Observe(static_cast<std::int64_t>(writes));
+  MEMORYD_FAILPOINT("batch_drafted");
   const std::vector<CommitResult> results = options_.store->Commit(changes);
+  MEMORYD_FAILPOINT("commit_answered");
   for (std::size_t i = 0; i < changed.size(); ++i) Conclude(*changed[i], results[i]);
 }
 
@@ -211,6 +215,7 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
       if (!session.loaded) session.Forget();
       bytes = session.session.ByteSize();
     }
+    MEMORYD_FAILPOINT("session_applied");
     session.lost_in_a_row = 0;
     // Before the replies, so that a caller's next read finds what he wrote.
     options_.cache->Recharge(group.session, bytes);

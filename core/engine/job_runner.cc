@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd {
@@ -418,6 +419,7 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
   outcome.fed = attempt->fed;
   outcome.block_state = std::move(result->state);
   outcome.entries = std::move(result->entries);
+  MEMORYD_FAILPOINT("job_answered");
   End(attempt, std::move(outcome));
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/failpoint.h"
 
 namespace memoryd {
 namespace {
@@ -58,6 +59,7 @@ BatchReply BatchConnection::Execute(const BatchStatement& statement, Deadline de
   std::string name;
   const bool prepared = named_statements_ && Prepare(statement, deadline, name);
   if (lost_) return {};
+  MEMORYD_FAILPOINT("commit_begun");
   PGconn* const connection = connection_.get();
   const int count = static_cast<int>(statement.values().size());
   const std::vector<int> formats(statement.values().size(), 1);
@@ -67,7 +69,10 @@ BatchReply BatchConnection::Execute(const BatchStatement& statement, Deadline de
                : PQsendQueryParams(connection, statement.Sql().c_str(), count,
                                    statement.types().data(), statement.values().data(),
                                    statement.lengths().data(), formats.data(), 1);
-  return sent == 1 ? Await(deadline) : SendFailed();
+  if (sent != 1) return SendFailed();
+  // All but the largest batches are in the socket's buffer by now.
+  MEMORYD_FAILPOINT("commit_sent");
+  return Await(deadline);
 }
 
 BatchReply BatchConnection::Execute(const char* sql, std::span<const std::string> parameters,

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/failpoint.h"
 #include "core/storage/job_order.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/tool_ids.h"
@@ -395,6 +396,7 @@ void SettleAll(Database& db, std::span<const SessionChange> changes, const absl:
 
 std::vector<CommitResult> CommitChanges(Database& db, std::span<const SessionChange> changes) {
   if (const int code = db.Run(kBegin); code != SQLITE_OK) return AllFailed(changes.size(), code);
+  MEMORYD_FAILPOINT("commit_begun");
   std::vector<CommitResult> results(changes.size());
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (const int code = WriteChange(db, changes[i], results[i]); code != SQLITE_OK) {
@@ -402,6 +404,7 @@ std::vector<CommitResult> CommitChanges(Database& db, std::span<const SessionCha
       return AllFailed(changes.size(), code);
     }
   }
+  MEMORYD_FAILPOINT("commit_sent");
   const int code = db.Run(kCommit);
   if (code == SQLITE_OK) return results;
   db.Rollback();

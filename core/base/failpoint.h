@@ -1,0 +1,42 @@
+// Places at which a test can end the process, in a build with MEMORYD_FAILPOINTS; in any other build
+// they are nothing.
+//
+//   MEMORYD_FAILPOINT("commit_sent");
+//
+// The variable MEMORYD_TEST_FAILPOINT names one as NAME:COUNT: the process gets SIGKILL when the
+// place NAME is reached for the COUNTth time. On the way of a write, in order:
+//
+//   request_parsed   its RPC has been parsed
+//   write_queued     it waits for the committer of its session
+//   batch_drafted    what its batch changes is known, and nothing of that is sent
+//   commit_begun     the store's transaction is open (SQLite), or its statement made (PostgreSQL)
+//   commit_sent      the transaction is complete, COMMIT not yet run (SQLite); all bytes of the statement
+//                    are on their way, the answer is not read (PostgreSQL)
+//   commit_answered  the store has said what became of it
+//   session_applied  the session in memory is what is stored
+//   reply_ready      the answer is known to the caller's RPC
+//   reply_given      the answer was handed to gRPC
+//   job_answered     a block was fed, and the end of its job is not written
+#ifndef MEMORYD_CORE_BASE_FAILPOINT_H_
+#define MEMORYD_CORE_BASE_FAILPOINT_H_
+
+#if defined(MEMORYD_FAILPOINTS)
+
+#include <string_view>
+
+namespace memoryd {
+
+// Any thread.
+void ReachFailpoint(std::string_view name);
+
+}  // namespace memoryd
+
+#define MEMORYD_FAILPOINT(name) ::memoryd::ReachFailpoint(name)
+
+#else
+
+#define MEMORYD_FAILPOINT(name) static_cast<void>(0)
+
+#endif
+
+#endif  // MEMORYD_CORE_BASE_FAILPOINT_H_
