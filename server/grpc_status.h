@@ -9,7 +9,8 @@
 namespace memoryd {
 
 // Same code, message cut at 1,024 bytes, reason and values as google.rpc.ErrorInfo in the details,
-// beside a google.rpc.RetryInfo when `retry_after_ms` is among them. The text of INTERNAL and UNKNOWN errors stays here.
+// beside a google.rpc.RetryInfo when `retry_after_ms` is among them. The text of INTERNAL and
+// UNKNOWN errors stays here.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 }  // namespace memoryd

@@ -38,8 +38,8 @@ class MetricsTest : public ::testing::Test {
     engine_options.now_us = [] { return std::int64_t{1'000'000}; };
     engine_options.random = [] { return std::uint64_t{1}; };
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
-    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, &tenants_, engine_.get(), store_.get(),
-                            &log_, nullptr, &workers_});
+    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, &tenants_, engine_.get(),
+                            store_.get(), &log_, nullptr, &workers_});
   }
 
   // The metric with these labels in a new scrape.

@@ -235,10 +235,9 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
-        metrics,
-        MetricsListener::Start(config.metrics_listen, {Version(), start_us, &stats, &calls, &tenants,
-                                                       &engine, &store, &log, counted_models,
-                                                       &workers}));
+        metrics, MetricsListener::Start(config.metrics_listen,
+                                        {Version(), start_us, &stats, &calls, &tenants, &engine,
+                                         &store, &log, counted_models, &workers}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);

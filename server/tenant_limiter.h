@@ -31,8 +31,8 @@ class TenantLimiter {
   struct Tenant {
     TenantLimits limits;
     std::atomic<int> in_flight{0};
-    // When a call that kept to the rate would come, in the clock's nanoseconds: the generic cell rate
-    // algorithm (ITU-T I.371).
+    // When a call that kept to the rate would come, in the clock's nanoseconds: the generic cell
+    // rate algorithm (ITU-T I.371).
     std::atomic<std::int64_t> due_ns{0};
   };
 

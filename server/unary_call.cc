@@ -29,9 +29,10 @@ absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
   std::size_t bytes = metadata.size() * kEntryOverhead;
   for (const auto& [name, value] : metadata) bytes += name.size() + value.size();
   if (metadata.size() <= kMaxMetadataEntries && bytes <= kMaxMetadataBytes) return absl::OkStatus();
-  return Error(absl::StatusCode::kResourceExhausted, "METADATA_TOO_LARGE",
-               fmt::format("a call may bring {} entries of metadata and {} bytes; nothing was started",
-                           kMaxMetadataEntries, kMaxMetadataBytes));
+  return Error(
+      absl::StatusCode::kResourceExhausted, "METADATA_TOO_LARGE",
+      fmt::format("a call may bring {} entries of metadata and {} bytes; nothing was started",
+                  kMaxMetadataEntries, kMaxMetadataBytes));
 }
 
 // The last complaint of protobuf's parser on this thread.

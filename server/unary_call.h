@@ -41,8 +41,8 @@ struct CallEnvironment {
 };
 
 // The tenant the call is about: by its credential, which must have the right that the method needs;
-// `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it is looked
-// for.
+// `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it is
+// looked for.
 absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
                                          grpc::CallbackServerContext& context);
 
@@ -65,8 +65,8 @@ class UnaryCall {
   void Fail(const absl::Status& status);
   void Finish(absl::StatusOr<std::string> reply);
 
-  // Why the call must not go on: the server drains, the caller may not do this, or its tenant has had
-  // its share. Before anything is read of the request.
+  // Why the call must not go on: the server drains, the caller may not do this, or its tenant has
+  // had its share. Before anything is read of the request.
   absl::Status Admit();
 
   Method method() const { return method_; }

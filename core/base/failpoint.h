@@ -1,5 +1,5 @@
-// Places at which a test can end the process, in a build with MEMORYD_FAILPOINTS; in any other build
-// they are nothing.
+// Places at which a test can end the process, in a build with MEMORYD_FAILPOINTS; in any other
+// build they are nothing.
 //
 //   MEMORYD_FAILPOINT("commit_sent");
 //
@@ -9,9 +9,9 @@
 //   request_parsed   its RPC has been parsed
 //   write_queued     it waits for the committer of its session
 //   batch_drafted    what its batch changes is known, and nothing of that is sent
-//   commit_begun     the store's transaction is open (SQLite), or its statement made (PostgreSQL)
-//   commit_sent      the transaction is complete, COMMIT not yet run (SQLite); all bytes of the statement
-//                    are on their way, the answer is not read (PostgreSQL)
+//   commit_begun     SQLite: the transaction is open; PostgreSQL: the statement is made
+//   commit_sent      SQLite: the transaction is complete, COMMIT not run; PostgreSQL: the statement
+//                    is on its way, the answer not read
 //   commit_answered  the store has said what became of it
 //   session_applied  the session in memory is what is stored
 //   reply_ready      the answer is known to the caller's RPC
