@@ -1,0 +1,620 @@
+#!/usr/bin/env python3
+"""Holds what clients saw against what memoryd promises.
+
+usage: checker.py FOLDER     the folder holds the history (history.py); prints the report and exits
+                             1 when a promise was broken
+
+Positions never fall while a session exists, over Set and Reset too. So the whole life of a session
+is one tape: a Put or Set writes its items at its positions, a Set or Reset moves the beginning of
+what counts (the floor) to the next position. A reply says where its items lie and, by its revision,
+in which order the acknowledged writes were done. What every read may show follows from that in one
+pass, without a search over possible orders, in O(n log n). A write of unknown outcome was done if
+its items are on the tape. A wipe without items (a Reset, or a Set to nothing) of unknown outcome
+may or may not have been done, at any time after it was sent; it excuses one beginning of a tape.
+
+What is counted, each item, write or read once per count:
+
+  lost       acknowledged items that the final read lacks though nothing wiped them; items that a
+             Set or Reset says it did not find; positions of the final read that hold nothing
+  doubled    items stored at two positions, and requests acknowledged twice with different replies
+  reordered  writes whose order (revisions, positions) contradicts the order in which they were
+             acknowledged and sent, or each other; items stored elsewhere than the reply says; reads
+             whose items do not ascend
+  stale      reads that miss what was acknowledged before they were sent, miss what an earlier read
+             showed, show what was wiped before, or have a hole; wipes that were acknowledged and
+             did not begin a new generation
+  leaked     bodies of another tenant, session or run in a read; any body in an error
+  invented   items that nobody sent (other bytes included), that were sent only after the read, or
+             that were definitely refused; requests acknowledged that had to be refused
+  mixed      parts of a batch or Set without the rest; batches not in one piece; reads with items
+             from both sides of a wipe; items newer than the revision that the read names
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import collections
+import dataclasses
+import itertools
+import math
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from torture import history
+from torture.history import Record
+
+COUNTS = ("lost", "doubled", "reordered", "stale", "leaked", "invented", "mixed")
+_WRITES = ("put", "set", "reset")
+_WIPES = ("set", "reset")
+# Reads that end with the newest item, if there is any.
+_TO_THE_END = ("get", "getall", "final")
+_FIRST_POSITION = 1
+_MOST_EXAMPLES = 20
+# Beyond this share of unknown outcomes a history proves too little.
+MOST_UNKNOWN = 0.5
+_NEVER = math.inf
+
+
+@dataclasses.dataclass
+class Report:
+    """The counts of a history, see above, and some of what was counted."""
+
+    lost: int = 0
+    doubled: int = 0
+    reordered: int = 0
+    stale: int = 0
+    leaked: int = 0
+    invented: int = 0
+    mixed: int = 0
+    # Requests, however often each was sent.
+    acked: int = 0
+    unknown: int = 0
+    refused: int = 0
+    acked_items: int = 0
+    replayed: int = 0  # Attempts answered with the reply of an earlier one.
+    reads: int = 0
+    calls: int = 0
+    examples: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def violations(self) -> int:
+        return sum(getattr(self, name) for name in COUNTS)
+
+    @property
+    def enough_known(self) -> bool:
+        return self.acked > 0 and self.unknown <= MOST_UNKNOWN * (
+            self.acked + self.unknown + self.refused)
+
+    def add(self, count: str, example: str, times: int = 1) -> None:
+        setattr(self, count, getattr(self, count) + times)
+        if len(self.examples) < _MOST_EXAMPLES:
+            self.examples.append(f"{count}: {example}")
+
+
+def check(records: Iterable[Record]) -> Report:
+    report = Report()
+    sessions: dict[tuple[str, str], tuple[list[Record], list[Record]]] = collections.defaultdict(
+        lambda: ([], []))
+    for record in records:
+        report.calls += 1
+        for text in record.get("leaks", ()):
+            report.add("leaked", f"an error of {_name(record)}: {text[:200]}")
+        writes, reads = sessions[record["tenant"], record["session"]]
+        if record["op"] in _WRITES:
+            writes.append(record)
+        elif record["outcome"] == "ok":
+            reads.append(record)
+    for (tenant, session), (writes, reads) in sorted(sessions.items()):
+        _Session(f"{tenant}/{session}", report).check(writes, reads)
+    return report
+
+
+@dataclasses.dataclass(eq=False)
+class _Request:
+    """A write, whatever number of attempts it took."""
+
+    name: str
+    op: str
+    items: list[str]
+    outcome: str
+    invoke: float
+    returned: float = _NEVER  # When it was first acknowledged.
+    revision: int = 0
+    generation: str = ""
+    positions: list[int] = dataclasses.field(default_factory=list)
+    removed: int | None = None
+    must_fail: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.outcome == "ok"
+
+    @property
+    def empties(self) -> bool:
+        return self.op in _WIPES and not self.items
+
+
+class _Highest:
+    """The highest value of pairs (time, value) before a time, `least` when there is none."""
+
+    def __init__(self, pairs: Iterable[tuple[float, float]], least: float = 0) -> None:
+        ordered = sorted(pairs)
+        self._times = [time for time, _ in ordered]
+        self._highest = list(
+            itertools.accumulate((value for _, value in ordered), max, initial=least))
+
+    def before(self, time: float) -> float:
+        return self._highest[bisect.bisect_left(self._times, time)]
+
+
+class _Session:
+    """Checks one session into a report. `check` is called once."""
+
+    def __init__(self, name: str, report: Report) -> None:
+        self._name = name
+        self._report = report
+        self._counted: set[tuple[str, object]] = set()
+        self._promised: dict[str, int] = {}  # Positions of items, from replies.
+        self._places: dict[str, int] = {}  # Positions of items, from reads.
+        self._seen: dict[int, str] = {}  # Items by position, from reads.
+        self._excuses: set[int] = set()  # Beginnings that wipes of unknown outcome excuse.
+
+    def _count(self, count: str, key: object, example: str, times: int = 1) -> None:
+        if (count, key) not in self._counted:
+            self._counted.add((count, key))
+            self._report.add(count, f"{self._name}: {example}", times)
+
+    def check(self, writes: list[Record], reads: list[Record]) -> None:
+        self._requests = list(self._merge(writes))
+        self._done = sorted((r for r in self._requests if r.done), key=lambda r: r.revision)
+        self._sender = {item: r for r in self._requests for item in r.items}
+        self._count_requests()
+        self._check_revisions()
+        self._place_promised()
+        reads.sort(key=lambda read: read["invoke_ns"])
+        self._report.reads += len(reads)
+        for read in reads:
+            self._check_items(read)
+        self._check_places()
+        self._check_order_of_places()
+        self._index_wipes()
+        self._index_times()
+        self._check_removed()
+        finals = [read for read in reads if read["op"] == "final"]
+        self._check_reads([read for read in reads if read["op"] != "final"])
+        for read in finals:
+            self._check_final(read)
+
+    # What was asked for and promised.
+
+    def _merge(self, writes: list[Record]) -> Iterator[_Request]:
+        attempts: dict[object, list[Record]] = collections.defaultdict(list)
+        for number, record in enumerate(writes):
+            attempts[record.get("request") or number].append(record)
+        for name, records in attempts.items():
+            self._report.replayed += sum(bool(r.get("replayed")) for r in records)
+            # What was refused for good had no effect, so it does not say when the effect was.
+            undecided = [r for r in records if r["outcome"] != "fail"]
+            first = records[0]
+            request = _Request(
+                str(name), first["op"], first.get("items", []),
+                "unknown" if undecided else "fail",
+                min(r["invoke_ns"] for r in undecided or records),
+                must_fail=any(r.get("must_fail") for r in records))
+            answers = [r for r in records if r["outcome"] == "ok"]
+            if answers:
+                answer = answers[0]
+                request.outcome = "ok"
+                request.returned = min(r["return_ns"] for r in answers)
+                request.revision = answer["revision"]
+                request.generation = answer["generation"]
+                request.positions = answer.get("positions", [])
+                request.removed = answer.get("removed")
+                said = {(r["revision"], r["generation"], tuple(r.get("positions", ())))
+                        for r in answers}
+                if len(said) > 1:
+                    self._count("doubled", request.name,
+                                f"{request.name} was acknowledged as {sorted(said)}")
+            yield request
+
+    def _count_requests(self) -> None:
+        for request in self._requests:
+            if request.must_fail:
+                self._report.refused += 1
+                if request.done:
+                    self._count("invented", request.name,
+                                f"{request.name}, whose key had another body, was acknowledged")
+            elif request.done:
+                self._report.acked += 1
+                self._report.acked_items += len(request.items)
+            elif request.outcome == "unknown":
+                self._report.unknown += 1
+            else:
+                self._report.refused += 1
+
+    def _check_revisions(self) -> None:
+        for one, other in itertools.pairwise(self._done):
+            if one.revision == other.revision:
+                self._count("reordered", other,
+                            f"{one.name} and {other.name} both made revision {one.revision}")
+            if (other.op in _WIPES) and one.generation == other.generation:
+                self._count("stale", other,
+                            f"{other.op} {other.name} did not begin a new generation")
+        self._check_against_time(self._done, "revision")
+
+    def _check_against_time(self, ordered: list[_Request], what: str) -> None:
+        """Nobody may come behind a write that was sent only after his own acknowledgement."""
+        earliest, whose = _NEVER, None
+        for request in reversed(ordered):
+            if request.invoke > earliest:
+                self._count("reordered", request,
+                            f"{request.name} was sent after {whose.name} was acknowledged and has "
+                            f"the lower {what}")
+            if request.returned < earliest:
+                earliest, whose = request.returned, request
+
+    def _place_promised(self) -> None:
+        highest = 0
+        for request in self._done:
+            if len(request.positions) != len(request.items):
+                self._count("mixed", request, f"{request.name} has {len(request.items)} items and "
+                                              f"was given {len(request.positions)} positions")
+            positions = request.positions
+            if any(b != a + 1 for a, b in itertools.pairwise(positions)):
+                self._count("mixed", request, f"{request.name} lies at {positions}")
+            if positions and positions[0] <= highest:
+                self._count("reordered", request,
+                            f"{request.name} begins at {positions[0]}, revisions before it reach "
+                            f"{highest}")
+            highest = max(highest, *positions, 0)
+            self._promised.update(zip(request.items, positions, strict=False))
+
+    # What reads show, by itself.
+
+    def _check_items(self, read: Record) -> None:
+        """Each item of a read; sets positions and the _Request of each item."""
+        items = read["items"]
+        if "positions" not in read:
+            first = read.get("first", 0)
+            read["positions"] = range(first, first + len(items))
+        positions = read["positions"]
+        for text in read.get("foreign", ()):
+            self._count("leaked", text, f"{_name(read)} showed {text[:200]!r}")
+        ranked = read["op"] == "query"
+        if not ranked and any(b <= a for a, b in itertools.pairwise(positions)):
+            self._count("reordered", id(read), f"{_name(read)} has positions {list(positions)}")
+        senders = []
+        for position, item in zip(positions, items, strict=False):
+            sender = self._sender.get(item)
+            senders.append(sender)
+            if sender is None:
+                self._count("invented", item, f"{_name(read)} showed {item} that nobody sent")
+                continue
+            if sender.outcome == "fail" or sender.must_fail:
+                self._count("invented", item,
+                            f"{_name(read)} showed {item} of {sender.name}, which was refused")
+            if sender.invoke > read["return_ns"]:
+                self._count("invented", item, f"{_name(read)} showed {item} before it was sent")
+            known = self._places.setdefault(item, position)
+            if known != position:
+                self._count("doubled", item, f"{item} was seen at {known} and {position}")
+            there = self._seen.setdefault(position, item)
+            if there != item:
+                self._count("reordered", position,
+                            f"position {position} was seen to hold {there} and {item}")
+        read["senders"] = senders
+        if len(set(items)) < len(items):
+            twice = next(i for i, n in collections.Counter(items).items() if n > 1)
+            self._count("doubled", twice, f"{_name(read)} showed {twice} twice")
+        if read["op"] in _TO_THE_END:
+            self._check_whole_requests(read)
+
+    def _check_whole_requests(self, read: Record) -> None:
+        """The items of a request stand together, and all of them but where the read was cut."""
+        items, senders = read["items"], read["senders"]
+        end = len(items)
+        index = 0
+        while index < end:
+            sender = senders[index]
+            begin = index
+            index += 1
+            if sender is None:
+                continue
+            while index < end and senders[index] is sender:
+                index += 1
+            shown = items[begin:index]
+            cut_front = begin == 0 and read["op"] == "get"
+            cut_back = index == end and read["op"] == "getall" and not read.get("complete")
+            if sender.op == "set" and begin > 0:
+                self._count("mixed", sender, f"{_name(read)} showed set {sender.name} behind "
+                                             f"{items[begin - 1]}")
+            whole = sender.items
+            fits = (shown == whole
+                    or (cut_front and shown == whole[len(whole) - len(shown):])
+                    or (cut_back and shown == whole[:len(shown)]))
+            if not fits:
+                self._count("mixed", sender,
+                            f"{_name(read)} showed {len(shown)} of {len(whole)} items of "
+                            f"{sender.name}, or in another order")
+
+    def _check_places(self) -> None:
+        for item, position in self._promised.items():
+            there = self._seen.get(position, item)
+            if there != item:
+                self._count("reordered", position,
+                            f"position {position} was acknowledged for {item} and holds {there}")
+        for item, position in self._places.items():
+            promised = self._promised.get(item, position)
+            if promised != position and ("doubled", item) not in self._counted:
+                self._count("reordered", item,
+                            f"{item} was acknowledged at {promised} and seen at {position}")
+
+    def _check_order_of_places(self) -> None:
+        """As _check_against_time, with what turned out to be stored as well."""
+        placed: dict[_Request, int] = {}
+        for item, position in itertools.chain(self._places.items(), self._promised.items()):
+            sender = self._sender.get(item)
+            if sender is not None:
+                placed[sender] = position
+        self._check_against_time(sorted(placed, key=placed.__getitem__), "position")
+
+    # What wipes leave.
+
+    def _index_wipes(self) -> None:
+        done = self._done
+        highest = list(itertools.accumulate(
+            (max(r.positions, default=0) for r in done), max, initial=0))
+        lowest = list(itertools.accumulate(
+            (min(r.positions, default=_NEVER) for r in reversed(done)), min, initial=_NEVER))[::-1]
+        self._revisions = [r.revision for r in done]
+        self._highest = highest  # Of the first n writes.
+        self._latest_invoke = list(itertools.accumulate(
+            (r.invoke for r in done), max, initial=-_NEVER))
+        self._latest_items = list(itertools.accumulate(
+            (r.revision for r in done if r.items), max, initial=0))
+        self._item_revisions = self._latest_items[1:]
+        self._wipes = [i for i, r in enumerate(done) if r.op in _WIPES]
+        self._wipe_revisions = [done[i].revision for i in self._wipes]
+        # Between which positions the floor lies that a wipe makes.
+        self._floors = []
+        for i in self._wipes:
+            if done[i].positions:
+                self._floors.append((done[i].positions[0],) * 2)
+            else:
+                self._floors.append((highest[i] + 1, lowest[i + 1]))
+        self._floor_until = list(itertools.accumulate(
+            (low for low, _ in self._floors), max, initial=_FIRST_POSITION))
+        empties = [done[i] for i in self._wipes if done[i].empties]
+        self._empty_revisions = [r.revision for r in empties]
+        # Of each wipe to nothing and all later ones, when the earliest was sent.
+        self._empty_invokes = list(itertools.accumulate(
+            (r.invoke for r in reversed(empties)), min, initial=_NEVER))[::-1]
+        self._set_begins = {r.positions[0]: r.invoke for r in done if r.op == "set" and r.positions}
+        # Of sets that turned out to be done: where they begin.
+        for request in self._requests:
+            if request.op == "set" and not request.done and request.items:
+                seen = [(self._places[item], n) for n, item in enumerate(request.items)
+                        if item in self._places]
+                if seen:
+                    self._set_begins[seen[0][0] - seen[0][1]] = request.invoke
+        self._maybe_wiped = sorted(r.invoke for r in self._requests
+                                   if r.empties and r.outcome == "unknown")
+        self._maybe_set = min((r.invoke for r in self._requests if r.op == "set" and r.items
+                               and r.outcome == "unknown"), default=_NEVER)
+
+    def _index_times(self) -> None:
+        done = self._done
+        self._revision_at = _Highest((r.returned, r.revision) for r in done)
+        self._item_revision_at = _Highest((r.returned, r.revision) for r in done if r.items)
+        self._end_at = _Highest((r.returned, r.positions[-1]) for r in done if r.positions)
+        self._floor_at = _Highest(
+            ((done[i].returned, floor[0])
+             for i, floor in zip(self._wipes, self._floors, strict=True)),
+            _FIRST_POSITION)
+
+    def _floor_by(self, revision: float) -> float:
+        """The floor at least, once the acknowledged writes up to `revision` are done."""
+        return self._floor_until[bisect.bisect_right(self._wipe_revisions, revision)]
+
+    def _may_be_empty(self, after: float, named: float, before: float) -> bool:
+        """Whether a wipe to nothing may have come behind revision `after`, at most at revision
+        `named`, and been sent before a time."""
+        first = bisect.bisect_right(self._empty_revisions, after)
+        fits = first < bisect.bisect_right(self._empty_revisions, named)
+        return (fits and self._empty_invokes[first] < before) or self._maybe(before)
+
+    def _maybe(self, before: float) -> bool:
+        return bool(self._maybe_wiped) and self._maybe_wiped[0] < before
+
+    def _may_begin(self, position: int, before: float) -> bool:
+        """Whether a tape may begin at `position` for a read that returned at `before`."""
+        if position <= _FIRST_POSITION or self._set_begins.get(position, _NEVER) < before:
+            return True
+        # Wipes in a row make equal floors, so those that can have made this one are neighbours.
+        index = bisect.bisect_left(self._floors, position, key=lambda floor: floor[1])
+        while index < len(self._floors) and self._floors[index][0] <= position:
+            wipe = self._done[self._wipes[index]]
+            if wipe.empties and wipe.invoke < before:
+                return True
+            index += 1
+        return self._excused(position, before)
+
+    def _excused(self, position: int, before: float) -> bool:
+        """Whether a wipe of unknown outcome is left that may have made a tape begin here."""
+        if position not in self._excuses:
+            used = len(self._excuses)
+            if used >= len(self._maybe_wiped) or self._maybe_wiped[used] >= before:
+                return False
+            self._excuses.add(position)
+        return True
+
+    def _check_removed(self) -> None:
+        """How many messages a wipe says it took away, where all before it are known."""
+        if self._maybe_wiped or self._maybe_set < _NEVER:
+            return
+        unknown = sum(len(r.items) for r in self._requests if r.outcome == "unknown")
+        kept = 0
+        for request in self._done:
+            if request.op in _WIPES:
+                removed = request.removed
+                if removed is not None and removed < kept:
+                    self._count("lost", request,
+                                f"{request.op} {request.name} found {removed} of {kept} messages",
+                                kept - removed)
+                elif removed is not None and removed > kept + unknown:
+                    self._count("doubled", request,
+                                f"{request.op} {request.name} found {removed} messages of {kept}")
+                kept = 0
+            kept += len(request.items)
+
+    # What reads have to show.
+
+    def _check_reads(self, reads: list[Record]) -> None:
+        ended = sorted(reads, key=lambda read: read["return_ns"])
+        seen = iter(ended)
+        upcoming = next(seen, None)
+        end, begin, revision = 0, 0, 0
+        for read in reads:
+            while upcoming is not None and upcoming["return_ns"] < read["invoke_ns"]:
+                positions = upcoming["positions"]
+                if positions and upcoming["op"] in _TO_THE_END:
+                    end = max(end, positions[-1])
+                    if upcoming["op"] == "getall":
+                        begin = max(begin, positions[0])
+                revision = max(revision, upcoming.get("revision") or 0)
+                upcoming = next(seen, None)
+            wrong = self._wrong_with(read, end, begin, revision)
+            if wrong is not None:
+                self._count(wrong[0], id(read), f"{_name(read)} {wrong[1]}")
+
+    def _wrong_with(self, read: Record, end: int, begin: int,
+                    revision: int) -> tuple[str, str] | None:
+        """What is wrong with a read that comes behind reads up to position `end`, from `begin` on
+        and of `revision`; at most one thing."""
+        invoke, returned = read["invoke_ns"], read["return_ns"]
+        positions, named = read["positions"], read.get("revision")
+        known = self._revision_at.before(invoke)
+        if named is not None and named < max(known, revision):
+            return "stale", f"is of revision {named}, {max(known, revision):.0f} was known"
+        written = bisect.bisect_right(self._revisions, named) if named is not None else 0
+        if self._latest_invoke[written] > returned:
+            return "reordered", f"is of revision {named}, which was written after it"
+        floor = max(self._floor_at.before(invoke), begin)
+        if named is not None:
+            floor = max(floor, self._floor_by(named))
+        if positions and min(positions) < floor:
+            return "stale", f"shows position {min(positions)}, wiped up to {floor:.0f} before"
+        if read["op"] == "query":
+            return self._wrong_with_query(read)
+        if positions:
+            mixed = self._mixture(read)
+            if mixed is not None:
+                return "mixed", mixed
+        if positions and positions[-1] - positions[0] + 1 != len(positions):
+            return "stale", f"has holes between {positions[0]} and {positions[-1]}"
+        if positions and read["op"] == "getall" and not self._may_begin(positions[0], returned):
+            return "stale", f"begins at {positions[0]}, and nothing was wiped before that"
+        if read["op"] == "getall" and not read.get("complete"):
+            return None
+        return self._end_missed(read, end, written)
+
+    def _end_missed(self, read: Record, end: int, written: int) -> tuple[str, str] | None:
+        """Whether a read lacks the end of the tape."""
+        invoke, returned, positions = read["invoke_ns"], read["return_ns"], read["positions"]
+        needed = max(self._end_at.before(invoke), end, self._highest[written])
+        if positions:
+            if positions[-1] < needed:
+                return "stale", f"ends at {positions[-1]}, {needed:.0f} was there before"
+            named, newest = read.get("revision"), read["senders"][-1]
+            if named is not None and newest is not None and newest.revision > named:
+                return "mixed", f"shows {newest.name} of {newest.revision}, says {named}"
+            return None
+        named = read.get("revision")
+        last = self._item_revision_at.before(invoke)
+        if named is not None:
+            last = max(last, self._latest_items[bisect.bisect_right(self._item_revisions, named)])
+        if last and not self._may_be_empty(last, _NEVER if named is None else named, returned):
+            return "stale", f"is empty, position {needed:.0f} was there before"
+        return None
+
+    def _mixture(self, read: Record) -> str | None:
+        revisions = [s.revision for s in read["senders"][-1:] if s is not None and s.done]
+        first = read["positions"][0]
+        if revisions and first < self._floor_by(revisions[0]):
+            return f"shows {first} and what came behind a wipe"
+        return None
+
+    def _wrong_with_query(self, read: Record) -> tuple[str, str] | None:
+        sender = self._sender.get(read.get("wanted", ""))
+        if sender is None or not sender.done or sender.returned >= read["invoke_ns"]:
+            return None
+        returned = read["return_ns"]
+        later = bisect.bisect_right(self._revisions, sender.revision)
+        wiped = any(r.op in _WIPES and r.invoke < returned for r in self._done[later:])
+        if wiped or self._maybe(returned) or self._maybe_set < returned:
+            return None
+        if read["wanted"] not in read["items"]:
+            return "stale", f"did not find {read['wanted']}"
+        return None
+
+    def _check_final(self, read: Record) -> None:
+        positions, items = read["positions"], set(read["items"])
+        floor = self._floor_until[-1]
+        # The last sets that turned out to be done are floors too.
+        floor = max(floor, max(self._set_begins, default=0))
+        if positions and positions[0] < floor:
+            self._count("stale", id(read), f"the final read shows {positions[0]}, wiped up to "
+                                           f"{floor:.0f}")
+        if positions:
+            mixed = self._mixture(read)
+            if mixed is not None:
+                self._count("mixed", id(read), f"the final read {mixed}")
+        begin = floor
+        if positions and self._may_begin(positions[0], read["return_ns"]):
+            begin = max(floor, positions[0])
+        if not positions:
+            last = self._latest_items[-1]
+            if not last or self._may_be_empty(last, _NEVER, read["return_ns"]):
+                begin = _NEVER
+        lacking = 0
+        for item, position in self._promised.items():
+            if position >= begin and item not in items and not self._sender[item].must_fail:
+                lacking += 1
+                self._count("lost", item, f"the final read lacks {item} at {position}")
+        holes = positions[-1] - positions[0] + 1 - len(positions) if positions else 0
+        if holes > 0 and not lacking:
+            self._count("lost", id(read), f"the final read has {holes} holes", holes)
+
+
+def _name(record: Record) -> str:
+    client = record.get("client", "-")
+    return (f"{record['op']} of {record['tenant']}/{record['session']} by client {client} at "
+            f"{record['invoke_ns']}")
+
+
+def figures(report: Report) -> str:
+    """The counts that say how much a clean report is worth."""
+    bound = 3 / report.acked_items if report.acked_items else 1.0
+    return (f"calls {report.calls}, reads {report.reads}, items acked {report.acked_items}, "
+            f"refused {report.refused}, replayed {report.replayed}, invented {report.invented}, "
+            f"mixed {report.mixed}, 95 % bound on loss {bound:.1e}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    report = check(history.read(parser.parse_args().folder))
+    for example in report.examples:
+        print(example)
+    print(figures(report))
+    print(f"acked {report.acked}, unknown {report.unknown}, "
+          + ", ".join(f"{name} {getattr(report, name)}" for name in COUNTS))
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

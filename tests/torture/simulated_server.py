@@ -1,0 +1,197 @@
+"""Histories of a server that keeps every promise, made without one, for the checker's own tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+from torture.history import Record
+
+TENANTS = ("t0", "t1")
+SESSIONS = ("s0", "s1", "s2")
+# Only this one is set and reset.
+_TURNING = "s0"
+_WINDOW = 12
+_PAGE = 8
+_CALL_TIME = 1000
+
+
+@dataclasses.dataclass
+class State:
+    """A session as the server has it."""
+
+    revision: int = 1
+    generation: int = 1
+    next_position: int = 1
+    items: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    replies: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def write(self, record: Record) -> dict[str, Any]:
+        """Does a write, unless its request is done already, and says what the reply says."""
+        if record["request"] in self.replies:
+            return {**self.replies[record["request"]], "replayed": True}
+        removed = None
+        if record["op"] != "put":
+            removed = len(self.items)
+            self.wipe()
+        positions = self.append(record["items"])
+        self.revision += 1
+        reply = {"revision": self.revision, "generation": str(self.generation),
+                 "positions": positions, "removed": removed, "replayed": False}
+        self.replies[record["request"]] = reply
+        return reply
+
+    def wipe(self) -> None:
+        self.items = []
+        self.generation += 1
+
+    def append(self, items: list[str]) -> list[int]:
+        """Stores items and says where they are."""
+        first = self.next_position
+        self.next_position += len(items)
+        positions = list(range(first, self.next_position))
+        self.items += zip(positions, items, strict=True)
+        return positions
+
+    def read(self, record: Record, chance: random.Random) -> dict[str, Any]:
+        shown = self.items
+        reply: dict[str, Any] = {}
+        if record["op"] == "get":
+            # As the end of a job does.
+            self.revision += chance.random() < 0.2
+            shown = shown[-_WINDOW:]
+        elif record["op"] == "getall":
+            reply["complete"] = chance.random() < 0.7
+            shown = shown if reply["complete"] else shown[:_PAGE]
+        elif record["op"] == "query":
+            shown = [pair for pair in shown
+                     if pair[1] == record["wanted"] or chance.random() < 0.1]
+            chance.shuffle(shown)
+        if record["op"] in ("get", "query"):
+            reply["revision"] = self.revision
+        reply["positions"] = [position for position, _ in shown]
+        reply["items"] = [item for _, item in shown]
+        return reply
+
+
+class SimulatedServer:
+    """Clients and a server in simulated time. A call takes effect at one moment between its begin
+    and its end, or, when its outcome is unknown, at any time from its begin on, or never."""
+
+    def __init__(self, seed: int, unknown: float = 0.1,
+                 state: Callable[[], State] = State) -> None:
+        self._chance = random.Random(seed)
+        self._unknown = unknown
+        self._states = {(t, s): state() for t in TENANTS for s in SESSIONS}
+        self._records: list[Record] = []
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._ties = itertools.count()
+        self._numbers = itertools.count()
+        self._time = 0
+        self._left = 0
+
+    def run(self, calls: int, clients: int = 6) -> list[Record]:
+        """The history of about so many calls, and of a final read of every session."""
+        self._left = calls
+        for client in range(clients):
+            self._later(client, functools.partial(self._begin, client))
+        while self._events:
+            self._time, _, event = heapq.heappop(self._events)
+            event()
+        for tenant, session in self._states:
+            self._attempt(self._record("final", 0, tenant, session), lambda: None, certain=True)
+        while self._events:
+            self._time, _, event = heapq.heappop(self._events)
+            event()
+        return self._records
+
+    def _later(self, delay: float, event: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self._time + 1 + int(delay), next(self._ties), event))
+
+    def _record(self, op: str, client: int, tenant: str, session: str) -> Record:
+        return {"op": op, "tenant": tenant, "session": session, "client": client, "replica": 0}
+
+    def _begin(self, client: int) -> None:
+        """The next call of a client, or several of one request."""
+        if self._left <= 0:
+            return
+        self._left -= 1
+        record = self._choose(client)
+        again = functools.partial(self._begin, client)
+        if "request" not in record:
+            self._attempt(record, again)
+            return
+        kind = self._chance.random()
+        if kind < 0.1:
+            self._attempt(record, lambda: self._attempt(dict(record), again))
+        elif kind < 0.15:
+            self._attempt(dict(record), lambda: None)
+            self._attempt(record, again)
+        elif kind < 0.17:
+            other = {**record, "request": record["request"] + "!", "must_fail": True,
+                     "items": [self._item(client)]}
+            self._attempt(record, lambda: self._attempt(other, again, refused=True), certain=True)
+        else:
+            self._attempt(record, again)
+
+    def _choose(self, client: int) -> Record:
+        chance = self._chance
+        tenant = TENANTS[client % len(TENANTS)]
+        session = chance.choice(SESSIONS)
+        op = chance.choices(("put", "batch", "get", "getall", "query", "set", "reset"),
+                            (55, 8, 14, 8, 5, 6, 4))[0]
+        record = self._record("put" if op == "batch" else op, client, tenant, session)
+        if op in ("get", "getall", "query"):
+            if op == "query":
+                sent = [r for r in self._records if r["op"] == "put" and r["session"] == session
+                        and r["tenant"] == tenant and r["outcome"] == "ok"]
+                record["wanted"] = chance.choice(sent)["items"][0] if sent else ""
+            return record
+        if op in ("set", "reset"):
+            record["session"] = _TURNING
+        counts = {"put": (1, 1), "batch": (2, 5), "set": (0, 4), "reset": (0, 0)}
+        record["items"] = [self._item(client) for _ in range(chance.randint(*counts[op]))]
+        record["request"] = f"{client}-{next(self._numbers)}"
+        return record
+
+    def _item(self, client: int) -> str:
+        number = next(self._numbers)
+        return f"{client}.{number}:{number:08x}"
+
+    def _attempt(self, record: Record, then: Callable[[], None], *, certain: bool = False,
+                 refused: bool = False) -> None:
+        chance = self._chance
+        record["invoke_ns"] = self._time
+        outcome = "fail" if refused else "ok"
+        if not certain and not refused:
+            outcome = chance.choices(("ok", "unknown", "fail"),
+                                     (0.97 - self._unknown, self._unknown, 0.03))[0]
+        effect = chance.randrange(_CALL_TIME)
+        took = effect + chance.randrange(_CALL_TIME)
+        if outcome == "unknown":
+            took = chance.randrange(_CALL_TIME)
+            effect = chance.randrange(10 * _CALL_TIME)
+        reply: dict[str, Any] = {}
+
+        def act() -> None:
+            state = self._states[record["tenant"], record["session"]]
+            if "request" in record:
+                reply.update(state.write(record))
+            else:
+                reply.update(state.read(record, chance))
+
+        def end() -> None:
+            record.update(outcome=outcome, return_ns=self._time)
+            if outcome == "ok":
+                record.update(reply)
+            self._records.append(record)
+            then()
+
+        if outcome == "ok" or (outcome == "unknown" and chance.random() < 0.5):
+            self._later(effect, act)
+        self._later(took + 1, end)
