@@ -1,7 +1,7 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-clients tokens \
-	kill-test kill-jobs-test query-test test-locomo test-model client-restarts test-upstream \
-	analyze lint-python growth image image-test format clean
+	kill-test kill-jobs-test torture query-test test-locomo test-model client-restarts \
+	test-upstream analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -62,6 +62,15 @@ kill-test: environment
 # kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
 kill-jobs-test: environment
 	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# Random clients while servers and PostgreSQL are killed, stopped and cut off:
+# make torture SECONDS=60 SEED=1 STORE=sqlite
+# Not from the environment, where a shell may count its own seconds.
+SECONDS := 60
+SEED ?= 1
+STORE ?= postgresql
+torture: environment
+	@$(python) tests/torture/run.py --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
 
 # Query right after Put, on the other server where there are two: make query-test TRIES=10000
 TRIES ?= 10000

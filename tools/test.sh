@@ -23,6 +23,7 @@ $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py 
 $results step 'Python repr' $python tests/tokens/compare_python_repr.py --tool build/bin/python_repr
 $with_postgres $results pytest 'end to end' tests/e2e -n 3
 $with_postgres $results pytest 'durability' tests/durability
+$results pytest 'checker of the torture' tests/torture
 $with_postgres $results pytest 'clients' tests/clients -n 2
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh

@@ -15,6 +15,8 @@ import urllib.parse
 import uuid
 from collections.abc import Iterator
 
+from support.waiting import wait_for
+
 URL_VARIABLE = "MEMORYD_TEST_POSTGRES"
 
 
@@ -80,6 +82,14 @@ class Cluster:
         """Ends the server at once, as a crash would."""
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "immediate", "stop")
 
+    def kill(self) -> None:
+        """Kills the postmaster with SIGKILL and returns when its backends, which end by themselves,
+        are gone too: a new postmaster would not start beside them."""
+        postmaster = self._postmaster()
+        children = _children(postmaster)
+        os.kill(postmaster, signal.SIGKILL)
+        wait_for(lambda: not any(_runs(process) for process in (postmaster, *children)))
+
     def pause(self) -> None:
         """Freezes every process of the server: connections stay open and nobody answers."""
         self._signal(signal.SIGSTOP)
@@ -89,11 +99,14 @@ class Cluster:
 
     def _signal(self, number: int) -> None:
         # The postmaster first, so that it can't fork while its children are listed.
-        postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
+        postmaster = self._postmaster()
         os.kill(postmaster, number)
         for child in _children(postmaster):
             with contextlib.suppress(ProcessLookupError):  # Backends come and go.
                 os.kill(child, number)
+
+    def _postmaster(self) -> int:
+        return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [_program(program), *arguments]
@@ -129,6 +142,15 @@ def _children(parent: int) -> list[int]:
             if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
                 found.append(int(stat.parent.name))
     return found
+
+
+def _runs(process: int) -> bool:
+    """False for a zombie: who started it may never look after it."""
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def _program(name: str) -> str:

@@ -38,7 +38,7 @@ class Bodies:
 
     def __init__(self, seed: int) -> None:
         chance = random.Random(f"bodies {seed}")
-        self._pool = "".join(chance.choices(_ALPHABET, k=_POOL_CHARACTERS))
+        self._pool = "".join(chance.choices(_ALPHABET, k=_POOL_CHARACTERS // 16)) * 16
 
     def text(self, sender: Sender, number: int, size: int) -> str:
         """A body of about `size` bytes, at least its head."""

@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Clients that call memoryd at random, by a seed, and write down what they see.
+
+usage: generator.py SETTINGS     a JSON file, see Settings
+
+Says `ready`, and begins when it is told on standard input when to end (CLOCK_MONOTONIC in ns).
+
+Each client belongs to one tenant and has one request under way at a time, but for those that it
+sends twice at once. Sessions have equal names in all tenants, and so have requests. A process runs
+its clients on one event loop; several processes share the clients between them. What the servers do
+about it, and when they are killed, is not its affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import math
+import pathlib
+import random
+import sys
+import time
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import grpc
+
+from support.access import bearer
+from support.calls import memory, memory_service_pb2_grpc, wire
+from support.server import CHANNEL_OPTIONS
+from torture import bodies, history
+from torture.history import Record
+
+from memoryd.errors import error_info
+
+# In percent.
+OPERATIONS = {"put": 60, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5}
+RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
+# Puts without a request_id, that nobody may send twice.
+KEYLESS = 0.4
+# Puts that give the revision they expect.
+CONDITIONAL = 0.02
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 5.0
+MOST_ATTEMPTS = 6
+# Sizes of bodies in bytes, and how many of them. Within each, small ones are as likely as large.
+SIZES = (((0, 1 << 10), 0.97), ((1 << 10, 1 << 16), 0.029), ((1 << 16, 900_000), 0.001))
+SMALL = ((0, 200), 1.0)
+MOST_OF_A_BATCH, MOST_OF_A_SET = 20, 6
+# A longer session is read from its beginning, or rarely as a whole.
+WHOLE_SESSION, RARELY = 500, 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What one process is to do."""
+
+    seed: int
+    process: int
+    processes: int
+    clients: int  # Of all processes.
+    targets: list[str]  # One for each replica.
+    tokens: dict[str, str]  # By tenant.
+    # Names; each session may be in several. Those of `turning` are set and reset; those of
+    # `with_jobs` are fed to blocks with every turn, so they get fewer and smaller messages.
+    sessions: list[str]
+    turning: list[str]
+    with_jobs: list[str]
+    history: str
+
+    @classmethod
+    def read(cls, path: pathlib.Path) -> Settings:
+        return cls(**json.loads(path.read_text()))
+
+    def write(self, path: pathlib.Path) -> None:
+        path.write_text(json.dumps(dataclasses.asdict(self)))
+
+
+class Replica:
+    """One server's calls by operation."""
+
+    def __init__(self, target: str) -> None:
+        self.channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        stub = memory_service_pb2_grpc.MemoryServiceStub(self.channel)
+        self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
+                      "reset": stub.Reset, "query": stub.Query}
+
+
+class Client:
+    """One caller. `run` is called once and returns at the end of the run."""
+
+    def __init__(self, settings: Settings, number: int, end_ns: int, replicas: list[Replica],
+                 texts: bodies.Bodies, writer: history.Writer) -> None:
+        tenants = sorted(settings.tokens)
+        self._settings = settings
+        self._end_ns = end_ns
+        self._replicas = replicas
+        self._texts = texts
+        self._writer = writer
+        self._tenant = tenants[number % len(tenants)]
+        self._number = number // len(tenants)
+        self._metadata = bearer(settings.tokens[self._tenant])
+        self._chance = random.Random(f"client {settings.seed} {number}")
+        self._sent = 0
+        self._latest: dict[str, tuple[int, int, str]] = {}  # Position, number, item of a session.
+        self._revisions: dict[str, int] = {}
+        self._weights = [self._weight(session) for session in settings.sessions]
+
+    def _weight(self, session: str) -> float:
+        if session in self._settings.with_jobs:
+            return 0.2
+        # The first is hot.
+        return 8.0 if session == self._settings.sessions[0] else 1.0
+
+    async def run(self) -> None:
+        names, shares = list(OPERATIONS), list(OPERATIONS.values())
+        while time.monotonic_ns() < self._end_ns:
+            operation = self._chance.choices(names, shares)[0]
+            await getattr(self, f"_{operation}")()
+
+    # Operations.
+
+    async def _put(self, most: int = 1) -> None:
+        session = self._session()
+        items, messages = self._messages(session, self._chance.randint(min(2, most), most))
+        request = wire.PutRequest(session_id=session, messages=messages)
+        if self._chance.random() < CONDITIONAL:
+            request.expected_revision = self._revisions.get(session, 1)
+        await self._write("put", session, items, request, self._chance.random() >= KEYLESS)
+
+    async def _batch(self) -> None:
+        await self._put(MOST_OF_A_BATCH)
+
+    async def _set(self) -> None:
+        session = await self._session_to_wipe()
+        items, messages = self._messages(session, self._chance.randint(0, MOST_OF_A_SET))
+        request = wire.SetRequest(session_id=session, messages=messages)
+        await self._write("set", session, items, request, keyed=True)
+
+    async def _reset(self) -> None:
+        session = await self._session_to_wipe()
+        scope = self._chance.choice((wire.RESET_SCOPE_UNSPECIFIED, wire.RESET_SCOPE_MESSAGES))
+        request = wire.ResetRequest(session_id=session, scope=scope)
+        await self._write("reset", session, [], request, keyed=True)
+
+    async def _get(self) -> None:
+        session = self._session()
+        reply, record = await self._call("get", session, wire.GetRequest(session_id=session))
+        if reply is not None:
+            record["revision"] = reply.revision
+            self._note_messages(record, reply.messages)
+        self._writer.add(record)
+
+    async def _getall(self, session: str = "") -> None:
+        session = session or self._session()
+        latest = self._latest.get(session, (0, 0, ""))[0]
+        whole = (session in self._settings.turning or latest < WHOLE_SESSION
+                 or self._chance.random() < RARELY)
+        size = 1000 if whole else self._chance.randint(1, 100)
+        record: Record = {}
+        messages, token = [], ""
+        while True:
+            request = wire.GetAllRequest(session_id=session, page_size=size, page_token=token)
+            reply, page = await self._call("getall", session, request)
+            record = {**page, "invoke_ns": record.get("invoke_ns", page["invoke_ns"])}
+            if reply is None:
+                break
+            messages += reply.messages
+            token = reply.next_page_token
+            if not token or not whole:
+                record["complete"] = not token
+                self._note_messages(record, messages)
+                break
+        self._writer.add(record)
+
+    async def _query(self) -> None:
+        session = self._session()
+        _, number, item = self._latest.get(session, (0, 0, ""))
+        request = wire.QueryRequest(session_id=session, query=bodies.word(self._number, number),
+                                    top_k=3)
+        reply, record = await self._call("query", session, request)
+        record["wanted"] = item
+        if reply is not None:
+            record["revision"] = reply.revision
+            self._note_messages(record, [result.message for result in reply.results])
+        self._writer.add(record)
+
+    # What they have in common.
+
+    def _session(self) -> str:
+        return self._chance.choices(self._settings.sessions, self._weights)[0]
+
+    async def _session_to_wipe(self) -> str:
+        """One of those that are wiped, often read as a whole before."""
+        session = self._chance.choice(self._settings.turning)
+        if self._chance.random() < 0.5:
+            await self._getall(session)
+        return session
+
+    def _messages(self, session: str, count: int) -> tuple[list[str], list[memory.Message]]:
+        """Items, and messages that hold them."""
+        messages = []
+        for _ in range(count):
+            self._sent += 1
+            text = self._texts.text(self._sender(session), self._sent, self._size(session))
+            role = "user" if self._chance.random() < 0.5 else "assistant"
+            messages.append(memory.Message(role=role, text=text))
+        return [bodies.item_of(message.text) for message in messages], messages
+
+    def _sender(self, session: str) -> bodies.Sender:
+        return bodies.Sender(self._tenant, session, self._number, self._settings.seed)
+
+    def _size(self, session: str) -> int:
+        sizes = (SMALL,) if session in self._settings.with_jobs else SIZES
+        least, most = self._chance.choices([s for s, _ in sizes], [w for _, w in sizes])[0]
+        return int(math.exp(self._chance.uniform(math.log(max(1, least)), math.log(most))))
+
+    async def _write(self, operation: str, session: str, items: list[str], request: Any,
+                     keyed: bool) -> None:
+        """Sends a write; one with a key perhaps several times, and certainly again where a wipe is
+        in doubt: what nobody knows of it excuses too much."""
+        self._sent += 1
+        name = f"c{self._number}-{self._sent}"
+        if keyed:
+            request.request_id = name
+        write = {"request": name, "items": items, "keyed": keyed}
+        chance = self._chance.random()
+        if keyed and chance < CONCURRENT:
+            outcomes = await asyncio.gather(
+                *(self._attempt(operation, session, request, write, replica)
+                  for replica in self._two_replicas()))
+        else:
+            outcomes = [await self._attempt(operation, session, request, write)]
+        again = keyed and CONCURRENT <= chance < CONCURRENT + RETRIED
+        settle = keyed and (operation != "put" or self._chance.random() < 0.7)
+        for _ in range(MOST_ATTEMPTS):
+            if not again and not (settle and "ok" not in outcomes and "unknown" in outcomes):
+                break
+            again = False
+            outcomes.append(await self._attempt(operation, session, request, write))
+        if keyed and operation == "put" and "ok" in outcomes and chance > 1 - OTHER_BODY:
+            others, messages = self._messages(session, 1)
+            other = wire.PutRequest(session_id=session, messages=messages, request_id=name)
+            await self._attempt("put", session, other, {
+                "request": name + "!", "items": others, "keyed": True, "must_fail": True})
+
+    def _two_replicas(self) -> list[int]:
+        numbers = range(len(self._replicas))
+        return self._chance.sample(numbers, 2) if len(numbers) > 1 else [0, 0]
+
+    async def _attempt(self, operation: str, session: str, request: Any, write: Record,
+                       replica: int | None = None) -> str:
+        reply, record = await self._call(operation, session, request, replica)
+        record.update(write)
+        if reply is not None:
+            record.update(revision=reply.revision, generation=f"{reply.generation:x}",
+                          replayed=reply.replayed)
+            if operation == "reset":
+                record["removed"] = reply.active_count + reply.archived_count
+            else:
+                record["positions"] = list(reply.positions)
+            if operation == "set":
+                record["removed"] = reply.removed_count
+            self._revisions[session] = reply.revision
+            if write["items"] and not write.get("must_fail") and record["positions"]:
+                number = int(write["items"][-1].split(":")[0].split(".")[1])
+                self._latest[session] = (record["positions"][-1], number, write["items"][-1])
+        self._writer.add(record)
+        return record["outcome"]
+
+    async def _call(self, operation: str, session: str, request: Any,
+                    replica: int | None = None) -> tuple[Any, Record]:
+        """The reply, None for an error, and the record so far."""
+        if replica is None:
+            replica = self._chance.randrange(len(self._replicas))
+        seconds = math.exp(self._chance.uniform(math.log(SHORTEST_SECONDS),
+                                                math.log(LONGEST_SECONDS)))
+        record: Record = {"op": operation, "tenant": self._tenant, "session": session,
+                          "client": self._number, "replica": replica,
+                          "invoke_ns": time.monotonic_ns()}
+        reply, code, reason = None, "OK", ""
+        try:
+            # A server that is down is waited for: what was never sent has an unknown outcome too.
+            reply = await self._replicas[replica].calls[operation](
+                request, timeout=seconds, metadata=self._metadata, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            code, reason = error.code().name, error_info(error).reason
+            said = f"{error.details()} {error.trailing_metadata()}"
+            if bodies.MARKER in said:
+                record["leaks"] = [said]
+        record["return_ns"] = time.monotonic_ns()
+        record["outcome"] = history.outcome_of(code, reason)
+        if reply is None:
+            record.update(code=code, reason=reason)
+        return reply, record
+
+    def _note_messages(self, record: Record, messages: Any) -> None:
+        note_messages(record, messages, self._sender(record["session"]))
+
+
+def note_messages(record: Record, messages: Any, sender: bodies.Sender) -> None:
+    """Notes in the record of a read the messages of its reply that were put. `sender` is of their
+    tenant, session and run."""
+    positions, items, foreign = [], [], []
+    for message in messages:
+        if not message.message_id:  # What blocks say.
+            continue
+        # What blocks say may stand ahead of the message's own part.
+        text = message.text if message.HasField("text") else message.parts[-1].text
+        positions.append(message.position)
+        if bodies.is_of(text, sender):
+            items.append(bodies.item_of(text))
+        else:
+            items.append("foreign")
+            foreign.append(text[:200])
+    if positions and positions == list(range(positions[0], positions[0] + len(positions))):
+        record["first"] = positions[0]
+    else:
+        record["positions"] = positions
+    record["items"] = items
+    if foreign:
+        record["foreign"] = foreign
+
+
+async def _run(settings: Settings, end_ns: int, texts: bodies.Bodies,
+               writer: history.Writer) -> None:
+    replicas = [Replica(target) for target in settings.targets]
+    numbers = range(settings.process, settings.clients, settings.processes)
+    clients = [Client(settings, number, end_ns, replicas, texts, writer) for number in numbers]
+    try:
+        await asyncio.gather(*(client.run() for client in clients))
+    finally:
+        for replica in replicas:
+            await replica.channel.close()
+
+
+def main() -> int:
+    settings = Settings.read(pathlib.Path(sys.argv[1]))
+    texts = bodies.Bodies(settings.seed)
+    print("ready", flush=True)
+    end_ns = int(sys.stdin.readline())
+    with history.Writer(pathlib.Path(settings.history)) as writer:
+        asyncio.run(_run(settings, end_ns, texts, writer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Faults, planned by a seed and counted when they have fired."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from support.postgres import Cluster, run_sql
+from support.server import Server
+
+# The kinds of faults and how often each comes, by store.
+SHARES = {
+    "sqlite": {"server_kill": 12, "server_term": 4, "server_stop": 4},
+    "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
+                   "postmaster_kill": 1, "postgres_immediate": 1},
+}
+# Those after which processes are gone without a farewell.
+KILLS = ("server_kill", "postmaster_kill")
+SECONDS_PER_FAULT = 1.4
+_LONGEST_STOP_SECONDS = 2.0
+# How much of the plan must have fired for a run to count.
+LEAST_FIRED = 0.9
+_BACKENDS = ("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (SELECT pid FROM "
+             "pg_stat_activity WHERE application_name = 'memoryd' AND backend_type = "
+             "'client backend' ORDER BY random() LIMIT {most}) AS some")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """One fault of a plan."""
+
+    kind: str
+    at_seconds: float
+    replica: int
+    stop_seconds: float
+    most_backends: int
+
+
+def plan(seed: int, store: str, seconds: float, replicas: int) -> list[Fault]:
+    """Faults for a run of `seconds`, in order, the last early enough to be over at the end. Equal
+    arguments give equal plans."""
+    chance = random.Random(f"nemesis {seed} {store}")
+    count = max(1, int(seconds / SECONDS_PER_FAULT))
+    # As many of each as its share says, whatever the seed.
+    deck = [kind for kind, share in SHARES[store].items() for _ in range(share)]
+    kinds = [deck[number * len(deck) // count] for number in range(count)]
+    chance.shuffle(kinds)
+    times = sorted(chance.uniform(0.02, 0.9) * seconds for _ in range(count))
+    return [Fault(kind, at, chance.randrange(replicas), chance.uniform(0.1, _LONGEST_STOP_SECONDS),
+                  chance.randint(1, 8)) for kind, at in zip(kinds, times, strict=True)]
+
+
+class Nemesis:
+    """Does the faults of a plan to servers and their PostgreSQL, on a thread of its own.
+
+    `start` makes the server of a replica; a server that is gone is made again at once. Leaving the
+    context ends the plan where it is, with everything running. `cluster` is None on SQLite.
+    """
+
+    def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
+                 cluster: Cluster | None) -> None:
+        self.planned = len(faults)
+        self.fired: collections.Counter[str] = collections.Counter()
+        self._faults = faults
+        self._start = start
+        self._cluster = cluster
+        self._ended = threading.Event()
+        self._failure: BaseException | None = None
+        self.servers = [start(replica) for replica in range(replicas)]
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Nemesis:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raises what ended the plan before its time."""
+        if self._failure is not None:
+            raise RuntimeError("the nemesis failed") from self._failure
+
+    @property
+    def kills(self) -> int:
+        return sum(self.fired[kind] for kind in KILLS)
+
+    @property
+    def fired_enough(self) -> bool:
+        return sum(self.fired.values()) >= LEAST_FIRED * self.planned
+
+    def _run(self) -> None:
+        begin = time.monotonic()
+        try:
+            for fault in self._faults:
+                if self._ended.wait(max(0.0, begin + fault.at_seconds - time.monotonic())):
+                    return
+                if getattr(self, f"_{fault.kind}")(fault):
+                    self.fired[fault.kind] += 1
+        except BaseException as error:  # Shown by check().
+            self._failure = error
+
+    # One method for each kind. True: it did what it is for.
+
+    def _server_kill(self, fault: Fault) -> bool:
+        server = self.servers[fault.replica]
+        lived = server.process.poll() is None
+        server.kill()
+        self.servers[fault.replica] = self._start(fault.replica)
+        return lived
+
+    def _server_term(self, fault: Fault) -> bool:
+        code = self.servers[fault.replica].stop()
+        self.servers[fault.replica] = self._start(fault.replica)
+        return code == 0
+
+    def _server_stop(self, fault: Fault) -> bool:
+        server = self.servers[fault.replica]
+        server.pause()
+        self._ended.wait(fault.stop_seconds)
+        server.resume()
+        return True
+
+    def _backends_terminate(self, fault: Fault) -> bool:
+        return int(run_sql(self._cluster.url, _BACKENDS.format(most=fault.most_backends))) > 0
+
+    def _postmaster_kill(self, _: Fault) -> bool:
+        self._cluster.kill()
+        self._cluster.start()
+        return True
+
+    def _postgres_immediate(self, _: Fault) -> bool:
+        self._cluster.stop()
+        self._cluster.start()
+        return True

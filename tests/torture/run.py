@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""Random clients on memoryd while it and its PostgreSQL are killed, stopped and cut off.
+
+usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
+              [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
+              [--history FOLDER]
+
+PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
+is healed, every session is read by a server that has nothing cached, and the history is held
+against what memoryd promises (checker.py), blocks against the messages that they were fed. The last
+line is
+`torture: acked N, unknown N, kills N, lost N, doubled N, reordered N, stale N, leaked N`:
+requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what broke a promise.
+
+Exits 1 when a promise was broken, and then keeps the history; 2 when the run is invalid: fewer than
+nine tenths of the faults fired, more than half of the requests are in doubt, or a client failed.
+The binary is MEMORYD_TEST_BINARY, by default the one that was built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import logging
+import pathlib
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from support.access import Caller, credential, write_credentials
+from support.blocks import block, every_turn, section
+from support.calls import job_wire, memory
+from support.job_load import ARGUMENTS, Findings
+from support.postgres import Cluster, run_sql
+from support.server import Server
+from support.stores import STORES, fresh_store
+from support.waiting import wait_for
+from torture import bodies, checker, generator, history
+from torture.nemesis import Nemesis, plan
+
+import memoryd
+
+WORKER = "torture"
+RIGHTS = ("read", "write", "worker")
+# Of the sessions: those that are set and reset, and those whose blocks are fed.
+TURNING, WITH_JOBS = 0.25, 0.1
+# Short-term memory of some dozen messages, so that a Get stays small.
+PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100)
+FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000)
+# How long clients may go on after their time: a call and its repetitions.
+LATE_SECONDS = 120
+# Waits of 10 ms for the jobs that are left.
+DRAIN_ATTEMPTS = 12_000
+
+
+class Ledger(memoryd.Block):
+    """Keeps the item of every message it was ever given, in order."""
+
+    name = "ledger"
+
+    def put(self, messages, state):
+        return (state or []) + [bodies.item_of(message.text) for message in messages]
+
+    def get(self, messages, state):
+        return " ".join(state or [])
+
+
+@dataclasses.dataclass
+class Place:
+    """Where a run keeps what it needs."""
+
+    folder: pathlib.Path  # Gone at the end.
+    history: pathlib.Path  # Kept when something is wrong.
+    store: str
+    cluster: Cluster | None
+    tokens: dict[str, str]
+    environment: dict[str, str]
+
+    def target(self, replica: int | str) -> str:
+        """An address that the next server of a replica has too."""
+        return f"unix:{self.folder}/{replica}.sock"
+
+    def start(self, replica: int | str) -> Server:
+        # Kept with the history: clients' bodies must not be in it.
+        with (self.history / f"server-{replica}.log").open("a") as log:
+            return Server(self.store, listen=self.target(replica), log=log,
+                          arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS),
+                          environment=self.environment)
+
+    @contextlib.contextmanager
+    def workers(self, replicas: Sequence[int | str]) -> Iterator[None]:
+        """Serves the blocks of all tenants on some replicas."""
+        with contextlib.ExitStack() as stack:
+            for replica in replicas:
+                for token in self.tokens.values():
+                    stack.enter_context(memoryd.Worker(self.target(replica), name=WORKER,
+                                                       blocks=[Ledger()], token=token))
+            yield
+
+
+@contextlib.contextmanager
+def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
+    tokens = {f"t{number}": f"token-{number}" for number in range(options.tenants)}
+    environment = dict(pair.split("=", 1) for pair in options.server_environment)
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-torture-")))
+        write_credentials(folder / "credentials.yaml", [
+            credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
+        cluster = None
+        if options.store == "postgresql":
+            cluster = stack.enter_context(Cluster())
+            store = cluster.url
+        else:
+            store = stack.enter_context(fresh_store(options.store))
+        yield Place(folder, kept, store, cluster, tokens, environment)
+
+
+def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
+    """All, those that are wiped, those with jobs."""
+    names = [f"s{number}" for number in range(count)]
+    wiped = max(1, round(TURNING * count))
+    fed = max(1, round(WITH_JOBS * count))
+    return names, names[-wiped:], names[-wiped - fed:-wiped]
+
+
+def create_sessions(place: Place, target: Server, names: list[str], with_jobs: list[str]) -> None:
+    with target.channel() as channel:
+        for token in place.tokens.values():
+            caller = Caller(channel, token)
+            for name in names:
+                caller("CreateSession", session_id=name,
+                       config=FED if name in with_jobs else PLAIN)
+
+
+@contextlib.contextmanager
+def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subprocess.Popen]]:
+    """Processes of clients that are ready to begin; they are killed when the context is left."""
+    names, turning, with_jobs = names_of_sessions(options.sessions)
+    targets = [place.target(replica) for replica in range(options.replicas)]
+    started = []
+    try:
+        for process in range(options.processes):
+            settings = generator.Settings(
+                options.seed, process, options.processes, options.clients, targets, place.tokens,
+                names, turning, with_jobs, str(place.history / f"clients-{process}.jsonl"))
+            file = place.folder / f"clients-{process}.json"
+            settings.write(file)
+            command = [sys.executable, str(pathlib.Path(generator.__file__)), str(file)]
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, text=True))
+        for client in started:
+            if client.stdout.readline() != "ready\n":
+                raise RuntimeError("a process of clients did not start")
+        yield started
+    finally:
+        for client in started:
+            client.kill()
+            client.communicate()
+
+
+def torture(place: Place, options: argparse.Namespace) -> Nemesis:
+    """The run itself; all servers are gone afterwards."""
+    faults = plan(options.seed, options.store, options.seconds, options.replicas)
+    names, _, with_jobs = names_of_sessions(options.sessions)
+    nemesis = Nemesis(faults, place.start, options.replicas, place.cluster)
+    try:
+        create_sessions(place, nemesis.servers[0], names, with_jobs)
+        with place.workers(range(options.replicas)), clients(place, options) as started:
+            end = time.monotonic() + options.seconds
+            for client in started:
+                client.stdin.write(f"{int(end * 1e9)}\n")
+                client.stdin.flush()
+            with nemesis:
+                for client in started:
+                    if client.wait(options.seconds + LATE_SECONDS) != 0:
+                        raise RuntimeError("a process of clients failed")
+        nemesis.check()
+    finally:
+        for server in nemesis.servers:
+            server.kill()
+    return nemesis
+
+
+def read_back(place: Place, options: argparse.Namespace) -> Findings:
+    """Writes what every session holds to the history; what the blocks hold is compared at once."""
+    names, _, with_jobs = names_of_sessions(options.sessions)
+    found = Findings()
+    with place.start("last") as server, place.workers(["last"]), server.channel() as channel, \
+            history.Writer(place.history / "final.jsonl") as writer:
+        for tenant, token in place.tokens.items():
+            caller = Caller(channel, token)
+            for name in names:
+                record = {"op": "final", "tenant": tenant, "session": name, "outcome": "ok",
+                          "invoke_ns": time.monotonic_ns(), "complete": True}
+                messages = all_messages(caller, name)
+                record["return_ns"] = time.monotonic_ns()
+                generator.note_messages(record, messages,
+                                        bodies.Sender(tenant, name, 0, options.seed))
+                writer.add(record)
+            for name in with_jobs:
+                compare_ledger(found, caller, name)
+    return found
+
+
+def all_messages(caller: Caller, session: str, **fields) -> list[memory.Message]:
+    messages, token = [], ""
+    while True:
+        page = caller("GetAll", session_id=session, page_size=1000, page_token=token, **fields)
+        messages += page.messages
+        token = page.next_page_token
+        if not token:
+            return messages
+
+
+def compare_ledger(found: Findings, caller: Caller, session: str) -> None:
+    """Holds what the block knows against the messages that have left short-term memory."""
+    def open_jobs():
+        return caller("ListJobs", session_id=session, state=job_wire.JOB_STATE_OPEN,
+                      page_size=1).jobs
+
+    wait_for(lambda: not open_jobs(), DRAIN_ATTEMPTS)
+    archived = all_messages(caller, session, status=memory.MESSAGE_STATUS_ARCHIVED)
+    fed = [bodies.item_of(message.text) for message in archived]
+    held = " ".join(section(caller("Get", session_id=session), "ledger")).split()
+    found.jobs += len(fed)
+    found.compare(fed, held, ordered=True)
+
+
+def damage(place: Place) -> list[str]:
+    """What the store's own checks find wrong with it."""
+    if place.cluster is None:
+        with contextlib.closing(sqlite3.connect(place.store.removeprefix("sqlite:"))) as database:
+            rows = [row[0] for row in database.execute("PRAGMA integrity_check")]
+        return [] if rows == ["ok"] else rows
+    run_sql(place.store, "CREATE EXTENSION IF NOT EXISTS amcheck")
+    ours = "c.relname LIKE 'memoryd%'"
+    heap = run_sql(place.store, "SELECT c.relname, v.msg FROM pg_class c, "
+                                f"LATERAL verify_heapam(c.oid) v WHERE c.relkind = 'r' AND {ours}")
+    # Raises where an index and its table differ.
+    run_sql(place.store, "SELECT bt_index_check(c.oid, true) FROM pg_class c JOIN pg_am a ON "
+                         f"a.oid = c.relam WHERE c.relkind = 'i' AND a.amname = 'btree' AND {ours}")
+    return heap.splitlines()
+
+
+def add_logs(place: Place, report: checker.Report) -> None:
+    """A body in a log of a server is a leak."""
+    for path in sorted(place.history.glob("*.log")):
+        with path.open(errors="replace") as file:
+            for line in file:
+                if bodies.MARKER in line:
+                    report.add("leaked", f"{path.name}: {line[:200]}")
+
+
+def add_blocks(found: Findings, report: checker.Report) -> None:
+    for count in ("lost", "doubled", "reordered"):
+        times = int(getattr(found, count))
+        if times:
+            report.add(count, "in the ledgers of blocks", times)
+
+
+def rate_of_puts(folder: pathlib.Path, seconds: float) -> tuple[float, float]:
+    """Acknowledged Puts a second, and the messages in them."""
+    puts = [r for r in history.read(folder) if r["op"] == "put" and r["outcome"] == "ok"]
+    return len(puts) / seconds, sum(len(r["items"]) for r in puts) / seconds
+
+
+def run(options: argparse.Namespace, kept: pathlib.Path) -> int:
+    with prepare(options, kept) as place:
+        nemesis = torture(place, options)
+        found = read_back(place, options)
+        damaged = damage(place)
+    report = checker.check(history.read(kept))
+    add_logs(place, report)
+    add_blocks(found, report)
+    for line in [*report.examples, *damaged]:
+        print(line)
+    puts, messages = rate_of_puts(kept, options.seconds)
+    fired = ", ".join(f"{kind} {count}" for kind, count in sorted(nemesis.fired.items()))
+    print(f"store {options.store}, seed {options.seed}, {puts:.0f} Puts/s, {messages:.0f} "
+          f"messages/s, fed to blocks {found.jobs}, faults fired {sum(nemesis.fired.values())} of "
+          f"{nemesis.planned} ({fired}), {checker.figures(report)}")
+    valid = nemesis.fired_enough and report.enough_known
+    broken = report.violations > 0 or bool(damaged)
+    if not valid:
+        print("invalid: too few faults fired, or too many outcomes are unknown")
+    if broken or not valid:
+        print(f"the history is in {kept}")
+    elif not options.history:
+        shutil.rmtree(kept)
+    print(f"torture: acked {report.acked}, unknown {report.unknown}, kills {nemesis.kills}, "
+          f"lost {report.lost}, doubled {report.doubled}, reordered {report.reordered}, "
+          f"stale {report.stale}, leaked {report.leaked}", flush=True)
+    return 1 if broken else 0 if valid else 2
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--store", choices=STORES, default="postgresql")
+    parser.add_argument("--replicas", type=int)
+    parser.add_argument("--tenants", type=int, default=2)
+    parser.add_argument("--sessions", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--history", type=pathlib.Path)
+    options = parser.parse_args()
+    if options.replicas is None:
+        options.replicas = 2 if options.store == "postgresql" else 1
+    if options.store == "sqlite" and options.replicas != 1:
+        parser.error("SQLite has one server")
+    # A worker says whenever its server is gone.
+    logging.getLogger("memoryd.worker").setLevel(logging.ERROR)
+    kept = options.history or pathlib.Path(tempfile.mkdtemp(prefix="memoryd-torture-history-"))
+    kept.mkdir(parents=True, exist_ok=True)
+    return run(options, kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
