@@ -18,8 +18,8 @@ What is counted, each item, write or read once per count:
              Set or Reset says it did not find; positions of the final read that hold nothing
   doubled    items stored at two positions, and requests acknowledged twice with different replies
   reordered  writes whose order (revisions, positions) contradicts the order in which they were
-             acknowledged and sent, or each other; items stored elsewhere than the reply says; reads
-             whose items do not ascend
+             acknowledged and sent, or each other; items stored elsewhere than the reply says;
+             positions that changed their item; reads whose items do not ascend
   stale      reads that miss what was acknowledged before they were sent, miss what an earlier read
              showed, show what was wiped before, or have a hole; wipes that were acknowledged and
              did not begin a new generation
@@ -161,6 +161,7 @@ class _Session:
         self._promised: dict[str, int] = {}  # Positions of items, from replies.
         self._places: dict[str, int] = {}  # Positions of items, from reads.
         self._seen: dict[int, str] = {}  # Items by position, from reads.
+        self._elsewhere: dict[str, set[int]] = collections.defaultdict(set)  # Further positions.
         self._excuses: set[int] = set()  # Beginnings that wipes of unknown outcome excuse.
 
     def _count(self, count: str, key: object, example: str, times: int = 1) -> None:
@@ -301,7 +302,7 @@ class _Session:
                 self._count("invented", item, f"{_name(read)} showed {item} before it was sent")
             known = self._places.setdefault(item, position)
             if known != position:
-                self._count("doubled", item, f"{item} was seen at {known} and {position}")
+                self._elsewhere[item].add(position)
             there = self._seen.setdefault(position, item)
             if there != item:
                 self._count("reordered", position,
@@ -347,6 +348,12 @@ class _Session:
             if there != item:
                 self._count("reordered", position,
                             f"position {position} was acknowledged for {item} and holds {there}")
+        for item, positions in self._elsewhere.items():
+            # Where a position changed its item, they have changed places: that is counted.
+            if not any(("reordered", p) in self._counted
+                       for p in (self._places[item], *positions)):
+                self._count("doubled", item,
+                            f"{item} was seen at {self._places[item]} and {sorted(positions)}")
         for item, position in self._places.items():
             promised = self._promised.get(item, position)
             if promised != position and ("doubled", item) not in self._counted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,15 +19,18 @@ SHARES = {
     "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
                    "postmaster_kill": 1, "postgres_immediate": 1},
 }
+# Not planned: a server with failpoints set kills itself.
+FAILPOINT = "failpoint"
 # Those after which processes are gone without a farewell.
-KILLS = ("server_kill", "postmaster_kill")
+KILLS = ("server_kill", "postmaster_kill", FAILPOINT)
+_LOOK_SECONDS = 0.02
 SECONDS_PER_FAULT = 1.4
 _LONGEST_STOP_SECONDS = 2.0
 # How much of the plan must have fired for a run to count.
 LEAST_FIRED = 0.9
 _BACKENDS = ("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (SELECT pid FROM "
              "pg_stat_activity WHERE application_name = 'memoryd' AND backend_type = "
-             "'client backend' ORDER BY random() LIMIT {most}) AS some")
+             "'client backend' ORDER BY random() LIMIT {most}) AS chosen")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,16 +62,19 @@ class Nemesis:
     """Does the faults of a plan to servers and their PostgreSQL, on a thread of its own.
 
     `start` makes the server of a replica; a server that is gone is made again at once. Leaving the
-    context ends the plan where it is, with everything running. `cluster` is None on SQLite.
+    context ends the plan where it is, with everything running. `cluster` is None on SQLite. A
+    server that ends by itself is a failure, unless `failpoints` are set in it and it ended by
+    SIGKILL.
     """
 
     def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
-                 cluster: Cluster | None) -> None:
+                 cluster: Cluster | None, failpoints: bool = False) -> None:
         self.planned = len(faults)
         self.fired: collections.Counter[str] = collections.Counter()
         self._faults = faults
         self._start = start
         self._cluster = cluster
+        self._failpoints = failpoints
         self._ended = threading.Event()
         self._failure: BaseException | None = None
         self.servers = [start(replica) for replica in range(replicas)]
@@ -91,19 +98,39 @@ class Nemesis:
         return sum(self.fired[kind] for kind in KILLS)
 
     @property
+    def fired_as_planned(self) -> int:
+        return sum(count for kind, count in self.fired.items() if kind != FAILPOINT)
+
+    @property
     def fired_enough(self) -> bool:
-        return sum(self.fired.values()) >= LEAST_FIRED * self.planned
+        return self.fired_as_planned >= LEAST_FIRED * self.planned
 
     def _run(self) -> None:
         begin = time.monotonic()
         try:
             for fault in self._faults:
-                if self._ended.wait(max(0.0, begin + fault.at_seconds - time.monotonic())):
-                    return
+                while time.monotonic() < begin + fault.at_seconds:
+                    if self._ended.wait(_LOOK_SECONDS):
+                        return
+                    self._look()
                 if getattr(self, f"_{fault.kind}")(fault):
                     self.fired[fault.kind] += 1
+            while not self._ended.wait(_LOOK_SECONDS):
+                self._look()
         except BaseException as error:  # Shown by check().
             self._failure = error
+
+    def _look(self) -> None:
+        """Looks whether a server has ended by itself."""
+        for replica, server in enumerate(self.servers):
+            code = server.process.poll()
+            if code is None:
+                continue
+            if not self._failpoints or code != -signal.SIGKILL:
+                raise RuntimeError(f"server {replica} ended with {code}:\n{server.output()}")
+            self.fired[FAILPOINT] += 1
+            server.kill()
+            self.servers[replica] = self._start(replica)
 
     # One method for each kind. True: it did what it is for.
 

@@ -12,9 +12,10 @@ line is
 `torture: acked N, unknown N, kills N, lost N, doubled N, reordered N, stale N, leaked N`:
 requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what broke a promise.
 
-Exits 1 when a promise was broken, and then keeps the history; 2 when the run is invalid: fewer than
-nine tenths of the faults fired, more than half of the requests are in doubt, or a client failed.
-The binary is MEMORYD_TEST_BINARY, by default the one that was built.
+Exits 1 when a promise was broken or a server ended by itself, and then keeps the history; 2 when
+the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
+are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
+`--server-environment MEMORYD_TEST_FAILPOINTS=...` servers may kill themselves.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ TURNING, WITH_JOBS = 0.25, 0.1
 # Short-term memory of some dozen messages, so that a Get stays small.
 PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100)
 FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000)
+# A server in which this is set may kill itself.
+FAILPOINTS = "MEMORYD_TEST_FAILPOINTS"
 # How long clients may go on after their time: a call and its repetitions.
 LATE_SECONDS = 120
 # Waits of 10 ms for the jobs that are left.
@@ -171,7 +174,8 @@ def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
     faults = plan(options.seed, options.store, options.seconds, options.replicas)
     names, _, with_jobs = names_of_sessions(options.sessions)
-    nemesis = Nemesis(faults, place.start, options.replicas, place.cluster)
+    nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
+                      failpoints=FAILPOINTS in place.environment)
     try:
         create_sessions(place, nemesis.servers[0], names, with_jobs)
         with place.workers(range(options.replicas)), clients(place, options) as started:
@@ -286,7 +290,7 @@ def run(options: argparse.Namespace, kept: pathlib.Path) -> int:
     puts, messages = rate_of_puts(kept, options.seconds)
     fired = ", ".join(f"{kind} {count}" for kind, count in sorted(nemesis.fired.items()))
     print(f"store {options.store}, seed {options.seed}, {puts:.0f} Puts/s, {messages:.0f} "
-          f"messages/s, fed to blocks {found.jobs}, faults fired {sum(nemesis.fired.values())} of "
+          f"messages/s, fed to blocks {found.jobs}, faults fired {nemesis.fired_as_planned} of "
           f"{nemesis.planned} ({fired}), {checker.figures(report)}")
     valid = nemesis.fired_enough and report.enough_known
     broken = report.violations > 0 or bool(damaged)
@@ -323,7 +327,11 @@ def main() -> int:
     logging.getLogger("memoryd.worker").setLevel(logging.ERROR)
     kept = options.history or pathlib.Path(tempfile.mkdtemp(prefix="memoryd-torture-history-"))
     kept.mkdir(parents=True, exist_ok=True)
-    return run(options, kept)
+    try:
+        return run(options, kept)
+    except BaseException:
+        print(f"the run did not come to its end, its history is in {kept}")
+        raise
 
 
 if __name__ == "__main__":
