@@ -83,12 +83,16 @@ class Cluster:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "immediate", "stop")
 
     def kill(self) -> None:
-        """Kills the postmaster with SIGKILL and returns when its backends, which end by themselves,
-        are gone too: a new postmaster would not start beside them."""
+        """Kills the postmaster with SIGKILL. Returns when its children, which end by themselves, are
+        gone too, and start() may be called."""
         postmaster = self._postmaster()
+        # Stopped first, so that it can't fork while its children are listed.
+        os.kill(postmaster, signal.SIGSTOP)
         children = _children(postmaster)
         os.kill(postmaster, signal.SIGKILL)
         wait_for(lambda: not any(_runs(process) for process in (postmaster, *children)))
+        # A postmaster that nobody has reaped counts as running for the next one.
+        (self._data / "postmaster.pid").unlink()
 
     def pause(self) -> None:
         """Freezes every process of the server: connections stay open and nobody answers."""

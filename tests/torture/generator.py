@@ -44,6 +44,8 @@ KEYLESS = 0.4
 CONDITIONAL = 0.02
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 5.0
 MOST_ATTEMPTS = 6
+# After a server has said that it or its store is away: else clients would do little but ask.
+AWAY_SECONDS = 0.02
 # Sizes of bodies in bytes, and how many of them. Within each, small ones are as likely as large.
 SIZES = (((0, 1 << 10), 0.97), ((1 << 10, 1 << 16), 0.029), ((1 << 16, 900_000), 0.001))
 SMALL = ((0, 200), 1.0)
@@ -293,6 +295,8 @@ class Client:
         record["outcome"] = history.outcome_of(code, reason)
         if reply is None:
             record.update(code=code, reason=reason)
+        if code == "UNAVAILABLE":
+            await asyncio.sleep(AWAY_SECONDS)
         return reply, record
 
     def _note_messages(self, record: Record, messages: Any) -> None:

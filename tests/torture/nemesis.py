@@ -111,8 +111,11 @@ class Nemesis:
             for fault in self._faults:
                 while time.monotonic() < begin + fault.at_seconds:
                     if self._ended.wait(_LOOK_SECONDS):
-                        return
+                        break
                     self._look()
+                # A fault that comes late, when nobody writes any more, tells nothing.
+                if self._ended.is_set():
+                    return
                 if getattr(self, f"_{fault.kind}")(fault):
                     self.fired[fault.kind] += 1
             while not self._ended.wait(_LOOK_SECONDS):
