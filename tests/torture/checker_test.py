@@ -456,5 +456,6 @@ def test_a_history_survives_its_writer(tmp_path):
         writer.add({"op": "put", "items": ["1.2:3"]})
         writer.flush()
         with (tmp_path / "b.jsonl").open("w") as cut:
-            cut.write('{"op":"get"}\n{"op":"se')
-        assert list(history.read(tmp_path)) == [{"op": "put", "items": ["1.2:3"]}, {"op": "get"}]
+            cut.write('{"op":"get","items":[]}\n{"op":"se')
+        assert list(history.read(tmp_path)) == [{"op": "put", "items": ["1.2:3"]},
+                                                {"op": "get", "items": []}]

@@ -33,6 +33,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,5 +95,9 @@ def read(folder: pathlib.Path) -> Iterator[Record]:
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:
             for line in file:
-                if line.endswith("\n"):
-                    yield json.loads(line)
+                if not line.endswith("\n"):
+                    continue
+                record = json.loads(line)
+                # Reads repeat the items of others over and over.
+                record["items"] = list(map(sys.intern, record.get("items", ())))
+                yield record
