@@ -76,23 +76,30 @@ class Cluster:
         options = f"-p {self._port} -c listen_addresses=127.0.0.1 -k {self._root} -c fsync=off"
         options += "".join(f" -c {setting}" for setting in self._settings)
         log = self._root / "log"
-        self._run("pg_ctl", "-D", str(self._data), "-l", str(log), "-w", "-o", options, "start")
+        # Recovery after a crash takes its time on a busy machine.
+        try:
+            self._run("pg_ctl", "-D", str(self._data), "-l", str(log), "-w", "-t", "300",
+                      "-o", options, "start")
+        except RuntimeError as error:
+            said = log.read_text(errors="replace")[-2000:] if log.exists() else ""
+            raise RuntimeError(f"{error}:\n{said}") from error
 
     def stop(self) -> None:
         """Ends the server at once, as a crash would."""
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "immediate", "stop")
 
     def kill(self) -> None:
-        """Kills the postmaster with SIGKILL. Returns when its children, which end by themselves, are
-        gone too, and start() may be called."""
+        """Kills the postmaster with SIGKILL. Returns when its children, which end by themselves,
+        are gone too, and start() may be called."""
         postmaster = self._postmaster()
         # Stopped first, so that it can't fork while its children are listed.
         os.kill(postmaster, signal.SIGSTOP)
         children = _children(postmaster)
         os.kill(postmaster, signal.SIGKILL)
         wait_for(lambda: not any(_runs(process) for process in (postmaster, *children)))
-        # A postmaster that nobody has reaped counts as running for the next one.
+        # A postmaster that nobody has reaped yet counts as running for the next one.
         (self._data / "postmaster.pid").unlink()
+        (self._root / f".s.PGSQL.{self._port}.lock").unlink()
 
     def pause(self) -> None:
         """Freezes every process of the server: connections stay open and nobody answers."""
