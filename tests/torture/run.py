@@ -3,7 +3,7 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--history FOLDER]
+              [--postgres-setting NAME=VALUE]... [--history FOLDER]
 
 PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
 is healed, every session is read by a server that has nothing cached, and the history is held
@@ -15,7 +15,8 @@ requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what
 Exits 1 when a promise was broken or a server ended by itself, and then keeps the history; 2 when
 the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
-`--server-environment MEMORYD_TEST_FAILPOINTS=...` servers may kill themselves.
+`--server-environment MEMORYD_TEST_FAILPOINTS=...` servers may kill themselves. That a run sees what
+is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
         cluster = None
         if options.store == "postgresql":
-            cluster = stack.enter_context(Cluster())
+            cluster = stack.enter_context(Cluster(*options.postgres_setting))
             store = cluster.url
         else:
             store = stack.enter_context(fresh_store(options.store))
@@ -317,6 +318,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--postgres-setting", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
     if options.replicas is None:
