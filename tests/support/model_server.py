@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import re
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -47,11 +48,12 @@ class ModelServer:
     """Serves `url`/chat/completions and `url`/embeddings while it lives.
 
     Chat answers are `replies` in turn, over and over; embeddings are those of `embed`. `requests` is
-    what was asked, the lies included. Use as a context manager.
+    what was asked, the lies included. With `tls` it speaks HTTPS. Use as a context manager.
     """
 
     def __init__(self, replies: Sequence[str] = ("none",),
-                 embed: Callable[[str], list[float]] = hash_embed) -> None:
+                 embed: Callable[[str], list[float]] = hash_embed,
+                 tls: ssl.SSLContext | None = None) -> None:
         self._lock = threading.Condition()
         self._requests: list[Request] = []
         self._lies: list[tuple[str, dict[str, Any]]] = []
@@ -61,10 +63,12 @@ class ModelServer:
         self.set_replies(replies)
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.owner = self
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         self.port = self._http.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> ModelServer:
         return self
@@ -92,7 +96,7 @@ class ModelServer:
         """The next `times` requests not lied to yet are answered by a method `_lie_KIND`.
 
         status(code, retry_after), half_json(), large(), endless(), wrong_dimensions(), redirect(to),
-        late(), cut(), short_length(), nan(), empty_choices().
+        late(), cut(), short_length(), nan(), empty_choices(), body(body).
         """
         assert hasattr(_Handler, f"_lie_{kind}"), kind
         with self._lock:
@@ -237,6 +241,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _lie_half_json(self, _: Request) -> None:
         self._answer(b'{"choices":[{"message":{"role":"assistant","cont')
+
+    def _lie_body(self, _: Request, body: bytes = b"") -> None:
+        self._answer(body)
 
     def _lie_large(self, _: Request) -> None:
         self._head(200, {"Content-Length": str(_LARGE_BYTES)})
