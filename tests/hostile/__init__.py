@@ -1,0 +1,1 @@
+"""The catalogue of hostile inputs against the real binary."""
