@@ -209,9 +209,12 @@ def an_unknown_health_service(place: Place) -> None:
 def a_full_queue(*arguments: str, reason_label: str, mebibytes: int) -> Step:
     """More than may wait for a store that does not answer, in calls or in bytes."""
     def step(_: Place) -> None:
-        body = [user("x" * (1 << 20))] * mebibytes or [user("x")]
-        with Cluster() as cluster, own_server(METRICS, *arguments, store=cluster.url) as place:
-            sessions = [place.session() for _ in range(40)]
+        # A picture, whose tokens are not counted.
+        picture = memory.Media(data=bytes(mebibytes << 20))
+        body = [memory.Message(role="user", parts=[memory.Part(image=picture)])]
+        with Cluster() as cluster, own_server(
+                METRICS, "--store-timeout-ms=60000", *arguments, store=cluster.url) as place:
+            sessions = [place.session() for _ in range(24)]
             for session_id in sessions:
                 place.calls.Put(session_id=session_id, messages=[user("before")])
             watch = Watch(place.server.metrics)

@@ -43,6 +43,8 @@ from hostile.place import PUT, Place, own_server, placed, put_bytes
 Flood = Callable[[Connection, Place], None]
 # Enough to see that it is let through, and short enough to run with every push.
 FLOOD_BYTES = 16 << 20
+# The session of calls that are reset.
+RESET, RESETS = "reset", 5000
 
 
 @contextlib.contextmanager
@@ -82,15 +84,20 @@ def assert_unreachable(flood: Flood) -> None:
         assert value(scrape(place.server.metrics), "memoryd_rpc_in_flight") == 0
 
 
-def contained(flood: Flood) -> Callable[[Place], None]:
-    """On a plain port others are served beside the flood and after it; behind client certificates
-    nobody gets as far."""
+def contained(flood: Flood, most_mib: float = 64.0) -> Callable[[Place], None]:
+    """On a plain port others are served beside the flood and after it, and memory grows with what
+    came; behind client certificates nobody gets as far."""
     def step(_: Place) -> None:
-        with own_server(METRICS) as place:
+        with own_server() as place:
+            peak = PeakMemory(place.server.pid)
             connection = Connection(place.server.target, acknowledge=False)
             with connection:
                 flood(connection, place)
                 place.assert_serves()
+            place.assert_serves()
+            assert peak.grown_mib() < most_mib
+            # A reset that comes in another read than its call may find it stored.
+            assert len(place.texts(RESET)) < RESETS // 10
         assert_unreachable(flood)
     return step
 
@@ -118,9 +125,9 @@ def huge_string(connection: Connection, place: Place) -> None:
 def rapid_reset(connection: Connection, place: Place) -> None:
     """CVE-2023-44487: calls begun and reset at once."""
     encoded = block(place.server.target, PUT)
-    body = prefixed(put_bytes("rapid"))
+    body = prefixed(put_bytes(RESET))
     stream = 1
-    for _ in range(100):
+    for _ in range(RESETS // 50):
         frames = b""
         for _number in range(50):
             frames += frame(HEADERS, END_HEADERS, stream, encoded)

@@ -51,9 +51,13 @@ def sqlstates(code: grpc.StatusCode, *states: str) -> Step:
                     assert error.code() == code, (sqlstate, error)
                     for word in ("secret", "memoryd_messages", "INSERT", "127.0.0.1", "refuse()"):
                         assert word not in error.details(), error
-                    # A session without messages to store is not held up by it.
-                    place.calls.CreateSession(session_id=place.session())
+                    # A session without messages to store is not held up by it, for longer than a
+                    # new connection takes.
+                    wait_for(lambda: place.caller.code(
+                        "CreateSession", session_id=place.session()) == grpc.StatusCode.OK)
                     assert watch.moved("memoryd_store_errors_total", operation="commit") > 0
+                wait_for(lambda session_id=session_id: place.caller.code(
+                    "GetAll", session_id=session_id) == grpc.StatusCode.OK)
                 assert place.texts(session_id) == ["before"]
                 wait_for(lambda session_id=session_id: place.caller.code(
                     "Put", session_id=session_id) == grpc.StatusCode.OK)
@@ -98,9 +102,9 @@ def a_store_that_is_away(_: Place) -> None:
         run_sql(cluster.url, "ALTER SYSTEM SET default_transaction_read_only = on")
         run_sql(cluster.url, "SELECT pg_reload_conf()")
         wait_for(lambda: place.caller.code("Put", session_id=place.session()) == UNAVAILABLE)
+        wait_for(lambda: place.caller.code("GetAll", session_id=session_id)
+                 == grpc.StatusCode.OK)
         assert place.texts(session_id)[:1] == ["before"]
-        run_sql(cluster.url, "SET default_transaction_read_only = off; "
-                             "SELECT pg_catalog.set_config('x.y', '1', false)")
         run_sql(cluster.url, "ALTER SYSTEM RESET default_transaction_read_only")
         run_sql(cluster.url, "SELECT pg_reload_conf()")
         wait_for(served, attempts=3000)

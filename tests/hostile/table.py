@@ -188,8 +188,8 @@ TABLE = (
         frames.headers_of_known_crashes),
     Row(60, "PING flood", "GOAWAY ENHANCE_YOUR_CALM", floods.pings),
     Row(61, "SETTINGS flood", "memory flat", frames.flat(floods.settings)),
-    Row(62, "rapid reset", "others are served; the limit below", floods.contained(
-        floods.rapid_reset),
+    Row(62, "rapid reset", "hardly a call gets through; some 20 kB each", floods.contained(
+        floods.rapid_reset, most_mib=256.0),
         limit="gRPC 1.51 neither counts resets nor lets a server end a connection (CVE-2023-44487)",
         contained=MTLS + "; a container's memory limit"),
     Row(63, "20,000 half-open streams", "the connection ends; who has not acknowledged: others are"
