@@ -80,11 +80,10 @@ class Connection:
         self._socket.close()
 
     def send(self, frames: bytes) -> None:
-        """Sends bytes as they are. A connection that the server has closed is `closed` then."""
-        try:
+        """Sends bytes as they are, to a server that may have closed the connection: what it said
+        before that is still to be read."""
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
             self._socket.sendall(frames)
-        except (ConnectionError, ssl.SSLError):
-            self.closed = True
 
     def settle(self) -> Connection:
         """Returns when the server's settings have been read, and acknowledged if they shall be."""
