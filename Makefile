@@ -70,7 +70,9 @@ SECONDS := 60
 SEED ?= 1
 STORE ?= postgresql
 torture: environment
-	@$(python) tests/torture/run.py --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
+	@tools/build.sh torture memoryd
+	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
+		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
 
 # Query right after Put, on the other server where there are two: make query-test TRIES=10000
 TRIES ?= 10000

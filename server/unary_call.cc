@@ -4,8 +4,6 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
-#include <algorithm>
-
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "server/grpc_status.h"
@@ -16,18 +14,26 @@ namespace memoryd {
 namespace {
 
 std::chrono::steady_clock::time_point DeadlineOf(const grpc::CallbackServerContext& context) {
-  // gRPC's deadline is on the system clock and may be infinitely far in either direction.
-  const auto left = context.deadline() - std::chrono::system_clock::now();
-  const auto capped = std::clamp<std::chrono::system_clock::duration>(
-      left, std::chrono::system_clock::duration::zero(), kMaxDeadline);
-  return std::chrono::steady_clock::now() + capped;
+  // In gRPC's own form, which has deadlines that std::chrono's nanoseconds don't reach.
+  const gpr_timespec now = gpr_now(GPR_CLOCK_MONOTONIC);
+  const gpr_timespec latest =
+      gpr_time_add(now, gpr_time_from_seconds(kMaxDeadline.count(), GPR_TIMESPAN));
+  const gpr_timespec capped =
+      gpr_time_min(gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC), latest);
+  const gpr_timespec left = gpr_time_max(gpr_time_sub(capped, now), gpr_time_0(GPR_TIMESPAN));
+  return std::chrono::steady_clock::now() + std::chrono::seconds(left.tv_sec) +
+         std::chrono::nanoseconds(left.tv_nsec);
 }
 
-absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
+absl::Status CheckMetadata(const grpc::CallbackServerContext& context, bool authenticates) {
   constexpr std::size_t kEntryOverhead = 32;  // RFC 9113, section 6.5.2.
   const auto& metadata = context.client_metadata();
   std::size_t bytes = metadata.size() * kEntryOverhead;
-  for (const auto& [name, value] : metadata) bytes += name.size() + value.size();
+  for (const auto& [name, value] : metadata) {
+    bytes += name.size();
+    // A token that is too large is a wrong one, which the authenticator says.
+    if (!authenticates || name != "authorization") bytes += value.size();
+  }
   if (metadata.size() <= kMaxMetadataEntries && bytes <= kMaxMetadataBytes) return absl::OkStatus();
   return Error(
       absl::StatusCode::kResourceExhausted, "METADATA_TOO_LARGE",
@@ -136,7 +142,8 @@ void UnaryCall::End(const absl::Status& status) {
 
 absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
                                          grpc::CallbackServerContext& context) {
-  if (absl::Status status = CheckMetadata(context); !status.ok()) {
+  if (absl::Status status = CheckMetadata(context, environment.authenticator != nullptr);
+      !status.ok()) {
     environment.stats->RefusedMetadata();
     return status;
   }

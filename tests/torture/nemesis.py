@@ -19,10 +19,12 @@ SHARES = {
     "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
                    "postmaster_kill": 1, "postgres_immediate": 1},
 }
-# Not planned: a server with failpoints set kills itself.
-FAILPOINT = "failpoint"
-# Those after which processes are gone without a farewell.
-KILLS = ("server_kill", "postmaster_kill", FAILPOINT)
+# Those after which processes are gone without a farewell. Servers that end at a failpoint, which is
+# not planned, are counted under its name.
+KILLS = ("server_kill", "postmaster_kill")
+# The places of core/base/failpoint.h.
+FAILPOINTS = ("request_parsed", "write_queued", "batch_drafted", "commit_begun", "commit_sent",
+              "commit_answered", "session_applied", "reply_ready", "reply_given", "job_answered")
 _LOOK_SECONDS = 0.02
 SECONDS_PER_FAULT = 1.4
 _LONGEST_STOP_SECONDS = 2.0
@@ -63,18 +65,19 @@ class Nemesis:
 
     `start` makes the server of a replica; a server that is gone is made again at once. Leaving the
     context ends the plan where it is, with everything running. `cluster` is None on SQLite. A
-    server that ends by itself is a failure, unless `failpoints` are set in it and it ended by
-    SIGKILL.
+    server that ends by itself is a failure, unless it got to the failpoint that `failpoint_of` its
+    replica says was set in it, and ended by SIGKILL.
     """
 
     def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
-                 cluster: Cluster | None, failpoints: bool = False) -> None:
+                 cluster: Cluster | None,
+                 failpoint_of: Callable[[int], str] = lambda replica: "") -> None:
         self.planned = len(faults)
         self.fired: collections.Counter[str] = collections.Counter()
         self._faults = faults
         self._start = start
         self._cluster = cluster
-        self._failpoints = failpoints
+        self._failpoint_of = failpoint_of
         self._ended = threading.Event()
         self._failure: BaseException | None = None
         self.servers = [start(replica) for replica in range(replicas)]
@@ -95,11 +98,11 @@ class Nemesis:
 
     @property
     def kills(self) -> int:
-        return sum(self.fired[kind] for kind in KILLS)
+        return sum(self.fired[kind] for kind in (*KILLS, *FAILPOINTS))
 
     @property
     def fired_as_planned(self) -> int:
-        return sum(count for kind, count in self.fired.items() if kind != FAILPOINT)
+        return sum(count for kind, count in self.fired.items() if kind not in FAILPOINTS)
 
     @property
     def fired_enough(self) -> bool:
@@ -129,9 +132,10 @@ class Nemesis:
             code = server.process.poll()
             if code is None:
                 continue
-            if not self._failpoints or code != -signal.SIGKILL:
+            failpoint = self._failpoint_of(replica)
+            if not failpoint or code != -signal.SIGKILL:
                 raise RuntimeError(f"server {replica} ended with {code}:\n{server.output()}")
-            self.fired[FAILPOINT] += 1
+            self.fired[failpoint] += 1
             server.kill()
             self.servers[replica] = self._start(replica)
 

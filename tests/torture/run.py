@@ -3,7 +3,7 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--postgres-setting NAME=VALUE]... [--history FOLDER]
+              [--postgres-setting NAME=VALUE]... [--failpoints] [--history FOLDER]
 
 PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
 is healed, every session is read by a server that has nothing cached, and the history is held
@@ -15,8 +15,8 @@ requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what
 Exits 1 when a promise was broken or a server ended by itself, and then keeps the history; 2 when
 the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
-`--server-environment MEMORYD_TEST_FAILPOINTS=...` servers may kill themselves. That a run sees what
-is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
+`--failpoints` it must be one of the preset `torture`: every server then also ends itself at one of
+the places of core/base/failpoint.h, all of them in turn. That a run sees what is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from support.server import Server
 from support.stores import STORES, fresh_store
 from support.waiting import wait_for
 from torture import bodies, checker, generator, history
-from torture.nemesis import Nemesis, plan
+from torture.nemesis import FAILPOINTS, Nemesis, plan
 
 import memoryd
 
@@ -57,8 +57,8 @@ TURNING, WITH_JOBS = 0.25, 0.1
 # Short-term memory of some dozen messages, so that a Get stays small.
 PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100)
 FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000)
-# A server in which this is set may kill itself.
-FAILPOINTS = "MEMORYD_TEST_FAILPOINTS"
+# How often a failpoint is passed, at most, before it ends its server; reached within seconds.
+LONGEST_TO_FAILPOINT = 400
 # How long clients may go on after their time: a call and its repetitions.
 LATE_SECONDS = 120
 # Waits of 10 ms for the jobs that are left.
@@ -87,17 +87,38 @@ class Place:
     cluster: Cluster | None
     tokens: dict[str, str]
     environment: dict[str, str]
+    chance: random.Random
+    # The failpoints that are still to be set, from the last; empty: none is set.
+    failpoints: list[str]
+    # What was set in the latest server of each replica.
+    failpoint_of: dict[int | str, str] = dataclasses.field(default_factory=dict)
 
     def target(self, replica: int | str) -> str:
         """An address that the next server of a replica has too."""
         return f"unix:{self.folder}/{replica}.sock"
 
     def start(self, replica: int | str) -> Server:
+        """The server of a replica, by number with a failpoint, by name without."""
+        if not self.failpoints or isinstance(replica, str):
+            return self._start(replica, self.environment)
+        while True:
+            name = self.failpoints.pop()
+            self.failpoints.insert(0, name)
+            self.failpoint_of[replica] = name
+            count = int(LONGEST_TO_FAILPOINT ** self.chance.random())
+            try:
+                return self._start(replica, {**self.environment,
+                                             "MEMORYD_TEST_FAILPOINT": f"{name}:{count}"})
+            except RuntimeError:
+                # Jobs that are left may bring it there before it serves.
+                continue
+
+    def _start(self, replica: int | str, environment: dict[str, str]) -> Server:
         # Kept with the history: clients' bodies must not be in it.
         with (self.history / f"server-{replica}.log").open("a") as log:
             return Server(self.store, listen=self.target(replica), log=log,
                           arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS),
-                          environment=self.environment)
+                          environment=environment)
 
     @contextlib.contextmanager
     def workers(self, replicas: Sequence[int | str]) -> Iterator[None]:
@@ -125,7 +146,9 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             store = cluster.url
         else:
             store = stack.enter_context(fresh_store(options.store))
-        yield Place(folder, kept, store, cluster, tokens, environment)
+        chance = random.Random(f"failpoints {options.seed}")
+        failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
+        yield Place(folder, kept, store, cluster, tokens, environment, chance, failpoints)
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -175,10 +198,11 @@ def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
     faults = plan(options.seed, options.store, options.seconds, options.replicas)
     names, _, with_jobs = names_of_sessions(options.sessions)
+    with place.start("first") as server:
+        create_sessions(place, server, names, with_jobs)
     nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
-                      failpoints=FAILPOINTS in place.environment)
+                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""))
     try:
-        create_sessions(place, nemesis.servers[0], names, with_jobs)
         with place.workers(range(options.replicas)), clients(place, options) as started:
             end = time.monotonic() + options.seconds
             for client in started:
@@ -319,6 +343,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--postgres-setting", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--failpoints", action="store_true")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
     if options.replicas is None:
