@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-clients tokens \
-	kill-test kill-jobs-test torture query-test test-locomo test-model client-restarts \
+	kill-test kill-jobs-test hostile torture query-test test-locomo test-model client-restarts \
 	test-upstream analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
@@ -62,6 +62,10 @@ kill-test: environment
 # kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
 kill-jobs-test: environment
 	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# The catalogue of hostile inputs, floods included, and what of it is not yet as it must be.
+hostile: environment
+	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
 # make torture SECONDS=60 SEED=1 STORE=sqlite

@@ -22,6 +22,7 @@ $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py 
   --tool build/bin/token_count --vocabulary build/share/memoryd
 $results step 'Python repr' $python tests/tokens/compare_python_repr.py --tool build/bin/python_repr
 $with_postgres $results pytest 'end to end' tests/e2e -n 3
+$with_postgres $results pytest 'hostile inputs' tests/hostile -n 2 -m 'not flood'
 $with_postgres $results pytest 'durability' tests/durability
 $results pytest 'checker of the torture' tests/torture
 $with_postgres $results pytest 'clients' tests/clients -n 2
