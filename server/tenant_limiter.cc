@@ -24,6 +24,14 @@ std::int64_t TakeTurn(std::atomic<std::int64_t>& due_ns, std::int64_t now_ns, in
   }
 }
 
+bool TakePlace(std::atomic<int>& in_flight, int most) {
+  int taken = in_flight.load(std::memory_order_relaxed);
+  do {
+    if (most > 0 && taken >= most) return false;
+  } while (!in_flight.compare_exchange_weak(taken, taken + 1, std::memory_order_relaxed));
+  return true;
+}
+
 }  // namespace
 
 TenantLimiter::TenantLimiter(TenantLimitTable limits, Clock now)
@@ -33,15 +41,14 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
   if (limits_.none()) return Place();
   Tenant& tenant = Find(name);
   const TenantLimits& limits = tenant.limits;
-  const int others = tenant.in_flight.fetch_add(1, std::memory_order_relaxed);
-  Place place(&tenant);
-  if (limits.calls_in_flight > 0 && others >= limits.calls_in_flight) {
+  if (!TakePlace(tenant.in_flight, limits.calls_in_flight)) {
     Increment(refused_in_flight_);
     return Error(absl::StatusCode::kResourceExhausted, "TENANT_CALLS_IN_FLIGHT",
                  fmt::format("the tenant has {} calls under way, as many as it may have; nothing "
                              "was started, try again when one has ended",
                              limits.calls_in_flight));
   }
+  Place place(&tenant);
   if (limits.calls_per_second > 0) {
     const std::int64_t now_ns = now_().time_since_epoch() / std::chrono::nanoseconds(1);
     const std::int64_t wait_ns = TakeTurn(tenant.due_ns, now_ns, limits.calls_per_second);

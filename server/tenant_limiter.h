@@ -57,7 +57,8 @@ class TenantLimiter {
   };
 
   // RESOURCE_EXHAUSTED, with nothing started: `TENANT_RATE`, with the value `retry_after_ms`, or
-  // `TENANT_CALLS_IN_FLIGHT`. A call that is refused counts towards neither.
+  // `TENANT_CALLS_IN_FLIGHT`. A call that is refused for its places takes no turn of the rate; one
+  // that is refused for the rate has a place until then.
   absl::StatusOr<Place> Enter(const std::string& tenant);
 
   std::uint64_t refused_rate() const { return refused_rate_; }

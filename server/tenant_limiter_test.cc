@@ -100,6 +100,21 @@ TEST_F(TenantLimiterTest, NoTurnIsTakenTwiceAndNoPlaceLost) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(taken, 1000);
   now_ += std::chrono::seconds(1);
+  std::atomic<int> under_way{0};
+  threads.clear();
+  for (int i = 0; i < 12; ++i) {
+    threads.emplace_back([&limiter, &under_way] {
+      for (int call = 0; call < 50; ++call) {
+        const auto place = limiter.Enter("a");
+        if (!place.ok()) continue;
+        EXPECT_LE(++under_way, 8);
+        std::this_thread::yield();
+        --under_way;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  now_ += std::chrono::seconds(1);
   std::vector<TenantLimiter::Place> places;
   for (int i = 0; i < 8; ++i) {
     auto place = limiter.Enter("a");

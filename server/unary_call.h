@@ -132,8 +132,10 @@ grpc::ServerUnaryReactor* RunUnary(const CallEnvironment& environment, Method me
   try {
     status = call->Admit();
     if (status.ok()) status = call->ParseRequest(*request);
-    MEMORYD_FAILPOINT("request_parsed");
-    if (status.ok()) status = handler(call);
+    if (status.ok()) {
+      MEMORYD_FAILPOINT("request_parsed");
+      status = handler(call);
+    }
   } catch (const std::exception& error) {
     status = absl::InternalError(std::string("a handler threw: ").append(error.what()));
   }

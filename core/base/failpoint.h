@@ -4,10 +4,11 @@
 //   MEMORYD_FAILPOINT("commit_sent");
 //
 // The variable MEMORYD_TEST_FAILPOINT names one as NAME:COUNT: the process gets SIGKILL when the
-// place NAME is reached for the COUNTth time. On the way of a write, in order:
+// place NAME is reached for the COUNTth time. On the way of a write, in order; other calls pass the
+// first and the replies too:
 //
 //   request_parsed   its RPC has been parsed
-//   write_queued     it waits for the committer of its session
+//   write_queued     it is about to wait for the committer of its session
 //   batch_drafted    what its batch changes is known, and nothing of that is sent
 //   commit_begun     SQLite: the transaction is open; PostgreSQL: the statement is made
 //   commit_sent      SQLite: the transaction is complete, COMMIT not run; PostgreSQL: the statement

@@ -40,6 +40,7 @@ Committer::~Committer() {
 }
 
 void Committer::Enqueue(std::shared_ptr<Write> write) {
+  MEMORYD_FAILPOINT("write_queued");
   bool was_empty = false;
   {
     MutexLock lock(mutex_);
@@ -47,7 +48,6 @@ void Committer::Enqueue(std::shared_ptr<Write> write) {
     queue_.push_back(std::move(write));
   }
   if (was_empty) wake_.NotifyOne();
-  MEMORYD_FAILPOINT("write_queued");
 }
 
 void Committer::Run() {

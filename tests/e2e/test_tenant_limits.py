@@ -69,19 +69,18 @@ def test_calls_of_a_tenant_under_way(server):
         narrow("CreateSession", session_id="s", config=config)
         narrow("Put", session_id="s", messages=turn("one"))
         put = wire.PutRequest(session_id="s", messages=turn("two"),
-                              wait=duration_pb2.Duration(seconds=2))
+                              wait=duration_pb2.Duration(seconds=5))
         waiting = channel.unary_unary(
             PUT, request_serializer=wire.PutRequest.SerializeToString,
             response_deserializer=wire.PutResponse.FromString,
         ).future(put, timeout=30, metadata=bearer("narrow"))
-        wait_for(lambda: value(scrape(server.metrics), "memoryd_rpc_in_flight") == 1)
-        error = narrow.error("Get", session_id="s")
+        error = wait_for(lambda: narrow.error("Get", session_id="s"))
         assert error.code() == EXHAUSTED and reason(error) == "TENANT_CALLS_IN_FLIGHT"
         assert quiet.error("Get", session_id="s") is None
         assert waiting.result().revision > 0
         # The place is given back before the answer is sent.
         assert narrow.error("Get", session_id="s") is None
-        assert refused(server, "tenant_calls_in_flight") == 1
+        assert refused(server, "tenant_calls_in_flight") >= 1
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
+// The server waits no longer.
+constexpr absl::Duration kLongestWait = absl::Seconds(30);
 constexpr int kPageSize = 1000;
 
 std::string MakeRequestId() {
@@ -34,14 +36,15 @@ void Append(google::protobuf::RepeatedPtrField<Item>& items, std::vector<Item>& 
              std::make_move_iterator(items.end()));
 }
 
-// CANCELLED is how gRPC ends calls that meet a server as it goes.
-bool IsOutcomeUnknown(const absl::Status& status) {
+// Whether the call may have been done or not. CANCELLED is how gRPC ends calls that meet a server
+// as it goes.
+bool EndsWithoutAnswer(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsCancelled(status);
 }
 
-// Whether the deadline passed here; a server gives a reason.
-bool IsClientDeadline(const absl::Status& status) {
-  return absl::IsDeadlineExceeded(status) && GetErrorInfo(status).reason.empty();
+bool SaysNothingWasDone(const absl::Status& status) {
+  const std::string reason = GetErrorInfo(status).reason;
+  return reason == "STORE_UNAVAILABLE" || reason == "DRAINING";
 }
 
 absl::Duration DurationOf(const google::protobuf::Duration& duration) {
@@ -84,7 +87,8 @@ absl::StatusOr<v1::PutResponse> Client::Put(v1::PutRequest request,
                                             const CallOptions& options) const {
   CallOptions longer = options;
   if (!longer.timeout.has_value()) {
-    longer.timeout = timeout_ + std::max(absl::ZeroDuration(), DurationOf(request.wait()));
+    longer.timeout =
+        timeout_ + std::clamp(DurationOf(request.wait()), absl::ZeroDuration(), kLongestWait);
   }
   return Change(&Connection::Put, std::move(request), longer);
 }
@@ -240,19 +244,24 @@ template <typename Request, typename Response>
 absl::StatusOr<Response> Client::Repeat(Method<Request, Response> method, const Request& request,
                                         const CallOptions& options) const {
   Attempt attempt{.deadline = Deadline(options)};
-  absl::Status failure;
+  absl::Status unknown;
   absl::BitGen random;
   for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     absl::StatusOr<Response> reply = (connection_.get()->*method)(request, attempt);
     if (reply.ok()) return reply;
-    // That there is no time left says less than what took it.
-    if (!failure.ok() && IsClientDeadline(reply.status())) return failure;
-    if (!wait_for_ready_ || !IsOutcomeUnknown(reply.status())) return reply;
     // Half to one and a half of the pause, so that many clients don't return as one.
     const absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
-    if (connection_->Now() + wait >= attempt.deadline) return reply;
+    const bool is_repeated = wait_for_ready_ && EndsWithoutAnswer(reply.status());
+    if (!is_repeated || connection_->Now() + wait >= attempt.deadline) {
+      const bool is_answer =
+          !EndsWithoutAnswer(reply.status()) && !absl::IsDeadlineExceeded(reply.status());
+      if (is_answer || unknown.ok()) return reply;
+      // What this attempt came to says nothing of an earlier one, and that there is no time left
+      // less than what took it.
+      return unknown;
+    }
     connection_->Wait(wait);
-    failure = reply.status();
+    if (!SaysNothingWasDone(reply.status())) unknown = reply.status();
     // The first attempt finds out what is wrong. From then on gRPC waits for the connection:
     // nothing brings it about but a call that waits.
     attempt.wait_for_ready = true;

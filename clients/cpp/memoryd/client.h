@@ -104,8 +104,8 @@ class Client {
   template <typename Request, typename Response>
   using Method = absl::StatusOr<Response> (Connection::*)(const Request&, const Attempt&);
 
-  // Repeats the call while its outcome is unknown and there is time. When the time ends in the
-  // middle of an attempt, the failure before it is returned.
+  // Repeats the call while its outcome is unknown and there is time. When there is none left, a
+  // failure is returned that leaves open whether it was done, if any attempt did.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Repeat(Method<Request, Response> method, const Request& request,
                                   const CallOptions& options) const;

@@ -107,10 +107,29 @@ TEST_F(ClientTest, TimeThatRunsOutLeavesTheFailureThatTookIt) {
   fake_->FailNext(absl::UnavailableError("away"));
   fake_->FailNext(absl::DeadlineExceededError("late"));
   EXPECT_EQ(client_.Get("s").status().message(), "away");
-  // A server that gives up says why.
-  fake_->FailNext(absl::UnavailableError("away"));
-  fake_->FailNext(WithErrorInfo(absl::DeadlineExceededError("slow"), {.reason = "DEADLINE"}));
-  EXPECT_EQ(client_.Get("s").status().message(), "slow");
+}
+
+TEST_F(ClientTest, WhatMayHaveBeenDoneIsNeverDenied) {
+  const auto status_after = [this](const absl::Status& first, const absl::Status& last) {
+    fake_->FailNext(first);
+    for (int i = 0; i < 1000; ++i) fake_->FailNext(last);
+    const absl::Status status =
+        client_.Put("s", {MakeMessage("user", "a")}, {.timeout = absl::Milliseconds(100)}).status();
+    while (!client_.Get("s", {.timeout = absl::Hours(10)}).ok()) {
+    }
+    return status;
+  };
+  const absl::Status unknown = absl::UnavailableError("connection lost");
+  const absl::Status away =
+      WithErrorInfo(absl::UnavailableError("nothing was stored"), {.reason = "STORE_UNAVAILABLE"});
+  EXPECT_EQ(status_after(unknown, away), unknown);
+  EXPECT_EQ(status_after(away, away), away);
+  fake_->FailNext(away);
+  fake_->FailNext(absl::DeadlineExceededError("late"));
+  EXPECT_EQ(client_.Put("s", {}).status().message(), "late");
+  fake_->FailNext(unknown);
+  fake_->FailNext(absl::InvalidArgumentError("wrong"));
+  EXPECT_EQ(client_.Put("s", {}).status().message(), "wrong") << "an answer stands";
 }
 
 TEST_F(ClientTest, WithoutWaitForReadyTheFirstFailureIsFinal) {

@@ -15,7 +15,8 @@ namespace memoryd::client {
 struct Options {
   // A gRPC address, such as `localhost:50051` or `unix:/run/memoryd.sock`.
   std::string target = "localhost:50051";
-  // How long a call may take, its repetitions included, where the call does not say.
+  // How long a call may take, its repetitions included, where the call does not say; behind the
+  // `wait` of a Put.
   absl::Duration timeout = absl::Seconds(10);
   // Whether a call waits for a server that can't be reached, until its deadline.
   bool wait_for_ready = true;

@@ -30,6 +30,10 @@ Item = TypeVar("Item")
 
 # Outcomes that are unknown. CANCELLED is how gRPC ends calls that meet a server as it goes.
 _UNKNOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+# Reasons of those by which the server says that the call was not done.
+_NOTHING_WAS_DONE = ("STORE_UNAVAILABLE", "DRAINING")
+# The server waits no longer for jobs.
+_LONGEST_WAIT_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
 CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
@@ -102,7 +106,7 @@ class Attempts:
         self._end = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE_SECONDS
         self._repeats = wait_for_ready and call.repeatable
-        self._failure: grpc.RpcError | None = None
+        self._unknown: grpc.RpcError | None = None
         # What must not be sent twice can still wait for somebody to send it to. Others first find
         # out what is wrong.
         self._waits = wait_for_ready and not call.repeatable
@@ -118,17 +122,18 @@ class Attempts:
     def pause(self, error: grpc.RpcError) -> float:
         """How many seconds to wait after an attempt that failed; raises MemorydError when there is
         to be no other."""
-        late = error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and not error_info(error).reason
-        if late and self._failure is not None:
-            # That there is no time left says less than what took it.
-            raise MemorydError.of(self._failure) from error
         # Half to one and a half of the pause, so that many clients don't return as one.
         wait = self._pause * (0.5 + random.random())
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         repeats = self._repeats and error.code() in _UNKNOWN
         if not repeats or time.monotonic() + wait >= self._end:
-            raise MemorydError.of(error) from error
-        self._failure = error
+            is_answer = error.code() not in (*_UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED)
+            # What this attempt came to says nothing of an earlier one, and that there is no time
+            # left less than what took it.
+            last = error if is_answer or self._unknown is None else self._unknown
+            raise MemorydError.of(last) from error
+        if error_info(error).reason not in _NOTHING_WAS_DONE:
+            self._unknown = error
         # From now on gRPC waits for the connection: nothing brings it about but a call that waits.
         self._waits = True
         return wait
@@ -165,7 +170,8 @@ def put(
     seconds = request.wait.ToTimedelta().total_seconds()
     if timeout is not None and 0.0 < timeout <= seconds:
         raise ValueError(f"timeout: {timeout} s must be longer than wait, {seconds} s")
-    return Call(_PUT, request, _reply, timeout, wait=max(0.0, seconds))
+    wait_seconds = min(max(0.0, seconds), _LONGEST_WAIT_SECONDS)
+    return Call(_PUT, request, _reply, timeout, wait=wait_seconds)
 
 
 def get(
