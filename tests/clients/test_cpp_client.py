@@ -53,7 +53,7 @@ def test_a_wrong_token_is_refused(server, authority):
     assert done.returncode == 1 and "UNAUTHENTICATED" in done.stderr
 
 
-def test_a_server_signed_by_a_stranger_is_not_believed(server, tmp_path):
+def test_a_server_signed_by_a_stranger_is_not_believed(server, authority, tmp_path):
     done = put(server, Authority(tmp_path), "secret", "x", seconds=2.0)
     assert done.returncode == 1 and "UNAVAILABLE" in done.stderr
     assert put(server, authority, "secret", "believed").returncode == 0
