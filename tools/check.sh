@@ -27,10 +27,14 @@ $results step 'buf lint' build/venv/bin/buf lint proto
 $results step 'mypy' tools/lint_python.sh mypy
 $results step 'ruff' tools/lint_python.sh ruff
 # Left to `make test`: what makes one call after the other, by the thousand, which shows sanitizers
-# nothing new; and 64 MiB under ThreadSanitizer, in more than the time that a call may have. Of the unit
-# tests ThreadSanitizer gets those that have threads.
+# nothing new. ThreadSanitizer gets what has threads: of the unit tests, and of the end-to-end tests
+# those of concurrent calls, jobs, workers, searches, reloads and ends (TSAN=all: every one but those
+# that move 64 MiB, in more than the time that a call may have).
+tsan_files=$(printf 'tests/e2e/test_%s.py ' auth blocks concurrency idempotency jobs lifecycle logs \
+  metrics query sessions store_down tls update_context worker)
+[ "${TSAN:-}" = all ] && tsan_files=tests/e2e
 declare -A marks=([asan]='not matrix' [tsan]='not matrix and not large')
-declare -A without=([asan]='' [tsan]='bad_input model_server command_line')
+declare -A files=([asan]=tests/e2e [tsan]="$tsan_files")
 declare -A targets=([asan]='' [tsan]='memoryd engine_test worker_registry_test worker_service_test
   models_test server_test sqlite_store_test store_contract_test')
 declare -A tests=([asan]='.' [tsan]='^(engine|worker|models|server|sqlite_store|store_contract)')
@@ -39,11 +43,9 @@ for sanitizer in asan tsan; do
   $results step "$sanitizer build" tools/build.sh "$sanitizer" ${targets[$sanitizer]}
   $with_postgres $results ctest "$sanitizer tests" "build/$sanitizer" -L 'unit|contract' \
     -R "${tests[$sanitizer]}"
-  ignored=()
-  for name in ${without[$sanitizer]}; do ignored+=("--ignore=tests/e2e/test_$name.py"); done
   MEMORYD_TEST_BINARY=$PWD/build/$sanitizer/bin/memoryd \
-    $with_postgres $results pytest "$sanitizer end to end" tests/e2e -n 3 \
-    -m "${marks[$sanitizer]}" "${ignored[@]}"
+    $with_postgres $results pytest "$sanitizer end to end" ${files[$sanitizer]} -n 3 \
+    -m "${marks[$sanitizer]}"
 done
 # The tests are compiled three times already.
 $results step 'clang build, thread-safety analysis' tools/build.sh clang \

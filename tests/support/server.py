@@ -6,6 +6,7 @@ import collections
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import IO
@@ -36,7 +37,8 @@ class Server:
     """Runs memoryd from construction, once it serves, until stop() or kill().
 
     `target` is the address to dial, `metrics` that of the metrics, if any. `log` gets standard error,
-    which else is part of output(). Use as a context manager; leaving it ends the process.
+    which else is part of output(). Use as a context manager; leaving it ends the process, and shows
+    what a process that has ended by itself had to say.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Server:
         self.target = ""
         self.metrics = ""
         self._paused = False
+        self._told_to_end = False
         self._output: collections.deque[str] = collections.deque(maxlen=200)
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -109,6 +112,7 @@ class Server:
 
     def terminate(self) -> None:
         """Asks for an orderly end and does not wait for it."""
+        self._told_to_end = True
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self, timeout: float = STOP_SECONDS) -> int:
@@ -122,6 +126,7 @@ class Server:
         return self.wait()
 
     def kill(self) -> None:
+        self._told_to_end = True
         if self.process.poll() is None:
             self.process.kill()
         self.wait()
@@ -130,6 +135,9 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.process.poll() is not None and not self._told_to_end:
+            code = self.wait()
+            print(f"memoryd ended by itself with {code}:\n{self.output()}", file=sys.stderr)
         if self.process.poll() is None:
             if self._paused:
                 self.resume()
