@@ -155,7 +155,11 @@ class Nemesis:
 
     def _server_stop(self, fault: Fault) -> bool:
         server = self.servers[fault.replica]
-        server.pause()
+        try:
+            server.pause()
+        except ChildProcessError:
+            # It had just ended itself at a failpoint.
+            return False
         self._ended.wait(fault.stop_seconds)
         server.resume()
         return True
