@@ -24,6 +24,7 @@ inline constexpr int kMaxMessagesPerRequest = 1000;
 absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
 
 inline constexpr std::size_t kMaxSessionId = 256;
+inline constexpr std::size_t kMaxTenant = 128;
 inline constexpr std::size_t kMaxIdBytes = 128;
 inline constexpr std::size_t kMaxRoleBytes = 64;
 

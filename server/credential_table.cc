@@ -13,7 +13,6 @@
 namespace memoryd {
 namespace {
 
-constexpr std::size_t kMaxTenant = 128;
 constexpr std::size_t kMaxCertificateName = 256;
 
 // Either digit's case.

@@ -14,8 +14,6 @@
 namespace memoryd {
 namespace {
 
-constexpr std::size_t kMaxTenant = 128;
-
 absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_view message) {
   const int line = node.Mark().line;
   return absl::InvalidArgumentError(
