@@ -1,7 +1,7 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
-.PHONY: build run test check environment goldens bench bench-blocks bench-clients tokens \
-	kill-test kill-jobs-test hostile torture query-test test-locomo test-model client-restarts \
-	test-upstream analyze lint-python growth image image-test format clean
+.PHONY: build run test check environment goldens bench bench-blocks bench-clients bench-overload \
+	tokens kill-test kill-jobs-test hostile torture query-test test-locomo test-model \
+	client-restarts test-upstream analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -44,6 +44,10 @@ bench: environment
 bench-blocks: environment
 	@$(python) tests/benchmark/hanging_model.py $(ARGS)
 	@$(python) tests/benchmark/growing_blocks.py $(ARGS)
+
+# Five times as much as a slow store can take, and a tenant far over its quota beside another.
+bench-overload: environment
+	@$(python) tests/benchmark/overload.py $(ARGS)
 
 # The Python adapters beside what they replace, on one PostgreSQL.
 bench-clients: environment

@@ -116,6 +116,7 @@ class Metrics final : public prometheus::Collectable {
                     "Calls refused before anything was started.");
     rejected.Add(Number(engine.refused_calls), {Label("reason", "queue_full")});
     rejected.Add(Number(engine.refused_bytes), {Label("reason", "bytes")});
+    rejected.Add(Number(engine.refused_late), {Label("reason", "late")});
     rejected.Add(Number(calls.refused_draining()), {Label("reason", "draining")});
     rejected.Add(Number(calls.refused_metadata()), {Label("reason", "metadata")});
     rejected.Add(Number(sources_.tenants->refused_rate()), {Label("reason", "tenant_rate")});

@@ -15,6 +15,9 @@ constexpr std::size_t kMaxGroups = 256;
 constexpr std::size_t kMaxWrites = 1024;
 constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxMessagesPerGroup = 1000;
+// A batch in which everybody waits longer than this is not worth the round trip it saves, and nears
+// the store's timeout.
+constexpr std::chrono::milliseconds kMaxBatchTime(250);
 // A session that lost this often in a row is written without company, so that the batches of
 // others are not done twice on its account.
 constexpr int kLossesBeforeAlone = 3;
@@ -41,6 +44,7 @@ Committer::~Committer() {
 
 void Committer::Enqueue(std::shared_ptr<Write> write) {
   MEMORYD_FAILPOINT("write_queued");
+  writes_.fetch_add(1, std::memory_order_relaxed);
   bool was_empty = false;
   {
     MutexLock lock(mutex_);
@@ -59,7 +63,10 @@ void Committer::Run() {
       if (queue_.empty()) return;
       batch = TakeBatch();
     }
+    std::size_t taken = 0;
+    for (const Group& group : batch) taken += group.writes.size();
     CommitBatch(batch);
+    writes_.fetch_sub(taken, std::memory_order_relaxed);
   }
 }
 
@@ -99,7 +106,8 @@ std::vector<Committer::Group> Committer::TakeBatch() {
     ++writes;
     bytes += write->request.byte_size;
     groups[index.at(write->session.get())].writes.push_back(std::move(write));
-    full = solitary || groups.size() >= kMaxGroups || writes >= kMaxWrites || bytes >= kMaxBytes;
+    full = solitary || groups.size() >= kMaxGroups || writes >= kMaxWrites || bytes >= kMaxBytes ||
+           pace_.Expected(writes) >= kMaxBatchTime;
   }
   while (!left.empty()) {
     queue_.push_front(std::move(left.back()));
@@ -126,7 +134,9 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
   for (const Group* group : changed) writes += group->stored.size();
   options_.stats->batch_writes.Observe(static_cast<std::int64_t>(writes));
   MEMORYD_FAILPOINT("batch_drafted");
+  const auto begin = std::chrono::steady_clock::now();
   const std::vector<CommitResult> results = options_.store->Commit(changes);
+  pace_.Observe(writes, std::chrono::steady_clock::now() - begin);
   MEMORYD_FAILPOINT("commit_answered");
   for (std::size_t i = 0; i < changed.size(); ++i) Conclude(*changed[i], results[i]);
 }

@@ -2,6 +2,9 @@
 #ifndef MEMORYD_CORE_ENGINE_COMMITTER_H_
 #define MEMORYD_CORE_ENGINE_COMMITTER_H_
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "core/engine/commit_pace.h"
 #include "core/engine/engine_stats.h"
 #include "core/engine/session_cache.h"
 #include "core/engine/session_draft.h"
@@ -55,6 +59,11 @@ class Committer {
   // The number of queued writes is bounded by admission. Any thread.
   void Enqueue(std::shared_ptr<Write> write) MEMORYD_EXCLUDES(mutex_);
 
+  // How long the writes that are here already will take. Any thread.
+  std::chrono::nanoseconds ExpectedWait() const {
+    return pace_.Expected(writes_.load(std::memory_order_relaxed));
+  }
+
  private:
   // The writes to one session in a batch.
   struct Group {
@@ -76,6 +85,8 @@ class Committer {
   void Requeue(std::shared_ptr<Write> write);
 
   const Options options_;
+  CommitPace pace_;
+  std::atomic<std::size_t> writes_{0};  // Queued, or in the batch that is under way.
   Mutex mutex_;
   CondVar wake_;
   std::deque<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);

@@ -1,5 +1,7 @@
 #include "core/engine/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -136,6 +138,23 @@ absl::Status Engine::Admit(std::int64_t bytes, bool forced) {
   return absl::OkStatus();
 }
 
+absl::Status Engine::AdmitInTime(const WriteRequest& request) {
+  // A third: what waits goes before it, and what comes until then with it.
+  constexpr int kShareOfTime = 3;
+  const auto wait = CommitterOf(request.key).ExpectedWait();
+  if (wait == wait.zero()) return absl::OkStatus();
+  const auto left = request.deadline - std::chrono::steady_clock::now();
+  // A call whose time is over hears that instead.
+  if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
+  Increment(stats_.refused_late);
+  const auto wait_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
+               fmt::format("the store needs {} ms for what waits, too much for this call to be "
+                           "answered in its time; nothing was started, try again later",
+                           wait_ms),
+               {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
+}
+
 void Engine::Leave(std::int64_t bytes) {
   pending_bytes_.fetch_sub(bytes);
   if (pending_calls_.fetch_sub(1) == 1) {
@@ -160,7 +179,9 @@ bool Engine::Drain(Deadline deadline) {
 void Engine::Submit(WriteRequest request, Write::Done done) {
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
-  const absl::Status refusal = Admit(bytes, /*forced=*/request.kind == WriteKind::kEndJob);
+  const bool forced = request.kind == WriteKind::kEndJob;
+  absl::Status refusal = forced ? absl::OkStatus() : AdmitInTime(request);
+  if (refusal.ok()) refusal = Admit(bytes, forced);
   if (!refusal.ok()) {
     done(refusal, {}, false);
     return;
@@ -244,9 +265,12 @@ void Engine::CountTokens(Write& write) {
   write.counted_with = std::move(rules);
 }
 
+Committer& Engine::CommitterOf(const SessionKey& session) {
+  return *committers_[SessionKeyHash()(session) % committers_.size()];
+}
+
 void Engine::Enqueue(std::shared_ptr<Write> write) {
-  const std::size_t owner = SessionKeyHash()(write->session->key) % committers_.size();
-  committers_[owner]->Enqueue(std::move(write));
+  CommitterOf(write->session->key).Enqueue(std::move(write));
 }
 
 void Engine::Reload(std::shared_ptr<Write> write) {

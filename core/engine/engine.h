@@ -208,9 +208,12 @@ class Engine {
   void SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read, JobKey job);
   // `forced`: counts, and is never refused for want of room.
   absl::Status Admit(std::int64_t bytes, bool forced = false);
+  // Refuses a write that, behind what waits already, could not be answered in its time.
+  absl::Status AdmitInTime(const WriteRequest& request);
   void Leave(std::int64_t bytes);
   absl::Status QueueFull(Counter& refused);
   void CountTokens(Write& write);
+  Committer& CommitterOf(const SessionKey& session);
   void Enqueue(std::shared_ptr<Write> write);
   void Reload(std::shared_ptr<Write> write);
   void LookUp(const std::shared_ptr<Write>& write,

@@ -10,6 +10,8 @@ struct EngineStats {
   // Refused at admission: too many calls, or too many bytes of requests, wait.
   Counter refused_calls{0};
   Counter refused_bytes{0};
+  // … or the store is too slow to end them in their time.
+  Counter refused_late{0};
   // Writes answered with the stored reply to an earlier request with the same request_id.
   Counter replays{0};
   // Calls whose session was in memory, was not, or was but had been changed by another server.

@@ -64,6 +64,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "the arrival")
       ->check(CLI::PositiveNumber)
       ->excludes(const_cast<CLI::Option*>(count));
+  app.add_option("--token", flags.load.token, "bearer token of the calls");
   app.add_option("--call_timeout", flags.call_timeout, "deadline of a call in seconds")
       ->check(CLI::PositiveNumber);
 }
@@ -83,6 +84,7 @@ std::uint64_t ErrorCount(const LoadResult& result) {
 
 std::string ToJson(LoadResult result) {
   std::sort(result.latencies_ns.begin(), result.latencies_ns.end());
+  std::sort(result.refused_ns.begin(), result.refused_ns.end());
   const auto ops = static_cast<double>(result.by_code[0]);
   nlohmann::ordered_json json;
   json["ops"] = result.by_code[0];
@@ -97,6 +99,10 @@ std::string ToJson(LoadResult result) {
   json["errors"] = nlohmann::ordered_json::object();
   for (std::size_t i = 1; i < result.by_code.size(); ++i) {
     if (result.by_code[i] > 0) json["errors"][std::to_string(i)] = result.by_code[i];
+  }
+  if (!result.refused_ns.empty()) {
+    json["refused_p50_us"] = Percentile(result.refused_ns, 0.5);
+    json["refused_p99_us"] = Percentile(result.refused_ns, 0.99);
   }
   if (!result.first_error.empty()) json["first_error"] = result.first_error;
   return json.dump();

@@ -105,6 +105,9 @@ bool Run::Start(Slot& slot, Clock::time_point arrival) {
   slot.reader.reset();
   slot.context.emplace();
   slot.context->set_deadline(std::chrono::system_clock::now() + options_.call_timeout);
+  if (!options_.token.empty()) {
+    slot.context->AddMetadata("authorization", "Bearer " + options_.token);
+  }
   slot.reply.Clear();
   slot.reader =
       slot.stub->PrepareUnaryCall(&*slot.context, *call.method, call.request, &slot.worker->queue);
@@ -119,15 +122,17 @@ void Run::Record(Slot& slot, Clock::time_point now) {
   const grpc::StatusCode code = slot.status.error_code();
   const Clock::time_point counted_at = open_loop() ? slot.arrival : now;
   const bool counted = options_.count > 0 || (counted_at >= begin_ && counted_at < end_);
+  const std::int64_t took =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - slot.arrival).count();
   if (code != grpc::StatusCode::OK) {
     ++result.by_code.at(static_cast<std::size_t>(code));
     if (result.first_error.empty()) result.first_error = slot.status.error_message();
+    if (counted && code == grpc::StatusCode::RESOURCE_EXHAUSTED) result.refused_ns.push_back(took);
   } else if (counted) {
     ++result.by_code[0];
     slot.worker->last_reply_at = now;
     result.reply_bytes += slot.reply.Length();
-    result.latencies_ns.push_back(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(now - slot.arrival).count());
+    result.latencies_ns.push_back(took);
   }
 }
 
@@ -228,6 +233,7 @@ LoadResult Run::Execute() {
     const LoadResult& part = worker.result;
     total.latencies_ns.insert(total.latencies_ns.end(), part.latencies_ns.begin(),
                               part.latencies_ns.end());
+    total.refused_ns.insert(total.refused_ns.end(), part.refused_ns.begin(), part.refused_ns.end());
     for (std::size_t i = 0; i < total.by_code.size(); ++i) total.by_code[i] += part.by_code[i];
     total.reply_bytes += part.reply_bytes;
     if (total.first_error.empty()) total.first_error = part.first_error;

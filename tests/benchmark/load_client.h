@@ -29,12 +29,14 @@ struct LoadOptions {
   // slow down, and a call's latency runs from its arrival. 0 for a closed loop. Not with `count`.
   double rate = 0;
   std::chrono::nanoseconds call_timeout = std::chrono::seconds(10);
+  std::string token{};  // A bearer token that every call brings; none when empty.
 };
 
-// What was counted. `latencies_ns` are those of calls that were answered OK, unordered. Failed
-// calls count even in the warm-up.
+// What was counted. `latencies_ns` are those of calls that were answered OK, `refused_ns` those of
+// calls answered RESOURCE_EXHAUSTED, unordered. Failed calls count even in the warm-up.
 struct LoadResult {
   std::vector<std::int64_t> latencies_ns;
+  std::vector<std::int64_t> refused_ns;
   std::array<std::uint64_t, 17> by_code{};  // Calls by grpc::StatusCode.
   std::uint64_t reply_bytes = 0;            // Of the calls answered OK.
   std::string first_error;                  // Message of one that was not.

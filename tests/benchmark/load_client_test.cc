@@ -18,7 +18,7 @@ class CountingService final : public v1::MemoryService::CallbackService {
     ++puts;
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(request->session_id() == "load-1"
-                        ? grpc::Status(grpc::StatusCode::ABORTED, "refused")
+                        ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "refused")
                         : grpc::Status::OK);
     return reactor;
   }
@@ -49,8 +49,9 @@ TEST_F(LoadClientTest, MakesExactlyTheCallsAskedForAndCountsEveryAnswer) {
       client->Run(Workload({.sessions = 4}), {.outstanding = 7, .threads = 3, .count = 200});
   EXPECT_EQ(service_.puts, 200U);
   EXPECT_EQ(result.by_code[grpc::StatusCode::OK], 150U);
-  EXPECT_EQ(result.by_code[grpc::StatusCode::ABORTED], 50U);
+  EXPECT_EQ(result.by_code[grpc::StatusCode::RESOURCE_EXHAUSTED], 50U);
   EXPECT_EQ(result.latencies_ns.size(), 150U);
+  EXPECT_EQ(result.refused_ns.size(), 50U);
   EXPECT_EQ(result.first_error, "refused");
   EXPECT_GT(result.seconds, 0);
 }

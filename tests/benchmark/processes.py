@@ -61,8 +61,12 @@ class Server:
         self._log.seek(0)
         raise RuntimeError(f"{command[0]} did not start:\n{self._log.read()[-2000:]}")
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def cpu_seconds(self):
-        return cpu_seconds(self._process.pid)
+        return cpu_seconds(self.pid)
 
     def stop(self):
         self._process.send_signal(signal.SIGTERM)
