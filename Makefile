@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-clients bench-overload \
-	tokens kill-test kill-jobs-test hostile torture query-test test-locomo test-model \
+	tokens kill-test kill-jobs-test first-starts hostile torture query-test test-locomo test-model \
 	client-restarts test-upstream analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
@@ -66,6 +66,11 @@ kill-test: environment
 # kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
 kill-jobs-test: environment
 	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# Eight servers at once on an empty database: make first-starts ROUNDS=50
+ROUNDS ?= 50
+first-starts: environment
+	@$(with_postgres) $(python) tests/durability/first_starts.py --rounds $(ROUNDS)
 
 # The catalogue of hostile inputs, floods included, and what of it is not yet as it must be.
 hostile: environment

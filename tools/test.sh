@@ -29,6 +29,7 @@ $with_postgres $results pytest 'clients' tests/clients -n 2
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
+$with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4
 $results step 'traces' $python tests/goldens/traces.py build/traces --seeds 1
 $with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py build/traces
 $results step 'goldens, classes of LlamaIndex' $python tests/goldens/llama_index_classes.py \
