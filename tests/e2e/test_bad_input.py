@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import grpc
 import pytest
 from google.protobuf import duration_pb2, timestamp_pb2
@@ -193,6 +195,22 @@ def test_keeps_any_text_byte_for_byte(calls, session_id, text):
     calls.Put(session_id=session_id, messages=[user(text)])
     assert [m.text for m in calls.all_messages(session_id)] == [text]
     assert [m.text for m in calls.Get(session_id=session_id).messages] == [text]
+
+
+def random_text(chance: random.Random) -> str:
+    """Up to 60 code points of all lengths in UTF-8, as likely as one another."""
+    ranges = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF))
+    return "".join(chr(chance.randint(*chance.choice(ranges)))
+                   for _ in range(chance.randint(0, 60)))
+
+
+def test_keeps_ten_thousand_random_texts_byte_for_byte(calls, session_id):
+    chance = random.Random(14)
+    texts = [random_text(chance) for _ in range(10_000)]
+    for begin in range(0, len(texts), 1000):
+        calls.Put(session_id=session_id,
+                  messages=[user(text) for text in texts[begin:begin + 1000]])
+    assert [m.text for m in calls.all_messages(session_id)] == texts
 
 
 def test_takes_what_lies_exactly_on_the_limits(calls, session_id):
