@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +19,7 @@ namespace {
 
 struct Flags {
   std::string target;
+  std::string ca_file;
   std::size_t connections = 1;
   std::size_t fill = 0;
   double seconds = 5;
@@ -36,6 +39,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   static const std::map<std::string, Kind> kKinds = {
       {"put", Kind::kPut}, {"get", Kind::kGet}, {"get_all", Kind::kGetAll}, {"mix", Kind::kMix}};
   app.add_option("--target", flags.target, "HOST:PORT or unix:PATH")->required();
+  app.add_option("--ca_file", flags.ca_file, "PEM file of authorities: the calls go over TLS")
+      ->check(CLI::ExistingFile);
   app.add_option("--method", flags.workload.kind, "put, get, get_all or mix")
       ->transform(CLI::Transformer(kKinds));
   app.add_option("--outstanding", flags.load.outstanding, "calls in flight, at most")
@@ -131,7 +136,10 @@ int Main(int argc, char** argv) {
   flags.load.duration = Seconds(flags.seconds);
   flags.load.call_timeout = Seconds(flags.call_timeout);
 
-  auto client = LoadClient::Connect(flags.target, flags.connections);
+  std::ifstream ca(flags.ca_file);
+  const std::string ca_pem((std::istreambuf_iterator<char>(ca)), std::istreambuf_iterator<char>());
+  auto client =
+      LoadClient::Connect(flags.target, flags.connections, std::chrono::seconds(10), ca_pem);
   if (!client.ok()) {
     fmt::print(stderr, "memoryd_load: {}\n", std::string(client.status().message()));
     return 1;

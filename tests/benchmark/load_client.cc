@@ -247,7 +247,12 @@ LoadResult Run::Execute() {
 }  // namespace
 
 absl::StatusOr<LoadClient> LoadClient::Connect(const std::string& target, std::size_t connections,
-                                               std::chrono::nanoseconds timeout) {
+                                               std::chrono::nanoseconds timeout,
+                                               const std::string& ca_pem) {
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = ca_pem;
+  const auto credentials =
+      ca_pem.empty() ? grpc::InsecureChannelCredentials() : grpc::SslCredentials(tls);
   const auto deadline = std::chrono::system_clock::now() +
                         std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout);
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs;
@@ -257,8 +262,7 @@ absl::StatusOr<LoadClient> LoadClient::Connect(const std::string& target, std::s
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    const auto channel =
-        grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = grpc::CreateCustomChannel(target, credentials, arguments);
     if (!channel->WaitForConnected(deadline)) {
       return absl::DeadlineExceededError(fmt::format("can't connect to {}", target));
     }

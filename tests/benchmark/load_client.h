@@ -47,11 +47,12 @@ struct LoadResult {
 // Connections to one server over which any number of runs can be made, one at a time.
 class LoadClient {
  public:
-  // Connects at once. `target` is what gRPC takes, such as 127.0.0.1:50051 or unix:PATH.
-  // DEADLINE_EXCEEDED when the server can't be reached within `timeout`.
+  // Connects at once. `target` is what gRPC takes, such as 127.0.0.1:50051 or unix:PATH; with
+  // `ca_pem`, the certificates of authorities, over TLS. DEADLINE_EXCEEDED when the server can't be
+  // reached within `timeout`.
   static absl::StatusOr<LoadClient> Connect(
       const std::string& target, std::size_t connections,
-      std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+      std::chrono::nanoseconds timeout = std::chrono::seconds(10), const std::string& ca_pem = {});
 
   // Makes calls 0, 1, ... of `workload` as `options` say and returns when all are answered.
   LoadResult Run(const Workload& workload, const LoadOptions& options);
