@@ -12,6 +12,10 @@ struct EngineStats {
   Counter refused_bytes{0};
   // … or the store is too slow to end them in their time.
   Counter refused_late{0};
+  // Writes that would have gone over a quota of their tenant.
+  Counter refused_sessions{0};
+  Counter refused_messages{0};
+  Counter refused_stored_bytes{0};
   // Writes answered with the stored reply to an earlier request with the same request_id.
   Counter replays{0};
   // Calls whose session was in memory, was not, or was but had been changed by another server.
@@ -22,6 +26,8 @@ struct EngineStats {
   Counter jobs_done{0};
   Counter jobs_failed{0};
   Counter job_failures{0};
+  // Exceptions caught in the engine's threads.
+  Counter exceptions{0};
   // Writes that went to the store together.
   SizeHistogram batch_writes;
 };
