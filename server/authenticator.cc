@@ -20,22 +20,6 @@ absl::Status Unauthenticated() {
                "this server, or connect with a client certificate it knows");
 }
 
-std::string_view NameOf(Right right) {
-  switch (right) {
-    case Right::kNone:
-      return "none";
-    case Right::kRead:
-      return "read";
-    case Right::kWrite:
-      return "write";
-    case Right::kAdmin:
-      return "admin";
-    case Right::kWorker:
-      return "worker";
-  }
-  return "unknown";
-}
-
 // The token of a header's value, empty when there is none of acceptable length.
 std::string_view TokenOf(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
@@ -52,8 +36,9 @@ std::string_view TokenOf(std::string_view authorization) {
 
 }  // namespace
 
-Authenticator::Authenticator(std::string path, Clock now)
+Authenticator::Authenticator(std::string path, JwtVerifier* jwt, Clock now)
     : path_(std::move(path)),
+      jwt_(jwt),
       now_(std::move(now)),
       table_(std::make_shared<const CredentialTable>()) {}
 
@@ -71,12 +56,13 @@ absl::Status Authenticator::Reload() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Right right) const {
+absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof, Right right) const {
   std::shared_ptr<const CredentialTable> table;
   {
     MutexLock lock(mutex_);
     table = table_;
   }
+  std::optional<Grant> signed_grant;
   const Grant* first = nullptr;
   Rights rights;
   bool disagree = false;
@@ -94,7 +80,11 @@ absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Righ
     // what it would get.
     const std::string_view token = TokenOf(proof.authorization);
     if (proof.authorizations > 1 || token.empty()) return Unauthenticated();
-    const Grant* const grant = table->FindToken(token);
+    const Grant* grant = table->FindToken(token);
+    if (grant == nullptr && jwt_ != nullptr) {
+      signed_grant = jwt_->Verify(token);
+      if (signed_grant.has_value()) grant = &*signed_grant;
+    }
     if (!in_force(grant)) return Unauthenticated();
     take(*grant);
   }
@@ -113,7 +103,7 @@ absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Righ
         fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
         {{"right", std::string(NameOf(right))}});
   }
-  return first->tenant;
+  return Caller{first->tenant, first->principal};
 }
 
 }  // namespace memoryd

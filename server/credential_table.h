@@ -2,7 +2,6 @@
 #ifndef MEMORYD_SERVER_CREDENTIAL_TABLE_H_
 #define MEMORYD_SERVER_CREDENTIAL_TABLE_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/method.h"
+#include "server/sha256.h"
 
 namespace memoryd {
 
@@ -32,6 +32,8 @@ class Rights {
 // What one credential grants.
 struct Grant {
   std::string tenant;
+  // Whose credential it is: `token:`, `certificate:` or `jwt:` and a name.
+  std::string principal;
   Rights rights;
   absl::Time expires = absl::InfiniteFuture();
 };
@@ -52,11 +54,8 @@ class CredentialTable {
 
  private:
   friend class CredentialParser;
-  using Digest = std::array<unsigned char, 32>;
 
-  static Digest Sha256(std::string_view text);
-
-  absl::flat_hash_map<Digest, Grant> tokens_;
+  absl::flat_hash_map<Sha256Digest, Grant> tokens_;
   std::map<std::string, Grant, std::less<>> certificates_;
 };
 

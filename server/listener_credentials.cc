@@ -159,8 +159,8 @@ std::shared_ptr<grpc::ServerCredentials> ListenerCredentials(
   return std::make_shared<OwnCredentials>(tls, reflection_guard);
 }
 
-absl::StatusOr<std::string> AuthenticateCall(const Authenticator& authenticator, Right right,
-                                             grpc::CallbackServerContext& context) {
+absl::StatusOr<Caller> AuthenticateCall(const Authenticator& authenticator, Right right,
+                                        grpc::CallbackServerContext& context) {
   Proof proof;
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
   for (auto header = begin; header != end; ++header) {

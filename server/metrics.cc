@@ -126,6 +126,14 @@ class Metrics final : public prometheus::Collectable {
     for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {
       auth.Add(Number(calls.auth_failures(i)), {Label("reason", kAuthFailures[i])});
     }
+    if (sources_.jwt != nullptr) {
+      Family tokens(families, "memoryd_jwt_refused_total", MetricType::Counter,
+                    "JSON Web Tokens that were not taken, by reason.");
+      for (std::size_t i = 0; i < kJwtFailures.size(); ++i) {
+        tokens.Add(Number(sources_.jwt->refused(static_cast<JwtFailure>(i))),
+                   {Label("reason", kJwtFailures[i])});
+      }
+    }
     Family(families, "memoryd_request_replays_total", MetricType::Counter,
            "Writes answered with the stored reply to an earlier request.")
         .Add(Number(engine.replays));

@@ -14,6 +14,7 @@
 #include "core/workers/worker_registry.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
+#include "server/jwt_verifier.h"
 #include "server/log.h"
 #include "server/tenant_limiter.h"
 
@@ -36,6 +37,7 @@ struct MetricSources {
   const Log* log = nullptr;
   const ConfiguredModels* models = nullptr;  // Null: the server has none.
   const WorkerRegistry* workers = nullptr;
+  const JwtVerifier* jwt = nullptr;  // Null: no JSON Web Token is a credential.
 };
 
 // Reads the sources anew for each scrape. Every label is one of a closed set, or a model of the

@@ -237,7 +237,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
     MEMORYD_ASSIGN_OR_RETURN(
         metrics, MetricsListener::Start(config.metrics_listen,
                                         {Version(), start_us, &stats, &calls, &tenants, &engine,
-                                         &store, &log, counted_models, &workers}));
+                                         &store, &log, counted_models, &workers, access->jwt()}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);

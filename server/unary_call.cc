@@ -95,8 +95,8 @@ absl::Status UnaryCall::Admit() {
     return Error(absl::StatusCode::kUnavailable, "DRAINING",
                  "the server is going away; nothing was started, try another or try again");
   }
-  MEMORYD_ASSIGN_OR_RETURN(tenant_, TenantOfCall(environment_, method_, *context_));
-  MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant_));
+  MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, method_, *context_));
+  MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant()));
   return absl::OkStatus();
 }
 
@@ -140,17 +140,17 @@ void UnaryCall::End(const absl::Status& status) {
   if (admitted_) environment_.calls->Leave();
 }
 
-absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
-                                         grpc::CallbackServerContext& context) {
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, Method method,
+                                grpc::CallbackServerContext& context) {
   if (absl::Status status = CheckMetadata(context, environment.authenticator != nullptr);
       !status.ok()) {
     environment.stats->RefusedMetadata();
     return status;
   }
-  if (environment.authenticator == nullptr) return "default";
-  auto tenant = AuthenticateCall(*environment.authenticator, TraitsOf(method).right, context);
-  if (!tenant.ok()) environment.stats->AuthFailed(ErrorReason(tenant.status()));
-  return tenant;
+  if (environment.authenticator == nullptr) return Caller{"default", {}};
+  auto caller = AuthenticateCall(*environment.authenticator, TraitsOf(method).right, context);
+  if (!caller.ok()) environment.stats->AuthFailed(ErrorReason(caller.status()));
+  return caller;
 }
 
 std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name) {

@@ -40,11 +40,11 @@ struct CallEnvironment {
   const CallLog* log = nullptr;
 };
 
-// The tenant the call is about: by its credential, which must have the right that the method needs;
-// `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it is
-// looked for.
-absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
-                                         grpc::CallbackServerContext& context);
+// Who makes the call: by its credential, which must have the right that the method needs; of the
+// tenant `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it
+// is looked for.
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, Method method,
+                                grpc::CallbackServerContext& context);
 
 // The first value the caller sent under `name`, empty for none.
 std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
@@ -72,7 +72,7 @@ class UnaryCall {
   Method method() const { return method_; }
   // Whose memory the call is about, by its credential; `default` where authentication is off. Empty
   // until admitted.
-  const std::string& tenant() const { return tenant_; }
+  const std::string& tenant() const { return caller_.tenant; }
   // The session the call is about, empty when it is about none.
   virtual std::string_view session_id() const { return {}; }
   grpc::ServerUnaryReactor* reactor() const { return reactor_; }
@@ -90,7 +90,7 @@ class UnaryCall {
   grpc::CallbackServerContext* const context_;
   const Method method_;
   const bool admitted_;
-  std::string tenant_;
+  Caller caller_;
   TenantLimiter::Place place_;
   grpc::ByteBuffer* const response_;
   grpc::ServerUnaryReactor* const reactor_;

@@ -112,11 +112,11 @@ void WorkerStream::Look(Clock::time_point now) {
       status = Error(absl::StatusCode::kDeadlineExceeded, "HELLO_MISSING",
                      "a worker says hello as soon as it is connected");
     } else {
-      const absl::StatusOr<std::string> tenant =
-          TenantOfCall(service_.environment_, Method::kAttach, context_);
-      if (!tenant.ok()) {
-        status = tenant.status();
-      } else if (*tenant != tenant_) {
+      const absl::StatusOr<Caller> caller =
+          CallerOf(service_.environment_, Method::kAttach, context_);
+      if (!caller.ok()) {
+        status = caller.status();
+      } else if (caller->tenant != tenant_) {
         status = Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
                        "the credential belongs to another tenant now; attach again");
       }

@@ -23,6 +23,7 @@ from support.access import (
 from support.blocks import WAIT, block, every_turn, memory_text
 from support.calls import memory, reason, refusal, user, wire
 from support.http2 import prefixed
+from support.jwt import SigningKey, claims, jwt_arguments, write_jwks
 from support.metrics import Watch, scrape, value
 from support.paths import BINARY, server_environment
 from support.postgres import Cluster
@@ -90,6 +91,24 @@ def wrong_tokens(_: Place) -> None:
         large = [("authorization", "Bearer " + "t" * 65536)]
         answer = place.connect().call(GET, body, large)
         assert answer.status == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], answer
+
+
+def wrong_json_web_tokens(_: Place) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        key, unknown = SigningKey(folder, "key"), SigningKey(folder, "unknown")
+        good = key.sign(claims())
+        bad = [key.unsigned(claims()), key.hmac(claims()), key.sign(claims(aud="other")),
+               key.sign(claims(exp=1)), unknown.sign(claims()), good.rpartition(".")[0] + ".",
+               good + "x" * 4096]
+        arguments = jwt_arguments(write_jwks(folder / "jwks.json", [key]))
+        with own_server(*arguments, token=good) as place:
+            assert place.caller.code("Get", session_id="s") == OK
+            errors = [Caller(place.channel, token).error("Get", session_id="s") for token in bad]
+            two = (*bearer(good), *bearer(good))
+            errors.append(Caller(place.channel).error("Get", session_id="s", metadata=two))
+            assert {error and error.code() for error in errors} == {UNAUTHENTICATED}
+            assert len({error.details() for error in errors if error}) == 1
 
 
 def no_tenant_in_requests(_: Place) -> None:

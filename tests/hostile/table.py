@@ -210,8 +210,9 @@ TABLE = (
         together(frames.cancelled_puts, frames.cancelled_puts_before_a_frozen_store)),
     Row(70, "handler that throws, bad_alloc", "INTERNAL with an id, the process lives", None),
     Row(71, "no token", "UNAUTHENTICATED", access.no_token),
-    Row(72, "token wrong, expired, twice, Basic, 64 KiB, with NUL", "UNAUTHENTICATED, one text",
-        access.wrong_tokens,
+    Row(72, "token wrong, expired, twice, Basic, 64 KiB, with NUL; a JSON Web Token of alg none,"
+        " of HS256 by the public key, for another audience", "UNAUTHENTICATED, one text",
+        together(access.wrong_tokens, access.wrong_json_web_tokens),
         limit="64 KiB is over gRPC's limit of headers, which ends the call RESOURCE_EXHAUSTED",
         contained="before anything of the call is looked at"),
     Row(73, "good token, foreign tenant in the request", "its own tenant: no request names one",
