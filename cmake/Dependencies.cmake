@@ -3,7 +3,7 @@
 #   protobuf::libprotobuf gRPC::grpc++ gRPC::grpc++_reflection PkgConfig::libpqxx PkgConfig::libpq
 #   SQLite::SQLite3 absl::* fmt::fmt spdlog::spdlog yaml-cpp CLI11::CLI11 nlohmann_json::nlohmann_json
 #   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::pull PkgConfig::utf8proc
-#   cjose::cjose Stemmer::stemmer Threads::Threads GTest::gmock
+#   cjose::cjose ZLIB::ZLIB Stemmer::stemmer Threads::Threads GTest::gmock
 
 find_package(Threads REQUIRED)
 # Both Debians ship protobuf without its CMake package; the find module gives the same targets.
@@ -18,6 +18,7 @@ find_package(CLI11 CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(CURL REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 
 # libpqxx 6.4 (Debian 12) has no CMake package, 7.10 (Debian 13) has one under another name;

@@ -257,6 +257,9 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_store_up", MetricType::Gauge, "1 while the store answers.")
         .Add(sources_.store->AnsweredWithin(kUpFor) ? 1 : 0);
     const StoreInfo info = sources_.store->info();
+    Family(families, "memoryd_checksum_failures_total", MetricType::Counter,
+           "Reads that met a stored message which is not what was written.")
+        .Add(Number(stats.checksum_failures));
     Family durability(families, "memoryd_store_durability", MetricType::Gauge,
                       "1 for what the store promises; all 0 while that is not known.");
     for (std::size_t i = 0; i < std::size(kDurabilities); ++i) {

@@ -244,7 +244,7 @@ TABLE = (
         stores.sqlstates(INVALID, "22021", "22P05", "22P02")),
     Row(84, "40001, 40P01 that do not go away", "ABORTED, counted",
         stores.sqlstates(grpc.StatusCode.ABORTED, "40001", "40P01")),
-    Row(85, "row whose checksum fails", "DATA_LOSS, others served", None),
+    Row(85, "row whose checksum fails", "DATA_LOSS, others served", stores.damaged_rows),
     Row(86, "schema newer than the binary", "refuses to start", stores.a_newer_schema),
     Row(87, "model: 500, 429, half JSON, 100 MB, endless, redirect, self-signed",
         "the job fails, Puts and Gets go on", together(models.lying_models,
@@ -270,6 +270,5 @@ NOT_YET = {
     75: "closed, but no counter counts it",
     79: "no quota of what a tenant stores",
     84: "UNAVAILABLE, not ABORTED, after the store's own conflicts",
-    85: "rows have no checksum",
     90: "no right guards roles or sources",
 }

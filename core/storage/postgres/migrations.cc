@@ -133,6 +133,10 @@ CREATE INDEX memoryd_jobs_ready ON memoryd_jobs (due) WHERE state = 0 AND ready 
 CREATE INDEX memoryd_jobs_counted ON memoryd_jobs (state, create_us) WHERE state IN (0, 2);
 CREATE INDEX memoryd_jobs_ended ON memoryd_jobs (update_us) WHERE state <> 0;
 )sql",
+    // See checksum.h; 0: none. A constant default rewrites no table.
+    R"sql(
+ALTER TABLE memoryd_messages ADD COLUMN checksum bigint NOT NULL DEFAULT 0;
+)sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);
 

@@ -128,6 +128,7 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
       file_,
       "DROP TABLE memoryd_blocks;"
       "DROP TABLE memoryd_jobs;"
+      "ALTER TABLE memoryd_messages DROP COLUMN checksum;"
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation;"
       "ALTER TABLE memoryd_sessions DROP COLUMN next_content;"
@@ -185,6 +186,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
   Execute(file_,
           "DROP TABLE memoryd_blocks;"
           "DROP TABLE memoryd_jobs;"
+          "ALTER TABLE memoryd_messages DROP COLUMN checksum;"
           "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
           "PRAGMA user_version = 2;");
   const auto store = OpenReady(file_);
