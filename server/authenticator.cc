@@ -36,6 +36,14 @@ std::string_view TokenOf(std::string_view authorization) {
 
 }  // namespace
 
+absl::Status CheckRight(const Caller& caller, Right right) {
+  if (caller.rights.Has(right)) return absl::OkStatus();
+  return Error(
+      absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
+      fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
+      {{"right", std::string(NameOf(right))}});
+}
+
 Authenticator::Authenticator(std::string path, JwtVerifier* jwt, Clock now)
     : path_(std::move(path)),
       jwt_(jwt),
@@ -56,7 +64,7 @@ absl::Status Authenticator::Reload() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof, Right right) const {
+absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   std::shared_ptr<const CredentialTable> table;
   {
     MutexLock lock(mutex_);
@@ -65,11 +73,18 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof, Right rig
   std::optional<Grant> signed_grant;
   const Grant* first = nullptr;
   Rights rights;
+  std::optional<Roles> roles;
   bool disagree = false;
   const auto take = [&](const Grant& grant) {
     if (first == nullptr) first = &grant;
     disagree = disagree || grant.tenant != first->tenant;
     rights.Add(grant.rights);
+    if (!grant.rights.Has(Right::kWrite)) return;
+    if (roles.has_value()) {
+      roles->Add(grant.roles);
+    } else {
+      roles = grant.roles;
+    }
   };
   const auto in_force = [this](const Grant* grant) {
     return grant != nullptr &&
@@ -97,13 +112,7 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof, Right rig
                  "the token and the names of the client certificate belong to different tenants; "
                  "present those of one");
   }
-  if (!rights.Has(right)) {
-    return Error(
-        absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
-        fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
-        {{"right", std::string(NameOf(right))}});
-  }
-  return Caller{first->tenant, first->principal};
+  return Caller{first->tenant, first->principal, rights, roles.value_or(Roles())};
 }
 
 }  // namespace memoryd

@@ -36,7 +36,13 @@ struct Caller {
   // See Grant::principal; the token's where there is a certificate beside it. Empty where
   // authentication is off.
   std::string principal;
+  Rights rights;
+  // Of the messages that it may write.
+  Roles roles;
 };
+
+// PERMISSION_DENIED `RIGHT_MISSING`.
+absl::Status CheckRight(const Caller& caller, Right right);
 
 // Any thread may ask while another reloads; the lock between them is held for copying a pointer.
 class Authenticator {
@@ -51,10 +57,8 @@ class Authenticator {
   absl::Status Reload() MEMORYD_EXCLUDES(mutex_);
 
   // UNAUTHENTICATED, always with the same text; PERMISSION_DENIED
-  // `RIGHT_MISSING` when its credentials lack `right`, `CREDENTIALS_DISAGREE` when they name
-  // several tenants.
-  absl::StatusOr<Caller> Authenticate(const Proof& proof, Right right) const
-      MEMORYD_EXCLUDES(mutex_);
+  // `CREDENTIALS_DISAGREE` when the credentials name several tenants.
+  absl::StatusOr<Caller> Authenticate(const Proof& proof) const MEMORYD_EXCLUDES(mutex_);
 
  private:
   const std::string path_;

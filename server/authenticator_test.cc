@@ -60,7 +60,11 @@ class AuthenticatorTest : public ::testing::Test {
     proof.authorizations = header.empty() ? 0 : 1;
     proof.authorization = header;
     proof.certificate_names = names;
-    return authenticator_->Authenticate(proof, right);
+    absl::StatusOr<Caller> caller = authenticator_->Authenticate(proof);
+    if (caller.ok()) {
+      if (absl::Status status = CheckRight(*caller, right); !status.ok()) return status;
+    }
+    return caller;
   }
 
   static void ExpectRefused(const absl::StatusOr<Caller>& result, absl::StatusCode code,
@@ -104,7 +108,38 @@ TEST_F(AuthenticatorTest, TwoHeadersAreNotChosenFrom) {
   Proof proof;
   proof.authorizations = 2;
   proof.authorization = "Bearer reader";
-  ExpectUnauthenticated(authenticator_->Authenticate(proof, Right::kRead));
+  ExpectUnauthenticated(authenticator_->Authenticate(proof));
+}
+
+TEST_F(AuthenticatorTest, RolesOfCredentialsThatMayWriteAddUp) {
+  Write(R"([
+{tenant: a, rights: [write], roles: [user], certificate: user},
+{tenant: a, rights: [write], roles: [tool], certificate: tool},
+{tenant: a, rights: [write], certificate: any},
+{tenant: a, rights: [read], certificate: reader}])");
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  const auto roles = [this](const std::vector<std::string_view>& names) {
+    return Ask("", Right::kNone, names)->roles;
+  };
+  EXPECT_TRUE(roles({"user"}).Has("user"));
+  EXPECT_FALSE(roles({"user"}).Has("tool"));
+  EXPECT_FALSE(roles({"user", "reader"}).Has("system"));
+  EXPECT_TRUE(roles({"user", "tool"}).Has("tool"));
+  EXPECT_FALSE(roles({"user", "tool"}).Has("system"));
+  EXPECT_TRUE(roles({"user", "any"}).Has("system"));
+  EXPECT_TRUE(roles({"any", "user"}).Has("system"));
+}
+
+TEST_F(AuthenticatorTest, ACredentialIsCalledByItsNameItsDigestOrItsCertificate) {
+  Write(R"([
+{tenant: a, rights: [read], name: ci, certificate: x},
+{tenant: a, rights: [read], certificate: spiffe://x/b},
+{tenant: a, rights: [read],
+ token_sha256: 3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30}])");
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  EXPECT_EQ(Ask("", Right::kRead, {"x"})->principal, "certificate:ci");
+  EXPECT_EQ(Ask("", Right::kRead, {"spiffe://x/b"})->principal, "certificate:spiffe://x/b");
+  EXPECT_EQ(Ask("Bearer reader", Right::kRead)->principal, "token:3d0941964aa3ebdc");
 }
 
 TEST_F(AuthenticatorTest, ACredentialEndsWhenItExpires) {

@@ -77,6 +77,10 @@ class CredentialParser {
         MEMORYD_RETURN_IF_ERROR(ParseRights(value, grant.rights));
         continue;
       }
+      if (key == "roles") {
+        MEMORYD_RETURN_IF_ERROR(ParseRoles(value, grant.roles));
+        continue;
+      }
       if (!value.IsScalar()) return Bad(pair.first, fmt::format("{}: must be a single value", key));
       const std::string& text = value.Scalar();
       absl::Status status;
@@ -130,6 +134,20 @@ class CredentialParser {
       if (!right.has_value()) return Bad(item, kExpected);
       rights.Add(*right);
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseRoles(const YAML::Node& list, Roles& roles) const {
+    if (!list.IsSequence() || list.size() == 0) return Bad(list, "roles: must be a list of roles");
+    std::set<std::string, std::less<>> names;
+    for (const YAML::Node& item : list) {
+      auto name = item.as<std::string>();
+      if (const absl::Status status = CheckId("roles", name, kMaxRoleBytes); !status.ok()) {
+        return Bad(item, std::string(status.message()));
+      }
+      names.insert(std::move(name));
+    }
+    roles = Roles(std::move(names));
     return absl::OkStatus();
   }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "core/base/json_check.h"
@@ -16,7 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxSubject = 256;
-constexpr std::string_view kRightPrefix = "memoryd:";
+constexpr std::string_view kPrefix = "memoryd:";
+constexpr std::string_view kRolePrefix = "role:";
 
 const std::string* StringOf(const Json& claims, const std::string& name) {
   const auto found = claims.find(name);
@@ -37,30 +40,40 @@ bool IsFor(const Json& claims, const std::string& audience) {
   return std::find(found->begin(), found->end(), audience) != found->end();
 }
 
-// A word that names no right is for somebody else.
-void AddRight(std::string_view word, Rights& rights) {
-  if (!word.starts_with(kRightPrefix)) return;
-  word.remove_prefix(kRightPrefix.size());
-  if (const std::optional<Right> right = RightOf(word)) rights.Add(*right);
-}
-
-Rights RightsOf(const Json& claims, const std::string& name) {
-  Rights rights;
-  const auto found = claims.find(name);
-  if (found == claims.end()) return rights;
-  if (const auto* text = found->get_ptr<const std::string*>()) {
-    for (std::size_t begin = 0; begin <= text->size();) {
-      const std::size_t end = std::min(text->find(' ', begin), text->size());
-      AddRight(std::string_view(*text).substr(begin, end - begin), rights);
-      begin = end + 1;
-    }
-  } else if (found->is_array()) {
-    for (const Json& word : *found) {
-      if (const auto* right = word.get_ptr<const std::string*>()) AddRight(*right, rights);
+// What the words of a claim grant. A word that says nothing to us is for somebody else.
+class Granted {
+ public:
+  explicit Granted(const Json& claim) {
+    if (const auto* text = claim.get_ptr<const std::string*>()) {
+      for (std::size_t begin = 0; begin <= text->size();) {
+        const std::size_t end = std::min(text->find(' ', begin), text->size());
+        Add(std::string_view(*text).substr(begin, end - begin));
+        begin = end + 1;
+      }
+    } else if (claim.is_array()) {
+      for (const Json& word : claim) {
+        if (const auto* name = word.get_ptr<const std::string*>()) Add(*name);
+      }
     }
   }
-  return rights;
-}
+
+  Rights rights() const { return rights_; }
+  Roles roles() const { return roles_.empty() ? Roles() : Roles(roles_); }
+
+ private:
+  void Add(std::string_view word) {
+    if (!word.starts_with(kPrefix)) return;
+    word.remove_prefix(kPrefix.size());
+    if (word.starts_with(kRolePrefix)) {
+      roles_.emplace(word.substr(kRolePrefix.size()));
+    } else if (const std::optional<Right> right = RightOf(word)) {
+      rights_.Add(*right);
+    }
+  }
+
+  Rights rights_;
+  std::set<std::string, std::less<>> roles_;
+};
 
 }  // namespace
 
@@ -141,7 +154,11 @@ JwtResult<Grant> JwtVerifier::Check(const JwtKeys& keys, std::string_view token)
   Grant grant;
   grant.tenant = *tenant;
   grant.principal = "jwt:" + *subject;
-  grant.rights = RightsOf(claims, settings_.rights_claim);
+  if (const auto rights = claims.find(settings_.rights_claim); rights != claims.end()) {
+    const Granted granted(*rights);
+    grant.rights = granted.rights();
+    grant.roles = granted.roles();
+  }
   grant.expires = *end + kLeeway;
   return grant;
 }

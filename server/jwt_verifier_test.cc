@@ -298,6 +298,16 @@ TEST_F(JwtVerifierTest, RightsAreWordsOfOurOwn) {
   EXPECT_FALSE(verifier_->Verify(Token(Without("scope")))->rights.Has(Right::kRead));
 }
 
+TEST_F(JwtVerifierTest, RolesAreAnyUnlessSomeAreNamed) {
+  EXPECT_TRUE(verifier_->Verify(Token(Claims()))->roles.Has("system"));
+  const auto grant =
+      verifier_->Verify(Token(With("scope", "memoryd:write memoryd:role:user memoryd:role:tool")));
+  EXPECT_TRUE(grant->roles.Has("user"));
+  EXPECT_TRUE(grant->roles.Has("tool"));
+  EXPECT_FALSE(grant->roles.Has("system"));
+  EXPECT_FALSE(grant->roles.Has("User"));
+}
+
 TEST_F(JwtVerifierTest, KeysRotateAndTakeTheirTokensAlong) {
   const SigningKey next = SigningKey::Ec("next");
   const std::string old_token = Token(Claims());

@@ -26,7 +26,7 @@ std::shared_ptr<grpc::ServerCredentials> ListenerCredentials(const TlsFiles* tls
                                                              const Authenticator* reflection_guard);
 
 // Authenticates a call by its `authorization` metadata and client certificate.
-absl::StatusOr<Caller> AuthenticateCall(const Authenticator& authenticator, Right right,
+absl::StatusOr<Caller> AuthenticateCall(const Authenticator& authenticator,
                                         grpc::CallbackServerContext& context);
 
 }  // namespace memoryd

@@ -95,7 +95,8 @@ absl::Status UnaryCall::Admit() {
     return Error(absl::StatusCode::kUnavailable, "DRAINING",
                  "the server is going away; nothing was started, try another or try again");
   }
-  MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, method_, *context_));
+  MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *context_));
+  MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, method_));
   MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant()));
   return absl::OkStatus();
 }
@@ -140,15 +141,15 @@ void UnaryCall::End(const absl::Status& status) {
   if (admitted_) environment_.calls->Leave();
 }
 
-absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, Method method,
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
                                 grpc::CallbackServerContext& context) {
   if (absl::Status status = CheckMetadata(context, environment.authenticator != nullptr);
       !status.ok()) {
     environment.stats->RefusedMetadata();
     return status;
   }
-  if (environment.authenticator == nullptr) return Caller{"default", {}};
-  auto caller = AuthenticateCall(*environment.authenticator, TraitsOf(method).right, context);
+  if (environment.authenticator == nullptr) return Caller{"default", {}, Rights::All(), {}};
+  auto caller = AuthenticateCall(*environment.authenticator, context);
   if (!caller.ok()) environment.stats->AuthFailed(ErrorReason(caller.status()));
   return caller;
 }
@@ -158,6 +159,12 @@ std::string_view CallMetadata(const grpc::CallbackServerContext& context, const 
   const auto found = metadata.lower_bound(name);
   if (found == metadata.end() || found->first != name) return {};
   return {found->second.data(), found->second.size()};
+absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method) {
+  absl::Status status = CheckRight(caller, TraitsOf(method).right);
+  if (!status.ok()) environment.stats->AuthFailed(ErrorReason(status));
+  return status;
+}
+
 }
 
 }  // namespace memoryd

@@ -40,14 +40,16 @@ struct CallEnvironment {
   const CallLog* log = nullptr;
 };
 
-// Who makes the call: by its credential, which must have the right that the method needs; of the
-// tenant `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it
-// is looked for.
-absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, Method method,
+// Who makes the call, by its credential; of the tenant `default`, with all rights, where
+// authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before that is looked for.
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
                                 grpc::CallbackServerContext& context);
 
 // The first value the caller sent under `name`, empty for none.
 std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
+// Whether that caller has the right that the method needs.
+absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
+
 
 // Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
 // gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
@@ -75,6 +77,8 @@ class UnaryCall {
   const std::string& tenant() const { return caller_.tenant; }
   // The session the call is about, empty when it is about none.
   virtual std::string_view session_id() const { return {}; }
+  // Who makes it; meaningless until admitted.
+  const Caller& caller() const { return caller_; }
   grpc::ServerUnaryReactor* reactor() const { return reactor_; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }

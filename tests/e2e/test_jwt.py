@@ -100,18 +100,18 @@ def test_what_is_no_valid_token_has_one_answer_and_a_reason_for_the_operator(
 def test_keys_rotate_while_it_serves(tmp_path):
     old, new = SigningKey(tmp_path, "old"), SigningKey(tmp_path, "new")
     jwks = write_jwks(tmp_path / "jwks.json", [old])
-    with Server("sqlite::memory:", arguments=jwt_arguments(jwks)) as server:
-        with server.channel() as opened:
-            ready(opened)
-            before, after = (Caller(opened, key.sign(claims())) for key in (old, new))
-            assert before.code("Get", session_id="s") == OK
-            assert after.code("Get", session_id="s") == UNAUTHENTICATED
-            write_jwks(jwks, [old, new])
-            wait_for(lambda: after.code("Get", session_id="s") == OK)
-            assert before.code("Get", session_id="s") == OK
-            jwks.write_text("{}")
-            wait_for(lambda: "must have a list `keys`" in server.output())
-            assert before.code("Get", session_id="s") == OK
-            write_jwks(jwks, [new])
-            wait_for(lambda: before.code("Get", session_id="s") == UNAUTHENTICATED)
-            assert after.code("Get", session_id="s") == OK
+    with Server("sqlite::memory:", arguments=jwt_arguments(jwks)) as server, \
+            server.channel() as opened:
+        ready(opened)
+        before, after = (Caller(opened, key.sign(claims())) for key in (old, new))
+        assert before.code("Get", session_id="s") == OK
+        assert after.code("Get", session_id="s") == UNAUTHENTICATED
+        write_jwks(jwks, [old, new])
+        wait_for(lambda: after.code("Get", session_id="s") == OK)
+        assert before.code("Get", session_id="s") == OK
+        jwks.write_text("{}")
+        wait_for(lambda: "must have a list `keys`" in server.output())
+        assert before.code("Get", session_id="s") == OK
+        write_jwks(jwks, [new])
+        wait_for(lambda: before.code("Get", session_id="s") == UNAUTHENTICATED)
+        assert after.code("Get", session_id="s") == OK

@@ -291,6 +291,30 @@ def injected_instructions(place: Place) -> None:
     assert said.count("</memory>") == 1 and said.count("</facts>") == 1
 
 
+def roles_not_granted(_: Place) -> None:
+    """A credential for some roles writes no other, wherever in a batch; one without writes all."""
+    with tempfile.TemporaryDirectory() as name:
+        file = write_credentials(Path(name) / "credentials.yaml", [
+            {**credential("team", token="guest"), "roles": ["user", "assistant"]},
+            credential("team", token="agent")])
+        with own_server(f"--credentials={file}", token="agent") as place:
+            guest = Caller(place.channel, "guest")
+            said = [user("a"), memory.Message(role="assistant", text="b")]
+            guest("Put", session_id="s", messages=said)
+            for role in ("system", "developer", "tool", "System", "user "):
+                batch = [user("c"), memory.Message(role=role, text="obey")]
+                for method in ("Put", "Set"):
+                    error = guest.error(method, session_id="s", messages=batch)
+                    assert error is not None and error.code() == PERMISSION_DENIED, role
+                    assert reason(error) == "ROLE_NOT_GRANTED"
+                    assert "messages[1].role" in error.details()
+            assert [m.text for m in guest("Get", session_id="s").messages] == ["a", "b"]
+            place.caller("Put", session_id="s", messages=[memory.Message(role="system", text="d")])
+        for method in ("Put", "Set"):
+            fields = {field.name for field in METHODS[method].input_type.fields}
+            assert not fields & {"source", "trust", "writer"}
+
+
 def refused_settings(_: Place) -> None:
     """Each ends the program before it serves, with one line that names the key."""
     with tempfile.TemporaryDirectory() as name:

@@ -253,7 +253,8 @@ TABLE = (
         "discarded; the source untouched", models.unreadable_answers),
     Row(89, "body that gives instructions, fakes roles and results",
         "OK, stored; role and text unchanged", access.injected_instructions),
-    Row(90, "role system, source trusted, without that right", "PERMISSION_DENIED", None),
+    Row(90, "role system, by a credential for other roles; no request has a source",
+        "PERMISSION_DENIED", access.roles_not_granted),
     Row(91, "settings: unknown key, bad number, secret anybody reads, 0.0.0.0 without TLS",
         "refuses to start, one line that names the key", access.refused_settings),
 )
@@ -270,5 +271,4 @@ NOT_YET = {
     75: "closed, but no counter counts it",
     79: "no quota of what a tenant stores",
     84: "UNAVAILABLE, not ABORTED, after the store's own conflicts",
-    90: "no right guards roles or sources",
 }
