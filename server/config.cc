@@ -258,6 +258,12 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
             }},
+    Setting{"audit_log", "A line for each call that may change memory: a file, stderr, or off.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) {
+              c.audit_log = v == "off" ? "" : v;
+              return std::string(v.empty() ? "must be a file, stderr or off" : "");
+            }},
 };
 
 std::string FlagOf(const Setting& setting) {

@@ -126,6 +126,11 @@ class Metrics final : public prometheus::Collectable {
     for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {
       auth.Add(Number(calls.auth_failures(i)), {Label("reason", kAuthFailures[i])});
     }
+    if (sources_.audit != nullptr) {
+      Family(families, "memoryd_audit_lost_total", MetricType::Counter,
+             "Lines of the audit log that were lost.")
+          .Add(Number(sources_.audit->lost()));
+    }
     if (sources_.jwt != nullptr) {
       Family tokens(families, "memoryd_jwt_refused_total", MetricType::Counter,
                     "JSON Web Tokens that were not taken, by reason.");
@@ -252,14 +257,14 @@ class Metrics final : public prometheus::Collectable {
       seconds.Add(stats.seconds[i].Snapshot(), kNanosecondsPerSecond, labels);
       errors.Add(Number(stats.errors[i]), labels);
     }
+    Family(families, "memoryd_checksum_failures_total", MetricType::Counter,
+           "Reads that met a stored message which is not what was written.")
+        .Add(Number(stats.checksum_failures));
     Family(families, "memoryd_purged_rows_total", MetricType::Counter, "Rows deleted behind.")
         .Add(Number(stats.purged_rows));
     Family(families, "memoryd_store_up", MetricType::Gauge, "1 while the store answers.")
         .Add(sources_.store->AnsweredWithin(kUpFor) ? 1 : 0);
     const StoreInfo info = sources_.store->info();
-    Family(families, "memoryd_checksum_failures_total", MetricType::Counter,
-           "Reads that met a stored message which is not what was written.")
-        .Add(Number(stats.checksum_failures));
     Family durability(families, "memoryd_store_durability", MetricType::Gauge,
                       "1 for what the store promises; all 0 while that is not known.");
     for (std::size_t i = 0; i < std::size(kDurabilities); ++i) {

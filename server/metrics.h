@@ -12,6 +12,7 @@
 #include "core/models/configured_models.h"
 #include "core/storage/observed_store.h"
 #include "core/workers/worker_registry.h"
+#include "server/audit_log.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
 #include "server/jwt_verifier.h"
@@ -37,6 +38,7 @@ struct MetricSources {
   const Log* log = nullptr;
   const ConfiguredModels* models = nullptr;  // Null: the server has none.
   const WorkerRegistry* workers = nullptr;
+  const AuditLog* audit = nullptr;   // Null: none is kept.
   const JwtVerifier* jwt = nullptr;  // Null: no JSON Web Token is a credential.
 };
 

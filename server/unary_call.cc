@@ -105,12 +105,12 @@ void UnaryCall::Succeed(std::string reply) {
   if (finished_.exchange(true)) return;
   const grpc::Slice slice(reply);
   *response_ = grpc::ByteBuffer(&slice, 1);
-  End(absl::OkStatus());
+  End(absl::OkStatus(), reply);
 }
 
 void UnaryCall::Fail(const absl::Status& status) {
   if (finished_.exchange(true)) return;
-  End(status);
+  End(status, {});
 }
 
 void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
@@ -121,17 +121,22 @@ void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
   }
 }
 
-void UnaryCall::End(const absl::Status& status) {
+void UnaryCall::End(const absl::Status& status, std::string_view reply) {
   const auto took = std::chrono::steady_clock::now() - start_;
   environment_.stats->Ended(method_, status.code(), took);
   const bool logged = environment_.log->Wants(status.code());
-  if (logged || !status.ok()) {
+  const bool audited = environment_.audit != nullptr && AuditLog::Wants(method_);
+  if (logged || audited || !status.ok()) {
     const std::string request_id = RequestId(CallMetadata(*context_, "x-request-id"));
+    const std::string_view trace_id = TraceId(CallMetadata(*context_, "traceparent"));
     if (!status.ok()) context_->AddTrailingMetadata("x-request-id", request_id);
     if (logged) {
-      environment_.log->Write({method_, status, took, request_id,
-                               TraceId(CallMetadata(*context_, "traceparent")), tenant(),
-                               session_id()});
+      environment_.log->Write(
+          {method_, status, took, request_id, trace_id, tenant(), session_id()});
+    }
+    if (audited) {
+      environment_.audit->Write({method_, status, request_id, trace_id, tenant(), caller_.principal,
+                                 session_id(), reply});
     }
   }
   place_ = {};
@@ -154,17 +159,17 @@ absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
   return caller;
 }
 
-std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.lower_bound(name);
-  if (found == metadata.end() || found->first != name) return {};
-  return {found->second.data(), found->second.size()};
 absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method) {
   absl::Status status = CheckRight(caller, TraitsOf(method).right);
   if (!status.ok()) environment.stats->AuthFailed(ErrorReason(status));
   return status;
 }
 
+std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.lower_bound(name);
+  if (found == metadata.end() || found->first != name) return {};
+  return {found->second.data(), found->second.size()};
 }
 
 }  // namespace memoryd

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/failpoint.h"
+#include "server/audit_log.h"
 #include "server/authenticator.h"
 #include "server/call_log.h"
 #include "server/call_stats.h"
@@ -38,6 +39,7 @@ struct CallEnvironment {
   const Authenticator* authenticator = nullptr;
   CallStats* stats = nullptr;
   const CallLog* log = nullptr;
+  AuditLog* audit = nullptr;  // Null: none is kept.
 };
 
 // Who makes the call, by its credential; of the tenant `default`, with all rights, where
@@ -45,11 +47,11 @@ struct CallEnvironment {
 absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
                                 grpc::CallbackServerContext& context);
 
-// The first value the caller sent under `name`, empty for none.
-std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
 // Whether that caller has the right that the method needs.
 absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
 
+// The first value the caller sent under `name`, empty for none.
+std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
 
 // Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
 // gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
@@ -75,10 +77,10 @@ class UnaryCall {
   // Whose memory the call is about, by its credential; `default` where authentication is off. Empty
   // until admitted.
   const std::string& tenant() const { return caller_.tenant; }
-  // The session the call is about, empty when it is about none.
-  virtual std::string_view session_id() const { return {}; }
   // Who makes it; meaningless until admitted.
   const Caller& caller() const { return caller_; }
+  // The session the call is about, empty when it is about none.
+  virtual std::string_view session_id() const { return {}; }
   grpc::ServerUnaryReactor* reactor() const { return reactor_; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
@@ -87,7 +89,8 @@ class UnaryCall {
   static absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 
  private:
-  void End(const absl::Status& status);
+  // `reply`: of a call that succeeded.
+  void End(const absl::Status& status, std::string_view reply);
 
   const CallEnvironment environment_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
