@@ -72,7 +72,7 @@ ROUNDS ?= 50
 first-starts: environment
 	@$(with_postgres) $(python) tests/durability/first_starts.py --rounds $(ROUNDS)
 
-# The catalogue of hostile inputs, floods included, and what of it is not yet as it must be.
+# The catalogue of hostile inputs, floods included.
 hostile: environment
 	@tools/build.sh torture memoryd
 	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)

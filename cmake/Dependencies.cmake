@@ -3,7 +3,7 @@
 #   protobuf::libprotobuf gRPC::grpc++ gRPC::grpc++_reflection PkgConfig::libpqxx PkgConfig::libpq
 #   SQLite::SQLite3 absl::* fmt::fmt spdlog::spdlog yaml-cpp CLI11::CLI11 nlohmann_json::nlohmann_json
 #   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::pull PkgConfig::utf8proc
-#   Stemmer::stemmer Threads::Threads GTest::gmock
+#   cjose::cjose ZLIB::ZLIB Stemmer::stemmer Threads::Threads GTest::gmock
 
 find_package(Threads REQUIRED)
 # Both Debians ship protobuf without its CMake package; the find module gives the same targets.
@@ -18,6 +18,7 @@ find_package(CLI11 CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(CURL REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 
 # libpqxx 6.4 (Debian 12) has no CMake package, 7.10 (Debian 13) has one under another name;
@@ -35,6 +36,16 @@ set_target_properties(Stemmer::stemmer PROPERTIES
   IMPORTED_LOCATION ${STEMMER_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${STEMMER_INCLUDE_DIR})
 mark_as_advanced(STEMMER_INCLUDE_DIR STEMMER_LIBRARY)
+
+# cjose's pkg-config file asks for that of jansson, which only libjansson-dev has; its headers don't.
+find_path(CJOSE_INCLUDE_DIR cjose/cjose.h REQUIRED)
+find_library(CJOSE_LIBRARY cjose REQUIRED)
+add_library(cjose::cjose UNKNOWN IMPORTED GLOBAL)
+set_target_properties(cjose::cjose PROPERTIES
+  IMPORTED_LOCATION ${CJOSE_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${CJOSE_INCLUDE_DIR}
+  INTERFACE_LINK_LIBRARIES OpenSSL::Crypto)
+mark_as_advanced(CJOSE_INCLUDE_DIR CJOSE_LIBRARY)
 
 # yaml-cpp 0.8 (Debian 13) renamed its target.
 if(NOT TARGET yaml-cpp AND TARGET yaml-cpp::yaml-cpp)

@@ -17,7 +17,10 @@ constexpr std::chrono::seconds kLookInterval(1);
 
 Access::Access(const Config& config) : watch_(kLookInterval) {
   if (config.UsesTls()) tls_.emplace(config.tls_cert, config.tls_key, config.tls_client_ca);
-  if (!config.credentials.empty()) authenticator_.emplace(config.credentials);
+  if (!config.jwt.jwks_file.empty()) jwt_.emplace(config.jwt);
+  if (config.Authenticates()) {
+    authenticator_.emplace(config.credentials, jwt_.has_value() ? &*jwt_ : nullptr);
+  }
   const bool automatic = config.reflection == "auto";
   guards_reflection_ = automatic && authenticator_.has_value();
   wants_reflection_ =
@@ -33,14 +36,18 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Open(const Config& config) {
     MEMORYD_RETURN_IF_ERROR(
         access->watch_.Add(std::move(paths), [files = &*access->tls_] { return files->Reload(); }));
   }
-  if (access->authenticator_.has_value()) {
+  if (access->jwt_.has_value()) {
+    MEMORYD_RETURN_IF_ERROR(access->watch_.Add({config.jwt.jwks_file},
+                                               [jwt = &*access->jwt_] { return jwt->Reload(); }));
+  }
+  if (!config.credentials.empty()) {
     MEMORYD_RETURN_IF_ERROR(access->watch_.Add(
         {config.credentials},
         [authenticator = &*access->authenticator_] { return authenticator->Reload(); }));
   }
   if (config.ListensInPlaintext()) {
     spdlog::warn("allow_plaintext: other machines on the way can read all calls{}",
-                 config.credentials.empty() ? "" : ", and the tokens with them");
+                 config.Authenticates() ? ", and the tokens with them" : "");
   }
   access->watch_.Start();
   return access;

@@ -13,6 +13,7 @@
 #include "server/authenticator.h"
 #include "server/config.h"
 #include "server/file_watch.h"
+#include "server/jwt_verifier.h"
 #include "server/tls_files.h"
 
 namespace memoryd {
@@ -24,6 +25,9 @@ class Access {
   // INVALID_ARGUMENT with one line that names the setting. Logs a warning for what strangers might
   // read on the way.
   static absl::StatusOr<std::unique_ptr<Access>> Open(const Config& config);
+
+  // Null when no JSON Web Token is a credential.
+  const JwtVerifier* jwt() const { return jwt_.has_value() ? &*jwt_ : nullptr; }
 
   // Null when authentication is off.
   const Authenticator* authenticator() const {
@@ -44,6 +48,7 @@ class Access {
   bool wants_reflection_ = false;
   bool guards_reflection_ = false;
   std::optional<TlsFiles> tls_;
+  std::optional<JwtVerifier> jwt_;
   std::optional<Authenticator> authenticator_;
   // gRPC asks them at handshakes, for as long as a server lives.
   std::vector<std::shared_ptr<grpc::ServerCredentials>> given_;

@@ -20,22 +20,6 @@ absl::Status Unauthenticated() {
                "this server, or connect with a client certificate it knows");
 }
 
-std::string_view NameOf(Right right) {
-  switch (right) {
-    case Right::kNone:
-      return "none";
-    case Right::kRead:
-      return "read";
-    case Right::kWrite:
-      return "write";
-    case Right::kAdmin:
-      return "admin";
-    case Right::kWorker:
-      return "worker";
-  }
-  return "unknown";
-}
-
 // The token of a header's value, empty when there is none of acceptable length.
 std::string_view TokenOf(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
@@ -52,8 +36,17 @@ std::string_view TokenOf(std::string_view authorization) {
 
 }  // namespace
 
-Authenticator::Authenticator(std::string path, Clock now)
+absl::Status CheckRight(const Caller& caller, Right right) {
+  if (caller.rights.Has(right)) return absl::OkStatus();
+  return Error(
+      absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
+      fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
+      {{"right", std::string(NameOf(right))}});
+}
+
+Authenticator::Authenticator(std::string path, JwtVerifier* jwt, Clock now)
     : path_(std::move(path)),
+      jwt_(jwt),
       now_(std::move(now)),
       table_(std::make_shared<const CredentialTable>()) {}
 
@@ -71,19 +64,27 @@ absl::Status Authenticator::Reload() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Right right) const {
+absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   std::shared_ptr<const CredentialTable> table;
   {
     MutexLock lock(mutex_);
     table = table_;
   }
+  std::optional<Grant> signed_grant;
   const Grant* first = nullptr;
   Rights rights;
+  std::optional<Roles> roles;
   bool disagree = false;
   const auto take = [&](const Grant& grant) {
     if (first == nullptr) first = &grant;
     disagree = disagree || grant.tenant != first->tenant;
     rights.Add(grant.rights);
+    if (!grant.rights.Has(Right::kWrite)) return;
+    if (roles.has_value()) {
+      roles->Add(grant.roles);
+    } else {
+      roles = grant.roles;
+    }
   };
   const auto in_force = [this](const Grant* grant) {
     return grant != nullptr &&
@@ -94,7 +95,11 @@ absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Righ
     // what it would get.
     const std::string_view token = TokenOf(proof.authorization);
     if (proof.authorizations > 1 || token.empty()) return Unauthenticated();
-    const Grant* const grant = table->FindToken(token);
+    const Grant* grant = table->FindToken(token);
+    if (grant == nullptr && jwt_ != nullptr) {
+      signed_grant = jwt_->Verify(token);
+      if (signed_grant.has_value()) grant = &*signed_grant;
+    }
     if (!in_force(grant)) return Unauthenticated();
     take(*grant);
   }
@@ -107,13 +112,7 @@ absl::StatusOr<std::string> Authenticator::Authenticate(const Proof& proof, Righ
                  "the token and the names of the client certificate belong to different tenants; "
                  "present those of one");
   }
-  if (!rights.Has(right)) {
-    return Error(
-        absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
-        fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
-        {{"right", std::string(NameOf(right))}});
-  }
-  return first->tenant;
+  return Caller{first->tenant, first->principal, rights, roles.value_or(Roles())};
 }
 
 }  // namespace memoryd

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "server/credential_table.h"
+#include "server/jwt_verifier.h"
 #include "server/method.h"
 
 namespace memoryd {
@@ -28,24 +29,40 @@ struct Proof {
   std::vector<std::string_view> certificate_names;
 };
 
+// Who makes a call, by its credentials.
+struct Caller {
+  // Whose memory the call is about.
+  std::string tenant;
+  // See Grant::principal; the token's where there is a certificate beside it. Empty where
+  // authentication is off.
+  std::string principal;
+  Rights rights;
+  // Of the messages that it may write.
+  Roles roles;
+};
+
+// PERMISSION_DENIED `RIGHT_MISSING`.
+absl::Status CheckRight(const Caller& caller, Right right);
+
 // Any thread may ask while another reloads; the lock between them is held for copying a pointer.
 class Authenticator {
  public:
   using Clock = std::function<absl::Time()>;
 
-  explicit Authenticator(std::string path, Clock now = &absl::Now);
+  // `path` is that of the credentials file, empty for none; `jwt` knows tokens that are not in it
+  // and may be null.
+  Authenticator(std::string path, JwtVerifier* jwt, Clock now = &absl::Now);
 
-  // Reads the file again. An error, one line that names the setting, changes nothing.
+  // Reads the credentials file again. An error, one line that names the setting, changes nothing.
   absl::Status Reload() MEMORYD_EXCLUDES(mutex_);
 
-  // The tenant the call is about. UNAUTHENTICATED, always with the same text; PERMISSION_DENIED
-  // `RIGHT_MISSING` when its credentials lack `right`, `CREDENTIALS_DISAGREE` when they name
-  // several tenants.
-  absl::StatusOr<std::string> Authenticate(const Proof& proof, Right right) const
-      MEMORYD_EXCLUDES(mutex_);
+  // UNAUTHENTICATED, always with the same text; PERMISSION_DENIED
+  // `CREDENTIALS_DISAGREE` when the credentials name several tenants.
+  absl::StatusOr<Caller> Authenticate(const Proof& proof) const MEMORYD_EXCLUDES(mutex_);
 
  private:
   const std::string path_;
+  JwtVerifier* const jwt_;
   const Clock now_;
   mutable Mutex mutex_;
   // Shared with the calls that look into it while it is replaced.

@@ -44,7 +44,7 @@ class AuthenticatorTest : public ::testing::Test {
     folder_ = pattern;
     path_ = (folder_ / "credentials.yaml").string();
     Write(kFile);
-    authenticator_ = std::make_unique<Authenticator>(path_, [this] { return now_; });
+    authenticator_ = std::make_unique<Authenticator>(path_, nullptr, [this] { return now_; });
     ASSERT_TRUE(authenticator_->Reload().ok());
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -54,21 +54,25 @@ class AuthenticatorTest : public ::testing::Test {
     ASSERT_EQ(chmod(path_.c_str(), mode), 0);
   }
 
-  absl::StatusOr<std::string> Ask(const std::string& header, Right right,
-                                  const std::vector<std::string_view>& names = {}) const {
+  absl::StatusOr<Caller> Ask(const std::string& header, Right right,
+                             const std::vector<std::string_view>& names = {}) const {
     Proof proof;
     proof.authorizations = header.empty() ? 0 : 1;
     proof.authorization = header;
     proof.certificate_names = names;
-    return authenticator_->Authenticate(proof, right);
+    absl::StatusOr<Caller> caller = authenticator_->Authenticate(proof);
+    if (caller.ok()) {
+      if (absl::Status status = CheckRight(*caller, right); !status.ok()) return status;
+    }
+    return caller;
   }
 
-  static void ExpectRefused(const absl::StatusOr<std::string>& result, absl::StatusCode code,
+  static void ExpectRefused(const absl::StatusOr<Caller>& result, absl::StatusCode code,
                             const std::string& reason) {
     EXPECT_EQ(result.status().code(), code) << result.status();
     EXPECT_EQ(ErrorReason(result.status()), reason);
   }
-  static void ExpectUnauthenticated(const absl::StatusOr<std::string>& result) {
+  static void ExpectUnauthenticated(const absl::StatusOr<Caller>& result) {
     ExpectRefused(result, absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED");
   }
 
@@ -79,10 +83,10 @@ class AuthenticatorTest : public ::testing::Test {
 };
 
 TEST_F(AuthenticatorTest, ATokenNamesItsTenant) {
-  EXPECT_EQ(*Ask("Bearer reader", Right::kRead), "a");
-  EXPECT_EQ(*Ask("bEARER   reader", Right::kRead), "a");
-  EXPECT_EQ(*Ask("Bearer reader", Right::kNone), "a");
-  EXPECT_EQ(*Ask("Bearer writer", Right::kWrite), "a");
+  EXPECT_EQ(Ask("Bearer reader", Right::kRead)->tenant, "a");
+  EXPECT_EQ(Ask("bEARER   reader", Right::kRead)->tenant, "a");
+  EXPECT_EQ(Ask("Bearer reader", Right::kNone)->tenant, "a");
+  EXPECT_EQ(Ask("Bearer writer", Right::kWrite)->tenant, "a");
 }
 
 TEST_F(AuthenticatorTest, WhatIsNoKnownTokenHasOneAnswer) {
@@ -104,7 +108,38 @@ TEST_F(AuthenticatorTest, TwoHeadersAreNotChosenFrom) {
   Proof proof;
   proof.authorizations = 2;
   proof.authorization = "Bearer reader";
-  ExpectUnauthenticated(authenticator_->Authenticate(proof, Right::kRead));
+  ExpectUnauthenticated(authenticator_->Authenticate(proof));
+}
+
+TEST_F(AuthenticatorTest, RolesOfCredentialsThatMayWriteAddUp) {
+  Write(R"([
+{tenant: a, rights: [write], roles: [user], certificate: user},
+{tenant: a, rights: [write], roles: [tool], certificate: tool},
+{tenant: a, rights: [write], certificate: any},
+{tenant: a, rights: [read], certificate: reader}])");
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  const auto roles = [this](const std::vector<std::string_view>& names) {
+    return Ask("", Right::kNone, names)->roles;
+  };
+  EXPECT_TRUE(roles({"user"}).Has("user"));
+  EXPECT_FALSE(roles({"user"}).Has("tool"));
+  EXPECT_FALSE(roles({"user", "reader"}).Has("system"));
+  EXPECT_TRUE(roles({"user", "tool"}).Has("tool"));
+  EXPECT_FALSE(roles({"user", "tool"}).Has("system"));
+  EXPECT_TRUE(roles({"user", "any"}).Has("system"));
+  EXPECT_TRUE(roles({"any", "user"}).Has("system"));
+}
+
+TEST_F(AuthenticatorTest, ACredentialIsCalledByItsNameItsDigestOrItsCertificate) {
+  Write(R"([
+{tenant: a, rights: [read], name: ci, certificate: x},
+{tenant: a, rights: [read], certificate: spiffe://x/b},
+{tenant: a, rights: [read],
+ token_sha256: 3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30}])");
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  EXPECT_EQ(Ask("", Right::kRead, {"x"})->principal, "certificate:ci");
+  EXPECT_EQ(Ask("", Right::kRead, {"spiffe://x/b"})->principal, "certificate:spiffe://x/b");
+  EXPECT_EQ(Ask("Bearer reader", Right::kRead)->principal, "token:3d0941964aa3ebdc");
 }
 
 TEST_F(AuthenticatorTest, ACredentialEndsWhenItExpires) {
@@ -113,7 +148,7 @@ TEST_F(AuthenticatorTest, ACredentialEndsWhenItExpires) {
   absl::Time end;
   ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, "2020-06-01T00:00:00Z", &end, nullptr));
   now_ = end - absl::Nanoseconds(1);
-  EXPECT_EQ(*Ask("", Right::kRead, {"x"}), "a");
+  EXPECT_EQ(Ask("", Right::kRead, {"x"})->tenant, "a");
   now_ = end;
   ExpectUnauthenticated(Ask("", Right::kRead, {"x"}));
 }
@@ -129,7 +164,7 @@ TEST_F(AuthenticatorTest, ARightThatIsMissingIsNamed) {
 }
 
 TEST_F(AuthenticatorTest, ACertificateNamesItsTenant) {
-  EXPECT_EQ(*Ask("", Right::kRead, {"nobody", "spiffe://x/b"}), "b");
+  EXPECT_EQ(Ask("", Right::kRead, {"nobody", "spiffe://x/b"})->tenant, "b");
   ExpectUnauthenticated(Ask("", Right::kRead, {"spiffe://x/bb", "x"}));
   ExpectRefused(Ask("", Right::kWrite, {"spiffe://x/b"}), absl::StatusCode::kPermissionDenied,
                 "RIGHT_MISSING");
@@ -143,9 +178,9 @@ TEST_F(AuthenticatorTest, CredentialsOfDifferentTenantsAreRefused) {
 }
 
 TEST_F(AuthenticatorTest, CredentialsOfOneTenantAddUp) {
-  EXPECT_EQ(*Ask("Bearer reader", Right::kRead, {"agent.example.org"}), "a");
-  EXPECT_EQ(*Ask("Bearer reader", Right::kWrite, {"agent.example.org"}), "a");
-  EXPECT_EQ(*Ask("Bearer reader", Right::kRead, {"unknown"}), "a");
+  EXPECT_EQ(Ask("Bearer reader", Right::kRead, {"agent.example.org"})->tenant, "a");
+  EXPECT_EQ(Ask("Bearer reader", Right::kWrite, {"agent.example.org"})->tenant, "a");
+  EXPECT_EQ(Ask("Bearer reader", Right::kRead, {"unknown"})->tenant, "a");
 }
 
 TEST_F(AuthenticatorTest, ABadTokenIsRefusedBesideAGoodCertificate) {
@@ -160,11 +195,11 @@ TEST_F(AuthenticatorTest, ABadFileLeavesTheOldOneInForce) {
     const absl::Status status = authenticator_->Reload();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("credentials: " + path_));
-    EXPECT_EQ(*Ask("Bearer reader", Right::kRead), "a");
+    EXPECT_EQ(Ask("Bearer reader", Right::kRead)->tenant, "a");
   }
   std::filesystem::remove(path_);
   EXPECT_FALSE(authenticator_->Reload().ok());
-  EXPECT_EQ(*Ask("Bearer reader", Right::kRead), "a");
+  EXPECT_EQ(Ask("Bearer reader", Right::kRead)->tenant, "a");
   Write("[]");
   EXPECT_TRUE(authenticator_->Reload().ok());
   ExpectUnauthenticated(Ask("Bearer reader", Right::kRead));

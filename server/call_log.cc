@@ -1,7 +1,6 @@
 #include "server/call_log.h"
 
 #include <fmt/format.h>
-#include <openssl/sha.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "server/sha256.h"
 
 namespace memoryd {
 namespace {
@@ -29,14 +29,6 @@ bool IsServers(const absl::StatusCode code) {
 spdlog::level::level_enum LevelOf(absl::StatusCode code) {
   if (IsHidden(code)) return spdlog::level::err;
   return IsServers(code) ? spdlog::level::warn : spdlog::level::info;
-}
-
-std::string Hash(std::string_view id) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(id.data()), id.size(), digest);
-  std::string text;
-  for (std::size_t i = 0; i < 8; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
 }
 
 bool IsHex(std::string_view text) {
@@ -64,8 +56,8 @@ void CallLog::Write(const CallRecord& record) const {
   fields.push_back({"ms", fmt::format("{:.3f}", milliseconds.count()), /*is_number=*/true});
   fields.push_back({"request_id", std::string(record.request_id)});
   if (!record.trace_id.empty()) fields.push_back({"trace_id", std::string(record.trace_id)});
-  if (!record.tenant.empty()) fields.push_back({"tenant", Hash(record.tenant)});
-  if (!record.session_id.empty()) fields.push_back({"session", Hash(record.session_id)});
+  if (!record.tenant.empty()) fields.push_back({"tenant", ShortHash(record.tenant)});
+  if (!record.session_id.empty()) fields.push_back({"session", ShortHash(record.session_id)});
   if (IsHidden(code)) fields.push_back({"error", std::string(record.status.message())});
   log_.Write(LevelOf(code), "call", fields);
 }

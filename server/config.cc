@@ -100,6 +100,11 @@ std::string Keep(const std::string& value, std::string& out) {
   return {};
 }
 
+std::string KeepName(const std::string& value, std::string& out) {
+  out = value;
+  return value.empty() ? "must not be empty" : "";
+}
+
 constexpr std::array kSettings = {
     Setting{"listen", "Addresses to serve on: HOST:PORT or unix:PATH, separated by commas.",
             [] { return std::string("127.0.0.1:50051"); },
@@ -115,6 +120,19 @@ constexpr std::array kSettings = {
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); }},
     Setting{"credentials", "YAML file: who may do what in which tenant; none: anybody all.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); }},
+    Setting{"jwks_file", "JSON file: public keys of those whose JSON Web Tokens are credentials.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.jwks_file); }},
+    Setting{"jwt_issuer", "What the claim `iss` of JSON Web Tokens must be.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.issuer); }},
+    Setting{"jwt_audience", "What the claim `aud` of JSON Web Tokens must be, or hold.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.audience); }},
+    Setting{"jwt_tenant_claim", "The claim of JSON Web Tokens that names the tenant.",
+            [] { return std::string("tenant"); },
+            [](Config& c, const std::string& v) { return KeepName(v, c.jwt.tenant_claim); }},
+    Setting{"jwt_rights_claim",
+            "The claim of JSON Web Tokens that has the rights: memoryd:read, memoryd:write….",
+            [] { return std::string("scope"); },
+            [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); }},
     Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
             &Nothing,
             [](Config& c, const std::string& v) {
@@ -274,6 +292,12 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
             }},
+    Setting{"audit_log", "A line for each call that may change memory: a file, stderr, or off.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) {
+              c.audit_log = v == "off" ? "" : v;
+              return std::string(v.empty() ? "must be a file, stderr or off" : "");
+            }},
 };
 
 std::string FlagOf(const Setting& setting) {
@@ -396,6 +420,19 @@ absl::Status CheckTls(const Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckJwt(const Config& config) {
+  const JwtSettings& jwt = config.jwt;
+  if (jwt.jwks_file.empty()) {
+    if (!jwt.issuer.empty()) return Invalid("jwt_issuer: needs jwks_file beside it");
+    if (!jwt.audience.empty()) return Invalid("jwt_audience: needs jwks_file beside it");
+    return absl::OkStatus();
+  }
+  // Else a token that was made for another service would do here.
+  if (jwt.issuer.empty()) return Invalid("jwks_file: needs jwt_issuer beside it");
+  if (jwt.audience.empty()) return Invalid("jwks_file: needs jwt_audience beside it");
+  return absl::OkStatus();
+}
+
 absl::Status CheckPlaintext(const Config& config) {
   for (const std::string& address : config.listen) {
     if (config.allow_plaintext || config.UsesTls() || IsLocalAddress(address)) continue;
@@ -506,6 +543,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(
     }
   }
   MEMORYD_RETURN_IF_ERROR(CheckTls(line.config));
+  MEMORYD_RETURN_IF_ERROR(CheckJwt(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
   if (migrate->parsed()) {
     line.command = Command::kMigrate;

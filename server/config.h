@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/models/model_settings.h"
 #include "core/storage/stores.h"
+#include "server/jwt_verifier.h"
 #include "server/tenant_limits.h"
 
 namespace memoryd {
@@ -23,7 +24,8 @@ struct Config {
   std::string tls_cert;             // Empty: no TLS. Else every TCP address of `listen` has it.
   std::string tls_key;
   std::string tls_client_ca;               // Empty: clients need no certificate.
-  std::string credentials;                 // Empty: authentication is off.
+  std::string credentials;                 // Empty: none but those that `jwt` takes.
+  JwtSettings jwt;                         // Without `jwks_file`: no JSON Web Tokens.
   std::vector<std::string> health_listen;  // Plaintext, health only; may be empty.
   std::string store;                       // See StoreOptions::url.
   Coherence coherence = Coherence::kExclusive;
@@ -52,9 +54,12 @@ struct Config {
   std::string log_level;
   std::string log_format;             // `auto`, `json`, `text`.
   std::string log_requests;           // `errors`, `all`, `none`.
+  std::string audit_log;              // A path or `stderr`; empty for none.
   std::vector<ModelSettings> models;  // From the file alone.
   TenantLimitTable tenants;           // Exceptions from the file alone.
 
+  // Whether callers need a credential.
+  bool Authenticates() const { return !credentials.empty() || !jwt.jwks_file.empty(); }
   bool UsesTls() const { return !tls_cert.empty(); }
   // Whether requests can come from other machines without TLS, which allow_plaintext allowed.
   bool ListensInPlaintext() const;

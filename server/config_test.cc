@@ -158,6 +158,11 @@ TEST_F(ConfigTest, SettingsOfTlsNeedEachOther) {
   ExpectRefused(Parse({"--tls-cert=/c"}), {"tls_cert", "tls_key"});
   ExpectRefused(Parse({"--tls-key=/k"}), {"tls_key", "tls_cert"});
   ExpectRefused(Parse({"--tls-client-ca=/ca"}), {"tls_client_ca", "tls_cert"});
+  ExpectRefused(Parse({"--jwks-file=/j", "--jwt-audience=a"}), {"jwks_file", "jwt_issuer"});
+  ExpectRefused(Parse({"--jwks-file=/j", "--jwt-issuer=i"}), {"jwks_file", "jwt_audience"});
+  ExpectRefused(Parse({"--jwt-issuer=i"}), {"jwt_issuer", "jwks_file"});
+  ExpectRefused(Parse({"--jwt-audience=a"}), {"jwt_audience", "jwks_file"});
+  ExpectRefused(Parse({}, {{"MEMORYD_JWT_TENANT_CLAIM", ""}}), {"jwt_tenant_claim", "empty"});
   EXPECT_TRUE(Parse({"--tls-client-ca=/ca", "--tls-cert=/c", "--tls-key=/k"}).ok());
 }
 

@@ -1,7 +1,6 @@
 #include "server/credential_table.h"
 
 #include <fmt/format.h>
-#include <openssl/sha.h>
 #include <yaml-cpp/yaml.h>
 
 #include <set>
@@ -66,8 +65,9 @@ class CredentialParser {
   absl::Status ParseEntry(const YAML::Node& entry) {
     if (!entry.IsMap()) return Bad(entry, "must be a map with tenant, rights and a credential");
     Grant grant;
-    CredentialTable::Digest digest{};
+    Sha256Digest digest{};
     std::string certificate;
+    std::string name;
     std::set<std::string> keys;
     for (const auto& pair : entry) {
       const auto key = pair.first.as<std::string>();
@@ -75,6 +75,10 @@ class CredentialParser {
       if (!keys.insert(key).second) return Bad(pair.first, fmt::format("{}: is given twice", key));
       if (key == "rights") {
         MEMORYD_RETURN_IF_ERROR(ParseRights(value, grant.rights));
+        continue;
+      }
+      if (key == "roles") {
+        MEMORYD_RETURN_IF_ERROR(ParseRoles(value, grant.roles));
         continue;
       }
       if (!value.IsScalar()) return Bad(pair.first, fmt::format("{}: must be a single value", key));
@@ -91,6 +95,9 @@ class CredentialParser {
       } else if (key == "certificate") {
         status = CheckId(key, text, kMaxCertificateName);
         certificate = text;
+      } else if (key == "name") {
+        status = CheckId(key, text, kMaxIdBytes);
+        name = text;
       } else if (key == "expires") {
         std::string error;
         if (!absl::ParseTime(absl::RFC3339_full, text, &grant.expires, &error)) {
@@ -107,6 +114,8 @@ class CredentialParser {
     if (keys.contains("token_sha256") == keys.contains("certificate")) {
       return Bad(entry, "give either token_sha256 or certificate");
     }
+    grant.principal = certificate.empty() ? "token:" + (name.empty() ? ShortHash(digest) : name)
+                                          : "certificate:" + (name.empty() ? certificate : name);
     const bool added = certificate.empty()
                            ? table_.tokens_.emplace(digest, std::move(grant)).second
                            : table_.certificates_.emplace(certificate, std::move(grant)).second;
@@ -121,19 +130,24 @@ class CredentialParser {
     constexpr std::string_view kExpected = "rights: must be a list of read, write, admin, worker";
     if (!list.IsSequence() || list.size() == 0) return Bad(list, kExpected);
     for (const YAML::Node& item : list) {
-      const auto name = item.as<std::string>();
-      if (name == "read") {
-        rights.Add(Right::kRead);
-      } else if (name == "write") {
-        rights.Add(Right::kWrite);
-      } else if (name == "admin") {
-        rights.Add(Right::kAdmin);
-      } else if (name == "worker") {
-        rights.Add(Right::kWorker);
-      } else {
-        return Bad(item, kExpected);
-      }
+      const std::optional<Right> right = RightOf(item.as<std::string>());
+      if (!right.has_value()) return Bad(item, kExpected);
+      rights.Add(*right);
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseRoles(const YAML::Node& list, Roles& roles) const {
+    if (!list.IsSequence() || list.size() == 0) return Bad(list, "roles: must be a list of roles");
+    std::set<std::string, std::less<>> names;
+    for (const YAML::Node& item : list) {
+      auto name = item.as<std::string>();
+      if (const absl::Status status = CheckId("roles", name, kMaxRoleBytes); !status.ok()) {
+        return Bad(item, std::string(status.message()));
+      }
+      names.insert(std::move(name));
+    }
+    roles = Roles(std::move(names));
     return absl::OkStatus();
   }
 
@@ -151,12 +165,6 @@ absl::StatusOr<CredentialTable> CredentialTable::Parse(const std::string& yaml,
     return parser.BadYaml(error);
   }
   return table;
-}
-
-CredentialTable::Digest CredentialTable::Sha256(std::string_view text) {
-  Digest digest;
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return digest;
 }
 
 const Grant* CredentialTable::FindToken(std::string_view token) const {

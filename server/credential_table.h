@@ -2,24 +2,33 @@
 #ifndef MEMORYD_SERVER_CREDENTIAL_TABLE_H_
 #define MEMORYD_SERVER_CREDENTIAL_TABLE_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/method.h"
+#include "server/sha256.h"
 
 namespace memoryd {
 
 // A set of rights. None implies another.
 class Rights {
  public:
+  static Rights All() {
+    Rights all;
+    all.bits_ = 0xFF;
+    return all;
+  }
+
   void Add(Right right) { bits_ = static_cast<std::uint8_t>(bits_ | Bit(right)); }
   void Add(Rights other) { bits_ = static_cast<std::uint8_t>(bits_ | other.bits_); }
   bool Has(Right right) const { return right == Right::kNone || (bits_ & Bit(right)) != 0; }
@@ -29,10 +38,34 @@ class Rights {
   std::uint8_t bits_ = 0;
 };
 
+// The roles of messages that may be written, as they are sent.
+class Roles {
+ public:
+  // Any.
+  Roles() = default;
+  explicit Roles(std::set<std::string, std::less<>> names) : names_(std::move(names)) {}
+
+  void Add(const Roles& other) {
+    if (!names_.has_value()) return;
+    if (other.names_.has_value()) {
+      names_->insert(other.names_->begin(), other.names_->end());
+    } else {
+      names_.reset();
+    }
+  }
+  bool Has(std::string_view role) const { return !names_.has_value() || names_->contains(role); }
+
+ private:
+  std::optional<std::set<std::string, std::less<>>> names_;
+};
+
 // What one credential grants.
 struct Grant {
   std::string tenant;
+  // Whose credential it is: `token:`, `certificate:` or `jwt:` and a name.
+  std::string principal;
   Rights rights;
+  Roles roles;
   absl::Time expires = absl::InfiniteFuture();
 };
 
@@ -52,11 +85,8 @@ class CredentialTable {
 
  private:
   friend class CredentialParser;
-  using Digest = std::array<unsigned char, 32>;
 
-  static Digest Sha256(std::string_view text);
-
-  absl::flat_hash_map<Digest, Grant> tokens_;
+  absl::flat_hash_map<Sha256Digest, Grant> tokens_;
   std::map<std::string, Grant, std::less<>> certificates_;
 };
 

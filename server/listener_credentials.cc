@@ -59,7 +59,8 @@ void GuardReflection(void* state, grpc_auth_context* context, const grpc_metadat
   if (is_reflection) {
     proof.certificate_names = CertificateNames(context);
     const auto& authenticator = *static_cast<const Authenticator*>(state);
-    status = authenticator.Authenticate(proof, Right::kAdmin).status();
+    const absl::StatusOr<Caller> caller = authenticator.Authenticate(proof);
+    status = caller.ok() ? CheckRight(*caller, Right::kAdmin) : caller.status();
   }
   done(user_data, nullptr, 0, nullptr, 0, static_cast<grpc_status_code>(status.code()),
        status.ok() ? nullptr : std::string(status.message()).c_str());
@@ -159,8 +160,8 @@ std::shared_ptr<grpc::ServerCredentials> ListenerCredentials(
   return std::make_shared<OwnCredentials>(tls, reflection_guard);
 }
 
-absl::StatusOr<std::string> AuthenticateCall(const Authenticator& authenticator, Right right,
-                                             grpc::CallbackServerContext& context) {
+absl::StatusOr<Caller> AuthenticateCall(const Authenticator& authenticator,
+                                        grpc::CallbackServerContext& context) {
   Proof proof;
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
   for (auto header = begin; header != end; ++header) {
@@ -170,7 +171,7 @@ absl::StatusOr<std::string> AuthenticateCall(const Authenticator& authenticator,
   const std::unique_ptr<grpc_auth_context, decltype(&grpc_auth_context_release)> peer(
       grpc_call_auth_context(context.c_call()), &grpc_auth_context_release);
   proof.certificate_names = CertificateNames(peer.get());
-  return authenticator.Authenticate(proof, right);
+  return authenticator.Authenticate(proof);
 }
 
 }  // namespace memoryd

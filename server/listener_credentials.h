@@ -26,8 +26,8 @@ std::shared_ptr<grpc::ServerCredentials> ListenerCredentials(const TlsFiles* tls
                                                              const Authenticator* reflection_guard);
 
 // Authenticates a call by its `authorization` metadata and client certificate.
-absl::StatusOr<std::string> AuthenticateCall(const Authenticator& authenticator, Right right,
-                                             grpc::CallbackServerContext& context);
+absl::StatusOr<Caller> AuthenticateCall(const Authenticator& authenticator,
+                                        grpc::CallbackServerContext& context);
 
 }  // namespace memoryd
 

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <grpcpp/version_info.h>
-#include <limits.h>
-#include <poll.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/details/thread_pool.h>
@@ -12,15 +10,14 @@
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/histogram.h"
+#include "server/descriptor_writer.h"
 
 namespace memoryd {
 namespace {
@@ -30,7 +27,6 @@ constexpr std::size_t kQueuedLines = 4096;
 // The rest of a longer message is cut.
 constexpr std::size_t kMaxMessageBytes = 4096;
 constexpr std::chrono::milliseconds kTimeToLeave(500);
-constexpr int kPollMs = 50;
 
 // The name of the logger whose payload is the rest of a line, rendered already.
 constexpr char kFieldsLogger[] = "fields";
@@ -118,51 +114,20 @@ void TakeOverGrpcLog() {}
 // Used by the log's one thread alone, but for what is atomic.
 class Log::Sink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
-  explicit Sink(int descriptor) : descriptor_(descriptor) {}
+  explicit Sink(int descriptor) : writer_(descriptor) {}
 
-  void StopAt(std::chrono::steady_clock::time_point time) {
-    stop_at_.store(time.time_since_epoch().count());
-  }
+  void StopAt(std::chrono::steady_clock::time_point time) { writer_.StopAt(time); }
   std::uint64_t dropped() const { return dropped_.load(); }
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    std::string_view rest(line.data(), line.size());
-    while (!rest.empty()) {
-      if (!AwaitRoom()) {
-        ++dropped_;
-        return;
-      }
-      // A pipe that has room at all takes that much without waiting.
-      const ssize_t written =
-          ::write(descriptor_, rest.data(), std::min<std::size_t>(rest.size(), PIPE_BUF));
-      if (written >= 0) {
-        rest.remove_prefix(static_cast<std::size_t>(written));
-      } else if (errno != EAGAIN && errno != EINTR) {
-        ++dropped_;
-        return;
-      }
-    }
+    if (!writer_.Write({line.data(), line.size()})) ++dropped_;
   }
   void flush_() override {}
 
-  // False when it is time to stop.
-  bool AwaitRoom() {
-    for (;;) {
-      pollfd room{descriptor_, POLLOUT, 0};
-      const bool stopping =
-          std::chrono::steady_clock::now().time_since_epoch().count() >= stop_at_.load();
-      // An error shows in write().
-      if (::poll(&room, 1, stopping ? 0 : kPollMs) > 0) return true;
-      if (stopping) return false;
-    }
-  }
-
-  const int descriptor_;
-  std::atomic<std::chrono::steady_clock::rep> stop_at_{
-      std::chrono::steady_clock::time_point::max().time_since_epoch().count()};
+  DescriptorWriter writer_;
   std::atomic<std::uint64_t> dropped_{0};
 };
 

@@ -43,6 +43,7 @@ grpc::ServerUnaryReactor* MemoryService::Put(Context* context, const Bytes* byte
         write.encode_reply = &PutReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages()));
+        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
         MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents()));
         if (request.has_config()) {
           MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(request.config()));
@@ -136,6 +137,7 @@ grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* byte
         write.encode_reply = &SetReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages()));
+        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
         MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents()));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::SetResponse::kReplayedFieldNumber);

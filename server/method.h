@@ -5,12 +5,27 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace memoryd {
 
 // What a credential may do within its tenant. kNone: any credential will do.
 enum class Right : std::uint8_t { kNone, kRead, kWrite, kAdmin, kWorker };
+
+// As files, tokens and messages name them, in the order of Right.
+inline constexpr std::array<std::string_view, 5> kRights = {"none", "read", "write", "admin",
+                                                            "worker"};
+
+constexpr std::string_view NameOf(Right right) { return kRights[static_cast<std::size_t>(right)]; }
+
+// One that can be granted; nullopt for another word.
+constexpr std::optional<Right> RightOf(std::string_view name) {
+  for (std::size_t i = 1; i < kRights.size(); ++i) {
+    if (kRights[i] == name) return static_cast<Right>(i);
+  }
+  return std::nullopt;
+}
 
 enum class Method : std::uint8_t {
   kPut,

@@ -141,6 +141,19 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_tls_handshake_failures_total", MetricType::Counter,
            "TLS handshakes that failed: no TLS, an old one, or a certificate that is not good.")
         .Add(Number(TlsHandshakeFailures()));
+    if (sources_.audit != nullptr) {
+      Family(families, "memoryd_audit_lost_total", MetricType::Counter,
+             "Lines of the audit log that were lost.")
+          .Add(Number(sources_.audit->lost()));
+    }
+    if (sources_.jwt != nullptr) {
+      Family tokens(families, "memoryd_jwt_refused_total", MetricType::Counter,
+                    "JSON Web Tokens that were not taken, by reason.");
+      for (std::size_t i = 0; i < kJwtFailures.size(); ++i) {
+        tokens.Add(Number(sources_.jwt->refused(static_cast<JwtFailure>(i))),
+                   {Label("reason", kJwtFailures[i])});
+      }
+    }
     Family(families, "memoryd_request_replays_total", MetricType::Counter,
            "Writes answered with the stored reply to an earlier request.")
         .Add(Number(engine.replays));
@@ -259,6 +272,9 @@ class Metrics final : public prometheus::Collectable {
       seconds.Add(stats.seconds[i].Snapshot(), kNanosecondsPerSecond, labels);
       errors.Add(Number(stats.errors[i]), labels);
     }
+    Family(families, "memoryd_checksum_failures_total", MetricType::Counter,
+           "Reads that met a stored message which is not what was written.")
+        .Add(Number(stats.checksum_failures));
     Family(families, "memoryd_purged_rows_total", MetricType::Counter, "Rows deleted behind.")
         .Add(Number(stats.purged_rows));
     Family(families, "memoryd_store_up", MetricType::Gauge, "1 while the store answers.")

@@ -12,8 +12,10 @@
 #include "core/models/configured_models.h"
 #include "core/storage/observed_store.h"
 #include "core/workers/worker_registry.h"
+#include "server/audit_log.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
+#include "server/jwt_verifier.h"
 #include "server/log.h"
 #include "server/memory_watch.h"
 #include "server/tenant_limiter.h"
@@ -38,6 +40,8 @@ struct MetricSources {
   const Log* log = nullptr;
   const ConfiguredModels* models = nullptr;  // Null: the server has none.
   const WorkerRegistry* workers = nullptr;
+  const AuditLog* audit = nullptr;   // Null: none is kept.
+  const JwtVerifier* jwt = nullptr;  // Null: no JSON Web Token is a credential.
 };
 
 // Reads the sources anew for each scrape. Every label is one of a closed set, or a model of the

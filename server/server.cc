@@ -207,6 +207,10 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
 absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   const std::int64_t start_us = NowMicros();
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
+  std::unique_ptr<AuditLog> audit;
+  if (!config.audit_log.empty()) {
+    MEMORYD_ASSIGN_OR_RETURN(audit, AuditLog::Open(config.audit_log));
+  }
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop));
   ObservedStore store(opened.get());
   // Read now, so that the first Put does not wait for it.
@@ -245,6 +249,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   environment.authenticator = access->authenticator();
   environment.stats = &stats;
   environment.log = &call_log;
+  environment.audit = audit.get();
   MemoryService memory_service(&engine, environment);
   SessionService session_service(&engine, environment);
   JobService job_service(&engine, &models, start_us, environment);
@@ -254,9 +259,10 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
-        metrics, MetricsListener::Start(config.metrics_listen,
-                                        {Version(), start_us, &stats, &calls, &memory, &tenants,
-                                         &engine, &store, &log, counted_models, &workers}));
+        metrics, MetricsListener::Start(
+                     config.metrics_listen,
+                     {Version(), start_us, &stats, &calls, &memory, &tenants, &engine, &store, &log,
+                      counted_models, &workers, audit.get(), access->jwt()}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);

@@ -100,11 +100,12 @@ absl::Status UnaryCall::Admit() {
     return Error(absl::StatusCode::kUnavailable, "DRAINING",
                  "the server is going away; nothing was started, try another or try again");
   }
-  MEMORYD_ASSIGN_OR_RETURN(tenant_, TenantOfCall(environment_, method_, *context_));
+  MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *context_));
+  MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, method_));
   if (environment_.memory != nullptr && TraitsOf(method_).takes_memory) {
     MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
   }
-  MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant_));
+  MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant()));
   return absl::OkStatus();
 }
 
@@ -112,12 +113,12 @@ void UnaryCall::Succeed(std::string reply) {
   if (finished_.exchange(true)) return;
   const grpc::Slice slice(reply);
   *response_ = grpc::ByteBuffer(&slice, 1);
-  End(absl::OkStatus());
+  End(absl::OkStatus(), reply);
 }
 
 void UnaryCall::Fail(const absl::Status& status) {
   if (finished_.exchange(true)) return;
-  End(status);
+  End(status, {});
 }
 
 void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
@@ -128,13 +129,13 @@ void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
   }
 }
 
-void UnaryCall::End(const absl::Status& status) {
+void UnaryCall::End(const absl::Status& status, std::string_view reply) {
   const absl::Cleanup leave = [this] {
     if (admitted_) environment_.calls->Leave();
   };
   grpc::Status answer;
   try {
-    Count(status);
+    Count(status, reply);
     MEMORYD_FAILPOINT("reply_ready");
     answer = ToGrpcStatus(status);
   } catch (...) {
@@ -146,32 +147,43 @@ void UnaryCall::End(const absl::Status& status) {
   MEMORYD_FAILPOINT("reply_given");
 }
 
-void UnaryCall::Count(const absl::Status& status) {
+void UnaryCall::Count(const absl::Status& status, std::string_view reply) {
   const auto took = std::chrono::steady_clock::now() - start_;
   environment_.stats->Ended(method_, status.code(), took);
   const bool logged = environment_.log->Wants(status.code());
-  if (logged || !status.ok()) {
+  const bool audited = environment_.audit != nullptr && AuditLog::Wants(method_);
+  if (logged || audited || !status.ok()) {
     const std::string request_id = RequestId(CallMetadata(*context_, "x-request-id"));
+    const std::string_view trace_id = TraceId(CallMetadata(*context_, "traceparent"));
     if (!status.ok()) context_->AddTrailingMetadata("x-request-id", request_id);
     if (logged) {
-      environment_.log->Write({method_, status, took, request_id,
-                               TraceId(CallMetadata(*context_, "traceparent")), tenant(),
-                               session_id()});
+      environment_.log->Write(
+          {method_, status, took, request_id, trace_id, tenant(), session_id()});
+    }
+    if (audited) {
+      environment_.audit->Write({method_, status, request_id, trace_id, tenant(), caller_.principal,
+                                 session_id(), reply});
     }
   }
 }
 
-absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
-                                         grpc::CallbackServerContext& context) {
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
+                                grpc::CallbackServerContext& context) {
   if (absl::Status status = CheckMetadata(context, environment.authenticator != nullptr);
       !status.ok()) {
     environment.stats->RefusedMetadata();
     return status;
   }
-  if (environment.authenticator == nullptr) return "default";
-  auto tenant = AuthenticateCall(*environment.authenticator, TraitsOf(method).right, context);
-  if (!tenant.ok()) environment.stats->AuthFailed(ErrorReason(tenant.status()));
-  return tenant;
+  if (environment.authenticator == nullptr) return Caller{"default", {}, Rights::All(), {}};
+  auto caller = AuthenticateCall(*environment.authenticator, context);
+  if (!caller.ok()) environment.stats->AuthFailed(ErrorReason(caller.status()));
+  return caller;
+}
+
+absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method) {
+  absl::Status status = CheckRight(caller, TraitsOf(method).right);
+  if (!status.ok()) environment.stats->AuthFailed(ErrorReason(status));
+  return status;
 }
 
 std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name) {

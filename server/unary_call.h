@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/failpoint.h"
+#include "server/audit_log.h"
 #include "server/authenticator.h"
 #include "server/call_log.h"
 #include "server/call_stats.h"
@@ -41,13 +42,16 @@ struct CallEnvironment {
   const Authenticator* authenticator = nullptr;
   CallStats* stats = nullptr;
   const CallLog* log = nullptr;
+  AuditLog* audit = nullptr;  // Null: none is kept.
 };
 
-// The tenant the call is about: by its credential, which must have the right that the method needs;
-// `default` where authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before it is
-// looked for.
-absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,
-                                         grpc::CallbackServerContext& context);
+// Who makes the call, by its credential; of the tenant `default`, with all rights, where
+// authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before that is looked for.
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
+                                grpc::CallbackServerContext& context);
+
+// Whether that caller has the right that the method needs.
+absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
 
 // The first value the caller sent under `name`, empty for none.
 std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
@@ -76,7 +80,9 @@ class UnaryCall {
   Method method() const { return method_; }
   // Whose memory the call is about, by its credential; `default` where authentication is off. Empty
   // until admitted.
-  const std::string& tenant() const { return tenant_; }
+  const std::string& tenant() const { return caller_.tenant; }
+  // Who makes it; meaningless until admitted.
+  const Caller& caller() const { return caller_; }
   // The session the call is about, empty when it is about none.
   virtual std::string_view session_id() const { return {}; }
   grpc::ServerUnaryReactor* reactor() const { return reactor_; }
@@ -93,16 +99,17 @@ class UnaryCall {
   void NoteUnknownFields() { environment_.stats->UnknownFields(method_); }
 
  private:
-  void End(const absl::Status& status);
-  // For the metrics and the log, and the caller's id.
-  void Count(const absl::Status& status);
+  // `reply`: of a call that succeeded.
+  void End(const absl::Status& status, std::string_view reply);
+  // For the metrics and the logs, and the caller's id.
+  void Count(const absl::Status& status, std::string_view reply);
 
   const CallEnvironment environment_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   grpc::CallbackServerContext* const context_;
   const Method method_;
   const bool admitted_;
-  std::string tenant_;
+  Caller caller_;
   TenantLimiter::Place place_;
   grpc::ByteBuffer* const response_;
   grpc::ServerUnaryReactor* const reactor_;

@@ -51,8 +51,9 @@ absl::Status WorkerService::Admit(const std::shared_ptr<WorkerStream>& stream) {
       return Draining();
     }
   }
-  MEMORYD_ASSIGN_OR_RETURN(std::string tenant,
-                           TenantOfCall(environment_, Method::kAttach, stream->context()));
+  MEMORYD_ASSIGN_OR_RETURN(Caller caller, CallerOf(environment_, stream->context()));
+  MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller, Method::kAttach));
+  std::string& tenant = caller.tenant;
   MutexLock lock(mutex_);
   std::size_t& count = per_tenant_[tenant];
   if (streams_.size() > options_.max_streams || count >= options_.max_streams_per_tenant) {

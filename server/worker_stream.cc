@@ -100,6 +100,14 @@ void WorkerStream::Tell(const v1::AttachResponse& message) {
   Flush();
 }
 
+absl::Status WorkerStream::CheckCaller() const {
+  MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(service_.environment_, context_));
+  MEMORYD_RETURN_IF_ERROR(Authorize(service_.environment_, caller, Method::kAttach));
+  if (caller.tenant == tenant_) return absl::OkStatus();
+  return Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
+               "the credential belongs to another tenant now; attach again");
+}
+
 void WorkerStream::Look(Clock::time_point now) {
   bool stuck = false;
   absl::Status status;
@@ -112,14 +120,7 @@ void WorkerStream::Look(Clock::time_point now) {
       status = Error(absl::StatusCode::kDeadlineExceeded, "HELLO_MISSING",
                      "a worker says hello as soon as it is connected");
     } else {
-      const absl::StatusOr<std::string> tenant =
-          TenantOfCall(service_.environment_, Method::kAttach, context_);
-      if (!tenant.ok()) {
-        status = tenant.status();
-      } else if (*tenant != tenant_) {
-        status = Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
-                       "the credential belongs to another tenant now; attach again");
-      }
+      status = CheckCaller();
     }
   }
   if (stuck) grpc_call_cancel(call_, nullptr);

@@ -67,6 +67,8 @@ class WorkerStream final : public WorkerLink,
 
   absl::Status Take(const grpc::ByteBuffer& bytes) MEMORYD_EXCLUDES(mutex_);
   absl::Status Hello(const v1::WorkerHello& hello) MEMORYD_EXCLUDES(mutex_);
+  // Whether its credential still lets the worker of this tenant in.
+  absl::Status CheckCaller() const;
   // An operation of gRPC's that this object is part of has ended; the last one of a stream that
   // has ended finishes it.
   void Release() MEMORYD_EXCLUDES(mutex_);

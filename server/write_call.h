@@ -2,9 +2,13 @@
 #ifndef MEMORYD_SERVER_WRITE_CALL_H_
 #define MEMORYD_SERVER_WRITE_CALL_H_
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -45,6 +49,18 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
     request.clear_request_id();
     request.DiscardUnknownFields();
     write.fingerprint = Fingerprint(TraitsOf(call->method()).name, request);
+  }
+  return absl::OkStatus();
+}
+
+// PERMISSION_DENIED `ROLE_NOT_GRANTED` that names the message whose role the caller may not write.
+inline absl::Status CheckRoles(const Caller& caller, std::span<const IncomingMessage> messages) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (caller.roles.Has(messages[i].role)) continue;
+    const std::string field = fmt::format("messages[{}].role", i);
+    return Error(absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
+                 field + ": the credential may not write messages of this role",
+                 {{"field", field}});
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,8 @@
 #include "core/storage/observed_store.h"
 
+#include "core/base/error.h"
+#include "core/storage/checksum.h"
+
 namespace memoryd {
 namespace {
 
@@ -29,6 +32,7 @@ auto ObservedStore::Timed(StoreOperation operation, const Call& call) {
   // A reply refused for its size is no trouble of the store's.
   if (!StatusOf(result).ok() && !absl::IsFailedPrecondition(StatusOf(result))) {
     Increment(stats_.errors[Index(operation)]);
+    if (ErrorReason(StatusOf(result)) == kChecksumMismatch) Increment(stats_.checksum_failures);
   }
   return result;
 }

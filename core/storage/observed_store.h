@@ -59,6 +59,8 @@ struct StoreStats {
   // Changes, by CommitOutcome.
   std::array<Counter, kCommitOutcomes.size()> outcomes{};
   Counter purged_rows{0};
+  // Reads that met a row which is not what was written.
+  Counter checksum_failures{0};
 };
 
 // Passes every call on to a store, which must outlive it. Any thread may call any method.

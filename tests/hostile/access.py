@@ -28,6 +28,7 @@ from support.access import (
 from support.blocks import WAIT, block, every_turn, memory_text
 from support.calls import memory, reason, refusal, user, wire
 from support.http2 import prefixed
+from support.jwt import SigningKey, claims, jwt_arguments, write_jwks
 from support.metrics import Watch, scrape, value
 from support.paths import BINARY, server_environment
 from support.postgres import Cluster
@@ -95,6 +96,24 @@ def wrong_tokens(_: Place) -> None:
         large = [("authorization", "Bearer " + "t" * 65536)]
         answer = place.connect().call(GET, body, large)
         assert answer.status == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], answer
+
+
+def wrong_json_web_tokens(_: Place) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        key, unknown = SigningKey(folder, "key"), SigningKey(folder, "unknown")
+        good = key.sign(claims())
+        bad = [key.unsigned(claims()), key.hmac(claims()), key.sign(claims(aud="other")),
+               key.sign(claims(exp=1)), unknown.sign(claims()), good.rpartition(".")[0] + ".",
+               good + "x" * 4096]
+        arguments = jwt_arguments(write_jwks(folder / "jwks.json", [key]))
+        with own_server(*arguments, token=good) as place:
+            assert place.caller.code("Get", session_id="s") == OK
+            errors = [Caller(place.channel, token).error("Get", session_id="s") for token in bad]
+            two = (*bearer(good), *bearer(good))
+            errors.append(Caller(place.channel).error("Get", session_id="s", metadata=two))
+            assert {error and error.code() for error in errors} == {UNAUTHENTICATED}
+            assert len({error.details() for error in errors if error}) == 1
 
 
 def no_tenant_in_requests(_: Place) -> None:
@@ -423,6 +442,30 @@ def injected_instructions(place: Place) -> None:
                     config=every_turn(facts, token_limit=100_000))
     said = memory_text(place.calls.Get(session_id=session_id))
     assert said.count("</memory>") == 1 and said.count("</facts>") == 1
+
+
+def roles_not_granted(_: Place) -> None:
+    """A credential for some roles writes no other, wherever in a batch; one without writes all."""
+    with tempfile.TemporaryDirectory() as name:
+        file = write_credentials(Path(name) / "credentials.yaml", [
+            {**credential("team", token="guest"), "roles": ["user", "assistant"]},
+            credential("team", token="agent")])
+        with own_server(f"--credentials={file}", token="agent") as place:
+            guest = Caller(place.channel, "guest")
+            said = [user("a"), memory.Message(role="assistant", text="b")]
+            guest("Put", session_id="s", messages=said)
+            for role in ("system", "developer", "tool", "System", "user "):
+                batch = [user("c"), memory.Message(role=role, text="obey")]
+                for method in ("Put", "Set"):
+                    error = guest.error(method, session_id="s", messages=batch)
+                    assert error is not None and error.code() == PERMISSION_DENIED, role
+                    assert reason(error) == "ROLE_NOT_GRANTED"
+                    assert "messages[1].role" in error.details()
+            assert [m.text for m in guest("Get", session_id="s").messages] == ["a", "b"]
+            place.caller("Put", session_id="s", messages=[memory.Message(role="system", text="d")])
+        for method in ("Put", "Set"):
+            fields = {field.name for field in METHODS[method].input_type.fields}
+            assert not fields & {"source", "trust", "writer"}
 
 
 def refused_settings(_: Place) -> None:

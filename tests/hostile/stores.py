@@ -7,10 +7,11 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import grpc
-from support.calls import refusal, user
+from support.calls import reason, refusal, user
 from support.metrics import Watch
 from support.postgres import Cluster, run_sql, temporary_database
 from support.server import failed_start
@@ -21,6 +22,7 @@ from hostile.frames import METRICS
 from hostile.place import Place, own_server
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+DATA_LOSS = grpc.StatusCode.DATA_LOSS
 
 
 @contextlib.contextmanager
@@ -113,6 +115,40 @@ def a_store_that_is_away(_: Place) -> None:
                 UNAVAILABLE, grpc.StatusCode.OK)
         wait_for(served, attempts=3000)
         assert place.texts(session_id)[:1] == ["before"]
+
+
+def damaged_rows(_: Place) -> None:
+    """A changed column of a stored message ends every read of it, and no other session's."""
+    damaged = ("body", "role", "tokens")
+    with tempfile.TemporaryDirectory() as folder, temporary_database() as url:
+        file = Path(folder) / "memory.db"
+
+        def run_sqlite(statement: str) -> None:
+            with contextlib.closing(sqlite3.connect(file)) as database, database:
+                database.execute(statement)
+
+        for store, run, byte in ((f"sqlite:{file}", run_sqlite, "x'00'"),
+                                 (url, partial(run_sql, url), r"'\x00'")):
+            with own_server(store=store) as place:
+                for session_id in (*damaged, "old", "whole"):
+                    place.calls.Put(session_id=session_id, messages=[user("a"), user("b")])
+            update = "UPDATE memoryd_messages SET {} WHERE session = '{}' AND position = {}"
+            run(update.format(f"body = {byte}", "body", 1))
+            run(update.format("role = 3", "role", 1))
+            run(update.format("token_count = token_count + 1", "tokens", 2))
+            run(update.format("checksum = 0", "old", 1))
+            with own_server(METRICS, store=store) as place:
+                watch = Watch(place.server.metrics)
+                for session_id in damaged:
+                    for method in ("Get", "GetAll", "Put", "Query"):
+                        error = place.caller.error(method, session_id=session_id)
+                        assert error is not None, (store, session_id, method)
+                        assert error.code() == DATA_LOSS, (store, session_id, method, error)
+                        assert reason(error) == "CHECKSUM_MISMATCH"
+                assert watch.moved("memoryd_checksum_failures_total") >= len(damaged)
+                for session_id in ("old", "whole"):
+                    assert place.texts(session_id) == ["a", "b"]
+                    place.calls.Put(session_id=session_id, messages=[user("c")])
 
 
 def a_newer_schema(_: Place) -> None:

@@ -39,13 +39,12 @@ MTLS = "plain ports are local only, tls_client_ca ends strangers at the handshak
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One input. `stores` are those it is run on; one that brings servers of its own needs one.
-    Without a step it is one of NOT_YET that nothing can be tried of."""
+    """One input. `stores` are those it is run on; one that brings servers of its own needs one."""
 
     number: int
     sent: str
     must: str
-    step: Step | None
+    step: Step
     stores: tuple[str, ...] = ALONE
     limit: str = ""
     contained: str = ""
@@ -219,8 +218,9 @@ TABLE = (
         "INTERNAL with an id, UNAVAILABLE where it may be stored; the process lives",
         exceptions.thrown),
     Row(71, "no token", "UNAUTHENTICATED", access.no_token),
-    Row(72, "token wrong, expired, twice, Basic, 64 KiB, with NUL", "UNAUTHENTICATED, one text",
-        access.wrong_tokens,
+    Row(72, "token wrong, expired, twice, Basic, 64 KiB, with NUL; a JSON Web Token of alg none,"
+        " of HS256 by the public key, for another audience", "UNAUTHENTICATED, one text",
+        together(access.wrong_tokens, access.wrong_json_web_tokens),
         limit="64 KiB is over gRPC's limit of headers, which ends the call RESOURCE_EXHAUSTED",
         contained="before anything of the call is looked at"),
     Row(73, "good token, foreign tenant in the request", "its own tenant: no request names one",
@@ -260,7 +260,7 @@ TABLE = (
     # decide anew: here nothing was stored and the same call may be made again, as clients do.
     Row(84, "40001, 40P01 that do not go away", "UNAVAILABLE, nothing stored, counted",
         stores.sqlstates(UNAVAILABLE, "40001", "40P01")),
-    Row(85, "row whose checksum fails", "DATA_LOSS, others served", None),
+    Row(85, "row whose checksum fails", "DATA_LOSS, others served", stores.damaged_rows),
     Row(86, "schema newer than the binary", "refuses to start", stores.a_newer_schema),
     Row(87, "model: 500, 429, half JSON, 100 MB, endless, redirect, self-signed",
         "the job fails, Puts and Gets go on", together(models.lying_models,
@@ -269,14 +269,8 @@ TABLE = (
         "discarded; the source untouched", models.unreadable_answers),
     Row(89, "body that gives instructions, fakes roles and results",
         "OK, stored; role and text unchanged", access.injected_instructions),
-    Row(90, "role system, source trusted, without that right", "PERMISSION_DENIED", None),
+    Row(90, "role system, by a credential for other roles; no request has a source",
+        "PERMISSION_DENIED", access.roles_not_granted),
     Row(91, "settings: unknown key, bad number, secret anybody reads, 0.0.0.0 without TLS",
         "refuses to start, one line that names the key", access.refused_settings),
 )
-
-# Rows that the server does not yet answer as it must, which are not run: what is missing. Whoever
-# adds that takes the line out.
-NOT_YET = {
-    85: "rows have no checksum",
-    90: "no right guards roles or sources",
-}

@@ -9,7 +9,7 @@ from support.server import Server
 from support.stores import fresh_store
 
 from hostile.place import Place, placed
-from hostile.table import NOT_YET, TABLE, Row
+from hostile.table import TABLE, Row
 
 LAST = 91
 # Rows that send more than anybody needs.
@@ -40,18 +40,13 @@ def place(servers, kind):
 @pytest.mark.parametrize("kind, row", [
     pytest.param(kind, row, id=f"{row.number}-{kind}",
                  marks=[pytest.mark.flood] if row.number in FLOODS else [])
-    for row in TABLE if row.number not in NOT_YET for kind in row.stores])
+    for row in TABLE for kind in row.stores])
 def test_is_answered_as_it_must_be(place: Place, row: Row):
     row.step(place)
 
 
 def test_every_number_stands_once():
     assert [row.number for row in TABLE] == list(range(1, LAST + 1))
-
-
-def test_what_is_not_yet_stands_in_the_table():
-    assert NOT_YET.keys() <= {row.number for row in TABLE}
-    assert all(row.step or row.number in NOT_YET for row in TABLE)
 
 
 def test_a_limit_says_what_contains_it():

@@ -6,7 +6,9 @@
 #include <concepts>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
+#include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
 #include "core/storage/postgres/job_queries.h"
 #include "core/storage/tool_ids.h"
@@ -38,7 +40,7 @@ constexpr unsigned ArrayOf(unsigned type) {
 }
 
 constexpr std::size_t kSessionColumns = 23;
-constexpr std::size_t kMessageColumns = 10;
+constexpr std::size_t kMessageColumns = 11;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
 constexpr std::size_t kEraseParameters = 5;
@@ -71,7 +73,7 @@ constexpr std::string_view kUpdateSessions =
     "WHERE s.revision = -excluded.previous_revision RETURNING s.previous_revision)";
 constexpr std::string_view kInsertMessages =
     ", m AS (INSERT INTO memoryd_messages (tenant, session, generation, position, message_id, "
-    "role, token_count, ingest_us, tool_ids, body) ";
+    "role, token_count, ingest_us, tool_ids, body, checksum) ";
 constexpr std::string_view kInsertRequests =
     ", r AS (INSERT INTO memoryd_requests (tenant, session, request_id, fingerprint, reply, "
     "create_us) ";
@@ -249,8 +251,11 @@ void WriteMessage(const SessionKey& key, std::uint64_t generation, const Message
   sink.Int2(static_cast<std::int16_t>(message.role));
   sink.Int8(message.token_count);
   sink.Int8(message.ingest_us);
-  sink.Owned(EncodeToolIds(message), kBytea);
+  std::string tool_ids = EncodeToolIds(message);
+  const std::int64_t checksum = ChecksumOf(message, tool_ids);
+  sink.Owned(std::move(tool_ids), kBytea);
   sink.Bytes(message.body);
+  sink.Int8(checksum);
 }
 
 template <typename Sink>

@@ -104,7 +104,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              23 + static_cast<std::size_t>(messages + 2) * 10);
+              23 + static_cast<std::size_t>(messages + 2) * 11);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};

@@ -138,6 +138,10 @@ CREATE INDEX memoryd_jobs_ended ON memoryd_jobs (update_us) WHERE state <> 0;
 ALTER TABLE memoryd_sessions
   ADD COLUMN message_bytes bigint NOT NULL DEFAULT 0,
   ADD COLUMN content_bytes bigint NOT NULL DEFAULT 0;
+  )sql",
+    // See checksum.h; 0: none. A constant default rewrites no table.
+    R"sql(
+ALTER TABLE memoryd_messages ADD COLUMN checksum bigint NOT NULL DEFAULT 0;
 )sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);

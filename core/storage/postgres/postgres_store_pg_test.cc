@@ -74,6 +74,7 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
   }
   database.Run(
       "DROP TABLE memoryd_blocks, memoryd_jobs; "
+      "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
       "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes; DELETE FROM memoryd_schema WHERE version > 1");
@@ -104,6 +105,7 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
   }
   database.Run(
       "DROP TABLE memoryd_blocks, memoryd_jobs; "
+      "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes; "
       "DELETE FROM memoryd_schema WHERE version > 2");

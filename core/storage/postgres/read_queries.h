@@ -7,8 +7,9 @@
 
 namespace memoryd {
 
-#define MEMORYD_NO_MESSAGE \
-  "NULL::bigint, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea"
+#define MEMORYD_NO_MESSAGE                                                                     \
+  "NULL::bigint, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, " \
+  "NULL::bigint"
 #define MEMORYD_NO_BLOCK                                                                       \
   "NULL::text COLLATE \"C\" AS name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, " \
   "NULL::bigint, NULL::bytea"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
+#include "core/storage/checksum.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd {
@@ -63,10 +64,12 @@ absl::StatusOr<MessagePtr> DecodeMessage(const QueryResult& result, int row, int
   message->role = static_cast<Role>(result.Int(row, column + 2));
   message->token_count = result.Int(row, column + 3);
   message->ingest_us = result.Int(row, column + 4);
-  if (!DecodeToolIds(result.Bytes(row, column + 5), *message)) {
+  const std::string tool_ids = result.Bytes(row, column + 5);
+  if (!DecodeToolIds(tool_ids, *message)) {
     return absl::DataLossError("a stored message can't be read back");
   }
   message->body = result.Bytes(row, column + 6);
+  MEMORYD_RETURN_IF_ERROR(CheckChecksum(*message, tool_ids, result.Int(row, column + 7)));
   return message;
 }
 

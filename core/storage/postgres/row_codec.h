@@ -19,8 +19,9 @@ namespace memoryd {
   "s.active_count, s.archived_count, s.active_tokens, s.content_generation, "            \
   "s.next_content, s.content_count, s.block_generation, s.create_us, s.update_us, "      \
   "s.deleted, s.commit_tag, s.config, s.message_bytes, s.content_bytes"
-#define MEMORYD_MESSAGE_COLUMNS \
-  "m.position, m.message_id, m.role, m.token_count, m.ingest_us, m.tool_ids, m.body"
+#define MEMORYD_MESSAGE_COLUMNS                                                        \
+  "m.position, m.message_id, m.role, m.token_count, m.ingest_us, m.tool_ids, m.body, " \
+  "m.checksum"
 #define MEMORYD_BLOCK_COLUMNS \
   "b.name, b.done, b.next, b.entry_generation, b.next_entry, b.update_us, b.state"
 #define MEMORYD_JOB_COLUMNS                                                                  \
@@ -28,7 +29,7 @@ namespace memoryd {
   "j.begin_position, j.end_position, j.state, j.attempts, j.create_us, j.update_us, j.due, " \
   "j.lease, j.lease_until, j.last_error, j.calls, j.prompt_tokens, j.completion_tokens"
 inline constexpr int kSessionColumnCount = 20;
-inline constexpr int kMessageColumnCount = 7;
+inline constexpr int kMessageColumnCount = 8;
 
 // From the columns that begin at `column`. DATA_LOSS for a row that can't be read back.
 absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int column);

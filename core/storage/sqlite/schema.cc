@@ -135,6 +135,10 @@ CREATE INDEX memoryd_ended_jobs ON memoryd_jobs (update_us) WHERE state <> 0;
     R"sql(
 ALTER TABLE memoryd_sessions ADD COLUMN message_bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE memoryd_sessions ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0;
+  )sql",
+    // See checksum.h; 0: none.
+    R"sql(
+ALTER TABLE memoryd_messages ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 )sql",
 };
 

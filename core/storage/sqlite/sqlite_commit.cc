@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/failpoint.h"
+#include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/tool_ids.h"
@@ -36,7 +37,8 @@ constexpr char kUpdateSession[] =
 
 constexpr char kInsertMessage[] =
     "INSERT INTO memoryd_messages (tenant, session, generation, position, message_id, role,"
-    " token_count, ingest_us, tool_ids, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    " token_count, ingest_us, tool_ids, body, checksum)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 constexpr char kEraseMessages[] =
     "DELETE FROM memoryd_messages"
@@ -162,7 +164,7 @@ int InsertMessage(Database& db, const SessionKey& key, std::uint64_t generation,
   } else {
     query.BindBlob(tool_ids);
   }
-  query.BindBlob(message.body);
+  query.BindBlob(message.body).Bind(ChecksumOf(message, tool_ids));
   return Done(query.Step());
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/storage/checksum.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/tool_ids.h"
 
@@ -35,7 +36,7 @@ constexpr char kSelectUsage[] =
     " FROM memoryd_sessions WHERE tenant = ? AND NOT deleted";
 
 constexpr char kSelectMessages[] =
-    "SELECT position, message_id, role, token_count, ingest_us, tool_ids, body"
+    "SELECT position, message_id, role, token_count, ingest_us, tool_ids, body, checksum"
     " FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
@@ -95,6 +96,7 @@ absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
   message->ingest_us = query.Int(4);
   if (!DecodeToolIds(query.Bytes(5), *message)) return UnreadableRow();
   message->body = query.String(6);
+  MEMORYD_RETURN_IF_ERROR(CheckChecksum(*message, query.Bytes(5), query.Int(7)));
   return message;
 }
 

@@ -128,6 +128,7 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
       file_,
       "DROP TABLE memoryd_blocks;"
       "DROP TABLE memoryd_jobs;"
+      "ALTER TABLE memoryd_messages DROP COLUMN checksum;"
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation;"
       "ALTER TABLE memoryd_sessions DROP COLUMN next_content;"
@@ -187,6 +188,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
   Execute(file_,
           "DROP TABLE memoryd_blocks;"
           "DROP TABLE memoryd_jobs;"
+          "ALTER TABLE memoryd_messages DROP COLUMN checksum;"
           "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
           "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
           "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
