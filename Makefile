@@ -65,6 +65,7 @@ kill-jobs-test: environment
 
 # The catalogue of hostile inputs, floods included, and what of it is not yet as it must be.
 hostile: environment
+	@tools/build.sh torture memoryd
 	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:

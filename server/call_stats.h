@@ -35,6 +35,10 @@ class CallStats {
   void RefusedDraining() { Increment(refused_draining_); }
   // A call that brought more metadata than it may.
   void RefusedMetadata() { Increment(refused_metadata_); }
+  // A call whose request has fields that this server does not know.
+  void UnknownFields(Method method) {
+    Increment(methods_[static_cast<std::size_t>(method)].unknown_fields);
+  }
   // `reason` is one of kAuthFailures; what is not is not counted.
   void AuthFailed(std::string_view reason) {
     const auto* const found = std::find(kAuthFailures.begin(), kAuthFailures.end(), reason);
@@ -49,6 +53,9 @@ class CallStats {
   HistogramSnapshot seconds(Method method) const {
     return methods_[static_cast<std::size_t>(method)].seconds.Snapshot();
   }
+  std::uint64_t unknown_fields(Method method) const {
+    return methods_[static_cast<std::size_t>(method)].unknown_fields;
+  }
   std::uint64_t refused_draining() const { return refused_draining_; }
   std::uint64_t refused_metadata() const { return refused_metadata_; }
   // In the order of kAuthFailures.
@@ -60,6 +67,7 @@ class CallStats {
   struct PerMethod {
     DurationHistogram seconds;
     std::array<Counter, kStatusCodes> codes{};
+    Counter unknown_fields{0};
   };
   std::array<PerMethod, kMethods.size()> methods_;
   Counter refused_draining_{0};

@@ -175,6 +175,21 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
             }},
+    Setting{"tenant_sessions", "Sessions that a tenant may store; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.sessions);
+            }},
+    Setting{"tenant_messages", "Messages and contents that a tenant may store; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.messages);
+            }},
+    Setting{"tenant_mib", "MiB of messages and contents that a tenant may store; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.mib);
+            }},
     Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
@@ -187,6 +202,25 @@ constexpr std::array kSettings = {
             [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.vector_mib);
+            }},
+    Setting{"memory_limit_mib",
+            "Memory of the process, in MiB: above 80 % of it caches shrink, then calls that take "
+            "memory are refused; 0: what the container may have, if that is limited.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
+            }},
+    Setting{"max_connection_age_s",
+            "After so many seconds, a tenth more or less, a connection is told to go; 0: never.",
+            [] { return std::string("1800"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, 1'000'000, c.max_connection_age_s);
+            }},
+    Setting{"max_connection_age_grace_s",
+            "Seconds that calls on such a connection have left before it is closed.",
+            [] { return std::string("30"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 1, 1'000'000, c.max_connection_age_grace_s);
             }},
     Setting{
         "block_timeout_ms", "How long a Get waits for a block that asks a model or a worker.",

@@ -42,6 +42,9 @@ struct Config {
   int job_retry_ms = 0;
   int job_lease_ms = 0;
   int job_timeout_ms = 0;
+  std::int64_t memory_limit_mib = 0;  // 0: the container's, if it has one.
+  int max_connection_age_s = 0;       // 0: connections may grow as old as they like.
+  int max_connection_age_grace_s = 0;
   std::string vocabulary_dir;
   std::string reflection;  // `auto`, `on`, `off`.
   int drain_seconds = 0;

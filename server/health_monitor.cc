@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/exception.h"
+
 namespace memoryd {
 namespace {
 
@@ -15,9 +17,9 @@ constexpr std::chrono::seconds kDescribeInterval(30);
 
 }  // namespace
 
-HealthMonitor::HealthMonitor(Engine* engine, ObservedStore* store,
+HealthMonitor::HealthMonitor(Engine* engine, ObservedStore* store, MemoryWatch* memory,
                              std::vector<grpc::HealthCheckServiceInterface*> health)
-    : engine_(engine), store_(store), health_(std::move(health)) {
+    : engine_(engine), store_(store), memory_(memory), health_(std::move(health)) {
   for (grpc::HealthCheckServiceInterface* const each : health_) {
     each->SetServingStatus("liveness", true);
   }
@@ -63,8 +65,13 @@ void HealthMonitor::SetServing(bool serving) {
 void HealthMonitor::Ask() {
   for (;;) {
     const auto next = std::chrono::steady_clock::now() + kAskInterval;
-    const absl::Status status = engine_->CheckStore();
-    if (status.ok() && next - described_ >= kDescribeInterval) Describe();
+    absl::Status status;
+    try {
+      status = engine_->CheckStore();
+      if (status.ok() && next - described_ >= kDescribeInterval) Describe();
+    } catch (...) {
+      status = CaughtException();
+    }
     MutexLock lock(mutex_);
     answered_ = true;
     if (status.ok()) {
@@ -99,8 +106,10 @@ void HealthMonitor::Describe() {
 
 void HealthMonitor::Report() {
   bool serving = false;
-  MutexLock lock(mutex_);
-  while (!stopping_) {
+  for (;;) {
+    memory_->Look();
+    MutexLock lock(mutex_);
+    if (stopping_) return;
     const auto now = std::chrono::steady_clock::now();
     const bool good = answered_ && now - last_good_ < kGoodFor && !draining_;
     if (good != serving) {

@@ -12,6 +12,7 @@
 #include "core/base/mutex.h"
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
+#include "server/memory_watch.h"
 
 namespace memoryd {
 
@@ -22,7 +23,8 @@ namespace memoryd {
 class HealthMonitor {
  public:
   // `store` is the engine's, `health` are the health services of all servers of this process.
-  HealthMonitor(Engine* engine, ObservedStore* store,
+  // `memory` is looked at a few times a second.
+  HealthMonitor(Engine* engine, ObservedStore* store, MemoryWatch* memory,
                 std::vector<grpc::HealthCheckServiceInterface*> health);
   ~HealthMonitor();
   HealthMonitor(const HealthMonitor&) = delete;
@@ -39,6 +41,7 @@ class HealthMonitor {
 
   Engine* const engine_;
   ObservedStore* const store_;
+  MemoryWatch* const memory_;
   const std::vector<grpc::HealthCheckServiceInterface*> health_;
   // Of the asking thread, once there is one.
   std::chrono::steady_clock::time_point described_;

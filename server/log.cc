@@ -20,6 +20,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/histogram.h"
+
 namespace memoryd {
 namespace {
 
@@ -87,10 +89,15 @@ class LineFormatter final : public spdlog::formatter {
   const bool json_;
 };
 
+Counter handshake_failures{0};
+
 #if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 66
 // gRPC's own log would wait for whoever reads standard error, on its own threads.
 void TakeOverGrpcLog() {
   gpr_set_log_function([](gpr_log_func_args* said) {
+    if (std::string_view(said->message).starts_with("Handshake failed")) {
+      Increment(handshake_failures);
+    }
     const auto level = said->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
                        : said->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::info
                                                                  : spdlog::level::debug;
@@ -199,6 +206,8 @@ void Log::Write(spdlog::level::level_enum level, std::string_view message,
   }
   fields_->log(level, spdlog::string_view_t(line.data(), line.size()));
 }
+
+std::uint64_t TlsHandshakeFailures() { return handshake_failures; }
 
 std::uint64_t Log::dropped() const { return pool_->overrun_counter() + sink_->dropped(); }
 

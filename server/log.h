@@ -58,6 +58,10 @@ class Log {
   std::shared_ptr<spdlog::logger> default_;
 };
 
+// TLS handshakes that failed in this process since its first log, as gRPC says; gRPC 1.66 and newer
+// does not say.
+std::uint64_t TlsHandshakeFailures();
+
 // Whether people read what is written to `descriptor`.
 bool IsTerminal(int descriptor);
 

@@ -40,21 +40,23 @@ enum class Method : std::uint8_t {
 struct MethodTraits {
   std::string_view name;
   Right right;
+  // Takes memory in proportion to the request or the session: refused where that is short.
+  bool takes_memory = false;
 };
 
 // In the order of Method.
 inline constexpr std::array<MethodTraits, 22> kMethods = {{
-    {"Put", Right::kWrite},
+    {"Put", Right::kWrite, true},
     {"Get", Right::kRead},
     {"GetAll", Right::kRead},
-    {"Set", Right::kWrite},
+    {"Set", Right::kWrite, true},
     {"Reset", Right::kWrite},
-    {"Query", Right::kRead},
-    {"UpdateContext", Right::kRead},
-    {"CreateSession", Right::kWrite},
+    {"Query", Right::kRead, true},
+    {"UpdateContext", Right::kRead, true},
+    {"CreateSession", Right::kWrite, true},
     {"GetSession", Right::kRead},
     {"ListSessions", Right::kRead},
-    {"UpdateSession", Right::kWrite},
+    {"UpdateSession", Right::kWrite, true},
     {"DeleteSession", Right::kWrite},
     {"ListJobs", Right::kRead},
     {"GetJob", Right::kRead},

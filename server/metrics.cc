@@ -76,7 +76,7 @@ class Metrics final : public prometheus::Collectable {
   std::vector<MetricFamily> Collect() const override {
     std::vector<MetricFamily> families;
     // Family refers to its place.
-    families.reserve(64);
+    families.reserve(96);
     AddCalls(families);
     AddEngine(families);
     AddStore(families);
@@ -96,6 +96,8 @@ class Metrics final : public prometheus::Collectable {
                  "Calls ended, by method and code.");
     Family seconds(families, "memoryd_rpc_seconds", MetricType::Histogram,
                    "From the arrival of a call to its reply.");
+    Family unknown(families, "memoryd_rpc_unknown_fields_total", MetricType::Counter,
+                   "Calls whose request had fields that this server does not know.");
     for (std::size_t i = 0; i < kMethods.size(); ++i) {
       const auto method = static_cast<Method>(i);
       const ClientMetric::Label name = Label("method", kMethods[i].name);
@@ -107,6 +109,9 @@ class Metrics final : public prometheus::Collectable {
             {name, Label("code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code)))});
       }
       seconds.Add(calls.seconds(method), kNanosecondsPerSecond, {name});
+      if (calls.unknown_fields(method) > 0 || i == 0) {
+        unknown.Add(Number(calls.unknown_fields(method)), {name});
+      }
     }
     Family(families, "memoryd_rpc_in_flight", MetricType::Gauge,
            "Calls that have not been answered yet.")
@@ -121,11 +126,20 @@ class Metrics final : public prometheus::Collectable {
     rejected.Add(Number(sources_.tenants->refused_rate()), {Label("reason", "tenant_rate")});
     rejected.Add(Number(sources_.tenants->refused_in_flight()),
                  {Label("reason", "tenant_calls_in_flight")});
+    rejected.Add(Number(sources_.memory->refused()), {Label("reason", "memory")});
+    Family quotas(families, "memoryd_quota_rejected_total", MetricType::Counter,
+                  "Writes that would have gone over a quota of their tenant.");
+    quotas.Add(Number(engine.refused_sessions), {Label("quota", "sessions")});
+    quotas.Add(Number(engine.refused_messages), {Label("quota", "messages")});
+    quotas.Add(Number(engine.refused_stored_bytes), {Label("quota", "bytes")});
     Family auth(families, "memoryd_auth_failures_total", MetricType::Counter,
                 "Calls refused for their credential.");
     for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {
       auth.Add(Number(calls.auth_failures(i)), {Label("reason", kAuthFailures[i])});
     }
+    Family(families, "memoryd_tls_handshake_failures_total", MetricType::Counter,
+           "TLS handshakes that failed: no TLS, an old one, or a certificate that is not good.")
+        .Add(Number(TlsHandshakeFailures()));
     Family(families, "memoryd_request_replays_total", MetricType::Counter,
            "Writes answered with the stored reply to an earlier request.")
         .Add(Number(engine.replays));
@@ -293,6 +307,15 @@ class Metrics final : public prometheus::Collectable {
   }
 
   void AddProcess(Families& families) const {
+    Family(families, "memoryd_exceptions_total", MetricType::Counter,
+           "Exceptions caught in the engine's threads.")
+        .Add(Number(sources_.engine->stats().exceptions));
+    Family(families, "process_resident_memory_bytes", MetricType::Gauge,
+           "Memory of the process, as it was looked at last.")
+        .Add(static_cast<double>(sources_.memory->used()));
+    Family(families, "memoryd_memory_limit_bytes", MetricType::Gauge,
+           "What the process may take; 0 where nothing limits it.")
+        .Add(static_cast<double>(sources_.memory->limit()));
     Family(families, "memoryd_log_dropped_total", MetricType::Counter,
            "Lines of the log that nobody took in time.")
         .Add(Number(sources_.log->dropped()));

@@ -15,6 +15,7 @@
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
 #include "server/log.h"
+#include "server/memory_watch.h"
 #include "server/tenant_limiter.h"
 
 namespace prometheus {
@@ -30,6 +31,7 @@ struct MetricSources {
   std::int64_t start_us = 0;
   const CallStats* calls = nullptr;
   const CallsInFlight* in_flight = nullptr;
+  const MemoryWatch* memory = nullptr;
   const TenantLimiter* tenants = nullptr;
   Engine* engine = nullptr;
   const ObservedStore* store = nullptr;

@@ -38,8 +38,8 @@ class MetricsTest : public ::testing::Test {
     engine_options.now_us = [] { return std::int64_t{1'000'000}; };
     engine_options.random = [] { return std::uint64_t{1}; };
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
-    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, &tenants_, engine_.get(),
-                            store_.get(), &log_, nullptr, &workers_});
+    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, &memory_, &tenants_,
+                            engine_.get(), store_.get(), &log_, nullptr, &workers_});
   }
 
   // The metric with these labels in a new scrape.
@@ -56,6 +56,7 @@ class MetricsTest : public ::testing::Test {
 
   CallStats calls_;
   CallsInFlight in_flight_;
+  MemoryWatch memory_{0, [] { return std::int64_t{4096}; }, [] {}};
   TenantLimiter tenants_{TenantLimitTable()};
   Log log_{LogOptions()};
   WorkerRegistry workers_;
@@ -143,8 +144,9 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
   settings.max_waiting = 0;
   const auto models = ConfiguredModels::Make({settings});
   ASSERT_TRUE(models.ok()) << models.status();
-  MetricSources sources{"1",          0,     &calls_, &in_flight_, &tenants_, engine_.get(),
-                        store_.get(), &log_, nullptr, &workers_};
+  MetricSources sources{"1",      0,         &calls_,       &in_flight_,
+                        &memory_, &tenants_, engine_.get(), store_.get(),
+                        &log_,    nullptr,   &workers_};
   sources.models = models->get();
   metrics_ = MakeMetrics(sources);
   const auto model = (*models)->FindChatModel("", "", "m");
@@ -164,8 +166,9 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
 }
 
 TEST_F(MetricsTest, AnAddressInUseIsSaid) {
-  const MetricSources sources{"1",          0,     &calls_, &in_flight_, &tenants_, engine_.get(),
-                              store_.get(), &log_, nullptr, &workers_};
+  const MetricSources sources{"1",      0,         &calls_,       &in_flight_,
+                              &memory_, &tenants_, engine_.get(), store_.get(),
+                              &log_,    nullptr,   &workers_};
   const auto first = MetricsListener::Start("127.0.0.1:0", sources);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_FALSE((*first)->address().ends_with(":0"));

@@ -32,6 +32,7 @@
 #include "server/job_service.h"
 #include "server/limits.h"
 #include "server/memory_service.h"
+#include "server/memory_watch.h"
 #include "server/metrics.h"
 #include "server/models.h"
 #include "server/server_service.h"
@@ -90,6 +91,11 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   options.jobs.first_retry = std::chrono::milliseconds(config.job_retry_ms);
   options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);
   options.jobs.attempt_time = std::chrono::milliseconds(config.job_timeout_ms);
+  if (!config.tenants.no_quotas()) {
+    options.quota_of = [limits = config.tenants](std::string_view tenant) {
+      return limits.Of(tenant).quota();
+    };
+  }
   options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
   options.now_us = &NowMicros;
@@ -112,7 +118,7 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-void SetLimits(grpc::ServerBuilder& builder) {
+void SetLimits(grpc::ServerBuilder& builder, const Config& config) {
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes + kRequestOverhead);
   builder.SetMaxSendMessageSize(-1);
   // A compressed request is inflated before its size is known.
@@ -127,6 +133,15 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs / 3);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kKeepaliveMs / 3);
+  // What never ends by itself, such as a request that comes byte by byte, ends with its connection;
+  // and clients spread anew over replicas.
+  if (config.max_connection_age_s > 0) {
+    constexpr int kMilliseconds = 1000;
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               config.max_connection_age_s * kMilliseconds);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                               config.max_connection_age_grace_s * kMilliseconds);
+  }
   // Two servers must not share a port without knowing.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
@@ -139,8 +154,8 @@ struct RunningServer {
 // Without `access`, in plaintext.
 absl::StatusOr<RunningServer> StartServer(grpc::ServerBuilder& builder,
                                           const std::vector<std::string>& addresses,
-                                          Access* access = nullptr) {
-  SetLimits(builder);
+                                          const Config& config, Access* access = nullptr) {
+  SetLimits(builder, config);
   std::vector<int> ports(addresses.size(), 0);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     builder.AddListeningPort(addresses[i],
@@ -217,11 +232,15 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
     models.Close();
   };
   CallsInFlight calls;
+  MemoryWatch memory(
+      config.memory_limit_mib > 0 ? config.memory_limit_mib << 20 : ContainerMemoryLimit(),
+      &ResidentBytes, [&engine] { engine.ShrinkCaches(); });
   TenantLimiter tenants(config.tenants);
   CallStats stats;
   const CallLog call_log(&log, LoggedCallsOf(config));
   CallEnvironment environment;
   environment.calls = &calls;
+  environment.memory = &memory;
   environment.tenants = &tenants;
   environment.authenticator = access->authenticator();
   environment.stats = &stats;
@@ -236,8 +255,8 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
         metrics, MetricsListener::Start(config.metrics_listen,
-                                        {Version(), start_us, &stats, &calls, &tenants, &engine,
-                                         &store, &log, counted_models, &workers}));
+                                        {Version(), start_us, &stats, &calls, &memory, &tenants,
+                                         &engine, &store, &log, counted_models, &workers}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);
@@ -253,7 +272,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   builder.RegisterService(&server_service);
   builder.RegisterService(&worker_service);
   MEMORYD_ASSIGN_OR_RETURN(const RunningServer all,
-                           StartServer(builder, config.listen, access.get()));
+                           StartServer(builder, config.listen, config, access.get()));
   std::vector<grpc::HealthCheckServiceInterface*> health = {all.server->GetHealthCheckService()};
   // Answers UNIMPLEMENTED; gRPC starts no server that has no service of its own.
   grpc::CallbackGenericService nothing_else;
@@ -262,10 +281,10 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
     grpc::ServerBuilder health_builder;
     health_builder.SetOption(std::make_unique<WithoutReflection>());
     health_builder.RegisterCallbackGenericService(&nothing_else);
-    MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer(health_builder, config.health_listen));
+    MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer(health_builder, config.health_listen, config));
     health.push_back(for_health.server->GetHealthCheckService());
   }
-  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, std::move(health));
+  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, std::move(health));
   if (metrics != nullptr) fmt::print("metrics on {}\n", metrics->address());
   for (const std::string& address : all.addresses) fmt::print("listening on {}\n", address);
   for (const std::string& address : for_health.addresses) fmt::print("health on {}\n", address);

@@ -38,7 +38,7 @@ TenantLimiter::TenantLimiter(TenantLimitTable limits, Clock now)
     : limits_(std::move(limits)), now_(std::move(now)) {}
 
 absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& name) {
-  if (limits_.none()) return Place();
+  if (limits_.no_call_limits()) return Place();
   Tenant& tenant = Find(name);
   const TenantLimits& limits = tenant.limits;
   if (!TakePlace(tenant.in_flight, limits.calls_in_flight)) {

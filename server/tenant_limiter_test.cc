@@ -80,8 +80,9 @@ TEST_F(TenantLimiterTest, CallsUnderWayTakePlacesUntilTheyEnd) {
 
 TEST_F(TenantLimiterTest, ExceptionsTakeTheUsualForWhatTheyDoNotSay) {
   TenantLimitTable table = Table({.calls_per_second = 1, .calls_in_flight = 1});
-  table.exceptions["free"] = {.calls_per_second = 0, .calls_in_flight = 0};
-  table.exceptions["wide"] = {.calls_per_second = {}, .calls_in_flight = 3};
+  table.exceptions["free"].calls_per_second = 0;
+  table.exceptions["free"].calls_in_flight = 0;
+  table.exceptions["wide"].calls_in_flight = 3;
   TenantLimiter limiter = Make(table);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(limiter.Enter("free").ok());
   EXPECT_TRUE(limiter.Enter("wide").ok());

@@ -44,6 +44,12 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
       error = ParseInt(value, 0, kMaxTenantLimit, exception.calls_per_second.emplace());
     } else if (key == "calls_in_flight") {
       error = ParseInt(value, 0, kMaxTenantLimit, exception.calls_in_flight.emplace());
+    } else if (key == "sessions") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.sessions.emplace());
+    } else if (key == "messages") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.messages.emplace());
+    } else if (key == "mib") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.mib.emplace());
     } else {
       return Bad(path, pair.first, fmt::format("unknown key {}", key));
     }
@@ -61,6 +67,9 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     const Exception& exception = found->second;
     limits.calls_per_second = exception.calls_per_second.value_or(limits.calls_per_second);
     limits.calls_in_flight = exception.calls_in_flight.value_or(limits.calls_in_flight);
+    limits.sessions = exception.sessions.value_or(limits.sessions);
+    limits.messages = exception.messages.value_or(limits.messages);
+    limits.mib = exception.mib.value_or(limits.mib);
   }
   return limits;
 }

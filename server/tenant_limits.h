@@ -2,6 +2,7 @@
 #ifndef MEMORYD_SERVER_TENANT_LIMITS_H_
 #define MEMORYD_SERVER_TENANT_LIMITS_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "core/engine/quotas.h"
 
 namespace YAML {
 class Node;
@@ -16,14 +18,20 @@ class Node;
 
 namespace memoryd {
 
-// Of one tenant on one server. 0: any number.
+// Of one tenant. 0: any number.
 struct TenantLimits {
-  // On average; a second's worth may come at once.
+  // On one server and average; a second's worth may come at once.
   int calls_per_second = 0;
-  // Begun and not answered.
+  // Begun on one server and not answered.
   int calls_in_flight = 0;
+  // Stored, whichever servers did it. Messages are contents too, and the bytes are of their bodies.
+  std::int64_t sessions = 0;
+  std::int64_t messages = 0;
+  std::int64_t mib = 0;
 
-  bool none() const { return calls_per_second == 0 && calls_in_flight == 0; }
+  // Whether a call need not be looked at.
+  bool no_call_limits() const { return calls_per_second == 0 && calls_in_flight == 0; }
+  Quota quota() const { return {sessions, messages, mib << 20}; }
 };
 
 // Limits for every tenant, and what is otherwise for some.
@@ -31,17 +39,22 @@ struct TenantLimitTable {
   struct Exception {
     std::optional<int> calls_per_second;
     std::optional<int> calls_in_flight;
+    std::optional<std::int64_t> sessions;
+    std::optional<std::int64_t> messages;
+    std::optional<std::int64_t> mib;
   };
 
   TenantLimits usual;
   std::map<std::string, Exception, std::less<>> exceptions;
 
   TenantLimits Of(std::string_view tenant) const;
-  // Whether no tenant has any.
-  bool none() const { return usual.none() && exceptions.empty(); }
+  // Whether no tenant has limits of calls, or a quota.
+  bool no_call_limits() const { return usual.no_call_limits() && exceptions.empty(); }
+  bool no_quotas() const { return usual.quota().none() && exceptions.empty(); }
 };
 
 inline constexpr int kMaxTenantLimit = 1'000'000'000;
+inline constexpr std::int64_t kMaxTenantQuota = 1'000'000'000'000;
 
 // The list of the configuration file: maps with `name` and the limits that are not the usual ones.
 inline constexpr std::string_view kTenantsKey = "tenants";

@@ -32,7 +32,20 @@ TEST(TenantLimitsTest, WhatATenantDoesNotSayIsTheUsual) {
   EXPECT_EQ(table.Of("b").calls_per_second, 1);
   EXPECT_EQ(table.Of("b").calls_in_flight, 0);
   EXPECT_EQ(table.Of("c").calls_in_flight, 2);
+  EXPECT_FALSE(table.no_quotas());
+  EXPECT_TRUE(TenantLimitTable().no_quotas());
   EXPECT_TRUE(Parse("")->empty());
+}
+
+TEST(TenantLimitsTest, QuotasAreInMebibytesAndOverTheUsual) {
+  const auto parsed = Parse("- {name: a, sessions: 5, mib: 3}\n- {name: b, messages: 0}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const TenantLimitTable table{.usual = {.sessions = 1, .messages = 2}, .exceptions = *parsed};
+  EXPECT_EQ(table.Of("a").quota().sessions, 5);
+  EXPECT_EQ(table.Of("a").quota().messages, 2);
+  EXPECT_EQ(table.Of("a").quota().bytes, 3 << 20);
+  EXPECT_EQ(table.Of("b").quota().messages, 0);
+  EXPECT_EQ(table.Of("b").quota().bytes, 0);
 }
 
 TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
@@ -41,6 +54,7 @@ TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("- name: a\n  calls_per_second: -1", 2, "calls_per_second: must be");
   ExpectRefused("- name: a\n  calls_in_flight: many", 2, "calls_in_flight: must be");
   ExpectRefused("- name: a\n  calls_in_flight: [1]", 2, "single value");
+  ExpectRefused("- name: a\n  mib: 1.5", 2, "mib: must be");
   ExpectRefused("- name: a\n  calls: 1", 2, "unknown key calls");
   ExpectRefused("- calls_in_flight: 1", 1, "name: is missing");
   ExpectRefused("- name: a\n- name: a", 2, "same");

@@ -4,6 +4,7 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "server/grpc_status.h"
@@ -74,6 +75,10 @@ UnaryCall::UnaryCall(const CallEnvironment& environment, Method method,
   if (!admitted_) environment_.stats->RefusedDraining();
 }
 
+UnaryCall::~UnaryCall() {
+  if (!finished_.exchange(true)) End(absl::InternalError("the call was dropped unfinished"));
+}
+
 absl::Status UnaryCall::Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
   parse_complaint.clear();
   // The reader wants a mutable buffer but only reads; a body cut short leaves no buffer at all.
@@ -96,6 +101,9 @@ absl::Status UnaryCall::Admit() {
                  "the server is going away; nothing was started, try another or try again");
   }
   MEMORYD_ASSIGN_OR_RETURN(tenant_, TenantOfCall(environment_, method_, *context_));
+  if (environment_.memory != nullptr && TraitsOf(method_).takes_memory) {
+    MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
+  }
   MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant_));
   return absl::OkStatus();
 }
@@ -121,6 +129,24 @@ void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
 }
 
 void UnaryCall::End(const absl::Status& status) {
+  const absl::Cleanup leave = [this] {
+    if (admitted_) environment_.calls->Leave();
+  };
+  grpc::Status answer;
+  try {
+    Count(status);
+    MEMORYD_FAILPOINT("reply_ready");
+    answer = ToGrpcStatus(status);
+  } catch (...) {
+    // Whoever waits must not wait for ever.
+    answer = grpc::Status(grpc::StatusCode::INTERNAL, "internal error");
+  }
+  place_ = {};
+  reactor_->Finish(answer);
+  MEMORYD_FAILPOINT("reply_given");
+}
+
+void UnaryCall::Count(const absl::Status& status) {
   const auto took = std::chrono::steady_clock::now() - start_;
   environment_.stats->Ended(method_, status.code(), took);
   const bool logged = environment_.log->Wants(status.code());
@@ -133,11 +159,6 @@ void UnaryCall::End(const absl::Status& status) {
                                session_id()});
     }
   }
-  place_ = {};
-  MEMORYD_FAILPOINT("reply_ready");
-  reactor_->Finish(ToGrpcStatus(status));
-  MEMORYD_FAILPOINT("reply_given");
-  if (admitted_) environment_.calls->Leave();
 }
 
 absl::StatusOr<std::string> TenantOfCall(const CallEnvironment& environment, Method method,

@@ -25,6 +25,7 @@
 #include "server/call_log.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
+#include "server/memory_watch.h"
 #include "server/method.h"
 #include "server/tenant_limiter.h"
 
@@ -33,6 +34,8 @@ namespace memoryd {
 // What every call needs of the server it runs in. What is pointed to outlives all calls.
 struct CallEnvironment {
   CallsInFlight* calls = nullptr;
+  // Null: memory is not looked at.
+  MemoryWatch* memory = nullptr;
   TenantLimiter* tenants = nullptr;
   // Null: authentication is off.
   const Authenticator* authenticator = nullptr;
@@ -56,7 +59,8 @@ class UnaryCall {
  public:
   UnaryCall(const CallEnvironment& environment, Method method, grpc::CallbackServerContext* context,
             grpc::ByteBuffer* response);
-  virtual ~UnaryCall() = default;
+  // A call that nobody has finished, since an exception came in the way, ends INTERNAL.
+  virtual ~UnaryCall();
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
 
@@ -65,8 +69,8 @@ class UnaryCall {
   void Fail(const absl::Status& status);
   void Finish(absl::StatusOr<std::string> reply);
 
-  // Why the call must not go on: the server drains, the caller may not do this, or its tenant has
-  // had its share. Before anything is read of the request.
+  // Why the call must not go on: the server drains or lacks memory, the caller may not do this, or
+  // its tenant has had its share. Before anything is read of the request.
   absl::Status Admit();
 
   Method method() const { return method_; }
@@ -82,8 +86,16 @@ class UnaryCall {
   // INVALID_ARGUMENT that names the field where that is known.
   static absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message);
 
+ protected:
+  static bool HasUnknownFields(const google::protobuf::Message& message) {
+    return !message.GetReflection()->GetUnknownFields(message).empty();
+  }
+  void NoteUnknownFields() { environment_.stats->UnknownFields(method_); }
+
  private:
   void End(const absl::Status& status);
+  // For the metrics and the log, and the caller's id.
+  void Count(const absl::Status& status);
 
   const CallEnvironment environment_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -104,7 +116,16 @@ class ParsedCall : public UnaryCall {
  public:
   using UnaryCall::UnaryCall;
 
-  absl::Status ParseRequest(const grpc::ByteBuffer& bytes) { return Parse(bytes, *request_); }
+  absl::Status ParseRequest(const grpc::ByteBuffer& bytes) {
+    absl::Status status = Parse(bytes, *request_);
+    // A newer client's: ignored, and counted where they are likely.
+    bool unknown = HasUnknownFields(*request_);
+    if constexpr (requires { request_->messages(); }) {
+      for (const auto& message : request_->messages()) unknown |= HasUnknownFields(message);
+    }
+    if (status.ok() && unknown) NoteUnknownFields();
+    return status;
+  }
 
   const Request& request() const { return *request_; }
   Request& mutable_request() { return *request_; }

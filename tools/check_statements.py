@@ -36,6 +36,8 @@ WITHOUT_KEY = {
     ("sweep.cc", "kListEndedJobs"): "the sweeper",
     ("job_queries.h", "kClaimableJobs"): "claims for all tenants; each job names its own",
     ("job_queries.h", "kCountJobs"): "numbers for the operator",
+    ("read_queries.h", "kReadUsage"): "one tenant's numbers, for its quota",
+    ("sqlite_read.cc", "kSelectUsage"): "one tenant's numbers, for its quota",
     ("sqlite_jobs.cc", "kSelectClaimable"): "claims for all tenants; each job names its own",
     ("sqlite_jobs.cc", "kCountJobs"): "numbers for the operator",
     ("sqlite_purge.cc", "kSelectGarbage"): "the sweeper",

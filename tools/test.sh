@@ -16,6 +16,7 @@ python=build/venv/bin/python
 $results step 'packages' tools/install_packages.sh build test || exit 1
 $results step 'python environment' tools/python_env.sh
 $results step 'release build' tools/build.sh release
+$results step 'build with failpoints' tools/build.sh torture memoryd
 $results ctest 'unit tests' build -L unit -j 2
 $with_postgres $results ctest 'store contract' build -L contract
 $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py --no-speed \

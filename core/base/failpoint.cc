@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 #include <string>
 
 namespace memoryd {
@@ -17,6 +18,7 @@ namespace {
 struct Failpoint {
   std::string name;
   std::uint64_t count = 0;  // 0: never.
+  bool throws = false;
 };
 
 // Ends the process on what it does not understand: a test that kills nothing proves nothing.
@@ -25,8 +27,10 @@ Failpoint FromEnvironment() {
   if (variable == nullptr) return {};
   const std::string_view text = variable;
   const std::size_t colon = text.find(':');
+  constexpr std::string_view kThrow = ":throw";
   Failpoint failpoint;
-  const char* const end = text.data() + text.size();
+  failpoint.throws = text.ends_with(kThrow);
+  const char* const end = text.data() + text.size() - (failpoint.throws ? kThrow.size() : 0);
   if (colon == std::string_view::npos ||
       std::from_chars(text.data() + colon + 1, end, failpoint.count).ptr != end ||
       failpoint.count == 0) {
@@ -42,7 +46,9 @@ void ReachFailpoint(std::string_view name) {
   static const Failpoint wanted = FromEnvironment();
   static std::atomic<std::uint64_t> reached{0};
   if (name != wanted.name) return;
-  if (reached.fetch_add(1, std::memory_order_relaxed) + 1 == wanted.count) kill(getpid(), SIGKILL);
+  if (reached.fetch_add(1, std::memory_order_relaxed) + 1 != wanted.count) return;
+  if (wanted.throws) throw std::bad_alloc();
+  kill(getpid(), SIGKILL);
 }
 
 }  // namespace memoryd

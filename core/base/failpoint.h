@@ -1,10 +1,11 @@
-// Places at which a test can end the process, in a build with MEMORYD_FAILPOINTS; in any other
-// build they are nothing.
+// Places at which a test can end the process or have an exception thrown, in a build with
+// MEMORYD_FAILPOINTS; in any other build they are nothing.
 //
 //   MEMORYD_FAILPOINT("commit_sent");
 //
 // The variable MEMORYD_TEST_FAILPOINT names one as NAME:COUNT: the process gets SIGKILL when the
-// place NAME is reached for the COUNTth time. On the way of a write, in order; other calls pass the
+// place NAME is reached for the COUNTth time. As NAME:COUNT:throw it names one that throws
+// std::bad_alloc then, once. On the way of a write, in order; other calls pass the
 // first and the replies too:
 //
 //   request_parsed   its RPC has been parsed
@@ -18,6 +19,8 @@
 //   reply_ready      the answer is known to the caller's RPC
 //   reply_given      the answer was handed to gRPC
 //   job_answered     a block was fed, and the end of its job is not written
+//
+// And on the way of a read: `session_loaded`, when a session's row and messages have come.
 #ifndef MEMORYD_CORE_BASE_FAILPOINT_H_
 #define MEMORYD_CORE_BASE_FAILPOINT_H_
 

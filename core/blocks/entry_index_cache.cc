@@ -217,6 +217,12 @@ void EntryIndexCache::Drop(Order::iterator place) {
   order_.erase(place);
 }
 
+void EntryIndexCache::Shrink() {
+  MutexLock lock(mutex_);
+  const std::size_t half = bytes_ / 2;
+  while (bytes_ > half && !order_.empty()) Drop(std::prev(order_.end()));
+}
+
 std::size_t EntryIndexCache::ByteSize() {
   MutexLock lock(mutex_);
   return bytes_;

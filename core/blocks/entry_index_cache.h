@@ -38,6 +38,9 @@ class EntryIndexCache final : public EntrySearch {
   absl::StatusOr<std::vector<EntryHit>> Nearest(const EntryQuery& query) override
       MEMORYD_EXCLUDES(mutex_);
 
+  // Drops about half of what is kept, the least recently used first.
+  void Shrink() MEMORYD_EXCLUDES(mutex_);
+
   std::size_t ByteSize() MEMORYD_EXCLUDES(mutex_);
 
  private:

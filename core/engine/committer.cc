@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/failpoint.h"
 
 namespace memoryd {
@@ -111,30 +112,99 @@ std::vector<Committer::Group> Committer::TakeBatch() {
 void Committer::CommitBatch(std::vector<Group>& groups) {
   std::vector<SessionChange> changes;
   std::vector<Group*> changed;
+  changes.reserve(groups.size());
+  changed.reserve(groups.size());
   for (Group& group : groups) {
-    DraftGroup(group);
-    if (!group.draft.has_value() || !group.draft->dirty()) continue;
-    if (!group.draft->jobs().empty() && options_.has_room_for_jobs()) {
-      group.draft->LeaseJobs(options_.job_lease, options_.job_lease_us);
+    try {
+      DraftGroup(group);
+      if (!group.draft.has_value() || !group.draft->dirty()) continue;
+      if (!group.draft->jobs().empty() && options_.has_room_for_jobs()) {
+        group.draft->LeaseJobs(options_.job_lease, options_.job_lease_us);
+      }
+      MutexLock lock(group.session->mutex);
+      group.change = group.draft->Change();
+      changes.push_back(group.draft->TakeChange(group.session->key));
+      changed.push_back(&group);
+    } catch (...) {
+      Abandon(group, {CommitOutcome::kFailed, CaughtException()});
     }
-    MutexLock lock(group.session->mutex);
-    changes.push_back(group.draft->TakeChange(group.session->key));
-    changed.push_back(&group);
   }
   if (changes.empty()) return;
   std::size_t writes = 0;
   for (const Group* group : changed) writes += group->stored.size();
   options_.stats->batch_writes.Observe(static_cast<std::int64_t>(writes));
-  MEMORYD_FAILPOINT("batch_drafted");
-  const std::vector<CommitResult> results = options_.store->Commit(changes);
-  MEMORYD_FAILPOINT("commit_answered");
-  for (std::size_t i = 0; i < changed.size(); ++i) Conclude(*changed[i], results[i]);
+  bool sent = false;
+  std::vector<CommitResult> results;
+  try {
+    MEMORYD_FAILPOINT("batch_drafted");
+    sent = true;
+    results = options_.store->Commit(changes);
+    MEMORYD_FAILPOINT("commit_answered");
+  } catch (...) {
+    const CommitResult result = {sent ? CommitOutcome::kUnknown : CommitOutcome::kFailed,
+                                 CaughtException()};
+    for (Group* const group : changed) Abandon(*group, result);
+    return;
+  }
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    try {
+      Conclude(*changed[i], results[i]);
+    } catch (...) {
+      Abandon(*changed[i], results[i]);
+    }
+  }
+}
+
+void Committer::Abandon(Group& group, const CommitResult& result) {
+  Increment(options_.stats->exceptions);
+  if (options_.quotas != nullptr) {
+    options_.quotas->Settle(group.session->key.tenant, std::exchange(group.reserved, {}),
+                            result.outcome, std::exchange(group.change, {}));
+  }
+  {
+    // The next one reads it anew: what the session in memory is by now is anybody's guess.
+    MutexLock lock(group.session->mutex);
+    group.session->Forget();
+  }
+  // Replies that were not given away are what is stored.
+  for (auto& [write, reply] : group.stored) {
+    if (result.outcome == CommitOutcome::kCommitted) {
+      write->Finish(absl::OkStatus(), std::move(reply));
+    } else if (result.outcome == CommitOutcome::kUnknown) {
+      write->Finish(OutcomeUnknown());
+    }
+  }
+  // The others, of whatever kind, were not stored. What is queued anew ends here all the same.
+  const absl::Status status =
+      result.status.ok() ? absl::InternalError("an exception ended the batch") : result.status;
+  for (const auto& write : group.writes) write->Finish(status);
+}
+
+SessionDraft::Decision Committer::Add(Group& group, Write& write) {
+  if (options_.quotas == nullptr) return group.draft->Add(write);
+  const std::string& tenant = group.session->key.tenant;
+  const TenantUsage growth = group.draft->Growth(write);
+  if (absl::Status status = options_.quotas->Reserve(tenant, growth, group.reserved);
+      !status.ok()) {
+    // Else it is decided again.
+    const bool is_final = !group.draft->dirty() && (!options_.shared || write.fresh);
+    if (is_final) options_.quotas->CountRefusal(status);
+    return {SessionDraft::Decision::Kind::kRefused, std::move(status), {}};
+  }
+  SessionDraft::Decision decision = group.draft->Add(write);
+  if (decision.kind != SessionDraft::Decision::Kind::kStore) {
+    options_.quotas->Release(tenant, growth, group.reserved);
+  }
+  return decision;
 }
 
 void Committer::DraftGroup(Group& group) {
   const auto now = std::chrono::steady_clock::now();
   std::vector<std::shared_ptr<Write>> to_reload;
   std::vector<std::shared_ptr<Write>> to_requeue;
+  std::vector<std::shared_ptr<Write>> to_await_usage;
+  const bool usage_known =
+      options_.quotas == nullptr || options_.quotas->Knows(group.session->key.tenant);
   struct Answer {
     std::shared_ptr<Write> write;
     SessionDraft::Decision decision;
@@ -147,9 +217,10 @@ void Committer::DraftGroup(Group& group) {
       group.draft.emplace(group.session->session, *options_.token_rules, options_.now_us(),
                           options_.random);
     }
-    for (std::shared_ptr<Write>& write : group.writes) {
+    // Copied, so that all of them can be told should something be thrown.
+    for (const std::shared_ptr<Write>& write : group.writes) {
       if (write->deadline() <= now) {
-        answers.push_back({std::move(write),
+        answers.push_back({write,
                            {SessionDraft::Decision::Kind::kReplay,
                             absl::DeadlineExceededError("the deadline passed before the write "
                                                         "joined a batch; nothing was stored"),
@@ -158,29 +229,33 @@ void Committer::DraftGroup(Group& group) {
       }
       if (!write->BeginCommit()) continue;
       if (!group.draft.has_value()) {
-        to_reload.push_back(std::move(write));
+        to_reload.push_back(write);
         continue;
       }
-      SessionDraft::Decision decision = group.draft->Add(*write);
+      if (!usage_known) {
+        to_await_usage.push_back(write);
+        continue;
+      }
+      SessionDraft::Decision decision = Add(group, *write);
       switch (decision.kind) {
         case SessionDraft::Decision::Kind::kStore:
-          group.stored.emplace_back(std::move(write), std::move(decision.reply));
+          group.stored.emplace_back(write, std::move(decision.reply));
           break;
         case SessionDraft::Decision::Kind::kReplay:
-          answers.push_back({std::move(write), std::move(decision)});
+          answers.push_back({write, std::move(decision)});
           break;
         case SessionDraft::Decision::Kind::kUnchanged:
         case SessionDraft::Decision::Kind::kRefused:
           if (group.draft->dirty()) {
             // Decided on what is not durable yet; next time before any other.
             write->alone = true;
-            to_requeue.push_back(std::move(write));
+            to_requeue.push_back(write);
           } else if (options_.shared && !write->fresh) {
-            to_reload.push_back(std::move(write));
+            to_reload.push_back(write);
           } else if (!write->request.request_id.empty()) {
-            to_look_up.push_back({std::move(write), std::move(decision)});
+            to_look_up.push_back({write, std::move(decision)});
           } else {
-            answers.push_back({std::move(write), std::move(decision)});
+            answers.push_back({write, std::move(decision)});
           }
           break;
       }
@@ -196,6 +271,10 @@ void Committer::DraftGroup(Group& group) {
     write->BackToQueue();
     options_.reload(std::move(write));
   }
+  for (auto& write : to_await_usage) {
+    write->BackToQueue();
+    options_.read_usage(std::move(write));
+  }
   // The refusal came first: no record now means that there was none when it was decided.
   for (Answer& answer : to_look_up) {
     answer.write->BackToQueue();
@@ -206,6 +285,10 @@ void Committer::DraftGroup(Group& group) {
 void Committer::Conclude(Group& group, const CommitResult& result) {
   CachedSession& session = *group.session;
   const bool lone = group.stored.size() == 1;
+  if (options_.quotas != nullptr) {
+    options_.quotas->Settle(session.key.tenant, std::exchange(group.reserved, {}), result.outcome,
+                            std::exchange(group.change, {}));
+  }
   if (result.outcome == CommitOutcome::kCommitted) {
     std::size_t bytes = 0;
     {

@@ -12,6 +12,7 @@
 
 #include "core/base/mutex.h"
 #include "core/engine/engine_stats.h"
+#include "core/engine/quotas.h"
 #include "core/engine/session_cache.h"
 #include "core/engine/session_draft.h"
 #include "core/engine/token_rules.h"
@@ -41,6 +42,10 @@ class Committer {
     std::function<void(const std::shared_ptr<CachedSession>&, std::vector<Job>)> run_jobs;
     // Reads the session anew, sets write->fresh and enqueues the write again. Must not block.
     std::function<void(std::shared_ptr<Write>)> reload;
+    // Null: no tenant has one.
+    Quotas* quotas = nullptr;
+    // Reads what the write's tenant has stored and enqueues the write again. Must not block.
+    std::function<void(std::shared_ptr<Write>)> read_usage;
     // Looks the write's request_id up and finishes the write: with its stored reply, else with
     // the given decision; without one it enqueues it again. Must not block.
     std::function<void(std::shared_ptr<Write>, std::optional<SessionDraft::Decision>)> look_up;
@@ -64,13 +69,20 @@ class Committer {
     std::optional<SessionDraft> draft;
     // Those to be answered when the change is committed, with their replies.
     std::vector<std::pair<std::shared_ptr<Write>, std::string>> stored;
+    // What the quotas hold for them, and what the tenant stores more once they are committed.
+    TenantUsage reserved;
+    TenantUsage change;
   };
 
   void Run() MEMORYD_EXCLUDES(mutex_);
   std::vector<Group> TakeBatch() MEMORYD_REQUIRES(mutex_);
   void CommitBatch(std::vector<Group>& groups);
   void DraftGroup(Group& group);
+  // Adds the write to the group's draft, unless its tenant has no room for it.
+  SessionDraft::Decision Add(Group& group, Write& write);
   void Conclude(Group& group, const CommitResult& result);
+  // Ends the writes of a group in whose way an exception came, at the stage that `result` tells.
+  void Abandon(Group& group, const CommitResult& result);
   // Ends a write that can't be stored, unless it was before and has a record.
   void Refuse(const std::shared_ptr<Write>& write, absl::Status status);
   void Requeue(std::shared_ptr<Write> write);

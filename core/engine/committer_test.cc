@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <new>
+
 #include "core/base/error.h"
 #include "tests/support/engine_fixture.h"
 
@@ -155,6 +157,26 @@ TEST_F(CommitterTest, AGroupHoldsAtMostAThousandMessages) {
   for (auto& call : waiting) EXPECT_TRUE(Await(std::move(call)).status.ok());
   for (const FaultyStore::Batch& batch : store_->batches()) EXPECT_LE(batch.messages, 1000U);
   EXPECT_TRUE(Await(std::move(first)).status.ok());
+}
+
+TEST_F(CommitterTest, AnExceptionEndsTheWritesOfItsSessionAlone) {
+  store_->StallCommits();
+  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+  store_->AwaitStalled(1);
+  WriteRequest throwing = NewPut(kKey, {{"user", "thrown"}});
+  throwing.encode_reply = [](const WriteResult&) -> std::string { throw std::bad_alloc(); };
+  auto thrown = Enqueue(std::move(throwing));
+  auto beside = Enqueue(NewPut(kKey, {{"user", "of the same session"}}));
+  auto third = Enqueue(NewPut({"tenant", "third"}, {{"user", "y"}}));
+  store_->ReleaseCommits();
+  EXPECT_TRUE(absl::IsInternal(Await(std::move(thrown)).status));
+  EXPECT_TRUE(absl::IsInternal(Await(std::move(beside)).status));
+  EXPECT_TRUE(Await(std::move(first)).status.ok());
+  EXPECT_TRUE(Await(std::move(third)).status.ok());
+  EXPECT_EQ(stats_.exceptions, 1U);
+  // Nothing of it was stored.
+  EXPECT_EQ(Await(Enqueue(NewPut(kKey, {{"user", "later"}}))).reply,
+            "revision 1 positions 1 archived 0 removed 0+0");
 }
 
 TEST_F(CommitterTest, DestructionCommitsWhatIsQueued) {

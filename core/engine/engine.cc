@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/memory_text.h"
 #include "core/engine/block_context.h"
@@ -74,10 +75,15 @@ Engine::Engine(Store* store, EngineOptions options)
           options_.models, options_.workers,
           options_.bodies, &entries_,
           &block_stats_,   [this](Executor::Task task) { executor_.Submit(std::move(task)); }},
-      executor_(options_.readers, static_cast<std::size_t>(options_.max_pending_calls)),
-      searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls)),
+      executor_(options_.readers, static_cast<std::size_t>(options_.max_pending_calls),
+                &stats_.exceptions),
+      searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls),
+                 &stats_.exceptions),
       loader_(store_, &cache_, &executor_, &stats_, options_.coherence == Coherence::kShared) {
   jobs_ = MakeJobRunner();
+  if (options_.quota_of) {
+    quotas_ = std::make_unique<Quotas>(store_, options_.quota_of, &executor_, &stats_);
+  }
   for (int i = 0; i < options_.committers; ++i) {
     Committer::Options committer;
     committer.store = store_;
@@ -93,10 +99,21 @@ Engine::Engine(Store* store, EngineOptions options)
     committer.run_jobs = [this](const std::shared_ptr<CachedSession>& session,
                                 std::vector<Job> jobs) { jobs_->Start(session, std::move(jobs)); };
     committer.reload = [this](std::shared_ptr<Write> write) { Reload(std::move(write)); };
+    committer.quotas = quotas_.get();
+    committer.read_usage = [this](std::shared_ptr<Write> write) {
+      const std::string& tenant = write->session->key.tenant;
+      quotas_->Read(tenant, [this, write](const absl::Status& status) {
+        if (status.ok()) {
+          Guarded(write, [&] { Enqueue(write); });
+        } else {
+          write->Finish(Reported(status));
+        }
+      });
+    };
     committer.look_up = [this](std::shared_ptr<Write> write,
                                std::optional<SessionDraft::Decision> otherwise) {
       executor_.Submit([this, write = std::move(write), otherwise = std::move(otherwise)] {
-        LookUp(write, otherwise);
+        Guarded(write, [&] { LookUp(write, otherwise); });
       });
     };
     committers_.push_back(std::make_unique<Committer>(std::move(committer)));
@@ -157,6 +174,16 @@ bool Engine::Drain(Deadline deadline) {
   return true;
 }
 
+template <typename Call, typename Work>
+void Engine::Guarded(const std::shared_ptr<Call>& call, const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    Increment(stats_.exceptions);
+    call->Finish(CaughtException());
+  }
+}
+
 void Engine::Submit(WriteRequest request, Write::Done done) {
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
@@ -200,12 +227,14 @@ void Engine::Submit(WriteRequest request, Write::Done done) {
   }
   Increment(loaded ? stats_.cache_hits : stats_.cache_misses);
   const auto enqueue = [this, write] {
-    if (absl::Status status = CheckBlocks(*write); !status.ok()) {
-      write->Finish(std::move(status));
-      return;
-    }
-    CountTokens(*write);
-    Enqueue(write);
+    Guarded(write, [&] {
+      if (absl::Status status = CheckBlocks(*write); !status.ok()) {
+        write->Finish(std::move(status));
+        return;
+      }
+      CountTokens(*write);
+      Enqueue(write);
+    });
   };
   if (loaded) {
     enqueue();
@@ -257,7 +286,7 @@ void Engine::Reload(std::shared_ptr<Write> write) {
       return;
     }
     write->fresh = true;
-    Enqueue(write);
+    Guarded(write, [&] { Enqueue(write); });
   });
 }
 
@@ -376,7 +405,8 @@ std::shared_ptr<Engine::Read<T>> Engine::StartRead(Deadline deadline, Done<T> do
 
 template <typename T>
 void Engine::SubmitRead(const std::shared_ptr<Read<T>>& read, Executor::Task task) {
-  if (!executor_.TrySubmit(std::move(task))) read->Finish(QueueFull(stats_.refused_calls));
+  const auto guarded = [this, read, task = std::move(task)] { Guarded(read, task); };
+  if (!executor_.TrySubmit(guarded)) read->Finish(QueueFull(stats_.refused_calls));
 }
 
 template <typename T>
@@ -410,25 +440,27 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
   }
   const auto read = StartRead<Context>(deadline, std::move(done));
   if (read == nullptr) return;
-  loader_.WithCurrent(
-      session, [this, session, input = std::move(input), read](const absl::Status& status) {
-        if (!status.ok()) {
-          read->Finish(status);
-          return;
-        }
-        bool large = false;
-        {
-          MutexLock lock(session->mutex);
-          large = session->session.active.size() > kLargeContext ||
-                  !session->session.config->blocks.empty();
-        }
-        const auto compose = [this, session, input, read] { ComposeContext(session, input, read); };
-        if (large) {
-          executor_.Submit(compose);
-        } else {
-          compose();
-        }
-      });
+  loader_.WithCurrent(session,
+                      [this, session, input = std::move(input), read](const absl::Status& status) {
+                        if (!status.ok()) {
+                          read->Finish(status);
+                          return;
+                        }
+                        bool large = false;
+                        {
+                          MutexLock lock(session->mutex);
+                          large = session->session.active.size() > kLargeContext ||
+                                  !session->session.config->blocks.empty();
+                        }
+                        const auto compose = [this, session, input, read] {
+                          Guarded(read, [&] { ComposeContext(session, input, read); });
+                        };
+                        if (large) {
+                          executor_.Submit(compose);
+                        } else {
+                          compose();
+                        }
+                      });
 }
 
 void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
@@ -694,11 +726,16 @@ template <typename T, typename Request>
 void Engine::BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
   loader_.WithCurrent(call->session, [this, call](const absl::Status& status) {
     if (status.ok()) {
-      QueueSearch(call->session, [this, call] { StepSearch(call); });
+      QueueStep(call);
     } else {
       call->read->Finish(status);
     }
   });
+}
+
+template <typename T, typename Request>
+void Engine::QueueStep(const std::shared_ptr<SearchCall<T, Request>>& call) {
+  QueueSearch(call->session, [this, call] { Guarded(call->read, [&] { StepSearch(call); }); });
 }
 
 template <typename T, typename Request>
@@ -711,7 +748,7 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
     if (call->index == nullptr) call->index = recall_.search().Open(call->request.key);
     const auto ready = recall_.search().CatchUp(call->index, info.row, accept_missing);
     if (ready.ok() && !*ready) {
-      QueueSearch(call->session, [this, call] { StepSearch(call); });
+      QueueStep(call);
       return;
     }
     status = ready.status();
@@ -830,6 +867,12 @@ void Engine::ListSessions(std::string tenant, std::string after, std::int64_t ma
       });
 }
 
+void Engine::ShrinkCaches() {
+  cache_.Shrink();
+  search().Shrink();
+  entries_.Shrink();
+}
+
 absl::Status Engine::CheckStore() {
   absl::Status status = store_->Ping();
   if (options_.coherence == Coherence::kExclusive) {
@@ -855,17 +898,27 @@ void Engine::Sweep() {
       }
       if (stopping_) return;
     }
-    const PurgeLimits limits{
-        options_.now_us(),
-        std::chrono::duration_cast<std::chrono::microseconds>(options_.keep_requests).count(),
-        kSweepRows};
-    for (;;) {
-      const auto purged = store_->Purge(limits);
-      // An error shows in health checks; the next sweep tries again.
-      if (!purged.ok() || *purged < kSweepRows) break;
-      MutexLock lock(mutex_);
-      if (stopping_) return;
+    try {
+      SweepOnce();
+    } catch (...) {
+      Increment(stats_.exceptions);
     }
+  }
+}
+
+void Engine::SweepOnce() {
+  // Other servers store too.
+  if (quotas_ != nullptr && loader_.shared()) quotas_->Refresh();
+  const PurgeLimits limits{
+      options_.now_us(),
+      std::chrono::duration_cast<std::chrono::microseconds>(options_.keep_requests).count(),
+      kSweepRows};
+  for (;;) {
+    const auto purged = store_->Purge(limits);
+    // An error shows in health checks; the next sweep tries again.
+    if (!purged.ok() || *purged < kSweepRows) break;
+    MutexLock lock(mutex_);
+    if (stopping_) return;
   }
 }
 

@@ -28,6 +28,7 @@
 #include "core/engine/job_runner.h"
 #include "core/engine/page.h"
 #include "core/engine/pending_calls.h"
+#include "core/engine/quotas.h"
 #include "core/engine/recall.h"
 #include "core/engine/session_cache.h"
 #include "core/engine/session_loader.h"
@@ -64,6 +65,8 @@ struct EngineOptions {
   // Bytes of vectors kept in memory.
   std::size_t vector_bytes = std::size_t{256} << 20;
   JobSettings jobs;
+  // What a tenant may store; null: no tenant has a quota. Called from several threads.
+  std::function<Quota(std::string_view tenant)> quota_of;
   // How long a Get waits for a block, and at most half the time it has.
   std::chrono::milliseconds block_timeout{2000};
   // Request records, tombstones and jobs that ended are kept this long.
@@ -160,6 +163,9 @@ class Engine {
   // Waits until no call is pending, at most until `deadline`; true when none is.
   bool Drain(Deadline deadline);
 
+  // Lets go of about half of what is kept in memory to save reads. Any thread.
+  void ShrinkCaches();
+
   SessionCache& cache() { return cache_; }
   JobRunner& jobs() { return *jobs_; }
   const BlockStats& block_stats() const { return block_stats_; }
@@ -176,6 +182,9 @@ class Engine {
   // A read that will call done, or nullptr when it was refused and done was called.
   template <typename T>
   std::shared_ptr<Read<T>> StartRead(Deadline deadline, Done<T> done, std::int64_t bytes = 0);
+  // Does the work on a call, which ends INTERNAL when it throws.
+  template <typename Call, typename Work>
+  void Guarded(const std::shared_ptr<Call>& call, const Work& work);
   // Has a reader run `task`, which ends `read`; refuses the read when too many wait.
   template <typename T>
   void SubmitRead(const std::shared_ptr<Read<T>>& read, Executor::Task task);
@@ -225,12 +234,15 @@ class Engine {
   template <typename T, typename Request>
   void BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call);
   template <typename T, typename Request>
+  void QueueStep(const std::shared_ptr<SearchCall<T, Request>>& call);
+  template <typename T, typename Request>
   void StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call);
   // What the session's stable blocks say.
   absl::StatusOr<std::vector<OfferedBlock>> StableBlocks(CachedSession& place) const;
   void QueueSearch(const std::shared_ptr<CachedSession>& session, Executor::Task step);
   void RunSearches(const std::shared_ptr<CachedSession>& session);
   void Sweep();
+  void SweepOnce();
 
   Store* const store_;
   const EngineOptions options_;
@@ -250,6 +262,7 @@ class Engine {
   EntryIndexCache entries_;
   BlockEnvironment block_environment_;
   std::unique_ptr<JobRunner> jobs_;
+  std::unique_ptr<Quotas> quotas_;  // Null: no tenant has a quota.
   Executor executor_;
   Executor searchers_;
   SessionLoader loader_;

@@ -10,6 +10,10 @@ struct EngineStats {
   // Refused at admission: too many calls, or too many bytes of requests, wait.
   Counter refused_calls{0};
   Counter refused_bytes{0};
+  // Writes that would have gone over a quota of their tenant.
+  Counter refused_sessions{0};
+  Counter refused_messages{0};
+  Counter refused_stored_bytes{0};
   // Writes answered with the stored reply to an earlier request with the same request_id.
   Counter replays{0};
   // Calls whose session was in memory, was not, or was but had been changed by another server.
@@ -20,6 +24,8 @@ struct EngineStats {
   Counter jobs_done{0};
   Counter jobs_failed{0};
   Counter job_failures{0};
+  // Exceptions caught in the engine's threads.
+  Counter exceptions{0};
   // Writes that went to the store together.
   SizeHistogram batch_writes;
 };

@@ -4,7 +4,8 @@
 
 namespace memoryd {
 
-Executor::Executor(int threads, std::size_t max_queued) : max_queued_(max_queued) {
+Executor::Executor(int threads, std::size_t max_queued, Counter* exceptions)
+    : max_queued_(max_queued), exceptions_(exceptions) {
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
@@ -46,7 +47,11 @@ void Executor::Run() {
       task = std::move(queue_.front());
       queue_.pop_front();
     }
-    task();
+    try {
+      task();
+    } catch (...) {
+      Increment(*exceptions_);
+    }
   }
 }
 

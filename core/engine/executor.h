@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/histogram.h"
 #include "core/base/mutex.h"
 
 namespace memoryd {
@@ -16,7 +17,9 @@ class Executor {
  public:
   using Task = std::function<void()>;
 
-  Executor(int threads, std::size_t max_queued);
+  // `exceptions`, which must outlive it, counts tasks that threw. What waits for such a task must
+  // not wait for ever: tasks catch what they can tell somebody.
+  Executor(int threads, std::size_t max_queued, Counter* exceptions);
   // Runs what is queued, then joins.
   ~Executor();
   Executor(const Executor&) = delete;
@@ -32,6 +35,7 @@ class Executor {
   void Run() MEMORYD_EXCLUDES(mutex_);
 
   const std::size_t max_queued_;
+  Counter* const exceptions_;
   Mutex mutex_;
   CondVar wake_;
   std::deque<Task> queue_ MEMORYD_GUARDED_BY(mutex_);

@@ -3,6 +3,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/exception.h"
+
 namespace memoryd {
 namespace {
 
@@ -52,7 +54,14 @@ void Freshness::Run() {
       if (queue_.empty()) return;
       questions.swap(queue_);
     }
-    Answer(questions);
+    try {
+      Answer(questions);
+    } catch (...) {
+      const absl::Status status = CaughtException();
+      for (Question& question : questions) {
+        if (question.done) question.done(status);
+      }
+    }
   }
 }
 
@@ -70,7 +79,7 @@ void Freshness::Answer(std::vector<Question>& questions) {
     for (std::size_t i = begin; i < next; ++i) {
       Question& question = questions[i];
       if (!versions.ok()) {
-        question.done(versions.status());
+        std::exchange(question.done, nullptr)(versions.status());
         continue;
       }
       const SessionVersion stored =
@@ -88,7 +97,7 @@ void Freshness::Answer(std::vector<Question>& questions) {
                 ((cached.generation == stored.generation && cached.revision == stored.revision) ||
                  (!unchanged && stored.revision > 0 && cached.revision > stored.revision));
       }
-      question.done(fresh);
+      std::exchange(question.done, nullptr)(fresh);
     }
   }
 }

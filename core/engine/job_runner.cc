@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 
@@ -321,9 +322,19 @@ void JobRunner::Begin(const std::shared_ptr<Attempt>& attempt) {
     }
     options_.executor->Submit([this, attempt] {
       const Section feeding(*this);
-      if (feeding) Feed(attempt);
+      if (feeding) Guarded(attempt, [&] { Feed(attempt); });
     });
   });
+}
+
+template <typename Work>
+void JobRunner::Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    Increment(options_.stats->exceptions);
+    Failed(attempt, CaughtException());
+  }
 }
 
 void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
@@ -376,13 +387,14 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   request.now_us = options_.now_us();
   request.deadline = Clock::now() + options_.settings.attempt_time;
   // The block lives until it has answered.
-  (*block)->Feed(std::move(request),
-                 [link = link_, attempt, block = *block](absl::StatusOr<FeedResult> result) {
-                   MutexLock lock(link->mutex);
-                   if (link->runner == nullptr) return;
-                   const Section section(*link->runner);
-                   if (section) link->runner->Fed(attempt, std::move(result));
-                 });
+  (*block)->Feed(std::move(request), [link = link_, attempt,
+                                      block = *block](absl::StatusOr<FeedResult> result) {
+    MutexLock lock(link->mutex);
+    if (link->runner == nullptr) return;
+    const Section section(*link->runner);
+    if (!section) return;
+    link->runner->Guarded(attempt, [&] { link->runner->Fed(attempt, std::move(result)); });
+  });
 }
 
 absl::StatusOr<std::vector<BlockMessage>> JobRunner::ReadMessages(const Job& job) {
@@ -584,11 +596,16 @@ void JobRunner::Run() {
         next_cleaning = Clock::now() + options_.settings.poll_interval;
       }
     }
-    if (Clock::now() >= next_renewal) {
-      Renew();
-      next_renewal = Clock::now() + options_.settings.lease_time / 3;
+    try {
+      if (Clock::now() >= next_renewal) {
+        Renew();
+        next_renewal = Clock::now() + options_.settings.lease_time / 3;
+      }
+      Claim();
+    } catch (...) {
+      // What was claimed and not begun is claimed anew when its lease has run out.
+      Increment(options_.stats->exceptions);
     }
-    Claim();
   }
 }
 

@@ -152,6 +152,9 @@ class JobRunner {
   void Pump() MEMORYD_EXCLUDES(mutex_);
   bool TakeNext(std::shared_ptr<Attempt>& next) MEMORYD_REQUIRES(mutex_);
   void Begin(const std::shared_ptr<Attempt>& attempt);
+  // Does the work of an attempt, which fails when it throws.
+  template <typename Work>
+  void Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work);
   void Feed(const std::shared_ptr<Attempt>& attempt);
   absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job);
   void Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<FeedResult> result);

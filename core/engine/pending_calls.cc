@@ -66,7 +66,12 @@ void PendingCalls::ExpireUntil(std::chrono::steady_clock::time_point time) {
   }
   for (const auto& call : expired) {
     Remove(call.get());
-    call->Expire();
+    try {
+      call->Expire();
+    } catch (...) {
+      // Its reply could not be made; the others get theirs.
+      continue;
+    }
   }
 }
 

@@ -6,7 +6,7 @@ namespace {
 // Map node, list node and the place itself, besides what the session holds.
 constexpr std::size_t kPlaceBytes = sizeof(CachedSession) + 128;
 // An evictor looks at no more places than this, so that a shard full of held ones costs little.
-constexpr int kEvictionSteps = 32;
+constexpr std::size_t kEvictionSteps = 32;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::shared_ptr<CachedSession> SessionCache::Acquire(const SessionKey& key) {
   session->charged_bytes = kPlaceBytes + key.tenant.size() + key.session.size();
   shard.bytes += session->charged_bytes;
   shard.index.emplace(key, shard.order.begin());
-  Evict(shard);
+  Evict(shard, max_bytes_per_shard_, kEvictionSteps);
   return session;
 }
 
@@ -41,14 +41,20 @@ void SessionCache::Recharge(const std::shared_ptr<CachedSession>& session, std::
   session->charged_bytes =
       kPlaceBytes + session->key.tenant.size() + session->key.session.size() + bytes;
   shard.bytes += session->charged_bytes;
-  Evict(shard);
+  Evict(shard, max_bytes_per_shard_, kEvictionSteps);
 }
 
-void SessionCache::Evict(Shard& shard) {
+void SessionCache::Shrink() {
+  for (Shard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    Evict(shard, shard.bytes / 2, shard.order.size());
+  }
+}
+
+void SessionCache::Evict(Shard& shard, std::size_t max_bytes, std::size_t steps) {
   auto candidate = shard.order.end();
-  for (int step = 0; step < kEvictionSteps && shard.bytes > max_bytes_per_shard_ &&
-                     candidate != shard.order.begin();
-       ++step) {
+  for (std::size_t step = 0;
+       step < steps && shard.bytes > max_bytes && candidate != shard.order.begin(); ++step) {
     --candidate;
     // New holders come only through Acquire(), under this lock.
     if (candidate->use_count() > 1) continue;

@@ -70,6 +70,9 @@ class SessionCache {
   // To be called after the session's size changed. Evicts others when needed. Any thread.
   void Recharge(const std::shared_ptr<CachedSession>& session, std::size_t bytes);
 
+  // Evicts about half of what is kept, the least recently used first.
+  void Shrink();
+
   // Forgets every session that nobody holds and marks the others as not loaded.
   void Clear();
 
@@ -88,7 +91,8 @@ class SessionCache {
   };
 
   Shard& ShardOf(const SessionKey& key);
-  void Evict(Shard& shard) MEMORYD_REQUIRES(shard.mutex);
+  // Until the shard is down to `max_bytes`, in at most so many steps.
+  void Evict(Shard& shard, std::size_t max_bytes, std::size_t steps) MEMORYD_REQUIRES(shard.mutex);
 
   const std::size_t max_bytes_per_shard_;
   Counter evictions_{0};

@@ -46,6 +46,10 @@ std::int64_t Tokens(std::span<const MessagePtr> messages) {
   return tokens;
 }
 
+std::int64_t Bytes(const Message& message) {
+  return static_cast<std::int64_t>(message.body.size());
+}
+
 const std::deque<MessagePtr>& NoMessages() {
   static const auto* const kNone = new std::deque<MessagePtr>();
   return *kNone;
@@ -57,6 +61,7 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
                            const Random& random)
     : base_(base),
       base_revision_(base.row.revision),
+      base_usage_(UsageOf(base.row)),
       rules_(rules),
       now_us_(now_us),
       random_(random),
@@ -64,6 +69,36 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       settings_(base.settings),
       config_(base.config),
       pinned_(base.pinned) {}
+
+TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
+  if (row.revision == 0 || row.deleted) return {};
+  return {1, row.active_count + row.archived_count + row.content_count,
+          row.message_bytes + row.content_bytes};
+}
+
+TenantUsage SessionDraft::Growth(const Write& write) const {
+  const WriteRequest& request = write.request;
+  const bool adds = request.kind == WriteKind::kPut || request.kind == WriteKind::kSet ||
+                    request.kind == WriteKind::kCreateSession;
+  if (!adds) return {};
+  TenantUsage growth;
+  if (!exists()) growth.sessions = 1;
+  growth.messages = static_cast<std::int64_t>(request.RowCount());
+  for (const IncomingMessage& incoming : request.messages) growth.bytes += Bytes(incoming.message);
+  for (const IncomingContent& incoming : request.contents) growth.bytes += Bytes(incoming.content);
+  if (request.kind == WriteKind::kSet) {
+    const TenantUsage replaced = UsageOf(row_);
+    growth.messages -= replaced.messages;
+    growth.bytes -= replaced.bytes;
+  }
+  return growth;
+}
+
+TenantUsage SessionDraft::Change() const {
+  const TenantUsage usage = UsageOf(row_);
+  return {usage.sessions - base_usage_.sessions, usage.messages - base_usage_.messages,
+          usage.bytes - base_usage_.bytes};
+}
 
 SessionDraft::Decision SessionDraft::Add(Write& write) {
   const WriteRequest& request = write.request;
@@ -217,6 +252,7 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
         row_.floor = row_.watermark;
       }
       row_.archived_count = 0;
+      row_.message_bytes = std::min(row_.message_bytes, ActiveBytes());
       CancelJobs();
       break;
   }
@@ -314,6 +350,7 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
     }
     ++row_.active_count;
     row_.active_tokens += message->token_count;
+    row_.message_bytes += Bytes(*message);
     stored_.push_back(message);
     messages.push_back(std::move(message));
   }
@@ -333,6 +370,7 @@ std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
     content->token_count = write.token_counts.contents[i];
     content->ingest_us = now_us_;
     ++row_.content_count;
+    row_.content_bytes += Bytes(*content);
     appended.push_back(std::move(content));
   }
   stored_contents_.insert(stored_contents_.end(), appended.begin(), appended.end());
@@ -368,7 +406,17 @@ std::int64_t SessionDraft::Flush() {
   return count;
 }
 
+std::int64_t SessionDraft::ActiveBytes() const {
+  std::int64_t bytes = 0;
+  for (const MessagePtr& message : pinned_) bytes += Bytes(*message);
+  const ActiveView view = View();
+  for (std::size_t i = 0; i < view.size(); ++i) bytes += Bytes(view.at(i));
+  return bytes;
+}
+
 void SessionDraft::RemoveActiveMessages() {
+  row_.message_bytes =
+      row_.archived_count == 0 ? 0 : std::max<std::int64_t>(0, row_.message_bytes - ActiveBytes());
   if (row_.archived_count == 0) {
     // Whatever is stored goes, in steps: with policy `buffer` that may be very much.
     if (row_.active_count > 0) {
@@ -401,7 +449,7 @@ void SessionDraft::RemoveAllMessages() {
   row_.generation = random_();
   row_.floor = row_.watermark = row_.next_position;
   row_.pinned.clear();
-  row_.active_count = row_.archived_count = row_.active_tokens = 0;
+  row_.active_count = row_.archived_count = row_.active_tokens = row_.message_bytes = 0;
   base_removed_ = true;
   pinned_.clear();
   CancelJobs();
@@ -411,7 +459,7 @@ void SessionDraft::RemoveContents() {
   if (row_.content_count == 0) return;
   garbage_.push_back({row_.content_generation, 0, row_.next_content});
   row_.content_generation = 0;
-  row_.content_count = 0;
+  row_.content_count = row_.content_bytes = 0;
 }
 
 void SessionDraft::AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds) {

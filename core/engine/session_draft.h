@@ -53,6 +53,12 @@ class SessionDraft {
 
   static bool CanShare(const Write& write) { return write.request.kind == WriteKind::kPut; }
 
+  // By how much a write would have the tenant store more, at least; nothing for what isn't a Put, a
+  // Set or a CreateSession.
+  TenantUsage Growth(const Write& write) const;
+  // By how much the tenant stores more, or less, once this is committed.
+  TenantUsage Change() const;
+
   // Whether any write is to be stored.
   bool dirty() const { return dirty_; }
 
@@ -75,6 +81,9 @@ class SessionDraft {
   Decision AddUndo(const WriteRequest& request);
 
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
+  // What the session stores.
+  static TenantUsage UsageOf(const SessionRow& row);
+  std::int64_t ActiveBytes() const;
   absl::Status CheckRevision(const WriteRequest& request) const;
   absl::Status CountTokens(Write& write, const SessionConfig& config) const;
   // Starts a live row where there is none.
@@ -108,6 +117,7 @@ class SessionDraft {
   const Session& base_;
   // The base's when the draft began: by TakeChange() another server's commit may be loaded there.
   const std::int64_t base_revision_;
+  const TenantUsage base_usage_;
   const TokenRules& rules_;
   const std::int64_t now_us_;
   const Random& random_;

@@ -104,6 +104,10 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
       if (draft.Add(write).kind == SessionDraft::Decision::Kind::kStore) ++stored_;
     }
     if (!draft.dirty()) return;
+    const TenantUsage more = draft.Change();
+    usage_.sessions += more.sessions;
+    usage_.messages += more.messages;
+    usage_.bytes += more.bytes;
     const SessionChange change = draft.TakeChange(kKey);
     const std::vector<CommitResult> results = store_->Commit({&change, 1});
     ASSERT_EQ(results[0].outcome, CommitOutcome::kCommitted) << results[0].status;
@@ -156,15 +160,24 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
                                   std::int64_t{1} << 40);
     ASSERT_TRUE(rows.ok()) << rows.status();
     EXPECT_EQ(static_cast<std::int64_t>(rows->size()), row.active_count + row.archived_count);
+    std::int64_t message_bytes = 0;
+    for (const MessagePtr& message : *rows) message_bytes += std::ssize(message->body);
+    EXPECT_EQ(message_bytes, row.message_bytes);
     std::int64_t contents = 0;
+    std::int64_t content_bytes = 0;
     for (const std::uint64_t generation : content_generations_) {
       auto stored = store_->ReadRange(kKey, generation, {0, row.next_content + 1}, 1'000'000,
                                       std::int64_t{1} << 40);
       ASSERT_TRUE(stored.ok()) << stored.status();
       EXPECT_TRUE(generation == row.content_generation || stored->empty());
       contents += static_cast<std::int64_t>(stored->size());
+      for (const ContentPtr& content : *stored) content_bytes += std::ssize(content->body);
     }
     EXPECT_EQ(contents, row.content_count);
+    EXPECT_EQ(content_bytes, row.content_bytes);
+    const auto usage = store_->ReadUsage(kKey.tenant);
+    ASSERT_TRUE(usage.ok()) << usage.status();
+    EXPECT_EQ(*usage, usage_);
   }
 
   std::mt19937_64 generator_{GetParam()};
@@ -176,6 +189,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   int request_count_ = 0;
   int stored_ = 0;
   std::set<std::uint64_t> content_generations_;  // All there were.
+  TenantUsage usage_;                            // Counted along.
   Session session_ = Session::Absent();
   std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
 };

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/exception.h"
+#include "core/base/failpoint.h"
 #include "core/engine/write.h"
 
 namespace memoryd {
@@ -44,12 +46,19 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
     }
     absl::Status status;
     Session loaded = Session::Absent();
-    if (auto stored = store_.LoadSession(session->key); !stored.ok()) {
-      status = Reported(stored.status());
-    } else if (stored->has_value()) {
-      auto read = Session::FromStore(**std::move(stored));
-      status = read.status();
-      if (read.ok()) loaded = *std::move(read);
+    try {
+      auto stored = store_.LoadSession(session->key);
+      MEMORYD_FAILPOINT("session_loaded");
+      if (!stored.ok()) {
+        status = Reported(stored.status());
+      } else if (stored->has_value()) {
+        auto read = Session::FromStore(**std::move(stored));
+        status = read.status();
+        if (read.ok()) loaded = *std::move(read);
+      }
+    } catch (...) {
+      Increment(stats_.exceptions);
+      status = CaughtException();
     }
     std::vector<CachedSession::Waiter> waiting;
     bool again = false;
@@ -80,7 +89,14 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
     }
     cache_.Recharge(session, bytes);
     if (again) Load(session);
-    for (const CachedSession::Waiter& waiter : waiting) waiter(status);
+    for (const CachedSession::Waiter& waiter : waiting) {
+      try {
+        waiter(status);
+      } catch (...) {
+        // The others must not wait in vain.
+        Increment(stats_.exceptions);
+      }
+    }
   });
 }
 

@@ -241,6 +241,12 @@ void SessionSearch::Forget(const SessionKey& key) {
   if (const auto found = entries_.find(key); found != entries_.end()) Drop(found->second);
 }
 
+void SessionSearch::Shrink() {
+  MutexLock lock(mutex_);
+  const std::size_t half = bytes_ / 2;
+  while (bytes_ > half && !order_.empty()) Drop(std::prev(order_.end()));
+}
+
 std::size_t SessionSearch::ByteSize() {
   MutexLock lock(mutex_);
   return bytes_;

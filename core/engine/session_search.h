@@ -70,6 +70,9 @@ class SessionSearch {
   // Drops what is kept of a session that is no more.
   void Forget(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
 
+  // Drops about half of what is kept, the least recently used first.
+  void Shrink() MEMORYD_EXCLUDES(mutex_);
+
   std::size_t ByteSize() MEMORYD_EXCLUDES(mutex_);
 
  private:

@@ -50,6 +50,9 @@ struct SessionRow {
   // Position of the next content; the first is 1. Never falls while the session exists.
   std::int64_t next_content = 1;
   std::int64_t content_count = 0;
+  // Of the bodies that are counted above. Rows from before the columns count what came since.
+  std::int64_t message_bytes = 0;
+  std::int64_t content_bytes = 0;
   // Of what blocks know and of their jobs; 0 while there is none. A new one makes all older ones
   // unreachable.
   std::uint64_t block_generation = 0;

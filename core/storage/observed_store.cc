@@ -109,6 +109,10 @@ absl::StatusOr<std::vector<ListedSession>> ObservedStore::ListSessions(std::stri
                [&] { return store_.ListSessions(tenant, after, max_sessions); });
 }
 
+absl::StatusOr<TenantUsage> ObservedStore::ReadUsage(std::string_view tenant) {
+  return Timed(StoreOperation::kReadUsage, [&] { return store_.ReadUsage(tenant); });
+}
+
 absl::StatusOr<std::vector<Job>> ObservedStore::ClaimJobs(const ClaimRequest& request) {
   return Timed(StoreOperation::kClaimJobs, [&] { return store_.ClaimJobs(request); });
 }

@@ -29,6 +29,7 @@ enum class StoreOperation : std::uint8_t {
   kRevisions,
   kFindRequests,
   kListSessions,
+  kReadUsage,
   kClaimJobs,
   kRenewJobs,
   kReleaseJob,
@@ -40,10 +41,11 @@ enum class StoreOperation : std::uint8_t {
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 18> kStoreOperations = {
-    "migrate",   "commit",        "load_session",  "read_range", "read_positions", "read_sizes",
-    "revisions", "find_requests", "list_sessions", "claim_jobs", "renew_jobs",     "release_job",
-    "list_jobs", "find_job",      "count_jobs",    "purge",      "ping",           "describe"};
+inline constexpr std::array<std::string_view, 19> kStoreOperations = {
+    "migrate",    "commit",     "load_session",  "read_range",    "read_positions",
+    "read_sizes", "revisions",  "find_requests", "list_sessions", "read_usage",
+    "claim_jobs", "renew_jobs", "release_job",   "list_jobs",     "find_job",
+    "count_jobs", "purge",      "ping",          "describe"};
 // In the order of CommitOutcome.
 inline constexpr std::array<std::string_view, 6> kCommitOutcomes = {
     "committed", "revision_lost", "message_id_taken", "request_id_taken", "failed", "unknown"};
@@ -90,6 +92,7 @@ class ObservedStore final : public Store {
   absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
                                                           std::string_view after,
                                                           std::int64_t max_sessions) override;
+  absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
                          std::int64_t lease_us) override;

@@ -125,6 +125,15 @@ struct ListedSession {
   SessionRow row;
 };
 
+// What a tenant has stored, tombstones and what waits to be purged left out.
+struct TenantUsage {
+  std::int64_t sessions = 0;
+  std::int64_t messages = 0;  // And contents.
+  std::int64_t bytes = 0;     // Of their bodies.
+
+  friend bool operator==(const TenantUsage&, const TenantUsage&) = default;
+};
+
 // Who claims jobs, and how many.
 struct ClaimRequest {
   // Random and not 0; marks the jobs as this claimer's.
@@ -236,6 +245,9 @@ class Store {
   virtual absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
                                                                   std::string_view after,
                                                                   std::int64_t max_sessions) = 0;
+
+  // Takes as long as the tenant has sessions.
+  virtual absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) = 0;
 
   // Leases open jobs that are due, nobody's, and the first of their block (number = done + 1 of the
   // session's block_generation), those first that have been due for the longest, and counts an

@@ -201,6 +201,35 @@ TEST_P(ReadContractTest, ListsHoldWholeRowsAndNoTombstones) {
   EXPECT_EQ(listed->front().row, kept.row);
 }
 
+TEST_P(ReadContractTest, UsageIsOfTheTenantsSessionsWithoutTombstones) {
+  const auto usage = [this](std::string_view tenant) {
+    const auto read = store().ReadUsage(tenant);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.value_or(TenantUsage());
+  };
+  EXPECT_EQ(usage("tenant"), TenantUsage());
+  SessionChange change = NewSession(kKey, 3);
+  change.row.active_count = 1;
+  change.row.archived_count = 2;
+  change.row.content_count = 4;
+  change.row.message_bytes = std::int64_t{5} << 40;
+  change.row.content_bytes = 7;
+  MustCommit(change);
+  EXPECT_EQ(Load(kKey)->row, change.row);
+  SessionChange second = NewSession({"tenant", "second"}, 0);
+  second.row.active_count = 10;
+  second.row.message_bytes = 1;
+  MustCommit(second);
+  MustCommit(NewSession({"tenant2", "s"}));
+  EXPECT_EQ(usage("tenant"), (TenantUsage{2, 17, (std::int64_t{5} << 40) + 8}));
+  MustCommit(Deleting(change, 0));
+  EXPECT_EQ(usage("tenant"), (TenantUsage{1, 10, 1}));
+  change = Following(second, 0);
+  change.row.message_bytes = 0;
+  MustCommit(change);
+  EXPECT_EQ(usage("tenant").bytes, 0);
+}
+
 // Keys whose parts give the same string when joined, and equal sessions of two tenants.
 TEST_P(ReadContractTest, KeysNeverMix) {
   const std::vector<SessionKey> keys = {{"t", "s"},  {"T", "s"},   {"t2", "s"},     {"ts", "s"},

@@ -11,7 +11,8 @@ import grpc
 import pytest
 
 from support.access import Caller, bearer, credential, write_credentials
-from support.calls import memory, reason, user
+from support.blocks import WAIT, block, every_turn, memory_text
+from support.calls import assistant, memory, reason, user
 from support.http2 import prefixed, raw_call
 from support.metrics import scrape, value
 from support.scripted_server import attaching
@@ -232,6 +233,33 @@ def test_a_server_that_goes_says_so_and_does_not_wait():
 
 
 # The client.
+
+
+def test_a_worker_comes_back_when_its_connection_grows_too_old():
+    """Its stream ends with the connection and is made again; no job is lost or done twice, and no
+    caller hears of it."""
+    arguments = ["--metrics-listen=127.0.0.1:0", "--max-connection-age-s=1",
+                 "--max-connection-age-grace-s=1"]
+    with Server("sqlite::memory:", arguments=arguments) as server:
+        with server.channel() as channel, memoryd.Worker(server.target, name="w",
+                                                         blocks=[Mentions()]):
+            caller = Caller(ready(channel))
+            caller("CreateSession", session_id="s", config=every_turn(
+                block("mentions", "worker", worker="w")))
+
+            def ended() -> float:
+                return sum(count for (name, labels), count in scrape(server.metrics).items()
+                           if name == "memoryd_rpc_total" and ("method", "Attach") in labels)
+
+            turns = 0
+            while ended() < 3:
+                put = caller("Put", session_id="s", wait=WAIT, timeout=30,
+                             messages=[user("Logan"), assistant("Who?")])
+                assert not put.open_jobs, put
+                turns += 1
+            # The newest turn has not left short-term memory.
+            said = wait_for(lambda: memory_text(caller("Get", session_id="s")))
+            assert f"Logan was mentioned {turns - 1} times." in said, (turns, said)
 
 
 class Mentions(memoryd.Block):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
+import ssl
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import grpc
+from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from memoryd.errors import error_info
 from support.access import (
     METHODS,
     Caller,
@@ -30,7 +35,7 @@ from support.server import Server
 from support.tls import SERVER_NAMES, Authority, secure_channel, server_arguments
 from support.waiting import wait_for
 
-from hostile.fields import Step
+from hostile.fields import MIB, Step
 from hostile.frames import METRICS
 from hostile.place import GET, Place, own_server, placed
 
@@ -236,6 +241,154 @@ def a_full_queue(*arguments: str, reason_label: str, mebibytes: int) -> Step:
             assert place.texts(sessions[-1]) == ["before"]
             wait_for(lambda: place.caller.code("Put", session_id=sessions[-1]) == OK)
     return step
+
+
+def too_little_memory(_: Place) -> None:
+    """Requests that wait for a store that does not answer take what there is. Then others that
+    would take more are refused, those that read little are not, and all are served again once there
+    is room."""
+    def resident(place: Place) -> float:
+        return value(scrape(place.server.metrics), "process_resident_memory_bytes")
+
+    picture = memory.Media(data=bytes(3 << 20))
+    body = [memory.Message(role="user", parts=[memory.Part(image=picture)])]
+    with Cluster() as cluster:
+        url, slow = cluster.url, "--store-timeout-ms=60000"
+        with own_server(METRICS, slow, store=url) as place:
+            place.assert_serves()
+            idle = wait_for(lambda: resident(place))
+        # Above 80 % of it once that much waits, and below 75 % when only the connections to the
+        # store keep what they have grown to.
+        limit = int((idle / MIB + 64) / 0.8)
+        with own_server(METRICS, slow, f"--memory-limit-mib={limit}", store=url) as place:
+            sessions = [place.session() for _ in range(20)]
+            for session_id in sessions:
+                place.calls.Put(session_id=session_id, messages=[user("before")])
+            watch = Watch(place.server.metrics)
+            cluster.pause()
+            try:
+                waiting = [_later(place, session_id, body) for session_id in sessions[:-1]]
+                error = wait_for(lambda: _short_of_memory(place, sessions[-1]))
+                assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+                assert "nothing was started" in error.details(), error
+                assert watch.moved("memoryd_admission_rejected_total", reason="memory") > 0
+                assert place.caller.code("GetServerInfo") == OK
+            finally:
+                cluster.resume()
+            for each in waiting:
+                each.exception()
+            wait_for(lambda: place.caller.code("Put", session_id=sessions[-1]) == OK)
+            assert place.texts(sessions[-1]) == ["before"]
+
+
+def _short_of_memory(place: Place, session_id: str) -> grpc.RpcError | None:
+    # Without messages, so that what is tried changes nothing.
+    error = place.caller.error("Put", session_id=session_id, timeout=0.2)
+    return error if error is not None and reason(error) == "MEMORY_SHORT" else None
+
+
+def over_the_rate(_: Place) -> None:
+    with (Server("sqlite::memory:", arguments=["--tenant-calls-per-second=5"]) as server,
+          server.channel() as channel):
+        caller = Caller(channel)
+        error = wait_for(lambda: caller.error("Get", session_id="s"))
+        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+        assert reason(error) == "TENANT_RATE" and _retry_after(error) > 0
+        wait_for(lambda: caller.error("Get", session_id="s") is None)
+
+
+def over_the_quota(_: Place) -> None:
+    """Of sessions, messages and bytes: what goes over is refused, what went counts no more."""
+    with own_server("--tenant-sessions=4", "--tenant-messages=6", "--tenant-mib=1",
+                    METRICS) as place:
+        first, second = place.session(), place.session()
+
+        def refused(quota: str, used: int, rpc: str = "Put", **fields: Any) -> None:
+            watch = Watch(place.server.metrics)
+            error = place.caller.error(rpc, **fields)
+            assert error is not None and error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+            info = error_info(error)
+            assert info.reason == "QUOTA_EXCEEDED", error
+            assert (info.metadata["quota"], info.metadata["used"]) == (quota, str(used)), info
+            # Whoever comes again without having deleted anything is refused again.
+            assert _retry_after(error) is None
+            assert watch.moved("memoryd_quota_rejected_total", quota=quota) == 1
+
+        place.calls.Put(session_id=first, messages=[user("one")] * 5)
+        refused("messages", 5, session_id=first, messages=[user("two")] * 2)
+        refused("messages", 5, session_id=second, messages=[user("two")] * 2)
+        place.assert_absent(second)
+        place.calls.Set(session_id=first, messages=[user("three")] * 6)
+        refused("messages", 6, session_id=first, messages=[user("four")])
+        assert place.texts(first) == ["three"] * 6
+        place.calls.Reset(session_id=first)
+        place.calls.Put(session_id=first, messages=[user("x" * (MIB - 1000))])
+        stored = int(_quota_used(place, session_id=first, messages=[user("x" * 1000)]))
+        assert MIB - 1000 < stored <= MIB
+        place.calls.Set(session_id=first, messages=[])
+        place.calls.Put(session_id=first, messages=[user("x" * 1000)])
+        for _number in range(3):
+            place.calls.CreateSession(session_id=place.session())
+        refused("sessions", 4, session_id=second)
+        refused("sessions", 4, "CreateSession", session_id=second)
+        for session in place.calls.ListSessions().sessions:
+            place.calls.DeleteSession(session_id=session.session_id)
+
+
+def _quota_used(place: Place, **fields: Any) -> str:
+    error = place.caller.error("Put", **fields)
+    assert error is not None and error_info(error).metadata["quota"] == "bytes", error
+    return error_info(error).metadata["used"]
+
+
+def _retry_after(error: grpc.RpcError) -> int | None:
+    """Milliseconds, if the error says when to come again."""
+    details, retry = status_pb2.Status(), error_details_pb2.RetryInfo()
+    details.ParseFromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
+    if any(detail.Unpack(retry) for detail in details.details):
+        return retry.retry_delay.ToMilliseconds()
+    return None
+
+
+def wrong_protocols(_: Place) -> None:
+    """Each is closed without an answer. Those who try it on a port with TLS are counted."""
+    def ends(connection: socket.socket) -> None:
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(4096):
+                pass
+
+    def dialled(server: Server) -> socket.socket:
+        host, _, port = server.target.rpartition(":")
+        return socket.create_connection((host, int(port)), 30)
+
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        # That they are old is the point.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        arguments = [*server_arguments(authority.issue(SERVER_NAMES)), METRICS]
+        with Server("sqlite::memory:", arguments=arguments) as server:
+            def counted() -> float:
+                return value(scrape(server.metrics), "memoryd_tls_handshake_failures_total")
+
+            with placed(server, lambda: secure_channel(server.target, authority.certificate)):
+                with dialled(server) as plain:
+                    plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+                    ends(plain)
+                wait_for(lambda: counted() == 1)
+                with (dialled(server) as tcp, contextlib.suppress(ssl.SSLError, ConnectionError),
+                      old.wrap_socket(tcp)):
+                    raise AssertionError("TLS 1.1 was taken")
+                wait_for(lambda: counted() == 2)
+    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    with (own_server() as place, dialled(place.server) as tcp,
+          contextlib.suppress(ssl.SSLError, ConnectionError), stranger.wrap_socket(tcp)):
+        raise AssertionError("a port without TLS spoke it")
 
 
 def _later(place: Place, session_id: str, messages: list[memory.Message]):

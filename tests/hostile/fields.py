@@ -14,13 +14,14 @@ from memoryd.errors import error_info
 from support.access import METHODS, Caller, credential, write_credentials
 from support.blocks import OPEN, WAIT, block, every_turn, jobs_of, missing, models_file
 from support.calls import memory, reason, refusal, user, wire
-from support.metrics import scrape
+from support.metrics import Watch, scrape
 from support.model_server import ModelServer
 from support.server import ready
 
 from hostile.place import Place, own_server
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
+METRICS = "--metrics-listen=127.0.0.1:0"
 MIB = 1024 * 1024
 # Zero-width and bidirectional-format characters.
 HIDDEN = "\u200b\u200c\u200d\ufeff\u200e\u200f\u202a\u202e\u2066\u2069"
@@ -250,12 +251,68 @@ def bad_embeddings(place: Place) -> None:
                 assert not [job for job in jobs_of(own.calls, session_id) if job.state == OPEN]
 
 
+def at(**fields: int) -> Message:
+    return user("x", create_time=timestamp_pb2.Timestamp(**fields))
+
+
 def bad_times() -> list[list[Message]]:
     given = ({"seconds": -62135596801}, {"seconds": -62167219200}, {"seconds": 253402300800},
-             {"seconds": 253370764800}, {"nanos": -1}, {"nanos": 1_000_000_000},
-             {"seconds": 2**63 - 1},
+             {"nanos": -1}, {"nanos": 1_000_000_000}, {"seconds": 2**63 - 1},
              {"seconds": -(2**63)})
-    return [[user("x", create_time=timestamp_pb2.Timestamp(**fields))] for fields in given]
+    return [[at(**fields)] for fields in given]
+
+
+def times_of_the_last_year(place: Place) -> None:
+    """The first and the last second that RFC 3339 has, kept to the nanosecond."""
+    given = [at(seconds=253402300799, nanos=999_999_999), at(seconds=253370764800),
+             at(seconds=-62135596800)]
+    session_id = place.session()
+    place.calls.Put(session_id=session_id, messages=given)
+    assert [m.create_time for m in place.calls.all_messages(session_id)] == [
+        m.create_time for m in given]
+
+
+def odd_queries(place: Place) -> None:
+    """More results than there may be are capped, as pages are; a text without a word finds
+    nothing."""
+    session_id = place.session()
+    place.calls.Put(session_id=session_id, messages=[user(f"tea {n}") for n in range(1000)])
+    place.calls.Put(session_id=session_id, messages=[user("tea 1000")])
+    for top_k in (1000, 1001, 10**9, 2**31 - 1):
+        found = place.calls.Query(session_id=session_id, query="tea", top_k=top_k)
+        assert len(found.results) == 1000, top_k
+    for query in ("", " ", "?!", "\0"):
+        assert not place.calls.Query(session_id=session_id, query=query).results, query
+
+
+def unknown_fields(_: Place) -> None:
+    """Fields of a newer client change nothing, are not kept, and are counted by method."""
+    # Fields 15000 and 15001: a number, and bytes.
+    newer = b"\xc0\xa9\x07\x01" + b"\xca\xa9\x07\x03new"
+    with own_server(METRICS) as place:
+        session_id = place.session()
+        watch = Watch(place.server.metrics)
+
+        def counted(method: str) -> float:
+            return watch.moved("memoryd_rpc_unknown_fields_total", method=method)
+
+        put = place.channel.unary_unary("/memoryd.v1.MemoryService/Put")
+        plain = wire.PutRequest(session_id=session_id, messages=[user("plain")])
+        put(plain.SerializeToString(), timeout=30)
+        assert counted("Put") == 0
+        put(plain.SerializeToString() + newer, timeout=30)
+        assert counted("Put") == 1
+        message = user("inner").SerializeToString() + newer
+        # messages is field 2.
+        put(wire.PutRequest(session_id=session_id).SerializeToString()
+            + bytes([0x12, len(message)]) + message, timeout=30)
+        assert counted("Put") == 2
+        get = place.channel.unary_unary("/memoryd.v1.MemoryService/Get")
+        answer = get(wire.GetRequest(session_id=session_id).SerializeToString() + newer,
+                     timeout=30)
+        assert counted("Get") == 1
+        found = wire.GetResponse.FromString(answer).messages
+        assert [m.text for m in found] == ["plain", "plain", "inner"]
 
 
 def a_request_id_used_twice(place: Place) -> None:

@@ -181,6 +181,23 @@ def settings(place: Place) -> None:
         connection.read_what_came()
 
 
+def a_body_that_never_ends(_: Place) -> None:
+    """A call without a deadline whose body stops short: its connection grows too old, and takes it
+    along. Calls on others never notice, though each of those grows too old as well."""
+    with own_server("--max-connection-age-s=1", "--max-connection-age-grace-s=1") as place:
+        session_id = place.session()
+        connection = place.connect()
+        stream = connection.start(PUT, place.headers)
+        body = prefixed(put_bytes(session_id))
+        connection.send_body(stream, body[:1], end=False)
+        for byte in body[1:-1]:
+            connection.send_body(stream, bytes([byte]), end=False)
+        while not connection.closed:
+            place.assert_serves_on(place.caller)
+            connection.read_what_came()
+        place.assert_absent(session_id)
+
+
 def silent_connections(place: Place) -> None:
     """Without a preface, half of one, or with another protocol's words: closed by the server."""
     host, _, port = place.server.target.rpartition(":")

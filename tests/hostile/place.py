@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import grpc
 from support.access import Caller, bearer
@@ -72,15 +73,16 @@ class Place:
                 continue
             answer = connection.call(PUT, prefixed(put_bytes(self.session())), self.headers)
             assert answer.status == 0 or answer.closed, answer
-        self._put(self.caller)
+        self.assert_serves_on(self.caller)
         with self._open() as second:
-            self._put(Caller(ready(second), self._token))
+            self.assert_serves_on(Caller(ready(second), self._token))
         assert self.server.process.poll() is None
         # What gRPC and libc say when they give up.
         for trace in ("Check failed", "assertion failed", "terminate called", "    @ "):
             assert trace not in self.server.output(), self.server.output()
 
-    def _put(self, caller: Caller) -> None:
+    def assert_serves_on(self, caller: Caller) -> None:
+        """A good Put, found again."""
         session_id = self.session()
         caller("Put", session_id=session_id, messages=[user("good")])
         assert [m.text for m in caller("Get", session_id=session_id).messages] == ["good"]
@@ -102,8 +104,9 @@ def placed(server: Server, opened: Callable[[], grpc.Channel] | None = None,
 
 
 @contextlib.contextmanager
-def own_server(*arguments: str, store: str = MEMORY,
-               token: str | None = None) -> Iterator[Place]:
-    """A place on a server that no other row has used."""
-    with Server(store, arguments=arguments) as server, placed(server, token=token) as place:
+def own_server(*arguments: str, store: str = MEMORY, token: str | None = None,
+               **options: Any) -> Iterator[Place]:
+    """A place on a server that no other row has used; `options` are Server's."""
+    with (Server(store, arguments=arguments, **options) as server,
+          placed(server, token=token) as place):
         yield place

@@ -178,6 +178,11 @@ class FaultyStore : public Store {
     return store_->ListSessions(tenant, after, max_sessions);
   }
 
+  absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ReadUsage(tenant);
+  }
+
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
     return store_->ClaimJobs(request);

@@ -50,8 +50,9 @@ class Server:
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
         log: int | IO = subprocess.STDOUT,
+        binary: os.PathLike = BINARY,
     ) -> None:
-        command = [str(BINARY), f"--listen={listen}", f"--store={store}", *arguments]
+        command = [str(binary), f"--listen={listen}", f"--store={store}", *arguments]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -192,6 +192,8 @@ BatchReply BatchConnection::Await(Deadline deadline) {
 
 bool BatchConnection::usable() const {
   if (lost_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
+  // An exception may have come between a statement and its answer.
+  if (PQtransactionStatus(connection_.get()) != PQTRANS_IDLE) return false;
   // Nothing is expected while idle: bytes to read are the server's farewell, or the end.
   pollfd socket{PQsocket(connection_.get()), POLLIN, 0};
   return ::poll(&socket, 1, 0) == 0;

@@ -37,7 +37,7 @@ constexpr unsigned ArrayOf(unsigned type) {
   }
 }
 
-constexpr std::size_t kSessionColumns = 21;
+constexpr std::size_t kSessionColumns = 23;
 constexpr std::size_t kMessageColumns = 10;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
@@ -53,7 +53,8 @@ constexpr std::string_view kInsertSessions =
     "WITH won AS (INSERT INTO memoryd_sessions AS s (tenant, session, generation, revision, "
     "previous_revision, next_position, floor_position, watermark, pinned, active_count, "
     "archived_count, active_tokens, content_generation, next_content, content_count, "
-    "block_generation, create_us, update_us, deleted, commit_tag, config) ";
+    "message_bytes, content_bytes, block_generation, create_us, update_us, deleted, commit_tag, "
+    "config) ";
 // coalesce: a NULL configuration is one that stays as it is.
 constexpr std::string_view kUpdateSessions =
     " ON CONFLICT (tenant, session) DO UPDATE SET generation = excluded.generation, "
@@ -63,7 +64,8 @@ constexpr std::string_view kUpdateSessions =
     "active_count = excluded.active_count, archived_count = excluded.archived_count, "
     "active_tokens = excluded.active_tokens, "
     "content_generation = excluded.content_generation, next_content = excluded.next_content, "
-    "content_count = excluded.content_count, block_generation = excluded.block_generation, "
+    "content_count = excluded.content_count, message_bytes = excluded.message_bytes, "
+    "content_bytes = excluded.content_bytes, block_generation = excluded.block_generation, "
     "create_us = excluded.create_us, update_us = excluded.update_us, deleted = excluded.deleted, "
     "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config) "
     "WHERE s.revision = -excluded.previous_revision RETURNING s.previous_revision)";
@@ -218,6 +220,8 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   sink.Int8(std::bit_cast<std::int64_t>(row.content_generation));
   sink.Int8(row.next_content);
   sink.Int8(row.content_count);
+  sink.Int8(row.message_bytes);
+  sink.Int8(row.content_bytes);
   sink.Int8(std::bit_cast<std::int64_t>(row.block_generation));
   sink.Int8(row.create_us);
   sink.Int8(row.update_us);

@@ -86,10 +86,10 @@ TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
   const SessionChange* const changes[] = {&one, &two};
   EXPECT_THAT(BatchStatement(changes).Sql(),
               HasSubstr("DELETE FROM memoryd_messages WHERE "
-                        "(tenant = $43 AND session = $44 AND generation = $45 AND position >= $46 "
-                        "AND position < $47) OR "
-                        "(tenant = $48 AND session = $49 AND generation = $50 AND position >= $51 "
-                        "AND position < $52))"));
+                        "(tenant = $47 AND session = $48 AND generation = $49 AND position >= $50 "
+                        "AND position < $51) OR "
+                        "(tenant = $52 AND session = $53 AND generation = $54 AND position >= $55 "
+                        "AND position < $56))"));
 }
 
 TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
@@ -104,7 +104,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              21 + static_cast<std::size_t>(messages + 2) * 10);
+              23 + static_cast<std::size_t>(messages + 2) * 10);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};

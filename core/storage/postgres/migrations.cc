@@ -133,6 +133,12 @@ CREATE INDEX memoryd_jobs_ready ON memoryd_jobs (due) WHERE state = 0 AND ready 
 CREATE INDEX memoryd_jobs_counted ON memoryd_jobs (state, create_us) WHERE state IN (0, 2);
 CREATE INDEX memoryd_jobs_ended ON memoryd_jobs (update_us) WHERE state <> 0;
 )sql",
+    // Not counted up for what is stored already: that could take longer than a start may.
+    R"sql(
+ALTER TABLE memoryd_sessions
+  ADD COLUMN message_bytes bigint NOT NULL DEFAULT 0,
+  ADD COLUMN content_bytes bigint NOT NULL DEFAULT 0;
+)sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);
 

@@ -83,6 +83,7 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
                                                           std::string_view after,
                                                           std::int64_t max_sessions) override;
+  absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
                          std::int64_t lease_us) override;
@@ -266,6 +267,12 @@ absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSessions(std::stri
     MEMORYD_ASSIGN_OR_RETURN(listed.row, DecodeSession(result, row, 1));
   }
   return sessions;
+}
+
+absl::StatusOr<TenantUsage> PostgresStore::ReadUsage(std::string_view tenant) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           Run(readers_, kReadUsage, {std::string(tenant)}));
+  return TenantUsage{result.Int(0, 0), result.Int(0, 1), result.Int(0, 2)};
 }
 
 absl::StatusOr<std::vector<Job>> PostgresStore::ClaimJobs(const ClaimRequest& request) {

@@ -75,8 +75,8 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
   database.Run(
       "DROP TABLE memoryd_blocks, memoryd_jobs; "
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
-      "DROP COLUMN content_count, DROP COLUMN block_generation; DELETE FROM memoryd_schema WHERE "
-      "version > 1");
+      "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
+      "DROP COLUMN content_bytes; DELETE FROM memoryd_schema WHERE version > 1");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key);
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
@@ -104,7 +104,8 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
   }
   database.Run(
       "DROP TABLE memoryd_blocks, memoryd_jobs; "
-      "ALTER TABLE memoryd_sessions DROP COLUMN block_generation; "
+      "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
+      "DROP COLUMN content_bytes; "
       "DELETE FROM memoryd_schema WHERE version > 2");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key);

@@ -77,6 +77,12 @@ inline constexpr Query kListSessions{
     " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND NOT s.deleted "
     "ORDER BY s.session LIMIT $3::bigint"};
 
+inline constexpr Query kReadUsage{
+    "read_usage",
+    "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0)::bigint, "
+    "coalesce(sum(message_bytes + content_bytes), 0)::bigint FROM memoryd_sessions "
+    "WHERE tenant = $1 AND NOT deleted"};
+
 // In transaction pooling as well, since the pooler's connections have the settings that commits
 // get.
 inline constexpr Query kDescribe{

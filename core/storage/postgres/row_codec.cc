@@ -51,6 +51,8 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.deleted = result.Text(row, column + 15) == "t";
   session.commit_tag = std::bit_cast<std::uint64_t>(result.Int(row, column + 16));
   session.config = result.Bytes(row, column + 17);
+  session.message_bytes = result.Int(row, column + 18);
+  session.content_bytes = result.Int(row, column + 19);
   return session;
 }
 

@@ -131,6 +131,11 @@ CREATE INDEX memoryd_ready_jobs ON memoryd_jobs (due) WHERE state = 0 AND ready 
 CREATE INDEX memoryd_counted_jobs ON memoryd_jobs (state, create_us) WHERE state IN (0, 2);
 CREATE INDEX memoryd_ended_jobs ON memoryd_jobs (update_us) WHERE state <> 0;
 )sql",
+    // Not counted up for what is stored already: that could take longer than a start may.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN message_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE memoryd_sessions ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0;
+)sql",
 };
 
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {

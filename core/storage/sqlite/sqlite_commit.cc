@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/failpoint.h"
 #include "core/storage/job_order.h"
 #include "core/storage/sqlite/row_format.h"
@@ -20,16 +21,17 @@ constexpr char kRelease[] = "RELEASE change";
 constexpr char kInsertSession[] =
     "INSERT INTO memoryd_sessions (generation, revision, next_position, floor_position, watermark,"
     " pinned, active_count, archived_count, active_tokens, content_generation, next_content,"
-    " content_count, block_generation, create_us, update_us, deleted, commit_tag, config, tenant,"
-    " session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " content_count, message_bytes, content_bytes, block_generation, create_us, update_us, deleted,"
+    " commit_tag, config, tenant, session)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING";
 
 constexpr char kUpdateSession[] =
     "UPDATE memoryd_sessions SET generation = ?, revision = ?, next_position = ?,"
     " floor_position = ?, watermark = ?, pinned = ?, active_count = ?, archived_count = ?,"
     " active_tokens = ?, content_generation = ?, next_content = ?, content_count = ?,"
-    " block_generation = ?, create_us = ?, update_us = ?, deleted = ?, commit_tag = ?,"
-    " config = coalesce(?, config)"
+    " message_bytes = ?, content_bytes = ?, block_generation = ?, create_us = ?, update_us = ?,"
+    " deleted = ?, commit_tag = ?, config = coalesce(?, config)"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
 constexpr char kInsertMessage[] =
@@ -111,6 +113,8 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
       .BindBits(row.content_generation)
       .Bind(row.next_content)
       .Bind(row.content_count)
+      .Bind(row.message_bytes)
+      .Bind(row.content_bytes)
       .BindBits(row.block_generation)
       .Bind(row.create_us)
       .Bind(row.update_us)
@@ -396,6 +400,8 @@ void SettleAll(Database& db, std::span<const SessionChange> changes, const absl:
 
 std::vector<CommitResult> CommitChanges(Database& db, std::span<const SessionChange> changes) {
   if (const int code = db.Run(kBegin); code != SQLITE_OK) return AllFailed(changes.size(), code);
+  // Should something be thrown: a transaction left open would hold up all that come after.
+  const absl::Cleanup end = [&db] { db.Rollback(); };
   MEMORYD_FAILPOINT("commit_begun");
   std::vector<CommitResult> results(changes.size());
   for (std::size_t i = 0; i < changes.size(); ++i) {

@@ -16,7 +16,8 @@ namespace {
 #define MEMORYD_SESSION_COLUMNS                                                           \
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
-  " block_generation, create_us, update_us, deleted, commit_tag, config"
+  " block_generation, create_us, update_us, deleted, commit_tag, config,"                 \
+  " message_bytes, content_bytes"
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -27,6 +28,11 @@ constexpr char kListSessions[] =
     " WHERE tenant = ? AND session > ? AND NOT deleted ORDER BY session LIMIT ?";
 
 #undef MEMORYD_SESSION_COLUMNS
+
+constexpr char kSelectUsage[] =
+    "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0),"
+    " coalesce(sum(message_bytes + content_bytes), 0)"
+    " FROM memoryd_sessions WHERE tenant = ? AND NOT deleted";
 
 constexpr char kSelectMessages[] =
     "SELECT position, message_id, role, token_count, ingest_us, tool_ids, body"
@@ -73,6 +79,8 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.deleted = query.Int(15) != 0;
   row.commit_tag = query.Bits(16);
   row.config = query.String(17);
+  row.message_bytes = query.Int(18);
+  row.content_bytes = query.Int(19);
   return row;
 }
 
@@ -245,8 +253,15 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return sessions;
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(18), std::move(row)});
+    sessions.push_back({query.String(20), std::move(row)});
   }
+}
+
+absl::StatusOr<TenantUsage> ReadUsage(Database& db, std::string_view tenant) {
+  Query query = db.Prepare(kSelectUsage);
+  query.BindText(tenant);
+  MEMORYD_RETURN_IF_ERROR(query.Next().status());
+  return TenantUsage{query.Int(0), query.Int(1), query.Int(2)};
 }
 
 }  // namespace memoryd::sqlite

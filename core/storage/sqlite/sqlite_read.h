@@ -39,6 +39,8 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
                                                         std::string_view after,
                                                         std::int64_t max_sessions);
 
+absl::StatusOr<TenantUsage> ReadUsage(Database& db, std::string_view tenant);
+
 }  // namespace memoryd::sqlite
 
 #endif  // MEMORYD_CORE_STORAGE_SQLITE_SQLITE_READ_H_

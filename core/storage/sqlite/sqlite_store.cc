@@ -99,6 +99,11 @@ class SqliteStore final : public Store {
     return sqlite::ListSessions(*db, tenant, after, max_sessions);
   }
 
+  absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ReadUsage(*db, tenant);
+  }
+
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override {
     {
       // Claimers ask often and mostly in vain, which no commit should have to wait for.

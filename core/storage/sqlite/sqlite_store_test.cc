@@ -132,6 +132,8 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation;"
       "ALTER TABLE memoryd_sessions DROP COLUMN next_content;"
       "ALTER TABLE memoryd_sessions DROP COLUMN content_count;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
       "PRAGMA user_version = 1;"
       "INSERT INTO memoryd_sessions VALUES"
       "  ('t', 's', 7, 3, 2, 1, 1, '', 1, 0, 5, 11, 12, 0, 99, x'7B7D'),"
@@ -186,6 +188,8 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
           "DROP TABLE memoryd_blocks;"
           "DROP TABLE memoryd_jobs;"
           "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
+          "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
+          "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
           "PRAGMA user_version = 2;");
   const auto store = OpenReady(file_);
   const auto loaded = store->LoadSession(change.key);
