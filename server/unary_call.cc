@@ -76,7 +76,7 @@ UnaryCall::UnaryCall(const CallEnvironment& environment, Method method,
 }
 
 UnaryCall::~UnaryCall() {
-  if (!finished_.exchange(true)) End(absl::InternalError("the call was dropped unfinished"));
+  if (!finished_.exchange(true)) End(absl::InternalError("the call was dropped unfinished"), {});
 }
 
 absl::Status UnaryCall::Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
