@@ -319,7 +319,8 @@ void Engine::LookUp(const std::shared_ptr<Write>& write,
   const WriteRequest& request = write->request;
   const auto records = store_->FindRequests(request.key, {&request.request_id, 1});
   if (!records.ok()) {
-    write->Finish(records.status());
+    // An earlier call with this request_id may have stored it.
+    write->Finish(absl::IsUnavailable(records.status()) ? OutcomeUnknown() : records.status());
   } else if (const auto& record = records->front(); record.has_value()) {
     if (record->fingerprint == request.fingerprint) {
       write->Finish(absl::OkStatus(), record->reply, /*replayed=*/true);

@@ -237,7 +237,8 @@ class Store {
   virtual absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
       std::span<const SessionKey> keys) = 0;
 
-  // For each request_id of the session its record, if any.
+  // For each request_id of the session its record, if any. A record that is returned is as durable
+  // as a commit that was answered.
   virtual absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
       const SessionKey& key, std::span<const std::string> request_ids) = 0;
 

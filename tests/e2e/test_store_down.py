@@ -9,9 +9,10 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from support.calls import Calls, refusal, user
+from support.calls import Calls, reason, refusal, user
 from support.postgres import Cluster, run_sql
 from support.server import Server, open_channel, wait_for_health
+from support.waiting import wait_for
 
 from memoryd import Client
 
@@ -136,3 +137,29 @@ def test_a_server_started_before_its_store_begins_to_serve_when_it_comes(cluster
     with server, server.channel() as channel:
         wait_for_health(channel, SERVING, timeout=60)
         Calls(channel).Put(session_id="early", messages=[user("x")])
+
+
+def set_standbys(cluster, names):
+    """Commits wait for these standbys from when this returns; for none when there are no names."""
+    run_sql(cluster.url, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    run_sql(cluster.url, "SELECT pg_reload_conf()")
+    wait_for(lambda: run_sql(cluster.url, "SHOW synchronous_standby_names").strip() == names)
+
+
+def test_a_repeated_request_is_not_answered_from_a_record_that_may_not_be_replicated(
+        cluster, session_id):
+    put = {"session_id": session_id, "messages": [user("x")], "request_id": "r"}
+    # The other server has no such request in its memory.
+    with Server(cluster.url) as first, first.channel() as channel:
+        Calls(channel).Put(**put)
+    with Server(cluster.url, arguments=("--store-timeout-ms=1000",)) as other, \
+            other.channel() as channel:
+        calls = Calls(channel)
+        set_standbys(cluster, "nobody")
+        try:
+            error = refusal(calls.Put, **put)
+        finally:
+            set_standbys(cluster, "")
+        assert reason(error) == "OUTCOME_UNKNOWN", error.details()
+        assert calls.Put(**put).replayed
+        assert len(calls.all_messages(session_id)) == 1

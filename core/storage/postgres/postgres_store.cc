@@ -103,6 +103,8 @@ class PostgresStore : public Store, private PoolDropper {
   // For what may be done twice: tried once more on another connection when its own is lost.
   absl::StatusOr<QueryResult> Run(QueryPool& pool, const Query& query,
                                   const Parameters& parameters);
+  // OK once what the parameters of kConfirmRequests name is replicated wherever it must be.
+  absl::Status ConfirmRequests(const std::vector<std::string>& parameters);
 
   const std::chrono::milliseconds timeout_;
   const int writer_count_;
@@ -233,13 +235,30 @@ absl::StatusOr<std::vector<std::optional<SessionVersion>>> PostgresStore::Revisi
   return versions;
 }
 
+absl::Status PostgresStore::ConfirmRequests(const std::vector<std::string>& parameters) {
+  const Deadline deadline = CallDeadline();
+  for (int tries = 1;; ++tries) {
+    MEMORYD_ASSIGN_OR_RETURN(const BatchPool::Lease connection,
+                             writers_.Acquire(deadline, /*patient=*/true));
+    const BatchReply reply = connection->Execute(kConfirmRequests, parameters, deadline);
+    if (reply.kind == BatchReply::Kind::kDone) return absl::OkStatus();
+    if (SpoilsAllConnections(reply.sqlstate)) DropConnections();
+    // A connection that had been lost meanwhile says nothing of the next one.
+    if (reply.kind != BatchReply::Kind::kNotSent || tries > 1) {
+      return absl::UnavailableError("whether what is recorded is replicated is not known");
+    }
+  }
+}
+
 absl::StatusOr<std::vector<std::optional<RequestRecord>>> PostgresStore::FindRequests(
     const SessionKey& key, std::span<const std::string> request_ids) {
   std::vector<std::optional<RequestRecord>> records(request_ids.size());
   if (request_ids.empty()) return records;
-  MEMORYD_ASSIGN_OR_RETURN(
-      const QueryResult result,
-      Run(readers_, kFindRequests, {key.tenant, key.session, ArrayParameter(request_ids)}));
+  const std::vector<std::string> parameters = {key.tenant, key.session,
+                                               ArrayParameter(request_ids)};
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kFindRequests, parameters));
+  if (result.size() == 0) return records;
+  MEMORYD_RETURN_IF_ERROR(ConfirmRequests(parameters));
   std::map<std::string, RequestRecord, std::less<>> found;
   for (int row = 0; row < result.size(); ++row) {
     const std::string request_id(result.Text(row, 0));

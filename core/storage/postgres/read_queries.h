@@ -72,6 +72,12 @@ inline constexpr Query kFindRequests{
     "SELECT request_id, fingerprint, reply, create_us FROM memoryd_requests "
     "WHERE tenant = $1 AND session = $2 AND request_id = ANY ($3::text[])"};
 
+// A commit whose wait for the standby was cut short can be seen, and lost by a failover. The commit
+// of this one waits for all that came before it.
+inline constexpr char kConfirmRequests[] =
+    "UPDATE memoryd_requests SET create_us = create_us "
+    "WHERE tenant = $1 AND session = $2 AND request_id = ANY ($3::text[])";
+
 inline constexpr Query kListSessions{
     "list_sessions",
     "SELECT s.session, " MEMORYD_SESSION_COLUMNS
