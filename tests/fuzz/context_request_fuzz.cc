@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -15,13 +14,10 @@
 #include "server/recall_call.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
+#include "tests/fuzz/require.h"
 
 namespace memoryd {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // Memory that says what the request said, so that its texts are hostile as well.
 struct Memory {
