@@ -2,7 +2,8 @@
 # fuzz.sh RUNS [TARGET...]: lets libFuzzer run the targets of tests/fuzz (all when none is given)
 # until each has had RUNS executions, as many targets at a time as JOBS says (the cores there are).
 # What was found and how much was done is kept in build/fuzz, so that a run that was broken off goes
-# on where it was. A target ends at its first crash; the input is in build/fuzz/crashes/TARGET.
+# on where it was. A target ends at its first crash: the input is in build/fuzz/crashes/TARGET, and
+# goes from there into tests/fuzz/corpus when what it shows is mended.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -14,6 +14,7 @@
 #include "server/recall_call.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
+#include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {
@@ -65,8 +66,7 @@ void RunUpdate(const std::string& bytes) {
   auto& request = *google::protobuf::Arena::CreateMessage<v1::UpdateContextRequest>(&arena);
   if (!request.ParseFromString(bytes)) return;
   if (const auto status = FromProto(request).status(); !status.ok()) {
-    Require(absl::IsInvalidArgument(status));
-    return;
+    return RequireNamesField(status);
   }
   const Memory memory = MemoryFrom(request);
   (void)ListMemoryText(memory.contents);
@@ -88,10 +88,7 @@ void RunQuery(const std::string& bytes) {
   v1::QueryRequest request;
   if (!request.ParseFromString(bytes)) return;
   const auto query = FromProto(request);
-  if (!query.ok()) {
-    Require(absl::IsInvalidArgument(query.status()));
-    return;
-  }
+  if (!query.ok()) return RequireNamesField(query.status());
   Require(query->top_k >= 1 && query->top_k <= 1000 && query->neighbours <= 10);
 }
 

@@ -12,6 +12,7 @@
 #include "server/reply.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
+#include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {
@@ -59,7 +60,9 @@ void Run(const std::string& bytes) {
   google::protobuf::Arena arena;
   auto& request = *google::protobuf::Arena::CreateMessage<v1::PutRequest>(&arena);
   if (!request.ParseFromString(bytes)) return;
-  (void)CheckSessionId(request.session_id());
+  if (const absl::Status status = CheckSessionId(request.session_id()); !status.ok()) {
+    RequireNamesField(status);
+  }
   if (request.has_config()) {
     const auto settings = FromProto(request.config());
     if (settings.ok() && SessionConfig::Resolve(*settings).ok()) {
@@ -68,15 +71,9 @@ void Run(const std::string& bytes) {
     }
   }
   const auto messages = FromProto(*request.mutable_messages());
-  if (!messages.ok()) {
-    Require(absl::IsInvalidArgument(messages.status()));
-    return;
-  }
+  if (!messages.ok()) return RequireNamesField(messages.status());
   const auto contents = FromProto(*request.mutable_contents());
-  if (!contents.ok()) {
-    Require(absl::IsInvalidArgument(contents.status()));
-    return;
-  }
+  if (!contents.ok()) return RequireNamesField(contents.status());
   const std::string fingerprint = Fingerprint("Put", request);
   Require(fingerprint.size() == 32);
   CheckStored(request, *messages);

@@ -25,6 +25,7 @@
 #include "server/stored_body.h"
 #include "server/unary_call.h"
 #include "server/worker_codec.h"
+#include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {
@@ -43,13 +44,6 @@ class Parser : public UnaryCall {
     return status.ok();
   }
 };
-
-void RequireNamesField(const absl::Status& status) {
-  Require(absl::IsInvalidArgument(status) && ErrorReason(status) == "INVALID_FIELD");
-  const ErrorValues values = ErrorDetails(status);
-  Require(values.size() == 1 && values[0].first == "field" && !values[0].second.empty());
-  Require(std::string(status.message()).starts_with(values[0].second));
-}
 
 void RunConfig(std::string_view bytes) {
   v1::CreateSessionRequest request;
