@@ -1,7 +1,8 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
-.PHONY: build run test check environment goldens bench bench-blocks bench-clients bench-overload \
+.PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
 	tokens kill-test kill-jobs-test first-starts hostile torture query-test test-locomo test-model \
-	client-restarts test-upstream analyze lint-python growth image image-test format clean
+	client-restarts test-upstream analyze fuzz fuzz-corpus lint-python growth image image-test \
+	format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -118,6 +119,16 @@ analyze:
 	@tools/install_packages.sh build check
 	@tools/build.sh clang
 	@tools/clang_tidy.sh --analyzer
+
+# libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer; goes on where it was broken off:
+# make fuzz RUNS=10000000 TARGET=json_fuzz
+RUNS ?= 10000000
+fuzz:
+	@tools/fuzz.sh $(RUNS) $(TARGET)
+
+# Takes what the fuzzers found into the corpus that make test runs.
+fuzz-corpus:
+	@tools/fuzz_corpus.sh $(TARGET)
 
 # Types and lint of clients/python.
 lint-python:

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -318,7 +319,9 @@ struct Value {
   std::string origin;
 };
 
-absl::Status Invalid(const std::string& line) { return absl::InvalidArgumentError(line); }
+absl::Status Invalid(std::string message) {
+  return absl::InvalidArgumentError(OnOneLine(std::move(message)));
+}
 
 const Setting* FindSetting(std::string_view name) {
   for (const Setting& setting : kSettings) {
@@ -356,8 +359,12 @@ absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>
     const YAML::Node root = YAML::LoadFile(path);
     if (root.IsNull()) return absl::OkStatus();
     if (!root.IsMap()) return Invalid(fmt::format("{}: must be a map of settings", path));
+    std::set<std::string> names;
     for (const auto& entry : root) {
       const auto name = entry.first.as<std::string>();
+      if (!names.insert(name).second) {
+        return Invalid(fmt::format("{}: {}: is given twice", path, name));
+      }
       if (name == kModelsKey) {
         MEMORYD_ASSIGN_OR_RETURN(config.models, ParseModels(entry.second, path));
         lists += PrintedList(kModelsKey, MaskedModels(entry.second), path);
@@ -503,9 +510,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(
     line.text = app.help();
     return line;
   } catch (const CLI::ParseError& error) {
-    std::string text = error.what();
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return Invalid(text);
+    return Invalid(error.what());
   }
   if (version) {
     line.command = Command::kVersion;

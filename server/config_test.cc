@@ -97,6 +97,8 @@ TEST_F(ConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
   ExpectRefused(Parse({}, {{"MEMORYD_READER", "7"}}), {"MEMORYD_READER"});
   ExpectRefused(Parse({"--reader=7"}), {"--reader"});
   ExpectRefused(Parse({"serve"}), {"serve"});
+  ExpectRefused(Parse({"--config", File("\"two\\nlines\": 7\n")}), {"unknown key two lines"});
+  ExpectRefused(Parse({"--listen=a\nb:1"}), {"a b:1"});
 }
 
 TEST_F(ConfigTest, ABadValueIsNamedWithItsPlace) {
@@ -118,6 +120,7 @@ TEST_F(ConfigTest, AFileThatIsNoMapOfValuesIsRefused) {
   ExpectRefused(Parse({"--config", File("- readers\n")}), {"map"});
   ExpectRefused(Parse({"--config", File("readers: [1, 2]\n")}), {"readers"});
   ExpectRefused(Parse({"--config", File("readers: {\n")}), {"YAML"});
+  ExpectRefused(Parse({"--config", File("readers: 1\nreaders: 2\n")}), {"readers", "twice"});
 }
 
 TEST_F(ConfigTest, TheLimitsOfNumbersAreAllowed) {

@@ -8,6 +8,7 @@
 
 #include "core/base/status_macros.h"
 #include "server/convert.h"
+#include "server/setting_value.h"
 
 namespace memoryd {
 namespace {
@@ -56,7 +57,7 @@ class CredentialParser {
  private:
   absl::Status Bad(int line, std::string_view message) const {
     return absl::InvalidArgumentError(
-        fmt::format("{}:{}: {}", path_, line < 0 ? 1 : line + 1, message));
+        OnOneLine(fmt::format("{}:{}: {}", path_, line < 0 ? 1 : line + 1, message)));
   }
   absl::Status Bad(const YAML::Node& node, std::string_view message) const {
     return Bad(node.Mark().line, message);

@@ -177,7 +177,7 @@ class ModelParser {
   absl::Status Bad(const YAML::Node& node, std::string_view message) const {
     const int line = node.Mark().line;
     return absl::InvalidArgumentError(
-        fmt::format("{}:{}: {}", path_, line < 0 ? 1 : line + 1, message));
+        OnOneLine(fmt::format("{}:{}: {}", path_, line < 0 ? 1 : line + 1, message)));
   }
 
   absl::StatusOr<ModelSettings> ParseModel(const YAML::Node& entry) const {

@@ -1,9 +1,10 @@
-// Values of settings as they are written. Each function sets `out`, or returns what is wrong.
+// Values of settings as they are written. Each Parse function sets `out`, or returns what is wrong.
 #ifndef MEMORYD_SERVER_SETTING_VALUE_H_
 #define MEMORYD_SERVER_SETTING_VALUE_H_
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <initializer_list>
 #include <string>
@@ -38,6 +39,14 @@ inline std::string ParseChoice(const std::string& value,
     }
   }
   return fmt::format("must be one of {}", fmt::join(choices, ", "));
+}
+
+// `message` without line breaks and other control characters, which the keys, names and addresses
+// that it repeats may hold.
+inline std::string OnOneLine(std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
+  return message;
 }
 
 }  // namespace memoryd

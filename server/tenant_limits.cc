@@ -17,7 +17,7 @@ namespace {
 absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_view message) {
   const int line = node.Mark().line;
   return absl::InvalidArgumentError(
-      fmt::format("{}:{}: tenants: {}", path, line < 0 ? 1 : line + 1, message));
+      OnOneLine(fmt::format("{}:{}: tenants: {}", path, line < 0 ? 1 : line + 1, message)));
 }
 
 absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(

@@ -136,28 +136,37 @@ std::string FirstText(const json& object, std::initializer_list<const char*> nam
   return {};
 }
 
-bool ReadJson(const json& value, EntityAnswer& answer) {
-  if (value.is_object()) {
-    if (const auto list = value.find("entities"); list != value.end() && list->is_structured()) {
-      return ReadJson(*list, answer);
-    }
-    for (const auto& [name, line] : value.items()) {
-      if (!line.is_string()) return false;
-    }
-    for (const auto& [name, line] : value.items()) {
-      AddEntity(answer, {name, line.get<std::string>(), {}});
-    }
-    return true;
+bool ReadJsonLines(const json& object, EntityAnswer& answer) {
+  for (const json& line : object) {
+    if (!line.is_string()) return false;
   }
-  for (const json& item : value) {
+  for (const auto& [name, line] : object.items()) {
+    AddEntity(answer, {name, line.get<std::string>(), {}});
+  }
+  return true;
+}
+
+bool ReadJsonList(const json& list, EntityAnswer& answer) {
+  for (const json& item : list) {
     if (!item.is_object()) return false;
   }
-  for (const json& item : value) {
+  for (const json& item : list) {
     AddEntity(answer, {FirstText(item, {"name", "entity"}),
                        FirstText(item, {"line", "summary", "description", "text"}),
                        NumbersIn(item, "evidence")});
   }
   return true;
+}
+
+bool ReadJson(const json& value, EntityAnswer& answer) {
+  const json* inner = &value;
+  // As deep as an answer nests it: not by recursion.
+  while (inner->is_object()) {
+    const auto found = inner->find("entities");
+    if (found == inner->end() || !found->is_structured()) return ReadJsonLines(*inner, answer);
+    inner = &*found;
+  }
+  return ReadJsonList(*inner, answer);
 }
 
 // Lines of `NAME: LINE`; the name has few words, so that prose is not taken for it.

@@ -47,6 +47,18 @@ TEST(ReadEntityAnswerTest, NothingAndNonsenseDiffer) {
   }
 }
 
+TEST(ReadEntityAnswerTest, NestingTakesNoStack) {
+  constexpr int kDepth = 200'000;
+  std::string text;
+  for (int i = 0; i < kDepth; ++i) text += "{\"entities\":";
+  text += R"({"Ann":"likes tea"})";
+  text.append(kDepth, '}');
+  const EntityAnswer answer = ReadEntityAnswer(text);
+  EXPECT_TRUE(answer.understood);
+  ASSERT_EQ(answer.entities.size(), 1U);
+  EXPECT_EQ(answer.entities[0].name, "Ann");
+}
+
 TEST(ReadEntityAnswerPropertyTest, TakesAnyAnswer) {
   static const std::array<std::string, 14> kPieces = {
       "<entity ", "name=\"A\"", ">",  "</entity>", "{",  "}",    "[",

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -23,10 +24,18 @@ static void to_json(nlohmann::json& object, const BlockSettings& block) {
   }
 }
 
+// Throws what nlohmann throws, for a number with a fraction too: one beyond all integers must not
+// be converted.
+static std::int64_t Integer(const nlohmann::json& value) {
+  return value.get_ref<const nlohmann::json::number_integer_t&>();
+}
+
 static void from_json(const nlohmann::json& object, BlockSettings& block) {
   block.name = object.at("name").get<std::string>();
   block.kind = object.at("kind").get<std::string>();
-  if (object.contains("priority")) block.priority = object.at("priority").get<std::int32_t>();
+  if (object.contains("priority")) {
+    block.priority = static_cast<std::int32_t>(Integer(object.at("priority")));
+  }
   block.worker = object.value("worker", std::string());
   block.options_json = object.value("options", std::string());
   if (!object.contains("content")) return;
@@ -154,7 +163,11 @@ absl::StatusOr<SessionSettings> SessionSettings::FromJson(std::string_view text)
   try {
     VisitFields(settings, [&]<typename T>(const char* name, std::optional<T>& field) {
       if (!object.contains(name)) return;
-      field = object.at(name).get<T>();
+      if constexpr (std::is_enum_v<T> || std::is_same_v<T, std::int64_t>) {
+        field = static_cast<T>(Integer(object.at(name)));
+      } else {
+        field = object.at(name).get<T>();
+      }
       ++known;
     });
   } catch (const json::exception&) {

@@ -1,7 +1,6 @@
 // Any bytes as a model's answer to a block.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <vector>
 
@@ -9,23 +8,16 @@
 #include "core/blocks/fact_state.h"
 #include "core/blocks/fact_text.h"
 #include "core/blocks/summary_block.h"
-
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
+#include "tests/fuzz/require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view answer(reinterpret_cast<const char*>(data), size);
   memoryd::LlamaFacts(answer);
-  Require(memoryd::ReadSummary(answer, 100).size() <= 100);
+  memoryd::Require(memoryd::ReadSummary(answer, 100).size() <= 100);
   const memoryd::FactAnswer facts = memoryd::ReadFactAnswer(answer);
-  Require(facts.understood || facts.facts.empty());
+  memoryd::Require(facts.understood || facts.facts.empty());
   const memoryd::EntityAnswer entities = memoryd::ReadEntityAnswer(answer);
-  Require(entities.understood || entities.entities.empty());
+  memoryd::Require(entities.understood || entities.entities.empty());
 
   // Taken in and condensed, no fact is lost, and what is stored is read back.
   memoryd::FactState state;
@@ -34,11 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   memoryd::TakeIn(state, facts.facts, sources, job);
   memoryd::Condense(state, facts.facts, job);
   memoryd::Evict(state, 3, job);
-  Require(state.facts.size() <= 3);
-  Require(state.history.size() >= memoryd::kMaxPastFacts ||
-          static_cast<std::int64_t>(state.facts.size() + state.history.size()) ==
-              state.next_id - 1);
+  memoryd::Require(state.facts.size() <= 3);
+  memoryd::Require(state.history.size() >= memoryd::kMaxPastFacts ||
+                   static_cast<std::int64_t>(state.facts.size() + state.history.size()) ==
+                       state.next_id - 1);
   const auto back = memoryd::FactState::FromJson(state.ToJson());
-  Require(back.ok() && *back == state);
+  memoryd::Require(back.ok() && *back == state);
   return 0;
 }

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -15,13 +14,11 @@
 #include "server/recall_call.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
+#include "tests/fuzz/field_error.h"
+#include "tests/fuzz/require.h"
 
 namespace memoryd {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // Memory that says what the request said, so that its texts are hostile as well.
 struct Memory {
@@ -69,8 +66,7 @@ void RunUpdate(const std::string& bytes) {
   auto& request = *google::protobuf::Arena::CreateMessage<v1::UpdateContextRequest>(&arena);
   if (!request.ParseFromString(bytes)) return;
   if (const auto status = FromProto(request).status(); !status.ok()) {
-    Require(absl::IsInvalidArgument(status));
-    return;
+    return RequireNamesField(status);
   }
   const Memory memory = MemoryFrom(request);
   (void)ListMemoryText(memory.contents);
@@ -92,10 +88,7 @@ void RunQuery(const std::string& bytes) {
   v1::QueryRequest request;
   if (!request.ParseFromString(bytes)) return;
   const auto query = FromProto(request);
-  if (!query.ok()) {
-    Require(absl::IsInvalidArgument(query.status()));
-    return;
-  }
+  if (!query.ok()) return RequireNamesField(query.status());
   Require(query->top_k >= 1 && query->top_k <= 1000 && query->neighbours <= 10);
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "core/engine/engine.h"
@@ -13,13 +12,11 @@
 #include "server/reply.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
+#include "tests/fuzz/field_error.h"
+#include "tests/fuzz/require.h"
 
 namespace memoryd {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 void CheckStored(const v1::PutRequest& request, const std::vector<IncomingMessage>& messages) {
   Require(messages.size() == static_cast<std::size_t>(request.messages_size()));
@@ -63,23 +60,20 @@ void Run(const std::string& bytes) {
   google::protobuf::Arena arena;
   auto& request = *google::protobuf::Arena::CreateMessage<v1::PutRequest>(&arena);
   if (!request.ParseFromString(bytes)) return;
-  (void)CheckSessionId(request.session_id());
+  if (const absl::Status status = CheckSessionId(request.session_id()); !status.ok()) {
+    RequireNamesField(status);
+  }
   if (request.has_config()) {
-    if (const auto settings = FromProto(request.config()); settings.ok()) {
-      Require(SessionSettings::FromJson(settings->ToJson()).ok());
-      if (const auto config = SessionConfig::Resolve(*settings); config.ok()) ToProto(*config);
+    const auto settings = FromProto(request.config());
+    if (settings.ok() && SessionConfig::Resolve(*settings).ok()) {
+      const auto stored = SessionSettings::FromJson(settings->ToJson());
+      Require(stored.ok() && *stored == *settings);
     }
   }
   const auto messages = FromProto(*request.mutable_messages());
-  if (!messages.ok()) {
-    Require(absl::IsInvalidArgument(messages.status()));
-    return;
-  }
+  if (!messages.ok()) return RequireNamesField(messages.status());
   const auto contents = FromProto(*request.mutable_contents());
-  if (!contents.ok()) {
-    Require(absl::IsInvalidArgument(contents.status()));
-    return;
-  }
+  if (!contents.ok()) return RequireNamesField(contents.status());
   const std::string fingerprint = Fingerprint("Put", request);
   Require(fingerprint.size() == 32);
   CheckStored(request, *messages);

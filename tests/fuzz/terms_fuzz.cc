@@ -2,35 +2,27 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "core/retrieval/session_index.h"
 #include "core/retrieval/terms.h"
-
-namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
-
-}  // namespace
+#include "tests/fuzz/require.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> terms;
   memoryd::ForEachTerm(text, [&terms](std::string_view term, memoryd::TermKind kind) {
-    Require(!term.empty() && term.size() <= memoryd::kMaxTermBytes);
-    Require(term.starts_with('\'') == (kind == memoryd::TermKind::kStopWord));
+    memoryd::Require(!term.empty() && term.size() <= memoryd::kMaxTermBytes);
+    memoryd::Require(term.starts_with('\'') == (kind == memoryd::TermKind::kStopWord));
     terms.emplace_back(term);
   });
   std::vector<std::string> wanted = memoryd::QueryTerms(text);
   for (const std::string& term : wanted) {
-    Require(std::find(terms.begin(), terms.end(), term) != terms.end());
+    memoryd::Require(std::find(terms.begin(), terms.end(), term) != terms.end());
   }
   std::sort(wanted.begin(), wanted.end());
-  Require(std::adjacent_find(wanted.begin(), wanted.end()) == wanted.end());
+  memoryd::Require(std::adjacent_find(wanted.begin(), wanted.end()) == wanted.end());
 
   // What has a term is found by itself.
   memoryd::SessionIndex index;
@@ -42,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.query = text;
   request.top_k = 10;
   const auto hits = index.Search(request);
-  Require(hits.size() == (wanted.empty() ? 0U : 1U));
-  if (!hits.empty()) Require(hits.front().position == 1 && hits.front().score == 1);
+  memoryd::Require(hits.size() == (wanted.empty() ? 0U : 1U));
+  if (!hits.empty()) memoryd::Require(hits.front().position == 1 && hits.front().score == 1);
   return 0;
 }
