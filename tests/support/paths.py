@@ -8,6 +8,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MEMORYD_TEST_BINARY", REPOSITORY / "build/bin/memoryd"))
 # The C++ client as a program, of the release build.
 CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
+# Preloaded by servers whose disk fails, of the release build too.
+DISK_FAULTS = REPOSITORY / "build/tests/lib/libdisk_faults.so"
 
 
 def server_environment(**variables: str) -> dict[str, str]:

@@ -5,10 +5,10 @@ usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
               [--postgres-setting NAME=VALUE]... [--failpoints] [--history FOLDER]
 
-PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
-is healed, every session is read by a server that has nothing cached, and the history is held
-against what memoryd promises (checker.py), blocks against the messages that they were fed. The last
-line is
+PostgreSQL is one of the run's own, and has two servers by default; SQLite has one, on a disk that
+loses power and with it what was not synced. At the end all is healed, every session is read by a
+server that has nothing cached, and the history is held against what memoryd promises (checker.py),
+blocks against the messages that they were fed. The last line is
 `torture: acked N, unknown N, kills N, lost N, doubled N, reordered N, stale N, leaked N`:
 requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what broke a promise.
 
@@ -40,10 +40,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.access import Caller, credential, write_credentials
 from support.blocks import block, every_turn, section
 from support.calls import job_wire, memory
+from support.disk import Disk
 from support.job_load import ARGUMENTS, Findings
 from support.postgres import Cluster, run_sql
 from support.server import Server
-from support.stores import STORES, fresh_store
+from support.stores import STORES
 from support.waiting import wait_for
 from torture import bodies, checker, generator, history
 from torture.nemesis import FAILPOINTS, Nemesis, plan
@@ -84,7 +85,8 @@ class Place:
     folder: pathlib.Path  # Gone at the end.
     history: pathlib.Path  # Kept when something is wrong.
     store: str
-    cluster: Cluster | None
+    cluster: Cluster | None  # Of PostgreSQL.
+    disk: Disk | None  # Of SQLite.
     tokens: dict[str, str]
     environment: dict[str, str]
     chance: random.Random
@@ -114,6 +116,8 @@ class Place:
                 continue
 
     def _start(self, replica: int | str, environment: dict[str, str]) -> Server:
+        if self.disk:
+            environment = {**environment, **self.disk.environment()}
         # Kept with the history: clients' bodies must not be in it.
         with (self.history / f"server-{replica}.log").open("a") as log:
             return Server(self.store, listen=self.target(replica), log=log,
@@ -140,15 +144,16 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-torture-")))
         write_credentials(folder / "credentials.yaml", [
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
-        cluster = None
+        cluster, disk = None, None
         if options.store == "postgresql":
             cluster = stack.enter_context(Cluster(*options.postgres_setting))
             store = cluster.url
         else:
-            store = stack.enter_context(fresh_store(options.store))
+            disk = Disk(folder, options.seed)
+            store = disk.store
         chance = random.Random(f"failpoints {options.seed}")
         failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
-        yield Place(folder, kept, store, cluster, tokens, environment, chance, failpoints)
+        yield Place(folder, kept, store, cluster, disk, tokens, environment, chance, failpoints)
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -201,7 +206,8 @@ def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     with place.start("first") as server:
         create_sessions(place, server, names, with_jobs)
     nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
-                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""))
+                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""),
+                      disk=place.disk)
     try:
         with place.workers(range(options.replicas)), clients(place, options) as started:
             end = time.monotonic() + options.seconds
