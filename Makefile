@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-clients tokens \
-	kill-test kill-jobs-test hostile torture query-test test-locomo test-model client-restarts \
+	kill-test kill-jobs-test faults hostile torture query-test test-locomo test-model client-restarts \
 	test-upstream analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
@@ -62,6 +62,13 @@ kill-test: environment
 # kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
 kill-jobs-test: environment
 	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# Every system call on SQLite's file fails once, and then for ever; a loss of power after each of 200
+# kills; 100 ends by SIGTERM under a client's load.
+faults: environment
+	@$(python) tests/durability/disk_faults.py $(ARGS)
+	@$(python) tests/durability/kill.py --store sqlite --power-loss --kills 200 --messages 100
+	@$(with_postgres) $(python) tests/clients/restarts.py --client sync --end term --restarts 100
 
 # The catalogue of hostile inputs, floods included, and what of it is not yet as it must be.
 hostile: environment

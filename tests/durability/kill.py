@@ -2,11 +2,12 @@
 """Kills the server with SIGKILL under concurrent Puts, over and over, and counts what is missing.
 
 usage: kill.py [--store sqlite|postgresql|both] [--kills N] [--writers N] [--sessions N] [--seed N]
-               [--power-loss]
+               [--messages N] [--power-loss]
 
 Writers repeat a Put by its request_id until it is acknowledged, and one thread sets and resets a
-session of its own. After N kills, each followed by a start on the same store, every session is read
-back and held against what was acknowledged. The last line of a store is
+session of its own. Each server lives for some messages, 600 at most unless told otherwise. After N
+kills, each followed by a start on the same store, every session is read back and held against what
+was acknowledged. The last line of a store is
 `kill: store S, kills N, acked N, lost N, doubled N, reordered N`. Exits 1 when anything was lost,
 doubled, out of a writer's order, or stored without having been sent.
 
@@ -31,8 +32,6 @@ from support.server import Server  # noqa: E402
 from support.stores import STORES, fresh_store  # noqa: E402
 from support.writers import Replacer, Writers, audit  # noqa: E402
 
-# How many acknowledged messages a server lives for.
-MOST_MESSAGES_BETWEEN_KILLS = 600
 # Some servers are killed while they start.
 SHARE_KILLED_AT_START = 0.1
 
@@ -67,7 +66,8 @@ class Restarts:
         self.server.kill()
 
 
-def run(kind: str, kills: int, writers: int, sessions: int, seed: int, power_loss: bool) -> bool:
+def run(kind: str, kills: int, writers: int, sessions: int, seed: int, most_messages: int,
+        power_loss: bool) -> bool:
     chance = random.Random(f"{seed}/{kind}")
     names = [f"session-{number}" for number in range(sessions)]
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def run(kind: str, kills: int, writers: int, sessions: int, seed: int, power_los
                     at_start += 1
                     servers.kill(wait=False)
                 else:
-                    load.progress.wait_for_more(chance.randint(1, MOST_MESSAGES_BETWEEN_KILLS))
+                    load.progress.wait_for_more(chance.randint(1, most_messages))
                 servers.kill()
             load.progress.wait_for_more(1)
         load.progress.check()
@@ -112,6 +112,7 @@ def main() -> int:
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--sessions", type=int, default=5)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--messages", type=int, default=600)
     parser.add_argument("--power-loss", action="store_true")
     options = parser.parse_args()
     if options.power_loss and options.store != "sqlite":
@@ -119,7 +120,7 @@ def main() -> int:
     print(f"seed {options.seed}", flush=True)
     kinds = STORES if options.store == "both" else (options.store,)
     results = [run(kind, options.kills, options.writers, options.sessions, options.seed,
-                   options.power_loss) for kind in kinds]
+                   options.messages, options.power_loss) for kind in kinds]
     return 0 if all(results) else 1
 
 

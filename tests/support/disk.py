@@ -100,10 +100,12 @@ class _File:
 class Disk:
     """The folder of a SQLite store, of one server at a time; see tests/disk/disk_faults.cc.
 
-    Each server gets an environment() of its own, made when the one before it is gone.
+    Each server gets an environment() of its own, made when the one before it is gone. A disk that is
+    a `copy_of` another, whose server is gone, begins with its files, all of them synced.
     """
 
-    def __init__(self, folder: pathlib.Path, seed: int | str = 0) -> None:
+    def __init__(self, folder: pathlib.Path, seed: int | str = 0,
+                 copy_of: Disk | None = None) -> None:
         folder = folder.resolve()
         self._database = folder / "disk" / "memory.db"
         self._database.parent.mkdir()
@@ -124,6 +126,13 @@ class Disk:
         with control.open("r+b") as file:
             self._control = mmap.mmap(file.fileno(), mmap.PAGESIZE)
         self._control_path = control
+        if copy_of:
+            for name in _FILES.values():
+                if copy_of._path(name).exists():
+                    content = bytearray(copy_of._path(name).read_bytes())
+                    self._path(name).write_bytes(content)
+                    self._files[name] = _File(durable=content, visible=bytearray(content))
+            self._durable = dict(self._files)
 
     def environment(self) -> dict[str, str]:
         """The environment of the next server."""
