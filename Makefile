@@ -75,12 +75,13 @@ hostile: environment
 	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
-# make torture SECONDS=60 SEED=1 STORE=sqlite
+# make torture SECONDS=60 SEED=1 STORE=sqlite ARGS='--clock-skew 3600'
 # Not from the environment, where a shell may count its own seconds.
 SECONDS := 60
 SEED ?= 1
 STORE ?= postgresql
 torture: environment
+	@tools/install_packages.sh torture
 	@tools/build.sh torture memoryd
 	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
 		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)

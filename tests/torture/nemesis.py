@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from support.disk import Disk
 from support.postgres import Cluster, run_sql
 from support.server import Server
+from torture.clock import SkewedClock
 
 # The kinds of faults and how often each comes, by store.
 SHARES = {
@@ -66,20 +67,21 @@ class Nemesis:
 
     `start` makes the server of a replica; a server that is gone is made again at once. Leaving the
     context ends the plan where it is, with everything running. `cluster` is None on SQLite, and
-    `disk` is where its file lies. A server that ends by itself is a failure, unless it got to the
+    `disk` is where its file lies. A clock jumps when a server was stopped. A server that ends by itself is a failure, unless it got to the
     failpoint that `failpoint_of` its replica says was set in it, and ended by SIGKILL.
     """
 
     def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
                  cluster: Cluster | None,
                  failpoint_of: Callable[[int], str] = lambda replica: "",
-                 disk: Disk | None = None) -> None:
+                 disk: Disk | None = None, clock: SkewedClock | None = None) -> None:
         self.planned = len(faults)
         self.fired: collections.Counter[str] = collections.Counter()
         self._faults = faults
         self._start = start
         self._cluster = cluster
         self._disk = disk
+        self._clock = clock
         self._failpoint_of = failpoint_of
         self._ended = threading.Event()
         self._failure: BaseException | None = None
@@ -172,6 +174,8 @@ class Nemesis:
             # It had just ended itself at a failpoint.
             return False
         self._ended.wait(fault.stop_seconds)
+        if self._clock:  # As when a machine has slept.
+            self._clock.jump()
         server.resume()
         return True
 
