@@ -1,12 +1,10 @@
-"""A server that is out of descriptors or memory."""
+"""A server that is out of descriptors."""
 
 from __future__ import annotations
 
 import contextlib
 import pathlib
-import re
 import resource
-import threading
 from collections.abc import Iterator
 
 import grpc
@@ -19,11 +17,6 @@ CONNECTIONS = 60
 FEW_DESCRIPTORS = 48
 # How long a call waits for a connection that the server can't accept.
 REFUSED_SECONDS = 2.0
-SPARE_MEMORY = 32 << 20
-# Together far more than is to spare: memoryd keeps what it stored in its cache.
-LARGE_BYTES, LARGE_PUTS, WRITERS = 1_000_000, 40, 4
-# Else malloc(3) takes as many gigabytes of addresses as there are threads, and never needs them.
-ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
 
 
 def put(calls: Calls, text: str, session_id: str = "s", **fields) -> grpc.StatusCode:
@@ -74,46 +67,4 @@ def test_without_descriptors_those_who_are_connected_are_served(store):
     with Server(store) as server, server.channel() as channel:
         calls = Calls(channel)
         assert [m.text for m in calls.all_messages("s")] == acknowledged
-        assert put(calls, "after") == OK
-
-
-def virtual_bytes(server: Server) -> int:
-    status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
-    return int(re.search(r"^VmSize:\s+(\d+) kB$", status, re.MULTILINE)[1]) << 10
-
-
-def test_without_memory_nothing_acknowledged_is_lost(store):
-    """The server refuses, or ends: both are seen by who writes."""
-    acknowledged: list[set[str]] = [set() for _ in range(WRITERS)]
-    refused: list[grpc.StatusCode] = []
-    with Server(store, environment=ONE_ARENA) as server:
-        def write(writer: int) -> None:
-            with server.channel() as channel:
-                calls = Calls(channel)
-                for number in range(LARGE_PUTS):
-                    text = f"{writer}/{number}"
-                    code = put(calls, text.ljust(LARGE_BYTES, "."), f"s{writer}", timeout=30)
-                    if code == OK:
-                        acknowledged[writer].add(text)
-                    else:
-                        refused.append(code)
-                        if server.process.poll() is not None:
-                            return
-
-        most = virtual_bytes(server) + SPARE_MEMORY
-        resource.prlimit(server.pid, resource.RLIMIT_AS, (most, most))
-        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert refused and any(acknowledged)
-        server.kill()
-    with Server(store) as server, server.channel() as channel:
-        calls = Calls(channel)
-        for writer, texts in enumerate(acknowledged):
-            stored = [m.text.rstrip(".")
-                      for m in calls.all_messages(f"s{writer}", page_size=10)]
-            assert texts <= set(stored)
-            assert len(stored) == len(set(stored))
         assert put(calls, "after") == OK

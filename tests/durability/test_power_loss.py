@@ -55,7 +55,8 @@ def test_what_was_not_synced_may_be_lost_and_nothing_else(tmp_path, synchronous,
         (tmp_path / str(seed)).mkdir()
         disks.append(Disk(tmp_path / str(seed), seed))
     losses = [lost(disk, synchronous) for disk in disks]
-    assert any(losses) == loses, losses
+    # Below zero: a row was committed whose number was never printed.
+    assert any(loss > 0 for loss in losses) == loses, losses
 
 
 def test_a_new_store_survives_a_loss_of_power_after_each_put(tmp_path):
