@@ -1,8 +1,8 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
-	tokens kill-test kill-jobs-test first-starts hostile torture query-test test-locomo test-model \
-	client-restarts test-upstream analyze fuzz fuzz-corpus lint-python growth image image-test \
-	format clean
+	tokens kill-test kill-jobs-test first-starts faults hostile torture query-test test-locomo \
+	test-model client-restarts test-upstream analyze fuzz fuzz-corpus lint-python growth image \
+	image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -73,18 +73,26 @@ ROUNDS ?= 50
 first-starts: environment
 	@$(with_postgres) $(python) tests/durability/first_starts.py --rounds $(ROUNDS)
 
+# Every system call on SQLite's file fails once, and then for ever; a loss of power after each of 200
+# kills; 100 ends by SIGTERM under a client's load.
+faults: environment
+	@$(python) tests/durability/disk_faults.py $(ARGS)
+	@$(python) tests/durability/kill.py --store sqlite --power-loss --kills 200 --messages 100
+	@$(with_postgres) $(python) tests/clients/restarts.py --client sync --end term --restarts 100
+
 # The catalogue of hostile inputs, floods included.
 hostile: environment
 	@tools/build.sh torture memoryd
 	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
-# make torture SECONDS=60 SEED=1 STORE=sqlite
+# make torture SECONDS=60 SEED=1 STORE=sqlite ARGS='--clock-skew 3600'
 # Not from the environment, where a shell may count its own seconds.
 SECONDS := 60
 SEED ?= 1
 STORE ?= postgresql
 torture: environment
+	@tools/install_packages.sh torture
 	@tools/build.sh torture memoryd
 	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
 		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)

@@ -301,7 +301,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   spdlog::info("signal {}: draining", signal);
   const auto grace = std::chrono::seconds(config.drain_seconds);
   std::thread([grace] {
-    std::this_thread::sleep_for(grace + kWatchdogMargin);
+    std::this_thread::sleep_for(grace + kWatchdogMargin - kLastLine);
     spdlog::error("the drain did not end in time: exiting");
     std::this_thread::sleep_for(kLastLine);
     _exit(3);

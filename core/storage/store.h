@@ -261,9 +261,9 @@ class Store {
   virtual absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
                                  std::int64_t lease_us) = 0;
 
-  // Gives an open job that `lease` holds back, due again in `delay_us`, with the error of the
-  // attempt and its usage added; nothing when another holds it by now, or nobody. An empty error
-  // leaves the stored one and takes the attempt back: it was not begun.
+  // Gives an open job that `lease` holds back, due again in `delay_us` (ten minutes at most), with
+  // the attempt's error and its usage added; nothing when another holds it by now, or nobody. An
+  // empty error leaves the stored one and takes the attempt back: it was not begun.
   virtual absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
                                   std::string_view error, const Usage& usage) = 0;
 

@@ -2,14 +2,16 @@
 """Restarts the server under the clients, over and over, and counts what is missing.
 
 usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|cpp|all] [--puts N]
-                   [--restarts N] [--writers N]
+                   [--restarts N] [--writers N] [--end kill|term|both]
 
 Writers put one message after the other with nothing but the client's own retries, while the server
-is ended, by SIGKILL and SIGTERM in turn, and started again on the same port and store. Then every
-message is read back. The last line of each run is
-`restarts: store S, client C, restarts N, acked N, replayed N, lost N, doubled N, reordered N`, where
-replayed counts Puts that were stored before a try that was answered. Exits 1 when anything was lost,
-doubled, out of a writer's order, or not what its Put was answered with.
+is ended, by SIGKILL and SIGTERM in turn or by one of them, and started again on the same port and
+store. Then every message is read back. The last line of each run is
+`restarts: store S, client C, restarts N, acked N, replayed N, lost N, doubled N, reordered N, slowest
+end N s`, where replayed counts Puts that were stored before a try that was answered, and the slowest
+end is from SIGTERM to the exit. Exits 1 when anything was lost, doubled, out of a writer's order, or
+not what its Put was answered with, when a client saw an error, and when an end was no good or took
+longer than it may.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -40,6 +43,8 @@ CLIENTS = ("sync", "async", "cpp")
 SESSIONS = 5
 # Longer than any server takes to come back.
 PUT_SECONDS = 120.0
+# The setting drain_seconds, and how much longer an end may take: what is under way is soon done.
+DRAIN_SECONDS, MARGIN_SECONDS = 10, 2.0
 
 
 class Ledger:
@@ -145,27 +150,40 @@ def audited(calls: Calls, ledger: Ledger) -> Audit:
     return audit
 
 
-def run(kind: str, client: str, puts: int, restarts: int, writers: int) -> bool:
+def ended(server: Server) -> float:
+    """Ends a server by SIGTERM; how long that takes, in seconds."""
+    begin = time.monotonic()
+    code = server.stop()
+    if code != 0:
+        raise RuntimeError(f"the server ended with {code}:\n{server.output()}")
+    return time.monotonic() - begin
+
+
+def run(kind: str, client: str, puts: int, restarts: int, writers: int,
+        ends: Sequence[str] = ("kill", "term")) -> bool:
     ledger = Ledger()
     each = -(-puts // writers)
+    slowest = 0.0
     with fresh_store(kind) as store, reserved_port() as port:
         listen = f"127.0.0.1:{port}"
-        server = Server(store, listen=listen)
+        settings = {"listen": listen, "arguments": [f"--drain-seconds={DRAIN_SECONDS}"]}
+        server = Server(store, **settings)
         load = threading.Thread(target=WRITE[client], args=(listen, ledger, writers, each))
         try:
             load.start()
             for number in range(restarts):
-                ledger.progress.wait_for_more(each * writers // (restarts + 1))
-                if number % 2 == 0:
+                goal = each * writers * (number + 1) // (restarts + 1)
+                ledger.progress.wait_for_more(goal - ledger.progress.count)
+                if ends[number % len(ends)] == "kill":
                     server.kill()
                 else:
-                    server.stop()
-                server = Server(store, listen=listen)
+                    slowest = max(slowest, ended(server))
+                server = Server(store, **settings)
             load.join()
             ledger.progress.check()
             # Read by a server that has nothing cached.
             server.kill()
-            server = Server(store, listen=listen)
+            server = Server(store, **settings)
             with server.channel() as channel:
                 found = audited(Calls(channel), ledger)
         finally:
@@ -173,10 +191,11 @@ def run(kind: str, client: str, puts: int, restarts: int, writers: int) -> bool:
     print(
         f"restarts: store {kind}, client {client}, restarts {restarts}, "
         f"acked {found.acknowledged}, replayed {ledger.replayed}, lost {found.lost}, "
-        f"doubled {found.doubled}, reordered {found.reordered}",
+        f"doubled {found.doubled}, reordered {found.reordered}, slowest end {slowest:.2f} s",
         flush=True,
     )
-    return found.clean and found.acknowledged == each * writers
+    return (found.clean and found.acknowledged == each * writers
+            and slowest <= DRAIN_SECONDS + MARGIN_SECONDS)
 
 
 def main() -> int:
@@ -186,10 +205,12 @@ def main() -> int:
     parser.add_argument("--puts", type=int, default=10_000)
     parser.add_argument("--restarts", type=int, default=20)
     parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--end", choices=("kill", "term", "both"), default="both")
     options = parser.parse_args()
     kinds = STORES if options.store == "both" else (options.store,)
     clients = CLIENTS if options.client == "all" else (options.client,)
-    results = [run(kind, client, options.puts, options.restarts, options.writers)
+    ends = ("kill", "term") if options.end == "both" else (options.end,)
+    results = [run(kind, client, options.puts, options.restarts, options.writers, ends)
                for kind in kinds for client in clients]
     return 0 if all(results) else 1
 

@@ -22,6 +22,7 @@ using ::testing::SizeIs;
 
 constexpr std::int64_t kMany = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kHour = std::int64_t{3600} * 1'000'000;
+constexpr std::int64_t kTenMinutes = kHour / 6;
 constexpr std::uint64_t kBlocks = 0xFEDC'BA98'7654'3210;
 constexpr std::uint64_t kLease = 0x8000'0000'0000'0001;
 constexpr std::uint64_t kOther = 42;
@@ -405,10 +406,10 @@ TEST_P(JobContractTest, AJobIsGivenBackWithADelayAnErrorAndItsUsage) {
   EXPECT_TRUE(store().ReleaseJob(0, KeyOf(kKey, "b", 9), 0, "none", {}).ok());
 
   EXPECT_THAT(Claimed(kLease), SizeIs(1));
-  EXPECT_TRUE(store().ReleaseJob(kLease, key, kHour, "later", {1, 1, 1}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, key, kTenMinutes, "later", {1, 1, 1}).ok());
   EXPECT_THAT(Claimed(kOther, 100, /*take_over=*/true), IsEmpty());
   job = Find(key);
-  EXPECT_EQ(job->due_us, job->update_us + kHour);
+  EXPECT_EQ(job->due_us, job->update_us + kTenMinutes);
   EXPECT_EQ(job->attempts, 2);
   EXPECT_EQ(job->last_error, "later");
   EXPECT_EQ(job->usage, (Usage{2, 21, 301}));

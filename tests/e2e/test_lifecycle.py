@@ -112,8 +112,9 @@ def test_a_restart_serves_what_was_stored(store):
 def test_a_second_server_on_one_sqlite_file_is_refused():
     with fresh_store("sqlite") as store, Server(store) as first, first.channel() as channel:
         code, output = failed_start(store)
-        assert code != 0
-        assert output.strip() and "listening" not in output
+        assert code == 1
+        lock = store.removeprefix("sqlite:") + ".lock"
+        assert output == f"memoryd: {lock} is held by another memoryd: one process at a time\n"
         Calls(channel).Put(session_id="s", messages=[user("a")])
 
 

@@ -19,6 +19,8 @@ from memoryd import Client
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 DEADLINE = 30.0
+DRAIN = 1
+STUCK_ENDS = 4
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,32 @@ def test_an_unreachable_store_is_unavailable_before_the_deadline(
         texts = [m.text for m in calls.all_messages(session_id)]
         assert texts == ["before", "lost?", "after"]
         assert [m.text for m in calls.Get(session_id=session_id).messages] == texts
+
+
+def test_a_server_ends_in_time_though_its_store_is_frozen(cluster, session_id):
+    """With a Put under way, again and again."""
+    slowest = 0.0
+    for _ in range(STUCK_ENDS):
+        with Server(cluster.url, arguments=[f"--drain-seconds={DRAIN}"]) as server, \
+                server.channel() as channel:
+            calls = Calls(channel)
+            calls.Put(session_id=session_id, messages=[user("before")])
+            cluster.pause()
+            try:
+                stuck = threading.Thread(target=refusal, args=(calls.Put,), kwargs={
+                    "session_id": session_id, "messages": [user("lost?")], "timeout": DEADLINE})
+                stuck.start()
+                begin = time.monotonic()
+                server.terminate()
+                code = server.wait()
+                slowest = max(slowest, time.monotonic() - begin)
+                stuck.join()
+            finally:
+                cluster.resume()
+        assert code in (0, 3), server.output()
+    print(f"slowest end beside a frozen store: {slowest:.2f} s")
+    # Two seconds, and half a one for a busy machine.
+    assert slowest <= DRAIN + 2.5
 
 
 def test_killed_connections_lose_and_double_nothing(cluster, server, session_id):

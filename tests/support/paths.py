@@ -10,6 +10,8 @@ BINARY = pathlib.Path(os.environ.get("MEMORYD_TEST_BINARY", REPOSITORY / "build/
 FAILING_BINARY = REPOSITORY / "build/torture/bin/memoryd"
 # The C++ client as a program, of the release build.
 CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
+# Preloaded by servers whose disk fails, of the release build too.
+DISK_FAULTS = REPOSITORY / "build/tests/lib/libdisk_faults.so"
 
 
 def server_environment(**variables: str) -> dict[str, str]:

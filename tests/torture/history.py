@@ -46,7 +46,8 @@ _DEFINITE = frozenset({
     "INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "FAILED_PRECONDITION",
     "ALREADY_EXISTS", "ABORTED", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED"})
 # Reasons that say so of a code that does not.
-_NOT_STARTED = frozenset({"QUEUE_FULL", "STORE_UNAVAILABLE", "DRAINING"})
+# RESOURCE_EXHAUSTED is that of a store that is full.
+_NOT_STARTED = frozenset({"QUEUE_FULL", "STORE_UNAVAILABLE", "DRAINING", "RESOURCE_EXHAUSTED"})
 
 
 def outcome_of(code: str, reason: str) -> str:

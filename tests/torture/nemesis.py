@@ -10,18 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from support.disk import Disk
 from support.postgres import Cluster, run_sql
 from support.server import Server
+from torture.clock import SkewedClock
 
 # The kinds of faults and how often each comes, by store.
 SHARES = {
-    "sqlite": {"server_kill": 12, "server_term": 4, "server_stop": 4},
+    "sqlite": {"server_kill": 6, "power_loss": 8, "server_term": 4, "server_stop": 4},
     "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
                    "postmaster_kill": 1, "postgres_immediate": 1},
 }
 # Those after which processes are gone without a farewell. Servers that end at a failpoint, which is
 # not planned, are counted under its name.
-KILLS = ("server_kill", "postmaster_kill")
+KILLS = ("server_kill", "power_loss", "postmaster_kill")
 # The places of core/base/failpoint.h.
 FAILPOINTS = ("request_parsed", "write_queued", "batch_drafted", "commit_begun", "commit_sent",
               "commit_answered", "session_applied", "reply_ready", "reply_given", "job_answered")
@@ -64,19 +66,22 @@ class Nemesis:
     """Does the faults of a plan to servers and their PostgreSQL, on a thread of its own.
 
     `start` makes the server of a replica; a server that is gone is made again at once. Leaving the
-    context ends the plan where it is, with everything running. `cluster` is None on SQLite. A
-    server that ends by itself is a failure, unless it got to the failpoint that `failpoint_of` its
-    replica says was set in it, and ended by SIGKILL.
+    context ends the plan where it is, with everything running. `cluster` is None on SQLite, and
+    `disk` is where its file lies. A clock jumps when a server was stopped. A server that ends by itself is a failure, unless it got to the
+    failpoint that `failpoint_of` its replica says was set in it, and ended by SIGKILL.
     """
 
     def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
                  cluster: Cluster | None,
-                 failpoint_of: Callable[[int], str] = lambda replica: "") -> None:
+                 failpoint_of: Callable[[int], str] = lambda replica: "",
+                 disk: Disk | None = None, clock: SkewedClock | None = None) -> None:
         self.planned = len(faults)
         self.fired: collections.Counter[str] = collections.Counter()
         self._faults = faults
         self._start = start
         self._cluster = cluster
+        self._disk = disk
+        self._clock = clock
         self._failpoint_of = failpoint_of
         self._ended = threading.Event()
         self._failure: BaseException | None = None
@@ -148,6 +153,14 @@ class Nemesis:
         self.servers[fault.replica] = self._start(fault.replica)
         return lived
 
+    def _power_loss(self, fault: Fault) -> bool:
+        server = self.servers[fault.replica]
+        lived = server.process.poll() is None
+        server.kill()
+        self._disk.lose_power()
+        self.servers[fault.replica] = self._start(fault.replica)
+        return lived
+
     def _server_term(self, fault: Fault) -> bool:
         code = self.servers[fault.replica].stop()
         self.servers[fault.replica] = self._start(fault.replica)
@@ -161,6 +174,8 @@ class Nemesis:
             # It had just ended itself at a failpoint.
             return False
         self._ended.wait(fault.stop_seconds)
+        if self._clock:  # As when a machine has slept.
+            self._clock.jump()
         server.resume()
         return True
 

@@ -3,12 +3,13 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--postgres-setting NAME=VALUE]... [--failpoints] [--history FOLDER]
+              [--postgres-setting NAME=VALUE]... [--failpoints] [--clock-skew SECONDS]
+              [--history FOLDER]
 
-PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
-is healed, every session is read by a server that has nothing cached, and the history is held
-against what memoryd promises (checker.py), blocks against the messages that they were fed. The last
-line is
+PostgreSQL is one of the run's own, and has two servers by default; SQLite has one, on a disk that
+loses power and with it what was not synced. At the end all is healed, every session is read by a
+server that has nothing cached, and the history is held against what memoryd promises (checker.py),
+blocks against the messages that they were fed. The last line is
 `torture: acked N, unknown N, kills N, lost N, doubled N, reordered N, stale N, leaked N`:
 requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what broke a promise.
 
@@ -16,7 +17,9 @@ Exits 1 when a promise was broken or a server ended by itself, and then keeps th
 the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
 `--failpoints` it must be one of the preset `torture`: every server then also ends itself at one of
-the places of core/base/failpoint.h, all of them in turn. That a run sees what is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
+the places of core/base/failpoint.h, all of them in turn. With `--clock-skew` the clock of the first
+server is that much ahead or behind, and jumps whenever it starts and after it was stopped. That a
+run sees what is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
 """
 
 from __future__ import annotations
@@ -40,12 +43,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.access import Caller, credential, write_credentials
 from support.blocks import block, every_turn, section
 from support.calls import job_wire, memory
+from support.disk import Disk
 from support.job_load import ARGUMENTS, Findings
 from support.postgres import Cluster, run_sql
 from support.server import Server
-from support.stores import STORES, fresh_store
+from support.stores import STORES
 from support.waiting import wait_for
 from torture import bodies, checker, generator, history
+from torture.clock import SkewedClock
 from torture.nemesis import FAILPOINTS, Nemesis, plan
 
 import memoryd
@@ -84,7 +89,8 @@ class Place:
     folder: pathlib.Path  # Gone at the end.
     history: pathlib.Path  # Kept when something is wrong.
     store: str
-    cluster: Cluster | None
+    cluster: Cluster | None  # Of PostgreSQL.
+    disk: Disk | None  # Of SQLite.
     tokens: dict[str, str]
     environment: dict[str, str]
     chance: random.Random
@@ -92,6 +98,7 @@ class Place:
     failpoints: list[str]
     # What was set in the latest server of each replica.
     failpoint_of: dict[int | str, str] = dataclasses.field(default_factory=dict)
+    clock: SkewedClock | None = None  # Of the first replica.
 
     def target(self, replica: int | str) -> str:
         """An address that the next server of a replica has too."""
@@ -114,6 +121,11 @@ class Place:
                 continue
 
     def _start(self, replica: int | str, environment: dict[str, str]) -> Server:
+        if self.disk:
+            environment = {**environment, **self.disk.environment()}
+        if self.clock and replica == 0:
+            self.clock.jump()
+            environment = self.clock.environment(environment)
         # Kept with the history: clients' bodies must not be in it.
         with (self.history / f"server-{replica}.log").open("a") as log:
             return Server(self.store, listen=self.target(replica), log=log,
@@ -140,15 +152,18 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-torture-")))
         write_credentials(folder / "credentials.yaml", [
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
-        cluster = None
+        cluster, disk = None, None
         if options.store == "postgresql":
             cluster = stack.enter_context(Cluster(*options.postgres_setting))
             store = cluster.url
         else:
-            store = stack.enter_context(fresh_store(options.store))
+            disk = Disk(folder, options.seed)
+            store = disk.store
         chance = random.Random(f"failpoints {options.seed}")
         failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
-        yield Place(folder, kept, store, cluster, tokens, environment, chance, failpoints)
+        clock = SkewedClock(folder, options.clock_skew, options.seed) if options.clock_skew else None
+        yield Place(folder, kept, store, cluster, disk, tokens, environment, chance, failpoints,
+                    clock=clock)
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -201,7 +216,8 @@ def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     with place.start("first") as server:
         create_sessions(place, server, names, with_jobs)
     nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
-                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""))
+                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""),
+                      disk=place.disk, clock=place.clock)
     try:
         with place.workers(range(options.replicas)), clients(place, options) as started:
             end = time.monotonic() + options.seconds
@@ -344,6 +360,7 @@ def main() -> int:
     parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--postgres-setting", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--failpoints", action="store_true")
+    parser.add_argument("--clock-skew", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
     if options.replicas is None:

@@ -133,6 +133,9 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& file
       return absl::FailedPreconditionError(
           "the store's file system doesn't allow SQLite's write-ahead log");
     }
+    // The row comes before the file is changed: only the end of the statement says that it was.
+    // With a rollback journal instead, a loss of power could undo what was acknowledged.
+    MEMORYD_RETURN_IF_ERROR(mode.Next().status());
   }
   MEMORYD_RETURN_IF_ERROR(db->Script(kWriterSettings));
   return db;

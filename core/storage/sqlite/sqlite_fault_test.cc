@@ -157,6 +157,37 @@ TEST(SqliteFaultTest, AFileThatKeepsFailingLeavesOnlyTheEndUnknown) {
   EXPECT_GT(seen.failed + seen.unknown, 0);
 }
 
+// Whether the header of the file says that it is written through a log.
+bool UsesTheLog(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string header(20, '\0');
+  in.read(header.data(), static_cast<std::streamsize>(header.size()));
+  return in.good() && header[18] == 2 && header[19] == 2;
+}
+
+TEST(SqliteFaultTest, AFileThatIsOpenUsesTheLogWhateverFailedBefore) {
+  FaultVfs vfs;
+  int refused = 0;
+  for (std::int64_t good = 0;; ++good) {
+    const TemporaryFolder folder;
+    const std::filesystem::path file = folder.path() / "new.db";
+    StoreOptions options;
+    options.url = "sqlite:" + file.string();
+    vfs.Arm(good, /*bad=*/1, /*full=*/false);
+    auto store = OpenSqliteStore(options);
+    const bool failed = vfs.failures() > 0;
+    vfs.Disarm();
+    if (!store.ok()) {
+      ++refused;
+      store = OpenSqliteStore(options);
+    }
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_TRUE(UsesTheLog(file)) << "call " << good;
+    if (!failed) break;
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST(SqliteFaultTest, AFullDiskStoresNothingAndSaysSo) {
   FaultVfs vfs;
   const Seen seen = Sweep(vfs, /*bad=*/1, /*full=*/true);

@@ -1,6 +1,7 @@
 #include "core/storage/sqlite/sqlite_jobs.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -21,7 +22,7 @@ constexpr char kSelectClaimable[] =
     " AND b.generation = j.generation AND b.name = j.block AND b.done + 1 = j.number"
     " CROSS JOIN memoryd_sessions AS s ON s.tenant = j.tenant AND s.session = j.session"
     " AND s.block_generation = j.generation AND NOT s.deleted"
-    " WHERE j.state = 0 AND j.ready = 1 AND j.due <= ?"
+    " WHERE j.state = 0 AND j.ready = 1 AND j.due BETWEEN ? AND ?"
     " AND (j.lease = 0 OR j.lease_until <= ? OR (? AND j.lease <> ?)) ORDER BY j.due LIMIT ?";
 
 constexpr char kListJobs[] =
@@ -99,10 +100,15 @@ Query& BindKey(Query& query, const JobKey& key) {
       .Bind(key.number);
 }
 
-absl::StatusOr<std::vector<Job>> Claimable(Database& db, const ClaimRequest& request,
+constexpr std::int64_t kLongestDelayUs = std::int64_t{10} * 60 * 1'000'000;
+
+// Those that are due from `begin_us` to `end_us`, longest due first.
+absl::StatusOr<std::vector<Job>> DueWithin(Database& db, const ClaimRequest& request,
+                                           std::int64_t begin_us, std::int64_t end_us,
                                            std::int64_t now_us, std::int64_t max_jobs) {
   Query query = db.Prepare(kSelectClaimable);
-  query.Bind(now_us)
+  query.Bind(begin_us)
+      .Bind(end_us)
       .Bind(now_us)
       .Bind(request.take_over ? 1 : 0)
       .BindBits(request.lease)
@@ -113,6 +119,15 @@ absl::StatusOr<std::vector<Job>> Claimable(Database& db, const ClaimRequest& req
     if (std::ssize(jobs) > max_jobs) jobs.resize(static_cast<std::size_t>(max_jobs));
   }
   return jobs;
+}
+
+absl::StatusOr<std::vector<Job>> Claimable(Database& db, const ClaimRequest& request,
+                                           std::int64_t now_us, std::int64_t max_jobs) {
+  MEMORYD_ASSIGN_OR_RETURN(std::vector<Job> jobs,
+                           DueWithin(db, request, INT64_MIN, now_us, now_us, max_jobs));
+  if (!jobs.empty()) return jobs;
+  // A job due later than any delay was stored by a clock that was ahead of this one.
+  return DueWithin(db, request, now_us + kLongestDelayUs + 1, INT64_MAX, now_us, max_jobs);
 }
 
 // Runs `work` in a transaction; an error undoes what it did.

@@ -1,6 +1,7 @@
 // What is SQLite's own; what every store must do is in tests/contract.
 #include "core/storage/sqlite/sqlite_store.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -239,6 +240,32 @@ TEST_F(SqliteStoreTest, MigratingAgainChangesNothing) {
   EXPECT_EQ(CommitOne(*store, Revision(1)), CommitOutcome::kCommitted);
   EXPECT_TRUE(store->Migrate().ok());
   EXPECT_EQ(CommitOne(*store, Revision(2)), CommitOutcome::kCommitted);
+}
+
+TEST_F(SqliteStoreTest, AJobOfAClockThatWasAheadIsDue) {
+  const auto store = OpenReady(file_);
+  SessionChange change = Revision(1);
+  change.row.block_generation = 7;
+  change.blocks.emplace_back().name = "block";
+  Job& job = change.jobs.emplace_back();
+  job.key = {change.key, 7, "block", 1};
+  ASSERT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
+  ClaimRequest request;
+  request.lease = 1;
+  request.lease_us = 1;
+  request.max_jobs = 1;
+  const auto claimed_if_due_in = [&](const char* seconds) {
+    Execute(file_, fmt::format("UPDATE memoryd_jobs SET lease = 0, due = (strftime('%s') + {}) * "
+                               "1000000",
+                               seconds)
+                       .c_str());
+    const auto jobs = store->ClaimJobs(request);
+    EXPECT_TRUE(jobs.ok()) << jobs.status();
+    return jobs.ok() && jobs->size() == 1;
+  };
+  EXPECT_TRUE(claimed_if_due_in("-1"));
+  EXPECT_FALSE(claimed_if_due_in("600"));
+  EXPECT_TRUE(claimed_if_due_in("3600"));
 }
 
 TEST_F(SqliteStoreTest, AReplacedFileIsNoticedByPing) {
