@@ -3,7 +3,8 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--postgres-setting NAME=VALUE]... [--failpoints] [--history FOLDER]
+              [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]... [--failover]
+              [--only KIND,...] [--failpoints] [--history FOLDER]
 
 PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
 is healed, every session is read by a server that has nothing cached, and the history is held
@@ -16,7 +17,13 @@ Exits 1 when a promise was broken or a server ended by itself, and then keeps th
 the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
 `--failpoints` it must be one of the preset `torture`: every server then also ends itself at one of
-the places of core/base/failpoint.h, all of them in turn. That a run sees what is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
+the places of core/base/failpoint.h, all of them in turn.
+
+`--session-setting` is for memoryd's own sessions of PostgreSQL, by the store's URL; `--failover`
+gives PostgreSQL a synchronous standby that takes its place; `--only` leaves the other kinds of
+faults (nemesis.py) out. That a run sees what is lost shows `--postgres-setting
+synchronous_commit=off --postgres-setting wal_writer_delay=10s`, and proof.py what it sees of
+memoryd's own bugs.
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from collections.abc import Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -46,6 +54,7 @@ from support.server import Server
 from support.stores import STORES, fresh_store
 from support.waiting import wait_for
 from torture import bodies, checker, generator, history
+from torture.failover import PrimaryAndStandby
 from torture.nemesis import FAILPOINTS, Nemesis, plan
 
 import memoryd
@@ -84,7 +93,7 @@ class Place:
     folder: pathlib.Path  # Gone at the end.
     history: pathlib.Path  # Kept when something is wrong.
     store: str
-    cluster: Cluster | None
+    cluster: Cluster | PrimaryAndStandby | None
     tokens: dict[str, str]
     environment: dict[str, str]
     chance: random.Random
@@ -142,13 +151,22 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
         cluster = None
         if options.store == "postgresql":
-            cluster = stack.enter_context(Cluster(*options.postgres_setting))
-            store = cluster.url
+            kind = PrimaryAndStandby if options.failover else Cluster
+            cluster = stack.enter_context(kind(*options.postgres_setting))
+            store = with_settings(cluster.url, options.session_setting)
         else:
             store = stack.enter_context(fresh_store(options.store))
         chance = random.Random(f"failpoints {options.seed}")
         failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
         yield Place(folder, kept, store, cluster, tokens, environment, chance, failpoints)
+
+
+def with_settings(url: str, settings: Sequence[str]) -> str:
+    """The URL, with settings for the sessions that it opens."""
+    if not settings:
+        return url
+    value = urllib.parse.quote(" ".join(f"-c {setting}" for setting in settings))
+    return f"{url}{'&' if '?' in url else '?'}options={value}"
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -159,9 +177,10 @@ def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
     return names, names[-wiped:], names[-wiped - fed:-wiped]
 
 
-def create_sessions(place: Place, target: Server, names: list[str], with_jobs: list[str]) -> None:
-    with target.channel() as channel:
-        for token in place.tokens.values():
+def create_sessions(place: Place, names: list[str], with_jobs: list[str]) -> None:
+    for token in place.tokens.values():
+        # A server for each tenant: what one gets to know of another is for clients to see.
+        with place.start("first") as server, server.channel() as channel:
             caller = Caller(channel, token)
             for name in names:
                 caller("CreateSession", session_id=name,
@@ -196,10 +215,10 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
 
 def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
-    faults = plan(options.seed, options.store, options.seconds, options.replicas)
+    faults = plan(options.seed, "failover" if options.failover else options.store,
+                  options.seconds, options.replicas, options.only)
     names, _, with_jobs = names_of_sessions(options.sessions)
-    with place.start("first") as server:
-        create_sessions(place, server, names, with_jobs)
+    create_sessions(place, names, with_jobs)
     nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
                       failpoint_of=lambda replica: place.failpoint_of.get(replica, ""))
     try:
@@ -343,6 +362,10 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--postgres-setting", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--session-setting", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--failover", action="store_true")
+    parser.add_argument("--only", type=lambda kinds: kinds.split(","), default=[],
+                        metavar="KIND,...")
     parser.add_argument("--failpoints", action="store_true")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
@@ -350,6 +373,8 @@ def main() -> int:
         options.replicas = 2 if options.store == "postgresql" else 1
     if options.store == "sqlite" and options.replicas != 1:
         parser.error("SQLite has one server")
+    if options.failover and options.store != "postgresql":
+        parser.error("--failover is of PostgreSQL")
     # A worker says whenever its server is gone.
     logging.getLogger("memoryd.worker").setLevel(logging.ERROR)
     kept = options.history or pathlib.Path(tempfile.mkdtemp(prefix="memoryd-torture-history-"))
