@@ -19,7 +19,8 @@ from torture.failover import PrimaryAndStandby
 SHARES = {
     "sqlite": {"server_kill": 12, "server_term": 4, "server_stop": 4},
     "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
-                   "postmaster_kill": 1, "postgres_immediate": 1, "postgres_stop": 1},
+                   "postmaster_kill": 1, "postgres_immediate": 1, "postgres_stop": 1,
+                   "commits_held": 1},
     "failover": {"server_kill": 5, "backends_terminate": 4, "failover": 1},
 }
 # Those after which processes are gone without a farewell. Servers that end at a failpoint, which is
@@ -31,6 +32,9 @@ FAILPOINTS = ("request_parsed", "write_queued", "batch_drafted", "commit_begun",
 _LOOK_SECONDS = 0.02
 SECONDS_PER_FAULT = 1.4
 _LONGEST_STOP_SECONDS = 2.0
+# Between three fifths and the whole of a store timeout of two seconds: commits are in doubt, and
+# servers still find out what became of them.
+_HOLD_SECONDS = 1.5
 # How much of the plan must have fired for a run to count.
 LEAST_FIRED = 0.9
 _BACKENDS = ("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (SELECT pid FROM "
@@ -176,6 +180,14 @@ class Nemesis:
         self._cluster.pause()
         self._ended.wait(fault.stop_seconds)
         self._cluster.resume()
+        return True
+
+    def _commits_held(self, _: Fault) -> bool:
+        """Commits are done, and answered late: PostgreSQL waits for a standby that there is not."""
+        for names, seconds in (("*", _HOLD_SECONDS), ("", 0)):
+            run_sql(self._cluster.url, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+            run_sql(self._cluster.url, "SELECT pg_reload_conf()")
+            self._ended.wait(seconds)
         return True
 
     def _postmaster_kill(self, _: Fault) -> bool:

@@ -31,10 +31,11 @@ class SeededBug:
 
 _SQLITE = ("--store=sqlite", "--failpoints")
 _TWO_SERVERS = ("--store=postgresql", "--failpoints")
-# Stops of PostgreSQL last up to two seconds. Some end when a commit is in doubt already, after 1.2,
-# and can still be settled.
+# Commits are held longer than a server waits for their answers, and not so long that it gives them
+# up; nothing but that ends their wait.
 _IN_DOUBT = ("--store=postgresql", "--server-environment=MEMORYD_STORE_TIMEOUT_MS=2000",
-             "--only=postgres_stop,backends_terminate")
+             "--session-setting=statement_timeout=0", "--session-setting=lock_timeout=0",
+             "--only=commits_held,server_term")
 # Time enough for a commit to wait until the standby is given up.
 _FAILOVER = ("--store=postgresql", "--failover",
              "--server-environment=MEMORYD_STORE_TIMEOUT_MS=20000")
@@ -48,13 +49,13 @@ BUGS = (
     SeededBug(
         "ack_before_commit", "a write is answered before the store has it", _SQLITE,
         (Edit("core/engine/committer.cc",
-              "  const std::vector<CommitResult> results = options_.store->Commit(changes);\n",
+              '  MEMORYD_FAILPOINT("batch_drafted");\n',
               "  for (Group* group : changed) {\n"
               "    for (auto& [write, reply] : group->stored) {\n"
               "      write->Finish(absl::OkStatus(), reply);\n"
               "    }\n"
               "  }\n"
-              "  const std::vector<CommitResult> results = options_.store->Commit(changes);\n"),)),
+              '  MEMORYD_FAILPOINT("batch_drafted");\n'),)),
     SeededBug(
         "cache_not_checked", "a cached session is served without a look at the stored revision",
         _TWO_SERVERS,
@@ -95,7 +96,7 @@ BUGS = (
         "set_in_two_transactions", "Set removes in one transaction and puts in another",
         _TWO_SERVERS,
         (Edit("core/engine/committer.cc",
-              "  const std::vector<CommitResult> results = options_.store->Commit(changes);\n",
+              '  MEMORYD_FAILPOINT("batch_drafted");\n',
               "  for (SessionChange& change : changes) {\n"
               "    if (change.garbage.empty() || change.messages.empty()) continue;\n"
               "    std::vector<SessionChange> removal = {change};\n"
@@ -107,7 +108,7 @@ BUGS = (
               "      change.expected_revision = change.row.revision;\n"
               "    }\n"
               "  }\n"
-              "  const std::vector<CommitResult> results = options_.store->Commit(changes);\n"),)),
+              '  MEMORYD_FAILPOINT("batch_drafted");\n'),)),
     SeededBug(
         "failed_part_acknowledged",
         "a write that lost to another server's is acknowledged with its batch",
