@@ -1,8 +1,8 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
-	tokens kill-test kill-jobs-test first-starts faults hostile torture query-test test-locomo \
-	test-model client-restarts test-upstream analyze fuzz fuzz-corpus lint-python growth image \
-	image-test format clean
+	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof query-test \
+	test-locomo test-model client-restarts test-upstream analyze fuzz fuzz-corpus lint-python \
+	growth image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -96,6 +96,11 @@ torture: environment
 	@tools/build.sh torture memoryd
 	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
 		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
+
+# What the torture is worth: bugs of tests/torture/seeded_bugs.py, each built into a copy of the sources,
+# have to be caught. About half an hour: make torture-proof ARGS='--times 3 ack_before_commit'
+torture-proof: environment
+	@$(python) tests/torture/proof.py $(ARGS)
 
 # Query right after Put, on the other server where there are two: make query-test TRIES=10000
 TRIES ?= 10000

@@ -14,12 +14,16 @@ from support.disk import Disk
 from support.postgres import Cluster, run_sql
 from support.server import Server
 from torture.clock import SkewedClock
+from torture.failover import PrimaryAndStandby
 
-# The kinds of faults and how often each comes, by store.
+# The kinds of faults and how often each comes, by what servers run on: a store, or PostgreSQL with
+# a standby.
 SHARES = {
     "sqlite": {"server_kill": 6, "power_loss": 8, "server_term": 4, "server_stop": 4},
     "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
-                   "postmaster_kill": 1, "postgres_immediate": 1},
+                   "postmaster_kill": 1, "postgres_immediate": 1, "postgres_stop": 1,
+                   "commits_held": 1},
+    "failover": {"server_kill": 5, "backends_terminate": 4, "failover": 1},
 }
 # Those after which processes are gone without a farewell. Servers that end at a failpoint, which is
 # not planned, are counted under its name.
@@ -30,6 +34,9 @@ FAILPOINTS = ("request_parsed", "write_queued", "batch_drafted", "commit_begun",
 _LOOK_SECONDS = 0.02
 SECONDS_PER_FAULT = 1.4
 _LONGEST_STOP_SECONDS = 2.0
+# Between three fifths and the whole of a store timeout of two seconds: commits are in doubt, and
+# servers still find out what became of them.
+_HOLD_SECONDS = 1.5
 # How much of the plan must have fired for a run to count.
 LEAST_FIRED = 0.9
 _BACKENDS = ("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (SELECT pid FROM "
@@ -48,13 +55,15 @@ class Fault:
     most_backends: int
 
 
-def plan(seed: int, store: str, seconds: float, replicas: int) -> list[Fault]:
-    """Faults for a run of `seconds`, in order, the last early enough to be over at the end. Equal
-    arguments give equal plans."""
+def plan(seed: int, store: str, seconds: float, replicas: int,
+         only: Sequence[str] = ()) -> list[Fault]:
+    """Faults for a run of `seconds` on a key of SHARES, in order, the last early enough to be over
+    at the end; of the kinds of `only`, if there are any. Equal arguments give equal plans."""
     chance = random.Random(f"nemesis {seed} {store}")
     count = max(1, int(seconds / SECONDS_PER_FAULT))
     # As many of each as its share says, whatever the seed.
-    deck = [kind for kind, share in SHARES[store].items() for _ in range(share)]
+    deck = [kind for kind, share in SHARES[store].items() for _ in range(share)
+            if not only or kind in only]
     kinds = [deck[number * len(deck) // count] for number in range(count)]
     chance.shuffle(kinds)
     times = sorted(chance.uniform(0.02, 0.9) * seconds for _ in range(count))
@@ -72,7 +81,7 @@ class Nemesis:
     """
 
     def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
-                 cluster: Cluster | None,
+                 cluster: Cluster | PrimaryAndStandby | None,
                  failpoint_of: Callable[[int], str] = lambda replica: "",
                  disk: Disk | None = None, clock: SkewedClock | None = None) -> None:
         self.planned = len(faults)
@@ -182,6 +191,20 @@ class Nemesis:
     def _backends_terminate(self, fault: Fault) -> bool:
         return int(run_sql(self._cluster.url, _BACKENDS.format(most=fault.most_backends))) > 0
 
+    def _postgres_stop(self, fault: Fault) -> bool:
+        self._cluster.pause()
+        self._ended.wait(fault.stop_seconds)
+        self._cluster.resume()
+        return True
+
+    def _commits_held(self, _: Fault) -> bool:
+        """Commits are done, and answered late: PostgreSQL waits for a standby that there is not."""
+        for names, seconds in (("*", _HOLD_SECONDS), ("", 0)):
+            run_sql(self._cluster.url, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+            run_sql(self._cluster.url, "SELECT pg_reload_conf()")
+            self._ended.wait(seconds)
+        return True
+
     def _postmaster_kill(self, _: Fault) -> bool:
         self._cluster.kill()
         self._cluster.start()
@@ -190,4 +213,8 @@ class Nemesis:
     def _postgres_immediate(self, _: Fault) -> bool:
         self._cluster.stop()
         self._cluster.start()
+        return True
+
+    def _failover(self, _: Fault) -> bool:
+        self._cluster.fail_over(self.servers)
         return True

@@ -3,8 +3,8 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--postgres-setting NAME=VALUE]... [--failpoints] [--clock-skew SECONDS]
-              [--history FOLDER]
+              [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]... [--failover]
+              [--only KIND,...] [--failpoints] [--clock-skew SECONDS] [--history FOLDER]
 
 PostgreSQL is one of the run's own, and has two servers by default; SQLite has one, on a disk that
 loses power and with it what was not synced. At the end all is healed, every session is read by a
@@ -18,8 +18,13 @@ the run is invalid: fewer than nine tenths of the faults fired, or more than hal
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
 `--failpoints` it must be one of the preset `torture`: every server then also ends itself at one of
 the places of core/base/failpoint.h, all of them in turn. With `--clock-skew` the clock of the first
-server is that much ahead or behind, and jumps whenever it starts and after it was stopped. That a
-run sees what is lost shows `--postgres-setting synchronous_commit=off --postgres-setting wal_writer_delay=10s`.
+server is that much ahead or behind, and jumps whenever it starts and after it was stopped.
+
+`--session-setting` is for memoryd's own sessions of PostgreSQL, by the store's URL; `--failover`
+gives PostgreSQL a synchronous standby that takes its place; `--only` leaves the other kinds of
+faults (nemesis.py) out. That a run sees what is lost shows `--postgres-setting
+synchronous_commit=off --postgres-setting wal_writer_delay=10s`, and proof.py what it sees of
+memoryd's own bugs.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from collections.abc import Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -51,6 +57,7 @@ from support.stores import STORES
 from support.waiting import wait_for
 from torture import bodies, checker, generator, history
 from torture.clock import SkewedClock
+from torture.failover import PrimaryAndStandby
 from torture.nemesis import FAILPOINTS, Nemesis, plan
 
 import memoryd
@@ -89,7 +96,7 @@ class Place:
     folder: pathlib.Path  # Gone at the end.
     history: pathlib.Path  # Kept when something is wrong.
     store: str
-    cluster: Cluster | None  # Of PostgreSQL.
+    cluster: Cluster | PrimaryAndStandby | None  # Of PostgreSQL.
     disk: Disk | None  # Of SQLite.
     tokens: dict[str, str]
     environment: dict[str, str]
@@ -154,8 +161,9 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
         cluster, disk = None, None
         if options.store == "postgresql":
-            cluster = stack.enter_context(Cluster(*options.postgres_setting))
-            store = cluster.url
+            kind = PrimaryAndStandby if options.failover else Cluster
+            cluster = stack.enter_context(kind(*options.postgres_setting))
+            store = with_settings(cluster.url, options.session_setting)
         else:
             disk = Disk(folder, options.seed)
             store = disk.store
@@ -166,6 +174,14 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
                     clock=clock)
 
 
+def with_settings(url: str, settings: Sequence[str]) -> str:
+    """The URL, with settings for the sessions that it opens."""
+    if not settings:
+        return url
+    value = urllib.parse.quote(" ".join(f"-c {setting}" for setting in settings))
+    return f"{url}{'&' if '?' in url else '?'}options={value}"
+
+
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
     """All, those that are wiped, those with jobs."""
     names = [f"s{number}" for number in range(count)]
@@ -174,9 +190,10 @@ def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
     return names, names[-wiped:], names[-wiped - fed:-wiped]
 
 
-def create_sessions(place: Place, target: Server, names: list[str], with_jobs: list[str]) -> None:
-    with target.channel() as channel:
-        for token in place.tokens.values():
+def create_sessions(place: Place, names: list[str], with_jobs: list[str]) -> None:
+    for token in place.tokens.values():
+        # A server for each tenant: what one gets to know of another is for clients to see.
+        with place.start("first") as server, server.channel() as channel:
             caller = Caller(channel, token)
             for name in names:
                 caller("CreateSession", session_id=name,
@@ -211,10 +228,10 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
 
 def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
-    faults = plan(options.seed, options.store, options.seconds, options.replicas)
+    faults = plan(options.seed, "failover" if options.failover else options.store,
+                  options.seconds, options.replicas, options.only)
     names, _, with_jobs = names_of_sessions(options.sessions)
-    with place.start("first") as server:
-        create_sessions(place, server, names, with_jobs)
+    create_sessions(place, names, with_jobs)
     nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
                       failpoint_of=lambda replica: place.failpoint_of.get(replica, ""),
                       disk=place.disk, clock=place.clock)
@@ -359,6 +376,10 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--postgres-setting", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--session-setting", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--failover", action="store_true")
+    parser.add_argument("--only", type=lambda kinds: kinds.split(","), default=[],
+                        metavar="KIND,...")
     parser.add_argument("--failpoints", action="store_true")
     parser.add_argument("--clock-skew", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--history", type=pathlib.Path)
@@ -367,6 +388,8 @@ def main() -> int:
         options.replicas = 2 if options.store == "postgresql" else 1
     if options.store == "sqlite" and options.replicas != 1:
         parser.error("SQLite has one server")
+    if options.failover and options.store != "postgresql":
+        parser.error("--failover is of PostgreSQL")
     # A worker says whenever its server is gone.
     logging.getLogger("memoryd.worker").setLevel(logging.ERROR)
     kept = options.history or pathlib.Path(tempfile.mkdtemp(prefix="memoryd-torture-history-"))

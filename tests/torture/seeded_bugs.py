@@ -1,0 +1,156 @@
+"""Bugs that a server like memoryd may have, as changes of its source, and the runs that bring them
+out.
+
+`proof.py` builds memoryd with one at a time. What a change replaces stands exactly once in its
+file; a test of `make test` looks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """In the file at `path`, `old` becomes `new`."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SeededBug:
+    """`options` are those of run.py."""
+
+    name: str
+    breaks: str
+    options: tuple[str, ...]
+    edits: tuple[Edit, ...]
+
+
+_SQLITE = ("--store=sqlite", "--failpoints")
+_TWO_SERVERS = ("--store=postgresql", "--failpoints")
+# Commits are held longer than a server waits for their answers, and not so long that it gives them
+# up; nothing but that ends their wait.
+_IN_DOUBT = ("--store=postgresql", "--server-environment=MEMORYD_STORE_TIMEOUT_MS=2000",
+             "--session-setting=statement_timeout=0", "--session-setting=lock_timeout=0",
+             "--only=commits_held,server_term")
+# Time enough for a commit to wait until the standby is given up.
+_FAILOVER = ("--store=postgresql", "--failover",
+             "--server-environment=MEMORYD_STORE_TIMEOUT_MS=20000")
+# Durable only in sessions that keep what the store's URL has set.
+_SESSION_SETTING = ("--store=postgresql", "--postgres-setting=synchronous_commit=off",
+                    "--postgres-setting=wal_writer_delay=10s",
+                    "--session-setting=synchronous_commit=on",
+                    "--only=backends_terminate,postmaster_kill")
+
+BUGS = (
+    SeededBug(
+        "ack_before_commit", "a write is answered before the store has it", _SQLITE,
+        (Edit("core/engine/committer.cc",
+              '  MEMORYD_FAILPOINT("batch_drafted");\n',
+              "  for (Group* group : changed) {\n"
+              "    for (auto& [write, reply] : group->stored) {\n"
+              "      write->Finish(absl::OkStatus(), reply);\n"
+              "    }\n"
+              "  }\n"
+              '  MEMORYD_FAILPOINT("batch_drafted");\n'),)),
+    SeededBug(
+        "cache_not_checked", "a cached session is served without a look at the stored revision",
+        _TWO_SERVERS,
+        (Edit("core/engine/session_loader.cc",
+              "  if (freshness_ == nullptr) {\n    if (loaded)",
+              "  if (freshness_ == nullptr || loaded) {\n    if (loaded)"),)),
+    SeededBug(
+        # The servers of a run share a clock, so theirs are made to differ here.
+        "order_by_clock", "messages are read in the order of the servers' clocks", _TWO_SERVERS,
+        (Edit("core/storage/postgres/read_queries.h",
+              '"WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.position"',
+              '"WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.ingest_us"'),
+         Edit("server/server.cc",
+              "             std::chrono::system_clock::now().time_since_epoch())\n"
+              "      .count();\n}\n",
+              "             std::chrono::system_clock::now().time_since_epoch() +\n"
+              "             std::chrono::milliseconds(300) * (::getpid() % 3))\n"
+              "      .count();\n}\n"))),
+    SeededBug(
+        "request_ids_not_unique", "the store takes a request_id twice", _TWO_SERVERS,
+        (Edit("core/storage/postgres/migrations.cc",
+              "  create_us bigint NOT NULL,\n"
+              "  CONSTRAINT memoryd_requests_pkey PRIMARY KEY (tenant, session, request_id)\n",
+              "  create_us bigint NOT NULL\n"),)),
+    SeededBug(
+        "cache_without_tenant", "the cache knows sessions by their names alone", _SQLITE,
+        (Edit("core/engine/session_cache.cc", "SessionKeyHash()(key) >> 48",
+              'SessionKeyHash()({"", key.session}) >> 48'),
+         Edit("core/engine/session_cache.cc", "shard.index.find(key)",
+              'shard.index.find({"", key.session})'),
+         Edit("core/engine/session_cache.cc", "shard.index.emplace(key, ",
+              'shard.index.emplace(SessionKey{"", key.session}, '),
+         Edit("core/engine/session_cache.cc", "shard.index.erase((*candidate)->key)",
+              'shard.index.erase({"", (*candidate)->key.session})'),
+         Edit("core/engine/session_cache.cc", "shard.index.erase((*place)->key)",
+              'shard.index.erase({"", (*place)->key.session})'))),
+    SeededBug(
+        "set_in_two_transactions", "Set removes in one transaction and puts in another",
+        _TWO_SERVERS,
+        (Edit("core/engine/committer.cc",
+              '  MEMORYD_FAILPOINT("batch_drafted");\n',
+              "  for (SessionChange& change : changes) {\n"
+              "    if (change.garbage.empty() || change.messages.empty()) continue;\n"
+              "    std::vector<SessionChange> removal = {change};\n"
+              "    removal.front().messages.clear();\n"
+              "    removal.front().jobs.clear();\n"
+              "    removal.front().requests.clear();\n"
+              "    if (options_.store->Commit(removal).front().outcome == "
+              "CommitOutcome::kCommitted) {\n"
+              "      change.expected_revision = change.row.revision;\n"
+              "    }\n"
+              "  }\n"
+              '  MEMORYD_FAILPOINT("batch_drafted");\n'),)),
+    SeededBug(
+        "failed_part_acknowledged",
+        "a write that lost to another server's is acknowledged with its batch",
+        _TWO_SERVERS,
+        (Edit("core/storage/postgres/batch_writer.cc",
+              "        *batch[i].result = {*conflict, absl::OkStatus()};\n",
+              "        *batch[i].result = {CommitOutcome::kCommitted, absl::OkStatus()};\n"),)),
+    SeededBug(
+        "doubt_not_settled", "a commit in doubt that was done is done again", _IN_DOUBT,
+        (Edit("core/storage/postgres/settle.cc",
+              "    if (reply.rows == 1) return {CommitOutcome::kCommitted, absl::OkStatus()};\n",
+              ""),)),
+    SeededBug(
+        "warning_ignored", "a commit that no standby has confirmed is acknowledged", _FAILOVER,
+        (Edit("core/storage/postgres/batch_connection.cc",
+              "    static_cast<BatchConnection*>(self)->warned_ = true;\n",
+              "    static_cast<BatchConnection*>(self)->warned_ = false;\n"),)),
+    SeededBug(
+        "settings_lost", "a connection that takes another's place lacks its settings",
+        _SESSION_SETTING,
+        (Edit("core/storage/postgres/batch_connection.cc",
+              "  for (const auto& [keyword, value] : settings.values) {\n"
+              "    keywords.push_back(keyword.c_str());\n",
+              "  static int connections = 0;\n"
+              "  const bool replaces = connections++ >= 2;  // One for each committer.\n"
+              "  for (const auto& [keyword, value] : settings.values) {\n"
+              '    if (replaces && keyword == "options") continue;\n'
+              "    keywords.push_back(keyword.c_str());\n"),)),
+    SeededBug(
+        "text_cut_at_nul", "a text ends at its first NUL", _SQLITE,
+        (Edit("server/convert.cc",
+              "  incoming.message.role = ParseRole(message.role());\n",
+              "  if (message.has_text()) {\n"
+              "    message.set_text(std::string(message.text().c_str()));\n"
+              "  }\n"
+              "  incoming.message.role = ParseRole(message.role());\n"),)),
+    SeededBug(
+        "reset_without_generation", "Reset and Set leave the generation as it is", _SQLITE,
+        (Edit("core/engine/session_draft.cc",
+              "  row_.generation = random_();\n"
+              "  row_.floor = row_.watermark = row_.next_position;\n"
+              "  row_.pinned.clear();\n",
+              "  row_.floor = row_.watermark = row_.next_position;\n"
+              "  row_.pinned.clear();\n"),)),
+)
