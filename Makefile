@@ -1,8 +1,8 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
 	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof query-test \
-	test-locomo test-model client-restarts test-upstream analyze fuzz fuzz-corpus lint-python \
-	growth image image-test format clean
+	test-locomo test-retrieval test-model client-restarts test-upstream analyze fuzz fuzz-corpus \
+	lint-python growth image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -110,6 +110,12 @@ query-test: environment
 # Real conversations: make test-locomo LOCOMO=file.json
 test-locomo: environment
 	@$(with_postgres) $(python) tests/locomo/replay.py $(LOCOMO)
+
+# Query's ranking beside a plain one in Python, which has an environment of its own:
+# make test-retrieval LOCOMO=locomo10.json BEAM=chats/100K
+test-retrieval: environment
+	@tools/build.sh release rank memoryd_word_vectors
+	@tools/retrieval_test.sh $(if $(LOCOMO),--locomo $(LOCOMO)) $(if $(BEAM),--beam $(BEAM)) $(ARGS)
 
 # Blocks behind real models on this machine, which are installed first; takes many minutes.
 test-model:

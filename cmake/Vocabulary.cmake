@@ -4,19 +4,29 @@
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 
 set(MEMORYD_VOCABULARY_DIR ${PROJECT_BINARY_DIR}/share/memoryd)
-set(MEMORYD_VOCABULARIES
-  ${MEMORYD_VOCABULARY_DIR}/cl100k_base.tiktoken
-  ${MEMORYD_VOCABULARY_DIR}/o200k_base.tiktoken)
 
-add_custom_command(
-  OUTPUT ${MEMORYD_VOCABULARIES}
-  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tokens/fetch_vocabulary.py
-          --output ${MEMORYD_VOCABULARY_DIR}
-  # Files that were right already are left alone, so their times may be older than the script's.
-  COMMAND ${CMAKE_COMMAND} -E touch ${MEMORYD_VOCABULARIES}
-  DEPENDS ${PROJECT_SOURCE_DIR}/tools/tokens/fetch_vocabulary.py
-  COMMENT "Fetching the tokenizers' vocabularies"
-  VERBATIM)
+# A command that obtains the files named behind `comment` into MEMORYD_VOCABULARY_DIR; their paths to `files`.
+function(memoryd_fetch files comment)
+  list(TRANSFORM ARGN PREPEND ${MEMORYD_VOCABULARY_DIR}/ OUTPUT_VARIABLE fetched)
+  add_custom_command(
+    OUTPUT ${fetched}
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/tokens/fetch_vocabulary.py
+            --output ${MEMORYD_VOCABULARY_DIR} ${ARGN}
+    # Files that were right already are left alone, so their times may be older than the script's.
+    COMMAND ${CMAKE_COMMAND} -E touch ${fetched}
+    DEPENDS ${PROJECT_SOURCE_DIR}/tools/tokens/fetch_vocabulary.py
+    COMMENT ${comment}
+    VERBATIM)
+  set(${files} ${fetched} PARENT_SCOPE)
+endfunction()
+
+memoryd_fetch(MEMORYD_VOCABULARIES "Fetching the tokenizers' vocabularies"
+  cl100k_base.tiktoken o200k_base.tiktoken)
 add_custom_target(memoryd_vocabulary ALL DEPENDS ${MEMORYD_VOCABULARIES})
 
 install(FILES ${MEMORYD_VOCABULARIES} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
+
+# The vectors of words, for tests: the server does not read them yet, and they are not installed.
+memoryd_fetch(word_vectors "Fetching the vectors of words"
+  l2_supercat_256.safetensors l2_supercat_tokenizer.json)
+add_custom_target(memoryd_word_vectors DEPENDS ${word_vectors})

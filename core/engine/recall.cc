@@ -67,6 +67,7 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
   search.query = request.query;
   search.top_k = request.top_k;
   search.filter = request.filter;
+  search.ranking = WordsAlone();
   return search_.Find(index, search, request.neighbours, accept_missing);
 }
 
@@ -209,6 +210,7 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   SearchRequest search;
   search.query = context.question;
   search.top_k = kRecallCandidates;
+  search.ranking = WordsAlone();
   search.filter.accept = [&info](ItemKind kind, std::int64_t position) {
     return kind == ItemKind::kMessage && !IsActive(info.row, position);
   };

@@ -108,7 +108,8 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchReques
       contents.Read(store_, index->key, found.row.content_generation, wanted.contents, bytes_left));
   for (std::size_t i = 0; i < hits.size(); ++i) {
     FoundItem item;
-    item.score = hits[i].score;
+    // The best that passes the filter has 1.
+    item.score = hits.front().score > 0 ? hits[i].score / hits.front().score : 0;
     const bool is_message = hits[i].kind == ItemKind::kMessage;
     (is_message ? item.message : item.content) =
         (is_message ? messages : contents).at(hits[i].position);

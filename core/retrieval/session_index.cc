@@ -1,20 +1,23 @@
 #include "core/retrieval/session_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "core/retrieval/terms.h"
+#include "absl/container/flat_hash_set.h"
 
 namespace memoryd {
 namespace {
 
-// BM25's constants. Measured on conversations, turn by turn: flatter than the usual 1.2 and 0.75,
-// which were made for documents.
-constexpr double kSaturation = 0.9;
-constexpr double kLengthWeight = 0.4;
+// Of the words that a word of the query also finds: the most, the least cosine, and the most words
+// a session may have when the caller did not ask for it: they are all looked at.
+constexpr std::size_t kMaxLikeWords = 20;
+constexpr double kLeastLikeness = 0.3;
+constexpr std::size_t kMaxVocabulary = 10'000;
 
 // What malloc adds to a block, on average.
 constexpr std::size_t kBlockOverhead = 16;
@@ -51,29 +54,39 @@ std::uint64_t ReadVarint(const char*& p) {
   }
 }
 
+// Such as "8 May 2023", in UTC.
+std::string DayWords(std::int64_t time_us) {
+  constexpr auto kMonths = std::to_array<std::string_view>(
+      {"January", "February", "March", "April", "May", "June", "July", "August", "September",
+       "October", "November", "December"});
+  const std::chrono::sys_time<std::chrono::microseconds> time{std::chrono::microseconds(time_us)};
+  const std::chrono::year_month_day day(std::chrono::floor<std::chrono::days>(time));
+  return std::to_string(static_cast<unsigned>(day.day())) + ' ' +
+         std::string(kMonths[static_cast<unsigned>(day.month()) - 1]) + ' ' +
+         std::to_string(static_cast<int>(day.year()));
+}
+
+std::size_t CharacterCount(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
 }  // namespace
 
 // Walks through the items that have one term of a query.
 class SessionIndex::Cursor {
  public:
-  Cursor(const Postings& postings, std::size_t item_count)
-      : postings_(&postings),
-        p_(postings.packed.data()),
-        end_(p_ + postings.packed.size()),
-        weight_((kSaturation + 1) *
-                std::log(1 + (static_cast<double>(item_count) - postings.doc_count + 0.5) /
-                                 (postings.doc_count + 0.5))) {
+  explicit Cursor(const Postings& postings)
+      : postings_(&postings), p_(postings.packed.data()), end_(p_ + postings.packed.size()) {
     Next();
   }
 
   bool done() const { return done_; }
   DocId doc() const { return doc_; }
 
-  // What the term adds to the score of the item, whose length is `relative_length` times the usual.
-  double Score(double relative_length) const {
-    return weight_ * count_ /
-           (count_ + kSaturation * (1 - kLengthWeight + kLengthWeight * relative_length));
-  }
+  // How often the item has the term.
+  std::uint32_t count() const { return count_; }
 
   void Next() {
     if (p_ < end_) {
@@ -93,7 +106,6 @@ class SessionIndex::Cursor {
   const Postings* postings_;
   const char* p_;
   const char* end_;
-  double weight_;
   DocId doc_ = 0;
   std::uint32_t count_ = 0;
   bool at_last_ = false;
@@ -139,12 +151,20 @@ class SessionIndex::Filter {
 };
 
 // The best hits so far, the worst of them on top of a heap.
-class SessionIndex::Ranking {
+class SessionIndex::TopHits {
  public:
-  explicit Ranking(std::size_t top_k) : top_k_(top_k) {}
+  explicit TopHits(std::size_t top_k) : top_k_(top_k) {}
 
-  void Offer(const Doc& doc, double bm25) {
-    const SearchHit hit{doc.kind, doc.position, 0, bm25};
+  // Whether an item of this score may be among them.
+  bool MayTake(double raw_score) const {
+    return hits_.size() < top_k_ || raw_score >= hits_.front().raw_score;
+  }
+
+  void Offer(const Doc& doc, double raw_score) {
+    SearchHit hit;
+    hit.kind = doc.kind;
+    hit.position = doc.position;
+    hit.raw_score = raw_score;
     if (hits_.size() == top_k_) {
       if (!Better(hit, hits_.front())) return;
       std::pop_heap(hits_.begin(), hits_.end(), Better);
@@ -156,15 +176,12 @@ class SessionIndex::Ranking {
 
   std::vector<SearchHit> Take() {
     std::sort_heap(hits_.begin(), hits_.end(), Better);
-    for (SearchHit& hit : hits_) {
-      hit.score = hit.bm25 / hits_.front().bm25;
-    }
     return std::move(hits_);
   }
 
  private:
   static bool Better(const SearchHit& a, const SearchHit& b) {
-    if (a.bm25 != b.bm25) return a.bm25 > b.bm25;
+    if (a.raw_score != b.raw_score) return a.raw_score > b.raw_score;
     if (a.kind != b.kind) return a.kind == ItemKind::kMessage;
     return a.position > b.position;
   }
@@ -173,20 +190,28 @@ class SessionIndex::Ranking {
   std::vector<SearchHit> hits_;
 };
 
+SessionIndex::SessionIndex(IndexOptions options)
+    : options_(std::move(options)),
+      keeps_vocabulary_(options_.vectors != nullptr && options_.expansion.value_or(true)),
+      vectors_(options_.precision) {}
+
 void SessionIndex::Add(const IndexedItem& item) {
   assert(!LastPosition(item.kind) || item.position > *LastPosition(item.kind));
   const auto doc = static_cast<DocId>(docs_.size());
   std::uint32_t length = 0;
-  ForEachTerm(item.text, [&](std::string_view term, TermKind kind) {
-    AddPosting(term, doc);
-    if (kind == TermKind::kWord) ++length;
-  });
+  if (options_.dates && item.create_us.has_value()) {
+    length += AddTerms(DayWords(*item.create_us), doc);
+  }
+  length += AddTerms(item.text, doc);
   total_length_ += length;
+  if (options_.vectors != nullptr) AddVector(item.text);
 
   std::uint32_t role = kNoName;
   std::uint32_t thread = kNoName;
+  std::uint32_t author = kNoName;
   if (item.kind == ItemKind::kMessage) {
     role = Intern(roles_, item.role);
+    author = authors_.Add(item.name.empty() ? item.role : item.name);
     thread = Intern(threads_, item.thread_id);
     if (thread == docs_of_thread_.size()) docs_of_thread_.emplace_back();
     std::vector<DocId>& of_thread = docs_of_thread_[thread];
@@ -194,8 +219,35 @@ void SessionIndex::Add(const IndexedItem& item) {
     of_thread.push_back(doc);
     heap_bytes_ += HeapBytes(of_thread);
   }
-  docs_.push_back({item.position, item.time_us, length, role, thread, item.kind});
+  const float tokens = std::max(1.0F, static_cast<float>(CharacterCount(item.text)) / 4);
+  docs_.push_back({item.position, item.time_us, length, tokens, role, thread, author, item.kind});
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
+}
+
+std::uint32_t SessionIndex::AddTerms(std::string_view text, DocId doc) {
+  std::uint32_t words = 0;
+  ForEachTerm(text, [&](std::string_view term, TermKind kind, std::string_view word) {
+    AddPosting(term, doc);
+    if (kind != TermKind::kWord) return;
+    ++words;
+    if (keeps_vocabulary_ && !word.empty()) vocabulary_.Add(*options_.vectors, word);
+  });
+  if (vocabulary_.size() > kMaxVocabulary && !options_.expansion.has_value()) {
+    vocabulary_ = Vocabulary();
+    keeps_vocabulary_ = false;
+  }
+  return words;
+}
+
+void SessionIndex::AddVector(std::string_view text) {
+  std::vector<WordVectors::Token> tokens = options_.vectors->Tokens(text);
+  WordVectors::Vector vector = {};
+  for (const WordVectors::Token token : tokens) options_.vectors->Add(token, 1, vector);
+  Normalize(vector);
+  vectors_.Append(vector);
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  for (const WordVectors::Token token : tokens) ++token_docs_[token];
 }
 
 std::uint32_t SessionIndex::Intern(NameMap<std::uint32_t>& names, std::string_view name) {
@@ -230,57 +282,269 @@ void SessionIndex::AddPosting(std::string_view term, DocId doc) {
   ++postings.doc_count;
 }
 
-std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const {
-  const Filter filter(*this, request.filter);
-  if (request.top_k == 0 || !filter.possible()) return {};
-  std::vector<Cursor> cursors;
-  for (const std::string& term : QueryTerms(request.query)) {
-    if (const auto found = terms_.find(term); found != terms_.end()) {
-      cursors.emplace_back(found->second, docs_.size());
-    }
-  }
-  if (cursors.empty()) return {};
+bool SessionIndex::ExpandsQueries() const {
+  return keeps_vocabulary_ && options_.expansion.value_or(!authors_.is_role_chat());
+}
 
-  // Item by item would cost a heap of cursors, term by term a table of all items. So a stretch of
-  // items at a time, from the first that any cursor is at: the sums of a stretch stay in the cache.
-  constexpr std::size_t kStretch = 4096;
-  std::vector<double> sums(std::min(kStretch, docs_.size()));
-  std::vector<DocId> touched;
+double SessionIndex::Rarity(std::uint32_t doc_count) const {
+  return std::log(1 + (static_cast<double>(docs_.size()) - doc_count + 0.5) / (doc_count + 0.5));
+}
+
+void SessionIndex::RaiseToBm25(const Postings& postings, const RankingOptions& ranking,
+                               double weight, Scores& scores, std::vector<DocId>& touched) const {
+  weight *= Rarity(postings.doc_count) * (ranking.bm25_k1 + 1);
   const double usual_length =
       std::max<double>(static_cast<double>(total_length_), 1) / static_cast<double>(docs_.size());
-  Ranking ranking(request.top_k);
-  while (!cursors.empty()) {
-    const DocId first =
-        std::min_element(cursors.begin(), cursors.end(), [](const Cursor& a, const Cursor& b) {
-          return a.doc() < b.doc();
-        })->doc();
-    for (Cursor& cursor : cursors) {
-      for (; !cursor.done() && cursor.doc() - first < kStretch; cursor.Next()) {
-        double& sum = sums[cursor.doc() - first];
-        if (sum == 0) touched.push_back(cursor.doc());
-        sum += cursor.Score(docs_[cursor.doc()].length / usual_length);
-      }
+  for (Cursor cursor(postings); !cursor.done(); cursor.Next()) {
+    const double length = docs_[cursor.doc()].length / usual_length;
+    const double norm = ranking.bm25_k1 * (1 - ranking.bm25_b + ranking.bm25_b * length);
+    double& score = scores[cursor.doc()];
+    if (score == 0) touched.push_back(cursor.doc());
+    score = std::max(score, weight * cursor.count() / (cursor.count() + norm));
+  }
+}
+
+SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
+                                                   const RankingOptions& ranking) const {
+  WordMatches matches{Scores(docs_.size()), {}};
+  Scores of_word(docs_.size());
+  std::vector<DocId> touched;
+  const auto raise = [&](std::string_view term, double weight) {
+    if (const auto found = terms_.find(term); found != terms_.end()) {
+      RaiseToBm25(found->second, ranking, weight, of_word, touched);
     }
+  };
+  const auto add = [&] {
     for (const DocId doc : touched) {
-      if (filter.Passes(docs_[doc])) ranking.Offer(docs_[doc], sums[doc - first]);
-      sums[doc - first] = 0;
+      if (matches.scores[doc] == 0) matches.docs.push_back(doc);
+      matches.scores[doc] += of_word[doc];
+      of_word[doc] = 0;
     }
     touched.clear();
-    std::erase_if(cursors, [](const Cursor& cursor) { return cursor.done(); });
+  };
+  if (!ExpandsQueries()) {
+    for (const std::string& term : QueryTerms(query)) {
+      raise(term, 1);
+      add();
+    }
+  } else {
+    for (const QueryWord& word : QueryWords(query)) {
+      raise(word.term, 1);
+      RaiseLikeWords(word, raise);
+      add();
+    }
   }
-  return ranking.Take();
+  double largest = 0;
+  for (const DocId doc : matches.docs) largest = std::max(largest, matches.scores[doc]);
+  for (const DocId doc : matches.docs) matches.scores[doc] /= largest;
+  return matches;
+}
+
+void SessionIndex::RaiseLikeWords(
+    const QueryWord& word,
+    absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
+  if (word.word.empty()) return;
+  const auto own = terms_.find(word.term);
+  const double own_rarity = Rarity(own == terms_.end() ? 0 : own->second.doc_count);
+  absl::flat_hash_set<std::string> seen = {word.term};
+  for (const LikeWord& like :
+       vocabulary_.Nearest(*options_.vectors, word.word, kMaxLikeWords, kLeastLikeness)) {
+    const std::string term = StemOf(like.word);
+    const auto found = terms_.find(term);
+    if (found == terms_.end() || !seen.insert(term).second) continue;
+    // A rare word like a common one of the query counts no more than that.
+    const double rarity = Rarity(found->second.doc_count);
+    raise(term, (like.cosine - kLeastLikeness) / (1 - kLeastLikeness) *
+                    std::min(own_rarity, rarity) / rarity);
+  }
+}
+
+SessionIndex::Scores SessionIndex::VectorScores(std::string_view query) const {
+  Scores scores(docs_.size());
+  WordVectors::Vector vector = {};
+  for (const WordVectors::Token token : options_.vectors->Tokens(query)) {
+    const auto found = token_docs_.find(token);
+    const double rarity = Rarity(found == token_docs_.end() ? 0 : found->second);
+    options_.vectors->Add(token, static_cast<float>(rarity), vector);
+  }
+  Normalize(vector);
+  vectors_.Dot(vector, scores);
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  // With none above 0 there is nothing to tell them apart by.
+  for (double& score : scores) score = largest > 0 ? score / largest : 0;
+  return scores;
+}
+
+// The scores of items for one query.
+class SessionIndex::Scorer {
+ public:
+  struct Score {
+    double score = 0;
+    double evidence = 0;  // What of it speaks for the item itself; above 0 for a hit.
+  };
+
+  // `index` and `ranking` must outlive it.
+  Scorer(const SessionIndex& index, std::string_view query, const RankingOptions& ranking)
+      : index_(index),
+        ranking_(ranking),
+        named_(index.authors_.Split(query)),
+        words_(index.MatchWords(named_.rest, ranking)),
+        by_vector_(index.options_.vectors != nullptr && ranking.vector_weight > 0),
+        vectors_(by_vector_ ? index.VectorScores(named_.rest) : Scores()),
+        user_weight_(index.authors_.is_role_chat() ? ranking.user_weight : 0),
+        // A single item is the newest and the oldest.
+        newest_(std::max<double>(1, static_cast<double>(index.docs_.size()) - 1)) {}
+
+  // The best score there could be.
+  double Best() const {
+    return (1 + (by_vector_ ? ranking_.vector_weight : 0) + ranking_.author_weight + user_weight_ +
+            ranking_.recency_weight) *
+           (1 + 2 * ranking_.neighbour_weight);
+  }
+
+  // Whether anything but words can speak for an item.
+  bool LooksAtAll() const { return by_vector_ || named_.author.has_value(); }
+  const std::vector<DocId>& docs_with_words() const { return words_.docs; }
+
+  // Without the neighbours.
+  ScoreParts OwnParts(DocId doc) const {
+    const Doc& item = index_.docs_[doc];
+    ScoreParts parts;
+    parts.words = words_.scores[doc];
+    if (by_vector_) parts.vector = ranking_.vector_weight * vectors_[doc];
+    if (item.kind == ItemKind::kMessage) {
+      if (named_.author == item.author) parts.author = ranking_.author_weight;
+      if (user_weight_ > 0 && index_.authors_.IsUser(item.author)) parts.user = user_weight_;
+    }
+    if (ranking_.length_weight > 0 && item.tokens > ranking_.length_tokens) {
+      parts.length = -ranking_.length_weight * std::log(item.tokens / ranking_.length_tokens);
+    }
+    parts.recency = ranking_.recency_weight * doc / newest_;
+    return parts;
+  }
+
+  Score Own(DocId doc) const {
+    const ScoreParts parts = OwnParts(doc);
+    const double evidence = parts.words + std::max(0.0, parts.vector) + parts.author;
+    return {parts.words + parts.vector + parts.author + parts.user + parts.length + parts.recency,
+            evidence};
+  }
+
+  // What a message gets of the sum of its neighbours' scores.
+  double Share(DocId doc) const {
+    const double tokens = index_.docs_[doc].tokens;
+    const bool is_long = ranking_.neighbour_tokens > 0 && tokens > ranking_.neighbour_tokens;
+    return ranking_.neighbour_weight * (is_long ? ranking_.neighbour_tokens / tokens : 1);
+  }
+
+ private:
+  const SessionIndex& index_;
+  const RankingOptions& ranking_;
+  const Authors::NamedQuery named_;
+  const WordMatches words_;
+  const bool by_vector_;
+  const Scores vectors_;
+  const double user_weight_;
+  const double newest_;
+};
+
+std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const {
+  const Filter filter(*this, request.filter);
+  if (request.top_k == 0 || docs_.empty() || !filter.possible()) return {};
+  if (QueryTerms(request.query).empty()) return {};
+  const Scorer scorer(*this, request.query, request.ranking);
+  TopHits top(request.top_k);
+  const auto offer = [&](DocId doc, Scorer::Score score) {
+    if (score.evidence > 0 && top.MayTake(score.score) && filter.Passes(docs_[doc])) {
+      top.Offer(docs_[doc], score.score);
+    }
+  };
+  // `own` gives the score of each message of the thread before its neighbours count.
+  const auto offer_message = [&](const std::vector<DocId>& thread, std::size_t place, auto own) {
+    Scorer::Score score = own(place);
+    const double share = scorer.Share(thread[place]);
+    if (share > 0) {
+      for (const std::size_t beside : {place - 1, place + 1}) {
+        if (beside >= thread.size()) continue;  // Also before the first.
+        const Scorer::Score other = own(beside);
+        score.score += share * other.score;
+        score.evidence += share * other.evidence;
+      }
+    }
+    offer(thread[place], score);
+  };
+  if (scorer.LooksAtAll()) {
+    std::vector<Scorer::Score> scores;
+    for (const std::vector<DocId>& thread : docs_of_thread_) {
+      scores.clear();
+      for (const DocId doc : thread) scores.push_back(scorer.Own(doc));
+      const auto own = [&scores](std::size_t place) { return scores[place]; };
+      for (std::size_t place = 0; place < thread.size(); ++place) offer_message(thread, place, own);
+    }
+    for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scorer.Own(doc));
+  } else {
+    for (const DocId doc : WithNeighbours(scorer.docs_with_words(), request.ranking)) {
+      if (docs_[doc].kind == ItemKind::kContent) {
+        offer(doc, scorer.Own(doc));
+        continue;
+      }
+      const std::vector<DocId>& thread = docs_of_thread_[docs_[doc].thread];
+      const auto own = [&](std::size_t place) { return scorer.Own(thread[place]); };
+      offer_message(thread, PlaceIn(thread, doc), own);
+    }
+  }
+
+  std::vector<SearchHit> hits = top.Take();
+  const double best = scorer.Best();
+  for (SearchHit& hit : hits) {
+    const DocId doc = FindDoc(hit.kind, hit.position);
+    const ScoreParts own = scorer.OwnParts(doc);
+    hit.parts = {own.words / best,
+                 own.vector / best,
+                 own.author / best,
+                 own.user / best,
+                 own.length / best,
+                 own.recency / best,
+                 (hit.raw_score - scorer.Own(doc).score) / best};
+    hit.score = std::clamp(hit.raw_score / best, 0.0, 1.0);
+  }
+  return hits;
+}
+
+std::vector<SessionIndex::DocId> SessionIndex::WithNeighbours(const std::vector<DocId>& docs,
+                                                              const RankingOptions& ranking) const {
+  std::vector<DocId> all = docs;
+  if (ranking.neighbour_weight == 0) return all;
+  for (const DocId doc : docs) {
+    if (docs_[doc].kind == ItemKind::kContent) continue;
+    const std::vector<DocId>& thread = docs_of_thread_[docs_[doc].thread];
+    const std::size_t place = PlaceIn(thread, doc);
+    if (place > 0) all.push_back(thread[place - 1]);
+    if (place + 1 < thread.size()) all.push_back(thread[place + 1]);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+std::size_t SessionIndex::PlaceIn(const std::vector<DocId>& thread, DocId doc) {
+  return static_cast<std::size_t>(std::lower_bound(thread.begin(), thread.end(), doc) -
+                                  thread.begin());
+}
+
+SessionIndex::DocId SessionIndex::FindDoc(ItemKind kind, std::int64_t position) const {
+  const std::vector<DocId>& docs = OfKind(kind);
+  const auto found = std::lower_bound(
+      docs.begin(), docs.end(), position,
+      [this](DocId doc, std::int64_t wanted) { return docs_[doc].position < wanted; });
+  return found == docs.end() || docs_[*found].position != position ? kNoDoc : *found;
 }
 
 std::vector<std::int64_t> SessionIndex::Neighbours(std::int64_t position, std::size_t count) const {
-  const auto before = [this](DocId doc, std::int64_t wanted) {
-    return docs_[doc].position < wanted;
-  };
-  const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
-  const auto found = std::lower_bound(messages.begin(), messages.end(), position, before);
-  if (found == messages.end() || docs_[*found].position != position) return {};
-  const std::vector<DocId>& thread = docs_of_thread_[docs_[*found].thread];
-  const auto self = static_cast<std::size_t>(
-      std::lower_bound(thread.begin(), thread.end(), *found) - thread.begin());
+  const DocId doc = FindDoc(ItemKind::kMessage, position);
+  if (doc == kNoDoc) return {};
+  const std::vector<DocId>& thread = docs_of_thread_[docs_[doc].thread];
+  const std::size_t self = PlaceIn(thread, doc);
   std::vector<std::int64_t> positions;
   const std::size_t end = self + std::min(count, thread.size() - 1 - self) + 1;
   for (std::size_t i = self - std::min(count, self); i < end; ++i) {
@@ -298,7 +562,8 @@ std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
 std::size_t SessionIndex::ByteSize() const {
   return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + HeapBytes(docs_of_kind_[0]) +
          HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + TableBytes(terms_) +
-         TableBytes(roles_) + TableBytes(threads_);
+         TableBytes(roles_) + TableBytes(threads_) + authors_.ByteSize() + vocabulary_.ByteSize() +
+         vectors_.ByteSize() + TableBytes(token_docs_);
 }
 
 }  // namespace memoryd

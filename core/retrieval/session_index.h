@@ -1,4 +1,4 @@
-// Finds what a session holds by its words.
+// Finds what a session holds by its words, and by what is like them.
 #ifndef MEMORYD_CORE_RETRIEVAL_SESSION_INDEX_H_
 #define MEMORYD_CORE_RETRIEVAL_SESSION_INDEX_H_
 
@@ -6,12 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "core/retrieval/authors.h"
+#include "core/retrieval/quantized_vectors.h"
+#include "core/retrieval/ranking_options.h"
+#include "core/retrieval/terms.h"
+#include "core/retrieval/vocabulary.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 
@@ -22,8 +30,11 @@ struct IndexedItem {
   ItemKind kind = ItemKind::kMessage;
   std::int64_t position = 0;   // Among the items of its kind.
   std::string_view role;       // Of a message; a content has none.
+  std::string_view name;       // Its speaker's; "" for one without, who then goes by his role.
   std::string_view thread_id;  // Of a message; "" for one without.
   std::int64_t time_us = 0;    // Microseconds since the epoch, what time filters look at.
+  // When a message was created, by the caller's word; its day is among the terms it is found by.
+  std::optional<std::int64_t> create_us;
   std::string_view text;
 };
 
@@ -44,32 +55,63 @@ struct SearchRequest {
   std::string_view query;
   std::size_t top_k = 0;
   SearchFilter filter;
+  // Of these, `expansion` and `dates` must be as in the index's IndexOptions.
+  RankingOptions ranking;
+};
+
+// What a score is made of. They add up to it, but for rounding and the bounds.
+struct ScoreParts {
+  double words = 0;
+  double vector = 0;
+  double author = 0;
+  double user = 0;
+  double length = 0;  // At most 0.
+  double recency = 0;
+  double neighbours = 0;
 };
 
 struct SearchHit {
   ItemKind kind = ItemKind::kMessage;
   std::int64_t position = 0;
-  // `bm25` divided by that of the best hit: above 0, at most 1, comparable within one search only.
+  // 0 to 1, where 1 would be the best in every part: comparable within one search only, since words
+  // and vectors are measured by the best item's.
   double score = 0;
-  double bm25 = 0;
+  // Before it is bounded.
+  double raw_score = 0;
+  ScoreParts parts;
 };
 
-// An inverted index over the messages and contents of one session, in memory.
+// What an index takes in; others are made by building anew.
+struct IndexOptions {
+  // None: texts are found by their words alone.
+  std::shared_ptr<const WordVectors> vectors;
+  Precision precision = Precision::k8Bits;
+  std::optional<bool> expansion;
+  bool dates = true;
+};
+
+// The messages and contents of one session in memory: an inverted index, and a vector for each.
 //
 // Nothing is ever removed: what has left the session is kept out by SearchFilter::accept, or by
 // building anew. Any number of threads may call the const functions at once; Add() must be alone.
 class SessionIndex {
  public:
+  SessionIndex() = default;
+  explicit SessionIndex(IndexOptions options);
+
   // Adds an item. Positions of a kind rise with every call; messages and contents may come in any
   // order between them. Costs time with the length of the text, not of the session.
   void Add(const IndexedItem& item);
 
-  // The best hits, at most top_k: items that share a term with the query (QueryTerms() in terms.h)
-  // and pass the filter, ranked by BM25 with each term of the query counted once. Of equals,
-  // messages come before contents, and of one kind the later position first.
+  // The best hits, at most top_k, that pass the filter: items that share a term with the query
+  // (QueryTerms() in terms.h), have a word or a vector like it, were said by the one it names, or
+  // stand beside such a one. None when the query has no term. Of equals, messages come before
+  // contents, and of one kind the later position first.
   //
-  // How rare a term is and how long a text usually is are taken over all items, filtered or not.
-  // Costs time with the number of items that have a term of the query, not of all.
+  // RankingOptions tells what counts; BM25 takes each term of the query once. How rare a term is
+  // and how long a text usually is are taken over all items, filtered or not. With vectors, or when
+  // the query names a speaker, every item is looked at, else those with a term of the query and the
+  // messages beside them.
   std::vector<SearchHit> Search(const SearchRequest& request) const;
 
   // Positions of the messages around the one at `position` within its thread (messages without one
@@ -90,14 +132,24 @@ class SessionIndex {
   using DocId = std::uint32_t;  // Index in docs_.
   class Cursor;
   class Filter;
-  class Ranking;
+  class Scorer;
+  class TopHits;
+  // A number for each item, by DocId.
+  using Scores = std::vector<double>;
+
+  struct WordMatches {
+    Scores scores;            // Divided by the largest.
+    std::vector<DocId> docs;  // Those above 0.
+  };
 
   struct Doc {
     std::int64_t position;
     std::int64_t time_us;
     std::uint32_t length;  // In words.
+    float tokens;          // A fourth of its characters, at least 1.
     std::uint32_t role;    // A content's is kNoName.
     std::uint32_t thread;  // A content's is kNoName.
+    std::uint32_t author;  // A content's is kNoName.
     ItemKind kind;
   };
 
@@ -122,14 +174,38 @@ class SessionIndex {
   template <typename V>
   using NameMap = absl::flat_hash_map<std::string, V, NameHash, std::equal_to<>>;
   static constexpr std::uint32_t kNoName = ~std::uint32_t{0};
+  static constexpr DocId kNoDoc = ~DocId{0};
 
   // The number of `name` in `names`, given to it now if it is new.
   std::uint32_t Intern(NameMap<std::uint32_t>& names, std::string_view name);
   void AddPosting(std::string_view term, DocId doc);
+  // Adds the terms of `text` and returns the number of words.
+  std::uint32_t AddTerms(std::string_view text, DocId doc);
+  void AddVector(std::string_view text);
+  bool ExpandsQueries() const;
+
+  // How rare what so many items have is.
+  double Rarity(std::uint32_t doc_count) const;
+  // BM25 of each item, multiplied by `weight`; or the larger one of that and what is in `scores`.
+  void RaiseToBm25(const Postings& postings, const RankingOptions& ranking, double weight,
+                   Scores& scores, std::vector<DocId>& touched) const;
+  // Calls `raise` for the terms of words like `word`.
+  void RaiseLikeWords(const QueryWord& word,
+                      absl::FunctionRef<void(std::string_view term, double weight)> raise) const;
+  WordMatches MatchWords(std::string_view query, const RankingOptions& ranking) const;
+  // The likeness of each item's vector to the query's, divided by the largest.
+  Scores VectorScores(std::string_view query) const;
+  // Ascending.
+  std::vector<DocId> WithNeighbours(const std::vector<DocId>& docs,
+                                    const RankingOptions& ranking) const;
+  static std::size_t PlaceIn(const std::vector<DocId>& thread, DocId doc);
+  // kNoDoc when there is none.
+  DocId FindDoc(ItemKind kind, std::int64_t position) const;
   const std::vector<DocId>& OfKind(ItemKind kind) const {
     return docs_of_kind_[static_cast<std::size_t>(kind)];
   }
 
+  IndexOptions options_;
   std::vector<Doc> docs_;
   std::array<std::vector<DocId>, 2> docs_of_kind_;
   std::vector<std::vector<DocId>> docs_of_thread_;
@@ -137,6 +213,12 @@ class SessionIndex {
   NameMap<std::uint32_t> roles_;
   NameMap<std::uint32_t> threads_;
   std::uint64_t total_length_ = 0;
+  Authors authors_;
+  Vocabulary vocabulary_;
+  bool keeps_vocabulary_ = false;
+  QuantizedVectors vectors_{Precision::k8Bits};
+  // How many items have a token of a vector.
+  absl::flat_hash_map<WordVectors::Token, std::uint32_t> token_docs_;
   // Of the strings in the maps and the lists in docs_of_thread_.
   std::size_t heap_bytes_ = 0;
 };

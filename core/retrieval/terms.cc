@@ -238,11 +238,11 @@ class Splitter {
  private:
   void Word() {
     const char* const begin = p_;
-    bool letters_only = true;
+    bool ascii_only = true;
     while (p_ < end_) {
       const FoldedChar next = CharAt(p_, end_);
       if (next.kind != CharClass::kWord) break;
-      letters_only = letters_only && IsAsciiLetter(*p_);
+      ascii_only = ascii_only && IsAscii(*p_);
       p_ += next.length;
     }
     std::string_view word(begin, static_cast<std::size_t>(p_ - begin));
@@ -255,17 +255,17 @@ class Splitter {
         word = joined_;
       }
     }
-    Emit(word, letters_only);
+    Emit(word, ascii_only);
   }
 
-  void Emit(std::string_view word, bool letters_only) {
-    if (!letters_only || word.size() > kMaxTermBytes) {
-      visit_(Cut(word), TermKind::kWord);
+  void Emit(std::string_view word, bool ascii_only) {
+    if (!ascii_only || word.size() > kMaxTermBytes) {
+      visit_(Cut(word), TermKind::kWord, Cut(word));
     } else if (IsStopWord(word)) {
       stop_word_.assign("'").append(word);
-      visit_(stop_word_, TermKind::kStopWord);
+      visit_(stop_word_, TermKind::kStopWord, {});
     } else {
-      visit_(stemmer_.Stem(word), TermKind::kWord);
+      visit_(stemmer_.Stem(word), TermKind::kWord, word);
     }
   }
 
@@ -284,17 +284,17 @@ class Splitter {
       p_ += next.length;
     }
     if (before == nullptr) {
-      visit_(Cut(View(character, p_)), TermKind::kWord);
+      visit_(Cut(View(character, p_)), TermKind::kWord, {});
       return;
     }
     Pair(before, character);
-    visit_(Cut(View(character, p_)), TermKind::kCharacter);
+    visit_(Cut(View(character, p_)), TermKind::kCharacter, {});
   }
 
   // The pair that begins at `before` and ends where p_ is, and its first character by itself.
   void Pair(const char* before, const char* character) {
-    visit_(Cut(View(before, character)), TermKind::kCharacter);
-    visit_(Cut(View(before, p_)), TermKind::kWord);
+    visit_(Cut(View(before, character)), TermKind::kCharacter, {});
+    visit_(Cut(View(before, p_)), TermKind::kWord, {});
   }
 
   static std::string_view View(const char* begin, const char* end) {
@@ -316,18 +316,52 @@ void ForEachTerm(std::string_view text, TermVisitor visit) {
   Splitter(folded, visit).Run();
 }
 
-std::vector<std::string> QueryTerms(std::string_view text) {
-  std::vector<std::string> words;
-  std::vector<std::string> stop_words;
+std::vector<QueryWord> QueryWords(std::string_view text) {
+  std::vector<QueryWord> words;
+  std::vector<QueryWord> stop_words;
   absl::flat_hash_set<std::string> seen;
-  ForEachTerm(text, [&](std::string_view term, TermKind kind) {
+  ForEachTerm(text, [&](std::string_view term, TermKind kind, std::string_view word) {
     if (kind == TermKind::kCharacter) return;
-    std::string copy(term);
-    if (seen.insert(copy).second) {
+    QueryWord copy{std::string(word), std::string(term)};
+    if (seen.insert(copy.word.empty() ? copy.term : copy.word).second) {
       (kind == TermKind::kWord ? words : stop_words).push_back(std::move(copy));
     }
   });
   return words.empty() ? stop_words : words;
+}
+
+std::vector<std::string> QueryTerms(std::string_view text) {
+  std::vector<std::string> terms;
+  absl::flat_hash_set<std::string> seen;
+  for (QueryWord& word : QueryWords(text)) {
+    if (seen.insert(word.term).second) terms.push_back(std::move(word.term));
+  }
+  return terms;
+}
+
+std::string StemOf(std::string_view word) {
+  if (word.size() > kMaxTermBytes || !std::all_of(word.begin(), word.end(), IsAscii)) {
+    return std::string(Cut(word));
+  }
+  return std::string(EnglishStemmer().Stem(word));
+}
+
+std::string NameWord(std::string_view word) {
+  std::string name = Folder().Fold(word);
+  const char* const begin = name.data();
+  const char* const end = begin + name.size();
+  // Behind the last letter or digit, and behind the last one before an "'s" that ends the word.
+  const char* last = begin;
+  const char* before_ending = begin;
+  for (const char* p = begin; p < end;) {
+    const FoldedChar next = CharAt(p, end);
+    if (*p == '\'') before_ending = p;
+    p += next.length;
+    if (next.kind != CharClass::kSeparator) last = p;
+  }
+  if (last - before_ending == 2 && before_ending[1] == 's') last = before_ending;
+  name.resize(static_cast<std::size_t>(last - begin));
+  return name;
 }
 
 }  // namespace memoryd

@@ -24,6 +24,7 @@ inline SearchRequest AskFor(std::string_view query, std::size_t top_k = 100) {
   SearchRequest request;
   request.query = query;
   request.top_k = top_k;
+  request.ranking = WordsAlone();
   return request;
 }
 

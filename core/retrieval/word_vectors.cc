@@ -1,0 +1,164 @@
+#include "core/retrieval/word_vectors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/base/status_macros.h"
+#include "core/base/utf8_decode.h"
+
+namespace memoryd {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "as the table is");
+
+// Written so that the compiler makes it several numbers at a time: the exponent is put right by a
+// multiplication, which does for denormal numbers as well. The table has no infinities.
+float FromHalf(std::uint16_t half) {
+  const float magnitude =
+      std::bit_cast<float>(static_cast<std::uint32_t>(half & 0x7FFF) << 13) * 0x1p112F;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) |
+                              static_cast<std::uint32_t>(half & 0x8000) << 16);
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower;
+  lower.reserve(text.size());
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  while (p < end) {
+    if (static_cast<unsigned char>(*p) < 0x80) {
+      lower.push_back(*p >= 'A' && *p <= 'Z' ? static_cast<char>(*p - 'A' + 'a') : *p);
+      ++p;
+      continue;
+    }
+    const DecodedUtf8 decoded = DecodeUtf8(p, end);
+    if (decoded.length == 0) {
+      lower.push_back(*p++);
+      continue;
+    }
+    std::array<utf8proc_uint8_t, 4> bytes;
+    const auto length = utf8proc_encode_char(
+        utf8proc_tolower(static_cast<utf8proc_int32_t>(decoded.code_point)), bytes.data());
+    lower.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(length));
+    p += decoded.length;
+  }
+  return lower;
+}
+
+absl::Status NotATable(const std::filesystem::path& file, std::string_view what) {
+  return absl::InvalidArgumentError(file.string() + ": " + std::string(what));
+}
+
+// Where the table begins in a safetensors file: its header's size in 8 bytes, the header as JSON,
+// the numbers.
+absl::StatusOr<std::size_t> TableOffset(const std::filesystem::path& file, std::string_view bytes,
+                                        std::size_t rows) {
+  std::uint64_t header_bytes = 0;
+  if (bytes.size() < sizeof header_bytes) return NotATable(file, "too short");
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  if (header_bytes > bytes.size() - sizeof header_bytes) return NotATable(file, "too short");
+  const auto header = nlohmann::json::parse(bytes.substr(sizeof header_bytes, header_bytes),
+                                            nullptr, /*allow_exceptions=*/false);
+  const std::size_t begin = sizeof header_bytes + header_bytes;
+  const std::size_t size = rows * WordVectors::kDimensions * sizeof(std::uint16_t);
+  nlohmann::json expected;
+  expected["embedding.weight"] = {
+      {"dtype", "F16"}, {"shape", {rows, WordVectors::kDimensions}}, {"data_offsets", {0, size}}};
+  if (header != expected || bytes.size() != begin + size || begin % sizeof(std::uint16_t) != 0) {
+    return NotATable(file, "not one table of 256 numbers of 16 bits for each token");
+  }
+  return begin;
+}
+
+}  // namespace
+
+WordVectors::~WordVectors() {
+  if (map_ != nullptr) munmap(map_, map_bytes_);
+}
+
+absl::StatusOr<std::shared_ptr<const WordVectors>> WordVectors::Load(const std::string& folder) {
+  const std::filesystem::path tokenizer_file = std::filesystem::path(folder) / kTokenizerFile;
+  std::ifstream stream(tokenizer_file, std::ios::binary);
+  if (!stream) return absl::NotFoundError("there is no " + tokenizer_file.string());
+  const std::string json((std::istreambuf_iterator<char>(stream)),
+                         std::istreambuf_iterator<char>());
+  auto vectors = std::shared_ptr<WordVectors>(new WordVectors());
+  absl::StatusOr<std::unique_ptr<const SubwordTokenizer>> tokenizer = SubwordTokenizer::Parse(json);
+  if (!tokenizer.ok()) {
+    return NotATable(tokenizer_file, std::string(tokenizer.status().message()));
+  }
+  vectors->tokenizer_ = *std::move(tokenizer);
+
+  const std::filesystem::path table_file = std::filesystem::path(folder) / kVectorsFile;
+  const int descriptor = open(table_file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return absl::NotFoundError("there is no " + table_file.string());
+  struct stat status = {};
+  if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
+    void* const map = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED,
+                           descriptor, 0);
+    if (map != MAP_FAILED) {
+      vectors->map_ = map;
+      vectors->map_bytes_ = static_cast<std::size_t>(status.st_size);
+    }
+  }
+  const int map_error = errno;
+  close(descriptor);
+  if (vectors->map_ == nullptr) {
+    return NotATable(table_file, std::system_category().message(map_error));
+  }
+  const std::string_view bytes(static_cast<const char*>(vectors->map_), vectors->map_bytes_);
+  MEMORYD_ASSIGN_OR_RETURN(const std::size_t offset,
+                           TableOffset(table_file, bytes, vectors->token_count()));
+  vectors->rows_ = reinterpret_cast<const std::uint16_t*>(bytes.data() + offset);
+  return vectors;
+}
+
+std::vector<WordVectors::Token> WordVectors::Tokens(std::string_view text) const {
+  std::vector<Token> tokens;
+  tokenizer_->Tokenize(Lower(text), tokens);
+  return tokens;
+}
+
+void WordVectors::Add(Token token, float weight, Vector& sum) const {
+  const std::uint16_t* const row = Row(token);
+  for (std::size_t i = 0; i < kDimensions; ++i) sum[i] += weight * FromHalf(row[i]);
+}
+
+float WordVectors::Dot(Token token, const Vector& vector) const {
+  const std::uint16_t* const row = Row(token);
+  // Sums apart from each other, so that they can be made at a time.
+  std::array<float, 16> sums = {};
+  for (std::size_t i = 0; i < kDimensions; i += sums.size()) {
+    for (std::size_t j = 0; j < sums.size(); ++j) {
+      sums[j] += FromHalf(row[i + j]) * vector[i + j];
+    }
+  }
+  float sum = 0;
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+void Normalize(WordVectors::Vector& vector) {
+  float square = 0;
+  for (const float number : vector) square += number * number;
+  if (square == 0) return;
+  const float scale = 1 / std::sqrt(square);
+  for (float& number : vector) number *= scale;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,66 @@
+// A table of vectors for the tokens of a text, which needs no model to run.
+#ifndef MEMORYD_CORE_RETRIEVAL_WORD_VECTORS_H_
+#define MEMORYD_CORE_RETRIEVAL_WORD_VECTORS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/retrieval/subword_tokenizer.h"
+
+namespace memoryd {
+
+// The table lies in a file that is mapped into memory, so that processes share it and only what is
+// looked at is read. Immutable, so any thread may use it.
+class WordVectors {
+ public:
+  static constexpr std::size_t kDimensions = 256;
+  using Token = SubwordTokenizer::Token;
+  using Vector = std::array<float, kDimensions>;
+
+  // The files of kVectorsFile and kTokenizerFile in `folder`. NOT_FOUND when one is not there,
+  // INVALID_ARGUMENT, which names the file, when it is not what it must be.
+  static absl::StatusOr<std::shared_ptr<const WordVectors>> Load(const std::string& folder);
+
+  static constexpr std::string_view kVectorsFile = "l2_supercat_256.safetensors";
+  static constexpr std::string_view kTokenizerFile = "l2_supercat_tokenizer.json";
+
+  WordVectors(const WordVectors&) = delete;
+  WordVectors& operator=(const WordVectors&) = delete;
+  ~WordVectors();
+
+  // The tokens of `text` in lower case.
+  std::vector<Token> Tokens(std::string_view text) const;
+
+  // The number of tokens; they are below it.
+  std::size_t token_count() const { return tokenizer_->size(); }
+
+  // Adds `weight` times the token's vector to `sum`.
+  void Add(Token token, float weight, Vector& sum) const;
+
+  // The product of the token's vector and `vector`.
+  float Dot(Token token, const Vector& vector) const;
+
+ private:
+  WordVectors() = default;
+
+  const std::uint16_t* Row(Token token) const { return rows_ + token * kDimensions; }
+
+  std::unique_ptr<const SubwordTokenizer> tokenizer_;
+  void* map_ = nullptr;
+  std::size_t map_bytes_ = 0;
+  const std::uint16_t* rows_ = nullptr;  // Numbers of 16 bits as IEEE 754 has them.
+};
+
+// Makes `vector` one of length 1; zeros stay.
+void Normalize(WordVectors::Vector& vector);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_RETRIEVAL_WORD_VECTORS_H_

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Writes the rankings that core/retrieval/ranking_golden_test.cc expects, by reference.py."""
+
+import argparse
+import datetime
+import json
+import pathlib
+
+import reference
+
+GOLDEN = (pathlib.Path(__file__).resolve().parents[2]
+          / "core/retrieval/testdata/rankings.json")
+TOP = 10
+
+# Speaker and text by day, each day a thread.
+FRIENDS = {
+    datetime.date(2023, 5, 8): [
+        ("Ann Lee", "Hi Bob! I went to the pottery class on Monday, at last."),
+        ("Bob", "Nice! What did you make?"),
+        ("Ann Lee", "A bowl – and it didn\u2019t crack in the kiln."),
+        ("Bob", "Wow. I'm still looking for a dog-sitter, Rex can't stay alone."),
+        ("Ann Lee", "My sister Zoë loves dogs; she could take him."),
+    ],
+    datetime.date(2023, 6, 21): [
+        ("Bob", "Rex spent the week with your sister, and he came back fat."),
+        ("Ann Lee", "She bakes for him. Her café opened last month, by the way."),
+        ("Bob", "Where is it? I'd love a decent cappuccino."),
+        ("Ann Lee", "In Elm Street, next to the old cinema."),
+        ("Bob", "We ran our first half-marathon in 2019, remember? From there to the river."),
+        ("Ann Lee", "I do! My knees remember as well."),
+    ],
+    datetime.date(2024, 1, 2): [
+        ("Bob", "Happy New Year! Any resolutions?"),
+        ("Ann Lee", "Painting every day. Yesterday I sold my first watercolour."),
+        ("Bob", "Congratulations! Mine is to learn the cello, my teacher's called Ms Ito."),
+        ("Ann Lee", "The cello's lovely. How much does such an instrument cost?"),
+        ("Bob", "I rent one for 40 euros a month."),
+        ("Ann Lee", "I saw a black cat today – in Kyoto!"),
+    ],
+}
+FRIENDS_QUESTIONS = [
+    "What did Ann make in her pottery class?", "Who took care of Bob's dog?",
+    "Where is the café of Ann's sister?", "When did Bob start to play music?",
+    "What instrument does Bob rent?", "What happened on 21 June 2023?",
+    "Which art has Ann sold?", "Did they run a race together?", "Ann", "coffee", "kitten",
+    "How much is the rent?",
+]
+
+LONG = ("Here is a plan. First you split the monolith into services, each with a database of its own. "
+        "Then you put a queue between them, so that an order is accepted even when the warehouse is "
+        "down. Measure before you tune: most latency comes from chatty calls, not from the language. ")
+ASSISTANT = [
+    ("user", "My shop is written in Django, and the checkout takes four seconds."),
+    ("assistant", LONG * 2 + "For Django in particular, look at select_related and at N+1 queries."),
+    ("user", "We sell about 300 orders a day, mostly coffee machines."),
+    ("assistant", LONG + "With 300 orders a day one PostgreSQL server is plenty."),
+    ("user", "I prefer answers in bullet points, please."),
+    ("assistant", "- Understood.\n- Bullets from now on."),
+    ("user", "Our warehouse moved from Leeds to York on 3 March."),
+    ("assistant", "- Noted: York.\n- Update the shipping addresses and the carrier's contract."),
+    ("user", "How do I cache the product pages?"),
+    ("assistant", "- " + LONG * 3 + "\n- Use Redis with a short time to live for product pages."),
+    ("tool", "{\"orders\": 312, \"latency_ms\": 3900}"),
+]
+ASSISTANT_QUESTIONS = [
+    "How many orders do I get each day?", "Where is my warehouse?", "How slow is my checkout?",
+    "Which cache did you recommend?", "How should answers be formatted?",
+    "What does the user sell?", "django database queries",
+]
+
+
+def microseconds(day):
+    noon = datetime.datetime.combine(day, datetime.time(12), datetime.timezone.utc)
+    return int(noon.timestamp()) * 1_000_000
+
+
+def chat(messages, questions, table):
+    # Expansion is for chats in which speakers have names.
+    expansion = not all(message.speaker in reference.ROLES for message in messages)
+    options = reference.Options(expansion=expansion)
+    written = {"messages": [], "questions": []}
+    for message in messages:
+        entry = {"name": message.speaker, "thread_id": message.thread, "text": message.text}
+        if message.day:
+            entry["create_us"] = microseconds(message.day)
+        written["messages"].append(entry)
+    for text in questions:
+        question = {"text": text}
+        for name, of in (("with_vectors", table), ("without_vectors", None)):
+            session = reference.Session(messages, options, of)
+            question[name] = [[place, round(float(score), 5)]
+                              for place, score in session.ranking(text)[:TOP]]
+        written["questions"].append(question)
+    return written
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--vectors", default="build/share/memoryd")
+    table = reference.Table(parser.parse_args().vectors)
+    friends = [reference.Message(speaker, text, day.isoformat(), day)
+               for day, said in FRIENDS.items() for speaker, text in said]
+    assistant = [reference.Message(speaker, text) for speaker, text in ASSISTANT]
+    golden = {"friends": chat(friends, FRIENDS_QUESTIONS, table),
+              "assistant": chat(assistant, ASSISTANT_QUESTIONS, table)}
+    GOLDEN.parent.mkdir(exist_ok=True)
+    GOLDEN.write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""The ranking of a session's messages in plain numpy: every score of every message.
+
+It is made without memoryd's code, from the same description (docs/adr/0022), and with the
+tokenizers and stemmers of other libraries, so that compare.py can hold one against the other.
+"""
+
+import collections
+import dataclasses
+import datetime
+import itertools
+import re
+import unicodedata
+
+import numpy as np
+import safetensors.numpy
+import Stemmer
+import tokenizers
+
+ROLES = {"ai", "assistant", "bot", "developer", "function", "human", "model", "system", "tool",
+         "user"}
+
+# English function words, and what is left of contractions.
+STOP_WORDS = frozenset("""
+    a about also am an and any are as at be because been being both but by can could d did do does
+    doing don during each few for from had has have having he her hers him his how i if in into is
+    it its just ll m me more most my no nor not now of on only or other our ours own re s same she
+    should so some such t than that the their theirs them then there these they this those to too us
+    ve very was we were what when where which while who whom whose why will with would you your
+    yours""".split())
+
+LIKE_WORDS = 20
+LEAST_LIKENESS = 0.3
+
+
+@dataclasses.dataclass
+class Options:
+    """As core/retrieval/ranking_options.h has them."""
+
+    bm25_k1: float = 0.9
+    bm25_b: float = 0.4
+    vector_weight: float = 0.6
+    author_weight: float = 0.8
+    neighbour_weight: float = 0.2
+    neighbour_tokens: float = 100
+    length_weight: float = 0.3
+    length_tokens: float = 100
+    user_weight: float = 0.2
+    recency_weight: float = 0
+    expansion: bool = True
+    dates: bool = True
+
+
+@dataclasses.dataclass
+class Message:
+    speaker: str
+    text: str
+    thread: str = ""
+    day: datetime.date | None = None
+
+
+class Table:
+    """The vectors of tokens."""
+
+    def __init__(self, folder):
+        self.tokenizer = tokenizers.Tokenizer.from_file(f"{folder}/l2_supercat_tokenizer.json")
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        rows = safetensors.numpy.load_file(f"{folder}/l2_supercat_256.safetensors")
+        self.rows = rows["embedding.weight"].astype(np.float32)
+        self.word_cache = {}
+
+    def tokens(self, text):
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def pool(self, tokens, weights=None):
+        """The sum of the tokens' vectors, each by its weight, of length 1."""
+        if not tokens:
+            return np.zeros(self.rows.shape[1], np.float32)
+        rows = self.rows[tokens]
+        if weights is not None:
+            rows = rows * weights[tokens, None]
+        total = rows.sum(0)
+        return total / max(np.linalg.norm(total), 1e-9)
+
+    def word(self, word):
+        if word not in self.word_cache:
+            self.word_cache[word] = self.pool(self.tokens(word))
+        return self.word_cache[word]
+
+
+def fold(text):
+    """Without case and accents."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    decomposed = decomposed.replace("\u2019", "'").replace("\u02bc", "'").replace("\u00ad", "")
+    kept = (c for c in decomposed.casefold()
+            if not (unicodedata.category(c) == "Cf" or unicodedata.combining(c) == 1
+                    or unicodedata.combining(c) >= 10 or "\ufe00" <= c <= "\ufe0f"))
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def words(text):
+    """Words without stop words. Scripts that become pairs of characters are not dealt with."""
+    found = []
+    for match in re.finditer(r"[^\W_]+(?:'[a-z]+)?", fold(text)):
+        word = match.group()
+        word = word[:-2] if word.endswith("'s") else word.replace("'", "")
+        if word not in STOP_WORDS:
+            found.append(word)
+    return found
+
+
+def name_words(speaker):
+    return frozenset(speaker.lower().split())
+
+
+def without_names(query, names):
+    """The query without the words that are names, and these."""
+    kept, seen = [], set()
+    for word in query.split():
+        name = re.sub("('s|\u2019s)?[^a-z]*$", "", word.lower())
+        if name in names:
+            seen.add(name)
+        else:
+            kept.append(word)
+    return " ".join(kept) or query, seen
+
+
+def of_largest(scores):
+    largest = scores.max(initial=0)
+    return scores / largest if largest > 0 else np.zeros_like(scores)
+
+
+class Session:
+    """`table`: None to rank by words alone. `bits`: of a number in a message's vector."""
+
+    def __init__(self, messages, options, table=None, bits=None):
+        self.options, self.table = options, table
+        self.count = len(messages)
+        self.stemmer = Stemmer.Stemmer("english")
+        texts = [message.text for message in messages]
+        documents = []
+        for message in messages:
+            day = message.day
+            prefix = f"{day.day} {day:%B} {day.year} " if options.dates and day else ""
+            documents.append(words(prefix + message.text))
+        self._index_words(documents)
+        if table is not None:
+            self._index_vectors(texts, bits)
+            self._index_vocabulary(documents)
+
+        self.authors = [name_words(message.speaker) for message in messages]
+        self.names = frozenset().union(*self.authors) - ROLES if messages else frozenset()
+        roles_only = all(message.speaker.lower() in ROLES for message in messages)
+        self.is_user = np.array([roles_only and message.speaker.lower() in ("user", "human")
+                                 for message in messages], float)
+        self.tokens = np.array([max(1, len(text) / 4) for text in texts])
+        threads = collections.defaultdict(list)
+        for i, message in enumerate(messages):
+            threads[message.thread].append(i)
+        self.threads = list(threads.values())
+
+    def _index_words(self, documents):
+        options = self.options
+        lengths = np.array([len(document) for document in documents], float)
+        usual = max(lengths.mean(), 1e-9) if len(lengths) else 1
+        postings = collections.defaultdict(dict)
+        for i, document in enumerate(documents):
+            counts = collections.Counter(self.stemmer.stemWords(document))
+            for stem, count in counts.items():
+                postings[stem][i] = count
+        self.rarity, self.postings = {}, {}
+        for stem, counts in postings.items():
+            where = np.array(list(counts))
+            count = np.array(list(counts.values()), float)
+            norm = options.bm25_k1 * (1 - options.bm25_b + options.bm25_b * lengths[where] / usual)
+            self.rarity[stem] = self._rarity(len(counts))
+            score = self.rarity[stem] * (options.bm25_k1 + 1) * count / (count + norm)
+            self.postings[stem] = where, score
+
+    def _rarity(self, documents):
+        return np.log(1 + (self.count - documents + 0.5) / (documents + 0.5))
+
+    def _index_vectors(self, texts, bits):
+        tokens = [self.table.tokens(text.lower()) for text in texts]
+        self.vectors = np.stack([self.table.pool(of_text) for of_text in tokens])
+        if bits:
+            scale = np.abs(self.vectors).max(1, keepdims=True) / (2 ** (bits - 1) - 1)
+            self.vectors = np.rint(self.vectors / np.maximum(scale, 1e-12)) * scale
+        documents = np.zeros(len(self.table.rows))
+        for of_text in tokens:
+            documents[list(set(of_text))] += 1
+        self.token_rarity = self._rarity(documents).astype(np.float32)
+
+    def _index_vocabulary(self, documents):
+        self.vocabulary = sorted({word for document in documents for word in document})
+        if not self.vocabulary:
+            return
+        vectors = np.stack([self.table.word(word) for word in self.vocabulary])
+        self.mean = vectors.mean(0)
+        centred = vectors - self.mean
+        lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+        self.centred = centred / np.maximum(lengths, 1e-9)
+
+    def _word_scores(self, query):
+        total = np.zeros(self.count)
+        if self.table is None or not self.options.expansion or not self.vocabulary:
+            for stem in set(self.stemmer.stemWords(words(query))):
+                if stem in self.postings:
+                    where, score = self.postings[stem]
+                    total[where] += score
+            return total
+        for word in sorted(set(words(query))):
+            stem = self.stemmer.stemWord(word)
+            of_word = np.zeros(self.count)
+            if stem in self.postings:
+                where, score = self.postings[stem]
+                of_word[where] = score
+            own_rarity = self.rarity.get(stem, self._rarity(0))
+            wanted = self.table.word(word) - self.mean
+            cosines = self.centred @ (wanted / np.linalg.norm(wanted))
+            seen = {stem}
+            for i in np.argsort(-cosines, kind="stable")[:LIKE_WORDS]:
+                if cosines[i] < LEAST_LIKENESS:
+                    break
+                like = self.stemmer.stemWord(self.vocabulary[i])
+                if like in seen:
+                    continue
+                seen.add(like)
+                weight = (cosines[i] - LEAST_LIKENESS) / (1 - LEAST_LIKENESS)
+                weight *= min(own_rarity, self.rarity[like]) / self.rarity[like]
+                where, score = self.postings[like]
+                of_word[where] = np.maximum(of_word[where], weight * score)
+            total += of_word
+        return total
+
+    def ranking(self, query):
+        """The hits as (index, score), the best first and of equals the newest: what something speaks
+        for, be it only beside it."""
+        scores, evidence = self._scores(query)
+        order = sorted(range(self.count), key=lambda i: (-scores[i], -i))
+        return [(i, scores[i]) for i in order if evidence[i] > 0]
+
+    def _scores(self, query):
+        options = self.options
+        rest, seen = without_names(query, self.names)
+        scores = of_largest(self._word_scores(rest))
+        evidence = scores
+        if self.table is not None:
+            wanted = self.table.pool(self.table.tokens(rest.lower()), self.token_rarity)
+            likeness = options.vector_weight * of_largest(self.vectors @ wanted)
+            scores = scores + likeness
+            evidence = evidence + np.maximum(0, likeness)
+        named = [author for author in set(self.authors) if author & seen]
+        if len(named) == 1:
+            said = np.array([author == named[0] for author in self.authors])
+            scores = scores + options.author_weight * said
+            evidence = evidence + options.author_weight * said
+        scores = scores + options.user_weight * self.is_user
+        scores = scores + options.recency_weight * np.arange(self.count) / max(1, self.count - 1)
+        longer = np.maximum(1, self.tokens / options.length_tokens)
+        scores = scores - options.length_weight * np.log(longer)
+        return self._with_neighbours(scores), self._with_neighbours(evidence)
+
+    def _with_neighbours(self, scores):
+        share = np.full(self.count, self.options.neighbour_weight)
+        if self.options.neighbour_tokens:
+            share = share * np.minimum(1, self.options.neighbour_tokens / self.tokens)
+        final = scores.copy()
+        for thread in self.threads:
+            for before, after in itertools.pairwise(thread):
+                final[before] += share[before] * scores[after]
+                final[after] += share[after] * scores[before]
+        return final
