@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-clients tokens \
-	kill-test kill-jobs-test hostile torture query-test test-locomo test-model client-restarts \
+	kill-test kill-jobs-test hostile torture outages test-pgbouncer query-test test-locomo test-model client-restarts \
 	test-upstream analyze lint-python growth image image-test format clean
 
 python := build/venv/bin/python
@@ -69,14 +69,26 @@ hostile: environment
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
 # make torture SECONDS=60 SEED=1 STORE=sqlite
+# ARGS=--standby: PostgreSQL with a synchronous standby, and failovers; ARGS=--pgbouncer: behind
+# PgBouncer; ARGS=--patroni: failovers by Patroni, each of which takes half a minute.
 # Not from the environment, where a shell may count its own seconds.
 SECONDS := 60
 SEED ?= 1
 STORE ?= postgresql
 torture: environment
+	@$(if $(filter --pgbouncer --patroni,$(ARGS)),tools/install_packages.sh torture)
 	@tools/build.sh torture memoryd
 	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
 		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
+
+# How soon health tells of a PostgreSQL that does not answer, and whether calls end in time.
+outages: environment
+	@$(python) tests/torture/outages.py $(ARGS)
+
+# The end-to-end tests with PgBouncer in transaction mode before PostgreSQL.
+test-pgbouncer: environment
+	@tools/install_packages.sh torture
+	@$(with_postgres) $(python) tests/e2e/through_pgbouncer.py -q tests/e2e $(or $(ARGS),-n 3)
 
 # Query right after Put, on the other server where there are two: make query-test TRIES=10000
 TRIES ?= 10000

@@ -4,11 +4,17 @@
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
               [--postgres-setting NAME=VALUE]... [--failpoints] [--history FOLDER]
+              [--standby [N] | --pgbouncer | --patroni] [--only KIND,...]
 
-PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. At the end all
-is healed, every session is read by a server that has nothing cached, and the history is held
-against what memoryd promises (checker.py), blocks against the messages that they were fed. The last
-line is
+PostgreSQL is one of the run's own, and has two servers by default; SQLite has one. Servers reach
+PostgreSQL over links that fall silent and lose the answers of commits (support/postgres_proxy.py).
+`--standby` gives it a synchronous standby, or N, and has failovers; `--pgbouncer` puts PgBouncer in
+transaction mode before it; `--patroni` leaves the failovers to Patroni. `--only` plans faults of
+some kinds alone (nemesis.py).
+
+At the end all is healed, every session is read by a server that has nothing cached, and the history
+is held against what memoryd promises (checker.py), blocks against the messages that they were fed.
+The last line is
 `torture: acked N, unknown N, kills N, lost N, doubled N, reordered N, stale N, leaked N`:
 requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what broke a promise.
 
@@ -22,6 +28,7 @@ the places of core/base/failpoint.h, all of them in turn. That a run sees what i
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -41,11 +48,13 @@ from support.access import Caller, credential, write_credentials
 from support.blocks import block, every_turn, section
 from support.calls import job_wire, memory
 from support.job_load import ARGUMENTS, Findings
-from support.postgres import Cluster, run_sql
+from support.metrics import scrape
+from support.postgres import run_sql
 from support.server import Server
-from support.stores import STORES, fresh_store
+from support.stores import STORES
 from support.waiting import wait_for
-from torture import bodies, checker, generator, history
+from torture import bodies, checker, failovers, generator, history
+from torture.databases import Database, open_database
 from torture.nemesis import FAILPOINTS, Nemesis, plan
 
 import memoryd
@@ -83,8 +92,7 @@ class Place:
 
     folder: pathlib.Path  # Gone at the end.
     history: pathlib.Path  # Kept when something is wrong.
-    store: str
-    cluster: Cluster | None
+    database: Database
     tokens: dict[str, str]
     environment: dict[str, str]
     chance: random.Random
@@ -116,8 +124,9 @@ class Place:
     def _start(self, replica: int | str, environment: dict[str, str]) -> Server:
         # Kept with the history: clients' bodies must not be in it.
         with (self.history / f"server-{replica}.log").open("a") as log:
-            return Server(self.store, listen=self.target(replica), log=log,
-                          arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS),
+            return Server(self.database.store(replica), listen=self.target(replica), log=log,
+                          arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS,
+                                     "--metrics-listen=127.0.0.1:0", *self.database.arguments),
                           environment=environment)
 
     @contextlib.contextmanager
@@ -140,15 +149,10 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-torture-")))
         write_credentials(folder / "credentials.yaml", [
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
-        cluster = None
-        if options.store == "postgresql":
-            cluster = stack.enter_context(Cluster(*options.postgres_setting))
-            store = cluster.url
-        else:
-            store = stack.enter_context(fresh_store(options.store))
+        database = stack.enter_context(open_database(options))
         chance = random.Random(f"failpoints {options.seed}")
         failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
-        yield Place(folder, kept, store, cluster, tokens, environment, chance, failpoints)
+        yield Place(folder, kept, database, tokens, environment, chance, failpoints)
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -196,12 +200,14 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
 
 def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
-    faults = plan(options.seed, options.store, options.seconds, options.replicas)
+    faults = plan(options.seed, place.database.kind, options.seconds, options.replicas,
+                  options.only)
     names, _, with_jobs = names_of_sessions(options.sessions)
     with place.start("first") as server:
         create_sessions(place, server, names, with_jobs)
-    nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
-                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""))
+    nemesis = Nemesis(faults, place.start, options.replicas, place.database.cluster,
+                      failpoint_of=lambda replica: place.failpoint_of.get(replica, ""),
+                      others=place.database.faults)
     try:
         with place.workers(range(options.replicas)), clients(place, options) as started:
             end = time.monotonic() + options.seconds
@@ -213,10 +219,23 @@ def torture(place: Place, options: argparse.Namespace) -> Nemesis:
                     if client.wait(options.seconds + LATE_SECONDS) != 0:
                         raise RuntimeError("a process of clients failed")
         nemesis.check()
+        print(settled(nemesis.servers))
     finally:
         for server in nemesis.servers:
             server.kill()
     return nemesis
+
+
+def settled(servers: Sequence[Server]) -> str:
+    """What became of commits whose answer was lost, as the servers have counted it that live."""
+    found: collections.Counter[str] = collections.Counter()
+    for server in servers:
+        with contextlib.suppress(OSError):  # It may end at a failpoint.
+            for (name, labels), count in scrape(server.metrics).items():
+                if name == "memoryd_commit_in_doubt_total":
+                    found[dict(labels)["outcome"]] += int(count)
+    return "in doubt, of the last servers: " + ", ".join(
+        f"{outcome} {count}" for outcome, count in found.items())
 
 
 def read_back(place: Place, options: argparse.Namespace) -> Findings:
@@ -266,16 +285,17 @@ def compare_ledger(found: Findings, caller: Caller, session: str) -> None:
 
 def damage(place: Place) -> list[str]:
     """What the store's own checks find wrong with it."""
-    if place.cluster is None:
-        with contextlib.closing(sqlite3.connect(place.store.removeprefix("sqlite:"))) as database:
+    url = place.database.url
+    if place.database.kind == "sqlite":
+        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:"))) as database:
             rows = [row[0] for row in database.execute("PRAGMA integrity_check")]
         return [] if rows == ["ok"] else rows
-    run_sql(place.store, "CREATE EXTENSION IF NOT EXISTS amcheck")
+    run_sql(url, "CREATE EXTENSION IF NOT EXISTS amcheck")
     ours = "c.relname LIKE 'memoryd%'"
-    heap = run_sql(place.store, "SELECT c.relname, v.msg FROM pg_class c, "
+    heap = run_sql(url, "SELECT c.relname, v.msg FROM pg_class c, "
                                 f"LATERAL verify_heapam(c.oid) v WHERE c.relkind = 'r' AND {ours}")
     # Raises where an index and its table differ.
-    run_sql(place.store, "SELECT bt_index_check(c.oid, true) FROM pg_class c JOIN pg_am a ON "
+    run_sql(url, "SELECT bt_index_check(c.oid, true) FROM pg_class c JOIN pg_am a ON "
                          f"a.oid = c.relam WHERE c.relkind = 'i' AND a.amname = 'btree' AND {ours}")
     return heap.splitlines()
 
@@ -310,7 +330,8 @@ def run(options: argparse.Namespace, kept: pathlib.Path) -> int:
     report = checker.check(history.read(kept))
     add_logs(place, report)
     add_blocks(found, report)
-    for line in [*report.examples, *damaged]:
+    failed_over = failovers.summary(history.read(kept), place.database.failovers)
+    for line in [*report.examples, *damaged, *failed_over]:
         print(line)
     puts, messages = rate_of_puts(kept, options.seconds)
     fired = ", ".join(f"{kind} {count}" for kind, count in sorted(nemesis.fired.items()))
@@ -320,7 +341,8 @@ def run(options: argparse.Namespace, kept: pathlib.Path) -> int:
     valid = nemesis.fired_enough and report.enough_known
     broken = report.violations > 0 or bool(damaged)
     if not valid:
-        print("invalid: too few faults fired, or too many outcomes are unknown")
+        print("invalid: too many outcomes are unknown, or too few faults fired of "
+              + ", ".join(f"{kind} {count}" for kind, count in sorted(nemesis.plan.items())))
     if broken or not valid:
         print(f"the history is in {kept}")
     elif not options.history:
@@ -344,12 +366,20 @@ def main() -> int:
     parser.add_argument("--server-environment", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--postgres-setting", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--failpoints", action="store_true")
+    parser.add_argument("--standby", type=int, nargs="?", const=1, default=0, metavar="N")
+    parser.add_argument("--pgbouncer", action="store_true")
+    parser.add_argument("--patroni", action="store_true")
+    parser.add_argument("--only", type=lambda kinds: kinds.split(","), default=[],
+                        metavar="KIND,...")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
     if options.replicas is None:
         options.replicas = 2 if options.store == "postgresql" else 1
     if options.store == "sqlite" and options.replicas != 1:
         parser.error("SQLite has one server")
+    kinds = bool(options.standby) + options.pgbouncer + options.patroni
+    if kinds > (options.store == "postgresql"):
+        parser.error("one of --standby, --pgbouncer and --patroni, and on PostgreSQL")
     # A worker says whenever its server is gone.
     logging.getLogger("memoryd.worker").setLevel(logging.ERROR)
     kept = options.history or pathlib.Path(tempfile.mkdtemp(prefix="memoryd-torture-history-"))

@@ -1,0 +1,92 @@
+"""What the servers of a run keep their data in, and the faults that it has beside theirs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from support.patroni import PatroniCluster
+from support.pgbouncer import PgBouncer
+from support.postgres import Cluster, at_port
+from support.postgres_proxy import Proxies
+from support.standby import Failover, ReplicatedCluster
+from support.stores import fresh_store
+from torture.nemesis import Fault
+from torture.postgres_faults import LinkFaults, StandbyFaults
+
+
+@dataclasses.dataclass(frozen=True)
+class Database:
+    """A store, as long as the context of `open_database` lasts."""
+
+    kind: str  # A key of nemesis.SHARES.
+    url: str  # For its checks.
+    # The value of --store for a replica, by number; a server that has none takes that of 0.
+    stores: Sequence[str]
+    # A cluster without standbys.
+    cluster: Cluster | None = None
+    arguments: Sequence[str] = ()
+    # Those that the nemesis does not do by itself, by kind.
+    faults: Mapping[str, Callable[[Fault], bool]] = dataclasses.field(default_factory=dict)
+    failovers: Sequence[Failover] = ()
+
+    def store(self, replica: int | str) -> str:
+        return self.stores[replica if isinstance(replica, int) else 0]
+
+
+@contextlib.contextmanager
+def open_database(options: argparse.Namespace) -> Iterator[Database]:
+    """What the options of a run ask for."""
+    with contextlib.ExitStack() as stack:
+        if options.store == "sqlite":
+            url = stack.enter_context(fresh_store("sqlite"))
+            yield Database("sqlite", url, [url] * options.replicas)
+        elif options.patroni:
+            yield _under_patroni(stack, options.replicas)
+        elif options.standby:
+            yield _with_standbys(stack, options)
+        else:
+            yield _alone(stack, options)
+
+
+def _alone(stack: contextlib.ExitStack, options: argparse.Namespace) -> Database:
+    """One PostgreSQL, to which each replica has a link, perhaps through PgBouncer."""
+    proxies = stack.enter_context(Proxies())
+    cluster = stack.enter_context(Cluster(*options.postgres_setting))
+    kind, port, arguments, faults = "postgresql", cluster.port, [], {}
+    if options.pgbouncer:
+        pooler = stack.enter_context(PgBouncer(cluster.port))
+
+        def kill_pooler(_: Fault) -> bool:
+            pooler.kill()
+            pooler.start()
+            return True
+
+        kind, port, arguments = "pgbouncer", pooler.port, ["--transaction-pooling=true"]
+        faults["pgbouncer_kill"] = kill_pooler
+    links = [proxies.link(port) for _ in range(options.replicas)]
+    faults |= LinkFaults(links, cluster.url).kinds()
+    return Database(kind, cluster.url, [at_port(cluster.url, link.port) for link in links], cluster,
+                    arguments, faults)
+
+
+def _with_standbys(stack: contextlib.ExitStack, options: argparse.Namespace) -> Database:
+    proxies = stack.enter_context(Proxies())
+    cluster = stack.enter_context(
+        ReplicatedCluster(proxies, options.standby, *options.postgres_setting))
+    faults = {**LinkFaults(cluster.links, cluster.url).kinds(), **StandbyFaults(cluster).kinds()}
+    return Database("standby", cluster.url, [cluster.store] * options.replicas, faults=faults,
+                    failovers=cluster.failovers)
+
+
+def _under_patroni(stack: contextlib.ExitStack, replicas: int) -> Database:
+    cluster = stack.enter_context(PatroniCluster())
+
+    def kill_leader(_: Fault) -> bool:
+        cluster.kill_leader()
+        return True
+
+    return Database("patroni", cluster.url, [cluster.url] * replicas,
+                    faults={"leader_kill": kill_leader}, failovers=cluster.failovers)
