@@ -1,8 +1,8 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
-	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof query-test \
-	test-locomo test-retrieval test-model client-restarts test-upstream analyze fuzz fuzz-corpus \
-	lint-python growth image image-test format clean
+	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages \
+	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts test-upstream \
+	analyze fuzz fuzz-corpus lint-python growth image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -87,12 +87,14 @@ hostile: environment
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
 # make torture SECONDS=60 SEED=1 STORE=sqlite ARGS='--clock-skew 3600'
+# ARGS=--standby: PostgreSQL with a synchronous standby, and failovers; ARGS=--pgbouncer: behind
+# PgBouncer; ARGS=--patroni: failovers by Patroni, each of which takes half a minute.
 # Not from the environment, where a shell may count its own seconds.
 SECONDS := 60
 SEED ?= 1
 STORE ?= postgresql
 torture: environment
-	@tools/install_packages.sh torture
+	@$(if $(strip $(ARGS)),tools/install_packages.sh torture)
 	@tools/build.sh torture memoryd
 	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
 		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
@@ -101,6 +103,15 @@ torture: environment
 # have to be caught. About half an hour: make torture-proof ARGS='--times 3 ack_before_commit'
 torture-proof: environment
 	@$(python) tests/torture/proof.py $(ARGS)
+
+# How soon health tells of a PostgreSQL that does not answer, and whether calls end in time.
+outages: environment
+	@$(python) tests/torture/outages.py $(ARGS)
+
+# The end-to-end tests with PgBouncer in transaction mode before PostgreSQL.
+test-pgbouncer: environment
+	@tools/install_packages.sh torture
+	@$(with_postgres) $(python) tests/e2e/through_pgbouncer.py -q tests/e2e $(or $(ARGS),-n 3)
 
 # Query right after Put, on the other server where there are two: make query-test TRIES=10000
 TRIES ?= 10000

@@ -264,6 +264,11 @@ class Metrics final : public prometheus::Collectable {
     for (std::size_t i = 0; i < kCommitOutcomes.size(); ++i) {
       outcomes.Add(Number(stats.outcomes[i]), {Label("outcome", kCommitOutcomes[i])});
     }
+    Family in_doubt(families, "memoryd_commit_in_doubt_total", MetricType::Counter,
+                    "Those of them whose answer was lost, by what was found out afterwards.");
+    for (std::size_t i = 0; i < kCommitOutcomes.size(); ++i) {
+      in_doubt.Add(Number(stats.in_doubt[i]), {Label("outcome", kCommitOutcomes[i])});
+    }
     Family seconds(families, "memoryd_store_seconds", MetricType::Histogram, "Calls to the store.");
     Family errors(families, "memoryd_store_errors_total", MetricType::Counter,
                   "Calls to the store that failed.");

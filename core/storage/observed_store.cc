@@ -60,6 +60,7 @@ std::vector<CommitResult> ObservedStore::Commit(std::span<const SessionChange> c
   bool failed = false;
   for (const CommitResult& result : results) {
     Increment(stats_.outcomes[static_cast<std::size_t>(result.outcome)]);
+    if (result.in_doubt) Increment(stats_.in_doubt[static_cast<std::size_t>(result.outcome)]);
     failed = failed || result.outcome == CommitOutcome::kFailed ||
              result.outcome == CommitOutcome::kUnknown;
   }

@@ -58,6 +58,8 @@ struct StoreStats {
   SizeHistogram batch_sessions;
   // Changes, by CommitOutcome.
   std::array<Counter, kCommitOutcomes.size()> outcomes{};
+  // Those of them whose first answer was lost.
+  std::array<Counter, kCommitOutcomes.size()> in_doubt{};
   Counter purged_rows{0};
   // Reads that met a row which is not what was written.
   Counter checksum_failures{0};

@@ -107,6 +107,8 @@ enum class CommitOutcome {
 struct CommitResult {
   CommitOutcome outcome = CommitOutcome::kFailed;
   absl::Status status;  // OK unless kFailed or kUnknown.
+  // The store's answer was lost, and `outcome` is what could be found out afterwards.
+  bool in_doubt = false;
 };
 
 struct LoadedSession {

@@ -9,7 +9,7 @@ import pytest
 
 from support.calls import Calls, user
 from support.paths import BINARY, server_environment
-from support.server import Server
+from support.server import Server, pooling
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
@@ -132,7 +132,7 @@ def test_the_default_store_is_a_file_in_the_state_directory(tmp_path):
 
 def test_migrate_prepares_a_store_and_ends(store):
     for _ in range(2):
-        done = run("migrate", f"--store={store}")
+        done = run("migrate", f"--store={store}", **pooling(store))
         assert done.returncode == 0, done.stderr
     with Server(store) as server, server.channel() as channel:
         Calls(channel).Put(session_id="s", messages=[user("a")])

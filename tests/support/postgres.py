@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import subprocess
 import tempfile
 import urllib.parse
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from support.waiting import wait_for
 
@@ -33,7 +34,7 @@ def server_url() -> str:
 def run_sql(url: str, statement: str) -> str:
     """What psql prints for one statement, unaligned and without headers."""
     done = subprocess.run(
-        [_program("psql"), "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", statement],
+        [program("psql"), "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", statement],
         capture_output=True,
         text=True,
         check=False,
@@ -55,26 +56,51 @@ def temporary_database(url: str | None = None) -> Iterator[str]:
         run_sql(url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
-class Cluster:
-    """A PostgreSQL server of one's own on a fixed port of the loopback interface."""
+def at_port(url: str, port: int) -> str:
+    """The URL of the same database by way of another port."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=f"postgres@127.0.0.1:{port}").geturl()
 
-    def __init__(self, *settings: str) -> None:
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """A PostgreSQL server of one's own on a fixed port of the loopback interface: a new primary, or
+    a standby of the primary at the URL `source`."""
+
+    def __init__(self, *settings: str, source: str = "") -> None:
         self._settings = settings  # `name=value`, after the defaults.
         self._root = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-postgres-"))
         self._data = self._root / "data"
         if os.geteuid() == 0:  # initdb refuses root.
             account = pwd.getpwnam("postgres")
             os.chown(self._root, account.pw_uid, account.pw_gid)
-        self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "postgres", "--no-sync")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
-        self.url = f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+        self.port = free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        if source:
+            self._copy(source)
+        else:
+            self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "postgres", "--no-sync")
         self.start()
 
+    def become_standby(self, source: str) -> None:
+        """Comes back, after kill() or stop(), as a standby of the primary at the URL `source`."""
+        shutil.rmtree(self._data)
+        self._copy(source)
+        self.start()
+
+    def _copy(self, source: str) -> None:
+        self._run("pg_basebackup", "-D", str(self._data), "-R", "-c", "fast", "--no-sync", "-d",
+                  source)
+
     def start(self) -> None:
-        options = f"-p {self._port} -c listen_addresses=127.0.0.1 -k {self._root} -c fsync=off"
-        options += "".join(f" -c {setting}" for setting in self._settings)
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self._root} -c fsync=off"
+        options += "".join(f" -c {shlex.quote(setting)}" for setting in self._settings)
         log = self._root / "log"
         # Recovery after a crash takes its time on a busy machine.
         try:
@@ -91,15 +117,8 @@ class Cluster:
     def kill(self) -> None:
         """Kills the postmaster with SIGKILL. Returns when its children, which end by themselves,
         are gone too, and start() may be called."""
-        postmaster = self._postmaster()
-        # Stopped first, so that it can't fork while its children are listed.
-        os.kill(postmaster, signal.SIGSTOP)
-        children = _children(postmaster)
-        os.kill(postmaster, signal.SIGKILL)
-        wait_for(lambda: not any(_runs(process) for process in (postmaster, *children)))
-        # A postmaster that nobody has reaped yet counts as running for the next one.
-        (self._data / "postmaster.pid").unlink()
-        (self._root / f".s.PGSQL.{self._port}.lock").unlink()
+        kill_server(self._data)
+        (self._root / f".s.PGSQL.{self.port}.lock").unlink()
 
     def pause(self) -> None:
         """Freezes every process of the server: connections stay open and nobody answers."""
@@ -117,15 +136,11 @@ class Cluster:
                 os.kill(child, number)
 
     def _postmaster(self) -> int:
-        return int((self._data / "postmaster.pid").read_text().split()[0])
+        return _postmaster(self._data)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [_program(program), *arguments]
-        if os.geteuid() == 0:
-            user = ["--reuid=postgres", "--regid=postgres", "--init-groups"]
-            command = ["setpriv", *user, "--", *command]
+    def _run(self, name: str, *arguments: str) -> None:
         done = subprocess.run(
-            command,
+            as_server([program(name), *arguments]),
             cwd=self._root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -133,7 +148,7 @@ class Cluster:
             check=False,
         )
         if done.returncode != 0:
-            raise RuntimeError(f"{program} failed with {done.returncode}")
+            raise RuntimeError(f"{name} failed with {done.returncode}")
 
     def __enter__(self) -> Cluster:
         return self
@@ -143,6 +158,30 @@ class Cluster:
             self.resume()
             self.stop()
         shutil.rmtree(self._root, ignore_errors=True)
+
+
+def kill_server(data: pathlib.Path) -> None:
+    """Kills the postmaster of a data folder with SIGKILL. Returns when its children, which end by
+    themselves, are gone too."""
+    postmaster = _postmaster(data)
+    # Stopped first, so that it can't fork while its children are listed.
+    os.kill(postmaster, signal.SIGSTOP)
+    children = _children(postmaster)
+    os.kill(postmaster, signal.SIGKILL)
+    wait_for(lambda: not any(_runs(process) for process in (postmaster, *children)))
+    # A postmaster that nobody has reaped yet counts as running for the next one.
+    (data / "postmaster.pid").unlink()
+
+
+def as_server(command: Sequence[str]) -> list[str]:
+    """The command, as the user of PostgreSQL when this one is root, which it refuses."""
+    if os.geteuid() != 0:
+        return list(command)
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--", *command]
+
+
+def _postmaster(data: pathlib.Path) -> int:
+    return int((data / "postmaster.pid").read_text().split()[0])
 
 
 def _children(parent: int) -> list[int]:
@@ -164,7 +203,8 @@ def _runs(process: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The path of one of PostgreSQL's programs."""
     installed = pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}")
     newest = max(installed, key=lambda path: float(path.parents[1].name), default=None)
     found = str(newest) if newest else shutil.which(name)

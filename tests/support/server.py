@@ -15,6 +15,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from support.paths import BINARY, server_environment
+from support.pgbouncer import PORT_VARIABLE
 
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -58,7 +59,7 @@ class Server:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            env=server_environment(**(environment or {})),
+            env=server_environment(**pooling(store), **(environment or {})),
             text=True,
             errors="replace",
         )
@@ -148,6 +149,13 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
+
+
+def pooling(store: str) -> dict[str, str]:
+    """What a server needs to know where tests run through a PgBouncer."""
+    if PORT_VARIABLE in os.environ and not store.startswith("sqlite:"):
+        return {"MEMORYD_TRANSACTION_POOLING": "true"}
+    return {}
 
 
 def failed_start(store: str, **options) -> tuple[int, str]:

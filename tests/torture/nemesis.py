@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from support.disk import Disk
 from support.postgres import Cluster, run_sql
@@ -17,22 +17,33 @@ from torture.clock import SkewedClock
 from torture.failover import PrimaryAndStandby
 
 # The kinds of faults and how often each comes, by what servers run on: a store, or PostgreSQL with
-# a standby.
+# standbys, behind PgBouncer, or under Patroni.
 SHARES = {
     "sqlite": {"server_kill": 6, "power_loss": 8, "server_term": 4, "server_stop": 4},
-    "postgresql": {"server_kill": 10, "server_term": 2, "server_stop": 2, "backends_terminate": 4,
+    "postgresql": {"server_kill": 9, "server_term": 1, "server_stop": 2, "backends_terminate": 3,
                    "postmaster_kill": 1, "postgres_immediate": 1, "postgres_stop": 1,
-                   "commits_held": 1},
+                   "commits_lost": 2, "commits_late": 1, "link_silent": 1, "links_silent": 1,
+                   "connections_full": 1},
     "failover": {"server_kill": 5, "backends_terminate": 4, "failover": 1},
+    "standby": {"primary_kill": 4, "primary_cut": 2, "server_kill": 4, "server_stop": 1,
+                "backends_terminate": 1, "sync_wait_cancel": 2, "commits_lost": 2,
+                "commits_late": 1, "links_silent": 1},
+    "pgbouncer": {"server_kill": 10, "server_term": 1, "server_stop": 1, "backends_terminate": 2,
+                  "pgbouncer_kill": 2, "postmaster_kill": 1, "postgres_immediate": 1,
+                  "commits_lost": 2, "commits_late": 1, "link_silent": 1},
+    "patroni": {"leader_kill": 1},
 }
+# How long the faults of a run take on average, with the time between them.
+SECONDS_PER_FAULT = {"sqlite": 1.4, "postgresql": 2.2, "failover": 1.4, "standby": 5.0,
+                     "pgbouncer": 2.2, "patroni": 60.0}
 # Those after which processes are gone without a farewell. Servers that end at a failpoint, which is
 # not planned, are counted under its name.
-KILLS = ("server_kill", "power_loss", "postmaster_kill")
+KILLS = ("server_kill", "power_loss", "postmaster_kill", "primary_kill", "leader_kill",
+         "pgbouncer_kill")
 # The places of core/base/failpoint.h.
 FAILPOINTS = ("request_parsed", "write_queued", "batch_drafted", "commit_begun", "commit_sent",
               "commit_answered", "session_applied", "reply_ready", "reply_given", "job_answered")
 _LOOK_SECONDS = 0.02
-SECONDS_PER_FAULT = 1.4
 _LONGEST_STOP_SECONDS = 2.0
 # Between three fifths and the whole of a store timeout of two seconds: commits are in doubt, and
 # servers still find out what became of them.
@@ -60,7 +71,7 @@ def plan(seed: int, store: str, seconds: float, replicas: int,
     """Faults for a run of `seconds` on a key of SHARES, in order, the last early enough to be over
     at the end; of the kinds of `only`, if there are any. Equal arguments give equal plans."""
     chance = random.Random(f"nemesis {seed} {store}")
-    count = max(1, int(seconds / SECONDS_PER_FAULT))
+    count = max(1, int(seconds / SECONDS_PER_FAULT[store]))
     # As many of each as its share says, whatever the seed.
     deck = [kind for kind, share in SHARES[store].items() for _ in range(share)
             if not only or kind in only]
@@ -72,25 +83,30 @@ def plan(seed: int, store: str, seconds: float, replicas: int,
 
 
 class Nemesis:
-    """Does the faults of a plan to servers and their PostgreSQL, on a thread of its own.
+    """Does the faults of a plan to servers and their PostgreSQL, on a thread of its own; those that
+    `others` has a function for by it.
 
     `start` makes the server of a replica; a server that is gone is made again at once. Leaving the
     context ends the plan where it is, with everything running. `cluster` is None on SQLite, and
-    `disk` is where its file lies. A clock jumps when a server was stopped. A server that ends by itself is a failure, unless it got to the
-    failpoint that `failpoint_of` its replica says was set in it, and ended by SIGKILL.
+    `disk` is where its file lies. A clock jumps when a server was stopped. A server that ends by
+    itself is a failure, unless it got to the failpoint that `failpoint_of` its replica says was set
+    in it, and ended by SIGKILL.
     """
 
     def __init__(self, faults: Sequence[Fault], start: Callable[[int], Server], replicas: int,
                  cluster: Cluster | PrimaryAndStandby | None,
                  failpoint_of: Callable[[int], str] = lambda replica: "",
-                 disk: Disk | None = None, clock: SkewedClock | None = None) -> None:
+                 disk: Disk | None = None, clock: SkewedClock | None = None,
+                 others: Mapping[str, Callable[[Fault], bool]] | None = None) -> None:
         self.planned = len(faults)
+        self.plan = collections.Counter(fault.kind for fault in faults)
         self.fired: collections.Counter[str] = collections.Counter()
         self._faults = faults
         self._start = start
         self._cluster = cluster
         self._disk = disk
         self._clock = clock
+        self._others = others or {}
         self._failpoint_of = failpoint_of
         self._ended = threading.Event()
         self._failure: BaseException | None = None
@@ -133,7 +149,10 @@ class Nemesis:
                 # A fault that comes late, when nobody writes any more, tells nothing.
                 if self._ended.is_set():
                     return
-                if getattr(self, f"_{fault.kind}")(fault):
+                # Servers may have ended during the fault before, which may have taken long.
+                self._look()
+                inject = self._others.get(fault.kind) or getattr(self, f"_{fault.kind}")
+                if inject(fault):
                     self.fired[fault.kind] += 1
             while not self._ended.wait(_LOOK_SECONDS):
                 self._look()

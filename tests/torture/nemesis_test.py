@@ -7,6 +7,7 @@ import collections
 import pytest
 
 from torture import nemesis
+from torture.postgres_faults import LinkFaults, StandbyFaults
 
 
 @pytest.mark.parametrize("store", nemesis.SHARES)
@@ -15,21 +16,30 @@ def test_equal_seeds_plan_equal_faults_and_others_do_not(store):
     assert nemesis.plan(1, store, 60, 2) != nemesis.plan(2, store, 60, 2)
 
 
-@pytest.mark.parametrize("store", ("sqlite", "postgresql"))
-def test_a_minute_has_twenty_kills_and_every_kind(store):
+# A failover takes its time; failpoints kill besides.
+@pytest.mark.parametrize("store, kills",
+                         [("sqlite", 20), ("postgresql", 9), ("pgbouncer", 12), ("standby", 5)])
+def test_a_minute_has_many_kills_and_every_kind(store, kills):
     for seed in range(20):
         faults = nemesis.plan(seed, store, 60, 2)
         kinds = collections.Counter(fault.kind for fault in faults)
-        assert sum(kinds[kind] for kind in nemesis.KILLS) >= 20
-        assert set(kinds) == set(nemesis.SHARES[store])
+        assert sum(kinds[kind] for kind in nemesis.KILLS) >= kills
+        assert store == "standby" or set(kinds) == set(nemesis.SHARES[store])
         times = [fault.at_seconds for fault in faults]
         assert times == sorted(times) and times[-1] < 60
         assert {fault.replica for fault in faults} == {0, 1}
 
 
+def test_every_kind_has_somebody_to_do_it():
+    done = {*LinkFaults([], "").kinds(), *StandbyFaults(None).kinds(), "pgbouncer_kill",
+            "leader_kill"}
+    for shares in nemesis.SHARES.values():
+        assert all(kind in done or hasattr(nemesis.Nemesis, f"_{kind}") for kind in shares)
+
+
 def test_a_plan_may_be_of_some_kinds_alone():
-    faults = nemesis.plan(1, "postgresql", 60, 2, only=["postgres_stop", "postmaster_kill"])
-    assert {fault.kind for fault in faults} == {"postgres_stop", "postmaster_kill"}
+    faults = nemesis.plan(1, "postgresql", 60, 2, only=["commits_lost", "commits_late"])
+    assert {fault.kind for fault in faults} == {"commits_lost", "commits_late"}
     assert len(faults) == len(nemesis.plan(1, "postgresql", 60, 2))
 
 

@@ -3,13 +3,20 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]... [--failover]
-              [--only KIND,...] [--failpoints] [--clock-skew SECONDS] [--history FOLDER]
+              [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]... [--failpoints]
+              [--failover | --standby [N] | --pgbouncer | --patroni] [--only KIND,...]
+              [--clock-skew SECONDS] [--history FOLDER]
 
-PostgreSQL is one of the run's own, and has two servers by default; SQLite has one, on a disk that
-loses power and with it what was not synced. At the end all is healed, every session is read by a
-server that has nothing cached, and the history is held against what memoryd promises (checker.py),
-blocks against the messages that they were fed. The last line is
+PostgreSQL is one of the run's own, and has two servers by default, which reach it over links that
+fall silent and lose the answers of commits (support/postgres_proxy.py). `--standby` gives it a
+synchronous standby, or N, and has failovers; `--failover` too, by which commits are lost that waited
+for it; `--pgbouncer` puts PgBouncer in transaction mode before it; `--patroni` leaves the failovers
+to Patroni. SQLite has one server, on a disk that loses power and with it what was not synced. `--only`
+plans faults of some kinds alone (nemesis.py).
+
+At the end all is healed, every session is read by a server that has nothing cached, and the history
+is held against what memoryd promises (checker.py), blocks against the messages that they were fed.
+The last line is
 `torture: acked N, unknown N, kills N, lost N, doubled N, reordered N, stale N, leaked N`:
 requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what broke a promise.
 
@@ -20,9 +27,7 @@ are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was bui
 the places of core/base/failpoint.h, all of them in turn. With `--clock-skew` the clock of the first
 server is that much ahead or behind, and jumps whenever it starts and after it was stopped.
 
-`--session-setting` is for memoryd's own sessions of PostgreSQL, by the store's URL; `--failover`
-gives PostgreSQL a synchronous standby that takes its place; `--only` leaves the other kinds of
-faults (nemesis.py) out. That a run sees what is lost shows `--postgres-setting
+`--session-setting` is for memoryd's own sessions of PostgreSQL, by the store's URL. That a run sees what is lost shows `--postgres-setting
 synchronous_commit=off --postgres-setting wal_writer_delay=10s`, and proof.py what it sees of
 memoryd's own bugs.
 """
@@ -30,6 +35,7 @@ memoryd's own bugs.
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -41,7 +47,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.parse
 from collections.abc import Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -49,15 +54,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.access import Caller, credential, write_credentials
 from support.blocks import block, every_turn, section
 from support.calls import job_wire, memory
-from support.disk import Disk
 from support.job_load import ARGUMENTS, Findings
-from support.postgres import Cluster, run_sql
+from support.metrics import scrape
+from support.postgres import run_sql
 from support.server import Server
 from support.stores import STORES
 from support.waiting import wait_for
-from torture import bodies, checker, generator, history
+from torture import bodies, checker, failovers, generator, history
 from torture.clock import SkewedClock
-from torture.failover import PrimaryAndStandby
+from torture.databases import Database, open_database
 from torture.nemesis import FAILPOINTS, Nemesis, plan
 
 import memoryd
@@ -95,9 +100,7 @@ class Place:
 
     folder: pathlib.Path  # Gone at the end.
     history: pathlib.Path  # Kept when something is wrong.
-    store: str
-    cluster: Cluster | PrimaryAndStandby | None  # Of PostgreSQL.
-    disk: Disk | None  # Of SQLite.
+    database: Database
     tokens: dict[str, str]
     environment: dict[str, str]
     chance: random.Random
@@ -128,15 +131,16 @@ class Place:
                 continue
 
     def _start(self, replica: int | str, environment: dict[str, str]) -> Server:
-        if self.disk:
-            environment = {**environment, **self.disk.environment()}
+        if self.database.disk:
+            environment = {**environment, **self.database.disk.environment()}
         if self.clock and replica == 0:
             self.clock.jump()
             environment = self.clock.environment(environment)
         # Kept with the history: clients' bodies must not be in it.
         with (self.history / f"server-{replica}.log").open("a") as log:
-            return Server(self.store, listen=self.target(replica), log=log,
-                          arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS),
+            return Server(self.database.store(replica), listen=self.target(replica), log=log,
+                          arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS,
+                                     "--metrics-listen=127.0.0.1:0", *self.database.arguments),
                           environment=environment)
 
     @contextlib.contextmanager
@@ -159,27 +163,11 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
             stack.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-torture-")))
         write_credentials(folder / "credentials.yaml", [
             credential(tenant, RIGHTS, token=token) for tenant, token in tokens.items()])
-        cluster, disk = None, None
-        if options.store == "postgresql":
-            kind = PrimaryAndStandby if options.failover else Cluster
-            cluster = stack.enter_context(kind(*options.postgres_setting))
-            store = with_settings(cluster.url, options.session_setting)
-        else:
-            disk = Disk(folder, options.seed)
-            store = disk.store
+        database = stack.enter_context(open_database(options))
         chance = random.Random(f"failpoints {options.seed}")
         failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
         clock = SkewedClock(folder, options.clock_skew, options.seed) if options.clock_skew else None
-        yield Place(folder, kept, store, cluster, disk, tokens, environment, chance, failpoints,
-                    clock=clock)
-
-
-def with_settings(url: str, settings: Sequence[str]) -> str:
-    """The URL, with settings for the sessions that it opens."""
-    if not settings:
-        return url
-    value = urllib.parse.quote(" ".join(f"-c {setting}" for setting in settings))
-    return f"{url}{'&' if '?' in url else '?'}options={value}"
+        yield Place(folder, kept, database, tokens, environment, chance, failpoints, clock=clock)
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -228,13 +216,13 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
 
 def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
-    faults = plan(options.seed, "failover" if options.failover else options.store,
-                  options.seconds, options.replicas, options.only)
+    faults = plan(options.seed, place.database.kind, options.seconds, options.replicas,
+                  options.only)
     names, _, with_jobs = names_of_sessions(options.sessions)
     create_sessions(place, names, with_jobs)
-    nemesis = Nemesis(faults, place.start, options.replicas, place.cluster,
+    nemesis = Nemesis(faults, place.start, options.replicas, place.database.cluster,
                       failpoint_of=lambda replica: place.failpoint_of.get(replica, ""),
-                      disk=place.disk, clock=place.clock)
+                      disk=place.database.disk, clock=place.clock, others=place.database.faults)
     try:
         with place.workers(range(options.replicas)), clients(place, options) as started:
             end = time.monotonic() + options.seconds
@@ -246,10 +234,23 @@ def torture(place: Place, options: argparse.Namespace) -> Nemesis:
                     if client.wait(options.seconds + LATE_SECONDS) != 0:
                         raise RuntimeError("a process of clients failed")
         nemesis.check()
+        print(settled(nemesis.servers))
     finally:
         for server in nemesis.servers:
             server.kill()
     return nemesis
+
+
+def settled(servers: Sequence[Server]) -> str:
+    """What became of commits whose answer was lost, as the servers have counted it that live."""
+    found: collections.Counter[str] = collections.Counter()
+    for server in servers:
+        with contextlib.suppress(OSError):  # It may end at a failpoint.
+            for (name, labels), count in scrape(server.metrics).items():
+                if name == "memoryd_commit_in_doubt_total":
+                    found[dict(labels)["outcome"]] += int(count)
+    return "in doubt, of the last servers: " + ", ".join(
+        f"{outcome} {count}" for outcome, count in found.items())
 
 
 def read_back(place: Place, options: argparse.Namespace) -> Findings:
@@ -299,16 +300,17 @@ def compare_ledger(found: Findings, caller: Caller, session: str) -> None:
 
 def damage(place: Place) -> list[str]:
     """What the store's own checks find wrong with it."""
-    if place.cluster is None:
-        with contextlib.closing(sqlite3.connect(place.store.removeprefix("sqlite:"))) as database:
+    url = place.database.url
+    if place.database.kind == "sqlite":
+        with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:"))) as database:
             rows = [row[0] for row in database.execute("PRAGMA integrity_check")]
         return [] if rows == ["ok"] else rows
-    run_sql(place.store, "CREATE EXTENSION IF NOT EXISTS amcheck")
+    run_sql(url, "CREATE EXTENSION IF NOT EXISTS amcheck")
     ours = "c.relname LIKE 'memoryd%'"
-    heap = run_sql(place.store, "SELECT c.relname, v.msg FROM pg_class c, "
+    heap = run_sql(url, "SELECT c.relname, v.msg FROM pg_class c, "
                                 f"LATERAL verify_heapam(c.oid) v WHERE c.relkind = 'r' AND {ours}")
     # Raises where an index and its table differ.
-    run_sql(place.store, "SELECT bt_index_check(c.oid, true) FROM pg_class c JOIN pg_am a ON "
+    run_sql(url, "SELECT bt_index_check(c.oid, true) FROM pg_class c JOIN pg_am a ON "
                          f"a.oid = c.relam WHERE c.relkind = 'i' AND a.amname = 'btree' AND {ours}")
     return heap.splitlines()
 
@@ -343,7 +345,8 @@ def run(options: argparse.Namespace, kept: pathlib.Path) -> int:
     report = checker.check(history.read(kept))
     add_logs(place, report)
     add_blocks(found, report)
-    for line in [*report.examples, *damaged]:
+    failed_over = failovers.summary(history.read(kept), place.database.failovers)
+    for line in [*report.examples, *damaged, *failed_over]:
         print(line)
     puts, messages = rate_of_puts(kept, options.seconds)
     fired = ", ".join(f"{kind} {count}" for kind, count in sorted(nemesis.fired.items()))
@@ -353,7 +356,8 @@ def run(options: argparse.Namespace, kept: pathlib.Path) -> int:
     valid = nemesis.fired_enough and report.enough_known
     broken = report.violations > 0 or bool(damaged)
     if not valid:
-        print("invalid: too few faults fired, or too many outcomes are unknown")
+        print("invalid: too many outcomes are unknown, or too few faults fired of "
+              + ", ".join(f"{kind} {count}" for kind, count in sorted(nemesis.plan.items())))
     if broken or not valid:
         print(f"the history is in {kept}")
     elif not options.history:
@@ -382,14 +386,18 @@ def main() -> int:
                         metavar="KIND,...")
     parser.add_argument("--failpoints", action="store_true")
     parser.add_argument("--clock-skew", type=float, default=0, metavar="SECONDS")
+    parser.add_argument("--standby", type=int, nargs="?", const=1, default=0, metavar="N")
+    parser.add_argument("--pgbouncer", action="store_true")
+    parser.add_argument("--patroni", action="store_true")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
     if options.replicas is None:
         options.replicas = 2 if options.store == "postgresql" else 1
     if options.store == "sqlite" and options.replicas != 1:
         parser.error("SQLite has one server")
-    if options.failover and options.store != "postgresql":
-        parser.error("--failover is of PostgreSQL")
+    kinds = options.failover + bool(options.standby) + options.pgbouncer + options.patroni
+    if kinds > (options.store == "postgresql"):
+        parser.error("one of --failover, --standby, --pgbouncer and --patroni, and on PostgreSQL")
     # A worker says whenever its server is gone.
     logging.getLogger("memoryd.worker").setLevel(logging.ERROR)
     kept = options.history or pathlib.Path(tempfile.mkdtemp(prefix="memoryd-torture-history-"))

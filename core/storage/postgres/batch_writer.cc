@@ -60,6 +60,7 @@ void Writer::Write(Batch batch, int tries) {
     case BatchReply::Kind::kNotReplicated:
       SetAll(batch, CommitOutcome::kUnknown,
              absl::UnavailableError("the change may not have reached the standby"));
+      for (const PendingChange& pending : batch) pending.result->in_doubt = true;
       break;
     case BatchReply::Kind::kInDoubt:
       Settle(context_, batch);

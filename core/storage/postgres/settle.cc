@@ -124,6 +124,7 @@ void Settle(const CommitContext& context, std::span<const PendingChange> batch) 
     } else {
       *pending.result = SettleOne(context, *pending.change);
     }
+    pending.result->in_doubt = true;
   }
 }
 

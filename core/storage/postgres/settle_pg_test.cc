@@ -28,7 +28,9 @@ class SettleTest : public ::testing::Test {
     store_ = database_.Open(options);
     // Connected, and the statement prepared: the next bytes sent are the batch.
     for (int i = 0; i < 3; ++i) {
-      EXPECT_THAT(Commit(*store_, change_), Is(CommitOutcome::kCommitted));
+      const CommitResult result = Commit(*store_, change_);
+      EXPECT_THAT(result, Is(CommitOutcome::kCommitted));
+      EXPECT_FALSE(result.in_doubt);
       change_ = NextChange(change_, 1);
     }
   }
@@ -43,6 +45,7 @@ class SettleTest : public ::testing::Test {
     proxy_.Inject(fault, std::move(meanwhile));
     const CommitResult result = Commit(*store_, change_);
     EXPECT_TRUE(proxy_.injected());
+    EXPECT_TRUE(result.in_doubt);
     return result;
   }
 

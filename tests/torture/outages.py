@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""How soon health tells of a PostgreSQL that does not answer, and of one that answers again.
+
+usage: outages.py [--rounds N] [--seconds N]
+
+Two servers and callers of both, who write and read with deadlines from 200 ms to 30 s. Each round
+has one outage of each kind: links that swallow what is sent, a PostgreSQL that is stopped
+(SIGSTOP), one that is killed and started again, and one whose connections others have all taken.
+Exits 1 when health takes longer than five seconds either way, when a call lasts longer than its
+deadline by half a second, or when any lasts longer than ten seconds: the store's timeout is five,
+and some calls ask the store twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import pathlib
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import grpc
+from grpc_health.v1 import health_pb2
+
+from support.calls import Calls, user
+from support.postgres import Cluster, at_port
+from support.postgres_proxy import Link, Proxies
+from support.server import Server, open_channel, wait_for_health
+from torture.postgres_faults import take_all_connections
+
+SERVERS = 2
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+DEADLINES = (0.2, 1.0, 5.0, 30.0)
+MOST_HEALTH_SECONDS, MOST_OVERRUN_SECONDS, MOST_CALL_SECONDS = 5.0, 0.5, 10.0
+_HEALTH_TIMEOUT = 60.0
+# Between outages, so that each begins with servers at work.
+_REST_SECONDS = 2.0
+
+
+class Callers:
+    """Threads that call every server, each with one deadline, until the context is left."""
+
+    def __init__(self, targets: list[str]) -> None:
+        self.overrun = 0.0
+        self.longest = 0.0
+        self.codes: collections.Counter[str] = collections.Counter()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(target, seconds))
+                         for target in targets for seconds in DEADLINES]
+
+    def _run(self, target: str, seconds: float) -> None:
+        session = f"deadline-{seconds}"
+        with open_channel(target) as channel:
+            calls = Calls(channel)
+            while not self._stop.is_set():
+                call = random.choice((calls.Get, calls.Put))
+                fields = {"messages": [user("x")]} if call == calls.Put else {}
+                begin, code = time.monotonic(), "OK"
+                try:
+                    call(session_id=session, timeout=seconds, **fields)
+                except grpc.RpcError as error:
+                    code = error.code().name
+                took = time.monotonic() - begin
+                with self._lock:
+                    self.codes[code] += 1
+                    self.overrun = max(self.overrun, took - seconds)
+                    self.longest = max(self.longest, took)
+                self._stop.wait(0.02)
+
+    def __enter__(self) -> Callers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def silent(_: Cluster, links: list[Link]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for link in links:
+            stack.enter_context(link.silent())
+        yield
+
+
+@contextlib.contextmanager
+def stopped(cluster: Cluster, _: list[Link]) -> Iterator[None]:
+    cluster.pause()
+    yield
+    cluster.resume()
+
+
+@contextlib.contextmanager
+def killed(cluster: Cluster, _: list[Link]) -> Iterator[None]:
+    cluster.kill()
+    yield
+    cluster.start()
+
+
+@contextlib.contextmanager
+def full(cluster: Cluster, links: list[Link]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        if not take_all_connections(stack, cluster.url, links):
+            raise RuntimeError("PostgreSQL has connections left")
+        yield
+
+
+def seconds_until(status: int, servers: list[Server]) -> float:
+    """Until the health of every server says so."""
+    begin = time.monotonic()
+    for server in servers:
+        with server.channel() as channel:
+            wait_for_health(channel, status, _HEALTH_TIMEOUT)
+    return time.monotonic() - begin
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of an outage, at least")
+    options = parser.parse_args()
+    kept = True
+    with Proxies() as proxies, Cluster() as cluster, contextlib.ExitStack() as stack:
+        links = [proxies.link(cluster.port) for _ in range(SERVERS)]
+        servers = [stack.enter_context(Server(at_port(cluster.url, link.port))) for link in links]
+        for kind in (silent, stopped, killed, full):
+            away, back = [], []
+            with Callers([server.target for server in servers]) as callers:
+                for _ in range(options.rounds):
+                    seconds_until(SERVING, servers)
+                    time.sleep(_REST_SECONDS)
+                    with kind(cluster, links):
+                        away.append(seconds_until(NOT_SERVING, servers))
+                        time.sleep(max(0.0, options.seconds - away[-1]))
+                    back.append(seconds_until(SERVING, servers))
+            print(f"{kind.__name__}: NOT_SERVING after at most {max(away):.2f} s, SERVING after at "
+                  f"most {max(back):.2f} s, longest call {callers.longest:.2f} s, deadline overrun "
+                  f"by {callers.overrun:.3f} s, {dict(callers.codes)}", flush=True)
+            kept &= (max(*away, *back) <= MOST_HEALTH_SECONDS
+                     and callers.overrun <= MOST_OVERRUN_SECONDS
+                     and callers.longest <= MOST_CALL_SECONDS)
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
