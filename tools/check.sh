@@ -51,4 +51,12 @@ done
 $results step 'clang build, thread-safety analysis' tools/build.sh clang \
   memoryd memoryd_client memoryd_client_fake
 $results step 'clang-tidy' tools/clang_tidy.sh
+# Once more the server that is shipped, which ends itself on demand. The release build has what it
+# is preloaded with.
+$results step 'torture build' tools/build.sh torture memoryd
+$results step 'faults of a disk, build' tools/build.sh release disk_faults
+for store in sqlite postgresql; do
+  MEMORYD_TEST_BINARY=$PWD/build/torture/bin/memoryd $results step "torture, $store" \
+    build/venv/bin/python tests/torture/run.py --failpoints --seconds 60 --store "$store"
+done
 $results summary "$MEMORYD_TEST_RESULTS"

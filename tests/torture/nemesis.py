@@ -34,8 +34,8 @@ SHARES = {
     "patroni": {"leader_kill": 1},
 }
 # How long the faults of a run take on average, with the time between them.
-SECONDS_PER_FAULT = {"sqlite": 1.4, "postgresql": 2.2, "failover": 1.4, "standby": 5.0,
-                     "pgbouncer": 2.2, "patroni": 60.0}
+SECONDS_PER_FAULT = {"sqlite": 1.4, "postgresql": 3.0, "failover": 1.4, "standby": 5.0,
+                     "pgbouncer": 3.0, "patroni": 60.0}
 # Those after which processes are gone without a farewell. Servers that end at a failpoint, which is
 # not planned, are counted under its name.
 KILLS = ("server_kill", "power_loss", "postmaster_kill", "primary_kill", "leader_kill",
@@ -77,7 +77,7 @@ def plan(seed: int, store: str, seconds: float, replicas: int,
             if not only or kind in only]
     kinds = [deck[number * len(deck) // count] for number in range(count)]
     chance.shuffle(kinds)
-    times = sorted(chance.uniform(0.02, 0.9) * seconds for _ in range(count))
+    times = sorted(chance.uniform(0.02, 0.8) * seconds for _ in range(count))
     return [Fault(kind, at, chance.randrange(replicas), chance.uniform(0.1, _LONGEST_STOP_SECONDS),
                   chance.randint(1, 8)) for kind, at in zip(kinds, times, strict=True)]
 

@@ -119,7 +119,7 @@ BUGS = (
     SeededBug(
         "doubt_not_settled", "a commit in doubt that was done is done again", _IN_DOUBT,
         (Edit("core/storage/postgres/settle.cc",
-              "    if (reply.rows == 1) return {CommitOutcome::kCommitted, absl::OkStatus()};\n",
+              "  if (reply.rows == 1) return {CommitOutcome::kCommitted, absl::OkStatus()};\n",
               ""),)),
     SeededBug(
         "warning_ignored", "a commit that no standby has confirmed is acknowledged", _FAILOVER,

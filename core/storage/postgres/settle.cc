@@ -19,6 +19,10 @@ constexpr char kConfirm[] =
     "UPDATE memoryd_sessions SET commit_tag = $3 WHERE tenant = $1 AND session = $2 "
     "AND commit_tag = $3 AND revision = $4 RETURNING revision";
 
+// The same for what others have written over since.
+constexpr char kConfirmOthers[] =
+    "UPDATE memoryd_sessions SET commit_tag = commit_tag WHERE tenant = $1 AND session = $2";
+
 constexpr Query kEvidence{
     "settle_evidence",
     "SELECT s.revision, m.ingest_us, m.body FROM memoryd_sessions s LEFT JOIN memoryd_messages m "
@@ -51,24 +55,24 @@ std::optional<BatchReply> Rerun(const CommitContext& context,
   return reply;
 }
 
+// Whether the statement was done, and with it is replicated what it found; its parameters are text.
+BatchReply Confirm(const CommitContext& context, const char* sql,
+                   std::span<const std::string> parameters) {
+  auto connection = context.writers.Acquire(context.settle_deadline, /*patient=*/true);
+  if (!connection.ok()) return {};
+  return (*connection)->Execute(sql, parameters, context.settle_deadline);
+}
+
 // The session's row is not what the change expects, or an id of it is taken: by whom?
 CommitResult Investigate(const CommitContext& context, const SessionChange& change,
                          CommitOutcome conflict) {
   const SessionKey& key = change.key;
-  {
-    auto connection = context.writers.Acquire(context.settle_deadline, /*patient=*/true);
-    if (!connection.ok()) return Unknown();
-    const BatchReply reply =
-        (*connection)
-            ->Execute(kConfirm,
-                      std::vector<std::string>{
-                          key.tenant, key.session,
-                          std::to_string(std::bit_cast<std::int64_t>(change.row.commit_tag)),
-                          std::to_string(change.row.revision)},
-                      context.settle_deadline);
-    if (reply.kind != BatchReply::Kind::kDone) return Unknown();
-    if (reply.rows == 1) return {CommitOutcome::kCommitted, absl::OkStatus()};
-  }
+  const std::vector<std::string> tagged = {
+      key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(change.row.commit_tag)),
+      std::to_string(change.row.revision)};
+  const BatchReply reply = Confirm(context, kConfirm, tagged);
+  if (reply.kind != BatchReply::Kind::kDone) return Unknown();
+  if (reply.rows == 1) return {CommitOutcome::kCommitted, absl::OkStatus()};
   auto connection = context.readers.Acquire(context.settle_deadline, /*patient=*/true);
   if (!connection.ok()) return Unknown();
   const auto [generation, first] = FirstRow(change);
@@ -87,6 +91,8 @@ CommitResult Investigate(const CommitContext& context, const SessionChange& chan
   if (revision <= change.row.revision) return {CommitOutcome::kRevisionLost, absl::OkStatus()};
   if (first == nullptr || found->IsNull(0, 1)) return Unknown();
   if (found->Int(0, 1) == first->ingest_us && found->Bytes(0, 2) == first->body) {
+    const std::vector<std::string> session = {key.tenant, key.session};
+    if (Confirm(context, kConfirmOthers, session).kind != BatchReply::Kind::kDone) return Unknown();
     return {CommitOutcome::kCommitted, absl::OkStatus()};
   }
   return {CommitOutcome::kRevisionLost, absl::OkStatus()};
