@@ -11,9 +11,11 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/entry_search.h"
 #include "core/model/job.h"
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
@@ -27,6 +29,7 @@
 #include "server/worker_codec.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
+#include "tests/support/fake_models.h"
 
 namespace memoryd {
 namespace {
@@ -45,6 +48,14 @@ class Parser : public UnaryCall {
   }
 };
 
+// Blocks are made and never asked.
+class NoEntries final : public EntrySearch {
+ public:
+  absl::StatusOr<std::vector<EntryHit>> Nearest(const EntryQuery& /*query*/) override {
+    return std::vector<EntryHit>();
+  }
+};
+
 void RunConfig(std::string_view bytes) {
   v1::CreateSessionRequest request;
   if (!Parser::Read(bytes, request)) return;
@@ -58,8 +69,12 @@ void RunConfig(std::string_view bytes) {
   const auto stored = SessionSettings::FromJson(settings->ToJson());
   Require(stored.ok() && *stored == *settings);
   static const StoredBodyReader bodies;
+  static FakeModels models;
+  static NoEntries entries;
   BlockEnvironment environment;
+  environment.models = &models;
   environment.bodies = &bodies;
+  environment.entries = &entries;
   const auto blocks = MakeBlocks(config->blocks, config->counting.profile, environment);
   if (!blocks.ok()) return RequireNamesField(blocks.status());
   Require(blocks->size() == config->blocks.size());
