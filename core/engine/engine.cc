@@ -299,7 +299,8 @@ Committer& Engine::CommitterOf(const SessionKey& session) {
 }
 
 void Engine::Enqueue(std::shared_ptr<Write> write) {
-  CommitterOf(write->session->key).Enqueue(std::move(write));
+  Committer& owner = CommitterOf(write->session->key);
+  owner.Enqueue(std::move(write));
 }
 
 void Engine::Reload(std::shared_ptr<Write> write) {

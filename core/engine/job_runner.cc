@@ -387,14 +387,15 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   request.now_us = options_.now_us();
   request.deadline = Clock::now() + options_.settings.attempt_time;
   // The block lives until it has answered.
-  (*block)->Feed(std::move(request), [link = link_, attempt,
-                                      block = *block](absl::StatusOr<FeedResult> result) {
-    MutexLock lock(link->mutex);
-    if (link->runner == nullptr) return;
-    const Section section(*link->runner);
-    if (!section) return;
-    link->runner->Guarded(attempt, [&] { link->runner->Fed(attempt, std::move(result)); });
-  });
+  (*block)->Feed(std::move(request),
+                 [link = link_, attempt, block = *block](absl::StatusOr<FeedResult> result) {
+                   MutexLock lock(link->mutex);
+                   if (link->runner == nullptr) return;
+                   JobRunner& runner = *link->runner;
+                   const Section section(runner);
+                   if (!section) return;
+                   runner.Guarded(attempt, [&] { runner.Fed(attempt, std::move(result)); });
+                 });
 }
 
 absl::StatusOr<std::vector<BlockMessage>> JobRunner::ReadMessages(const Job& job) {

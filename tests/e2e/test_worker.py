@@ -236,16 +236,14 @@ def test_a_server_that_goes_says_so_and_does_not_wait():
 
 
 def test_a_worker_comes_back_when_its_connection_grows_too_old():
-    """Its stream ends with the connection and is made again; no job is lost or done twice, and no
-    caller hears of it."""
+    """Its stream ends with the connection and is made again; no job is lost or done twice, and a
+    client, which repeats a call that met the end of its connection, hears nothing of it."""
     arguments = ["--metrics-listen=127.0.0.1:0", "--max-connection-age-s=1",
                  "--max-connection-age-grace-s=1"]
     with Server("sqlite::memory:", arguments=arguments) as server:
-        with server.channel() as channel, memoryd.Worker(server.target, name="w",
-                                                         blocks=[Mentions()]):
-            caller = Caller(ready(channel))
-            caller("CreateSession", session_id="s", config=every_turn(
-                block("mentions", "worker", worker="w")))
+        with memoryd.Client(server.target) as client, memoryd.Worker(server.target, name="w",
+                                                                     blocks=[Mentions()]):
+            client.create_session("s", every_turn(block("mentions", "worker", worker="w")))
 
             def ended() -> float:
                 return sum(count for (name, labels), count in scrape(server.metrics).items()
@@ -253,12 +251,12 @@ def test_a_worker_comes_back_when_its_connection_grows_too_old():
 
             turns = 0
             while ended() < 3:
-                put = caller("Put", session_id="s", wait=WAIT, timeout=30,
-                             messages=[user("Logan"), assistant("Who?")])
+                put = client.put("s", [user("Logan"), assistant("Who?")],
+                                 wait=WAIT.ToTimedelta())
                 assert not put.open_jobs, put
                 turns += 1
             # The newest turn has not left short-term memory.
-            said = wait_for(lambda: memory_text(caller("Get", session_id="s")))
+            said = wait_for(lambda: memory_text(client.get("s")))
             assert f"Logan was mentioned {turns - 1} times." in said, (turns, said)
 
 
