@@ -125,11 +125,7 @@ def measure(store, arguments, folder):
         for number, name in enumerate(_LEGS):
             own = folder / f"{store}{number}"
             own.mkdir()
-            url = f"sqlite:{own}/memoryd.db"
-            if store == "postgresql":
-                admin = os.environ["MEMORYD_TEST_POSTGRES"]
-                processes.psql(admin, f"CREATE DATABASE hanging{number}")
-                url = admin.rsplit("/", 1)[0] + f"/hanging{number}"
+            url = processes.new_store(store, own, f"hanging{number}")
             legs.append(Leg(name, url, arguments, own, stack))
         samples = {(leg.name, method): [] for leg in legs for method in _METHODS}
         hanging = legs[-1].model

@@ -94,10 +94,10 @@ def overload(load: Load, server: processes.Server, seconds: float) -> list[str]:
             f"{sum(sample['errors'].values()) - refused:,}", f"{grown:.0f} MiB",
             f"{sum(after['errors'].values())}, {after['p99_us'] / 1e3:.0f} ms"))
         print(lines[-1], flush=True)
-    return [*lines, "", *noisy_lines(load, peak, seconds)]
+    return [*lines, "", noisy_line(load, peak, seconds)]
 
 
-def noisy_lines(quiet: Load, peak: float, seconds: float, rounds: int = 3) -> list[str]:
+def noisy_line(quiet: Load, peak: float, seconds: float, rounds: int = 3) -> str:
     """The quiet tenant beside a noisy one and alone, in turns."""
     noisy = quiet.beside("noisy")
     share = {"rate": peak / 4, "outstanding": 1000, "seconds": seconds, "call_timeout": 2}
@@ -110,9 +110,9 @@ def noisy_lines(quiet: Load, peak: float, seconds: float, rounds: int = 3) -> li
         refused += errors(result(other), 8)
     goodput = [b["ops"] / a["ops"] for a, b in zip(alone, beside, strict=True)]
     p99 = [b["p99_us"] / a["p99_us"] for a, b in zip(alone, beside, strict=True)]
-    return [f"- a tenant at 10 × its quota of {_NOISY_QUOTA} calls a second ({refused:,} refused)"
+    return (f"- a tenant at 10 × its quota of {_NOISY_QUOTA} calls a second ({refused:,} refused)"
             f" beside one that asks for a quarter of the peak: the quiet one's goodput ×"
-            f" {report.with_spread(goodput, 2)}, its p99 × {report.with_spread(p99, 2)}"]
+            f" {report.with_spread(goodput, 2)}, its p99 × {report.with_spread(p99, 2)}")
 
 
 def main() -> None:

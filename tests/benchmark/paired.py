@@ -74,11 +74,7 @@ def start_legs(arguments, store: str, folder: pathlib.Path,
     for number, (name, (binary, options, load)) in enumerate(kinds.items()):
         own = folder / f"leg{number}"
         own.mkdir()
-        url = f"sqlite:{own}/memoryd.db"
-        if store == "postgresql":
-            admin = os.environ["MEMORYD_TEST_POSTGRES"]
-            processes.psql(admin, f"CREATE DATABASE paired{number}")
-            url = admin.rsplit("/", 1)[0] + f"/paired{number}"
+        url = processes.new_store(store, own, f"paired{number}")
         legs[name] = Leg(arguments, binary, options, load, url, own)
         stack.callback(legs[name].server.stop)
     return legs

@@ -44,6 +44,15 @@ def run_with_postgres():
     os.execv(script, [script, sys.executable, *sys.argv])
 
 
+def new_store(kind, folder, name):
+    """The URL of an empty store: a file in `folder`, or a database called `name`."""
+    if kind == "sqlite":
+        return f"sqlite:{folder}/memoryd.db"
+    admin = os.environ["MEMORYD_TEST_POSTGRES"]
+    psql(admin, f"CREATE DATABASE {name}")
+    return admin.rsplit("/", 1)[0] + f"/{name}"
+
+
 class Server:
     """A process that says `listening on TARGET` once it serves."""
 
