@@ -67,11 +67,12 @@ class Fault:
 
 
 def plan(seed: int, store: str, seconds: float, replicas: int,
-         only: Sequence[str] = ()) -> list[Fault]:
+         only: Sequence[str] = (), calm: float = 1) -> list[Fault]:
     """Faults for a run of `seconds` on a key of SHARES, in order, the last early enough to be over
-    at the end; of the kinds of `only`, if there are any. Equal arguments give equal plans."""
+    at the end; of the kinds of `only`, if there are any; `calm` times as rare as they may be. Equal
+    arguments give equal plans."""
     chance = random.Random(f"nemesis {seed} {store}")
-    count = max(1, int(seconds / SECONDS_PER_FAULT[store]))
+    count = max(1, int(seconds / SECONDS_PER_FAULT[store] / calm))
     # As many of each as its share says, whatever the seed.
     deck = [kind for kind, share in SHARES[store].items() for _ in range(share)
             if not only or kind in only]

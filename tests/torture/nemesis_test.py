@@ -43,5 +43,10 @@ def test_a_plan_may_be_of_some_kinds_alone():
     assert len(faults) == len(nemesis.plan(1, "postgresql", 60, 2))
 
 
+def test_a_calm_plan_has_as_many_times_fewer_faults():
+    faults = nemesis.plan(1, "postgresql", 120, 2, calm=4)
+    assert len(faults) == len(nemesis.plan(1, "postgresql", 30, 2))
+
+
 def test_a_short_run_has_a_fault_too():
     assert len(nemesis.plan(1, "sqlite", 1, 1)) == 1

@@ -3,7 +3,8 @@
 
 usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N] [--tenants N]
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
-              [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]... [--failpoints]
+              [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]...
+              [--failpoints [PASSES]] [--calm TIMES]
               [--failover | --standby [N] | --pgbouncer | --patroni] [--only KIND,...]
               [--clock-skew SECONDS] [--history FOLDER]
 
@@ -12,7 +13,8 @@ fall silent and lose the answers of commits (support/postgres_proxy.py). `--stan
 synchronous standby, or N, and has failovers; `--failover` too, by which commits are lost that waited
 for it; `--pgbouncer` puts PgBouncer in transaction mode before it; `--patroni` leaves the failovers
 to Patroni. SQLite has one server, on a disk that loses power and with it what was not synced. `--only`
-plans faults of some kinds alone (nemesis.py).
+plans faults of some kinds alone (nemesis.py), `--calm` leaves so many times as long between them: more
+is written then.
 
 At the end all is healed, every session is read by a server that has nothing cached, and the history
 is held against what memoryd promises (checker.py), blocks against the messages that they were fed.
@@ -24,12 +26,13 @@ Exits 1 when a promise was broken or a server ended by itself, and then keeps th
 the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
 `--failpoints` it must be one of the preset `torture`: every server then also ends itself at one of
-the places of core/base/failpoint.h, all of them in turn. With `--clock-skew` the clock of the first
-server is that much ahead or behind, and jumps whenever it starts and after it was stopped.
+the places of core/base/failpoint.h, all of them in turn, after it was passed PASSES times at most.
+With `--clock-skew` the clock of the first server is that much ahead or behind, and jumps whenever it
+starts and after it was stopped.
 
-`--session-setting` is for memoryd's own sessions of PostgreSQL, by the store's URL. That a run sees what is lost shows `--postgres-setting
-synchronous_commit=off --postgres-setting wal_writer_delay=10s`, and proof.py what it sees of
-memoryd's own bugs.
+`--session-setting` is for memoryd's own sessions of PostgreSQL, by the store's URL. That a run sees
+what is lost shows `--postgres-setting synchronous_commit=off --postgres-setting
+wal_writer_delay=10s`, and proof.py what it sees of memoryd's own bugs.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ TURNING, WITH_JOBS = 0.25, 0.1
 PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100)
 FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000)
 # How often a failpoint is passed, at most, before it ends its server; reached within seconds.
-LONGEST_TO_FAILPOINT = 400
+PASSES_TO_FAILPOINT = 400
 # How long clients may go on after their time: a call and its repetitions.
 LATE_SECONDS = 120
 # Waits of 10 ms for the jobs that are left.
@@ -106,6 +109,7 @@ class Place:
     chance: random.Random
     # The failpoints that are still to be set, from the last; empty: none is set.
     failpoints: list[str]
+    most_passes: int  # Of one, before it ends its server.
     # What was set in the latest server of each replica.
     failpoint_of: dict[int | str, str] = dataclasses.field(default_factory=dict)
     clock: SkewedClock | None = None  # Of the first replica.
@@ -122,7 +126,7 @@ class Place:
             name = self.failpoints.pop()
             self.failpoints.insert(0, name)
             self.failpoint_of[replica] = name
-            count = int(LONGEST_TO_FAILPOINT ** self.chance.random())
+            count = int(self.most_passes ** self.chance.random())
             try:
                 return self._start(replica, {**self.environment,
                                              "MEMORYD_TEST_FAILPOINT": f"{name}:{count}"})
@@ -167,7 +171,8 @@ def prepare(options: argparse.Namespace, kept: pathlib.Path) -> Iterator[Place]:
         chance = random.Random(f"failpoints {options.seed}")
         failpoints = chance.sample(FAILPOINTS, len(FAILPOINTS)) if options.failpoints else []
         clock = SkewedClock(folder, options.clock_skew, options.seed) if options.clock_skew else None
-        yield Place(folder, kept, database, tokens, environment, chance, failpoints, clock=clock)
+        yield Place(folder, kept, database, tokens, environment, chance, failpoints,
+                    options.failpoints, clock=clock)
 
 
 def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
@@ -217,7 +222,7 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
 def torture(place: Place, options: argparse.Namespace) -> Nemesis:
     """The run itself; all servers are gone afterwards."""
     faults = plan(options.seed, place.database.kind, options.seconds, options.replicas,
-                  options.only)
+                  options.only, options.calm)
     names, _, with_jobs = names_of_sessions(options.sessions)
     create_sessions(place, names, with_jobs)
     nemesis = Nemesis(faults, place.start, options.replicas, place.database.cluster,
@@ -384,7 +389,9 @@ def main() -> int:
     parser.add_argument("--failover", action="store_true")
     parser.add_argument("--only", type=lambda kinds: kinds.split(","), default=[],
                         metavar="KIND,...")
-    parser.add_argument("--failpoints", action="store_true")
+    parser.add_argument("--failpoints", type=int, nargs="?", const=PASSES_TO_FAILPOINT, default=0,
+                        metavar="PASSES")
+    parser.add_argument("--calm", type=float, default=1, metavar="TIMES")
     parser.add_argument("--clock-skew", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--standby", type=int, nargs="?", const=1, default=0, metavar="N")
     parser.add_argument("--pgbouncer", action="store_true")
