@@ -74,12 +74,14 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   const Grant* first = nullptr;
   Rights rights;
   std::optional<Roles> roles;
+  bool trusted = false;
   bool disagree = false;
   const auto take = [&](const Grant& grant) {
     if (first == nullptr) first = &grant;
     disagree = disagree || grant.tenant != first->tenant;
     rights.Add(grant.rights);
     if (!grant.rights.Has(Right::kWrite)) return;
+    trusted = trusted || !grant.untrusted;
     if (roles.has_value()) {
       roles->Add(grant.roles);
     } else {
@@ -112,7 +114,7 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
                  "the token and the names of the client certificate belong to different tenants; "
                  "present those of one");
   }
-  return Caller{first->tenant, first->principal, rights, roles.value_or(Roles())};
+  return Caller{first->tenant, first->principal, rights, roles.value_or(Roles()), !trusted};
 }
 
 }  // namespace memoryd

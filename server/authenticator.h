@@ -39,6 +39,8 @@ struct Caller {
   Rights rights;
   // Of the messages that it may write.
   Roles roles;
+  // What it writes need not be believed.
+  bool untrusted = false;
 };
 
 // PERMISSION_DENIED `RIGHT_MISSING`.

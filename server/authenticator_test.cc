@@ -130,6 +130,21 @@ TEST_F(AuthenticatorTest, RolesOfCredentialsThatMayWriteAddUp) {
   EXPECT_TRUE(roles({"any", "user"}).Has("system"));
 }
 
+TEST_F(AuthenticatorTest, OneTrustedCredentialThatMayWriteIsEnough) {
+  Write(R"([
+{tenant: a, rights: [write], untrusted: true, certificate: guest},
+{tenant: a, rights: [write], untrusted: false, certificate: agent},
+{tenant: a, rights: [read], certificate: reader}])");
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  const auto untrusted = [this](const std::vector<std::string_view>& names) {
+    return Ask("", Right::kNone, names)->untrusted;
+  };
+  EXPECT_TRUE(untrusted({"guest"}));
+  EXPECT_FALSE(untrusted({"agent"}));
+  EXPECT_FALSE(untrusted({"guest", "agent"}));
+  EXPECT_TRUE(untrusted({"guest", "reader"}));
+}
+
 TEST_F(AuthenticatorTest, ACredentialIsCalledByItsNameItsDigestOrItsCertificate) {
   Write(R"([
 {tenant: a, rights: [read], name: ci, certificate: x},

@@ -148,7 +148,22 @@ Role ParseRole(std::string_view role) {
   return Role::kOther;
 }
 
-absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Content& content) {
+// The stored form of a message or a content, of which what the server adds to replies is no part,
+// but for `from`. `wire` stays as the caller sent it, so that what is repeated under another
+// credential is the same.
+template <typename T>
+std::string Stored(T& wire, const Provenance& from) {
+  const bool untrusted = wire.untrusted();
+  wire.set_writer(from.writer.data(), from.writer.size());
+  wire.set_untrusted(untrusted || from.untrusted);
+  std::string body = wire.SerializeAsString();
+  wire.clear_writer();
+  wire.set_untrusted(untrusted);
+  return body;
+}
+
+absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Content& content,
+                                            const Provenance& from) {
   content.DiscardUnknownFields();
   if (!content.content_id().empty()) {
     MEMORYD_RETURN_IF_ERROR(CheckId(field + ".content_id", content.content_id(), kMaxIdBytes));
@@ -179,14 +194,14 @@ absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Conten
   content.clear_ingest_time();
   std::string id = std::move(*content.mutable_content_id());
   content.clear_content_id();
-  incoming.content.body = content.SerializeAsString();
+  incoming.content.body = Stored(content, from);
   incoming.content.message_id = id;
   content.set_content_id(std::move(id));
   return incoming;
 }
 
 // Brings a checked message into its stored form, in place.
-void SetBody(v1::Message& message, IncomingMessage& incoming) {
+void SetBody(v1::Message& message, const Provenance& from, IncomingMessage& incoming) {
   // What the server adds to replies is not stored in the body. The token count is kept in the
   // request until now only because it belongs to the fingerprint.
   message.clear_position();
@@ -198,7 +213,7 @@ void SetBody(v1::Message& message, IncomingMessage& incoming) {
   std::string id = std::move(*message.mutable_message_id());
   message.clear_message_id();
   message.clear_token_count();
-  incoming.message.body = message.SerializeAsString();
+  incoming.message.body = Stored(message, from);
   message.set_message_id(std::move(id));
   if (has_count) message.set_token_count(count);
 }
@@ -305,7 +320,7 @@ absl::Status CheckMessage(const std::string& field, v1::Message& message,
 }
 
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
-    google::protobuf::RepeatedPtrField<v1::Message>& messages) {
+    google::protobuf::RepeatedPtrField<v1::Message>& messages, const Provenance& from) {
   if (messages.size() > kMaxMessagesPerRequest) {
     return InvalidField(
         "messages", fmt::format("at most {} messages; split the request", kMaxMessagesPerRequest));
@@ -317,7 +332,7 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     const std::string field = fmt::format("messages[{}]", i);
     IncomingMessage& incoming = result.emplace_back();
     MEMORYD_RETURN_IF_ERROR(CheckMessage(field, messages[i], incoming));
-    SetBody(messages[i], incoming);
+    SetBody(messages[i], from, incoming);
     const std::string& id = messages[i].message_id();
     if (!id.empty() && !ids.insert(id).second) {
       return InvalidField(field + ".message_id", "is given twice in this request");
@@ -327,7 +342,7 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
 }
 
 absl::StatusOr<std::vector<IncomingContent>> FromProto(
-    google::protobuf::RepeatedPtrField<v1::Content>& contents) {
+    google::protobuf::RepeatedPtrField<v1::Content>& contents, const Provenance& from) {
   if (contents.size() > kMaxMessagesPerRequest) {
     return InvalidField(
         "contents", fmt::format("at most {} contents; split the request", kMaxMessagesPerRequest));
@@ -337,7 +352,7 @@ absl::StatusOr<std::vector<IncomingContent>> FromProto(
   std::set<std::string_view> ids;
   for (int i = 0; i < contents.size(); ++i) {
     const std::string field = fmt::format("contents[{}]", i);
-    MEMORYD_ASSIGN_OR_RETURN(IncomingContent content, FromContent(field, contents[i]));
+    MEMORYD_ASSIGN_OR_RETURN(IncomingContent content, FromContent(field, contents[i], from));
     result.push_back(std::move(content));
     const std::string& id = contents[i].content_id();
     if (!id.empty() && !ids.insert(id).second) {

@@ -41,14 +41,20 @@ absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp
 absl::Status CheckMessage(const std::string& field, v1::Message& message,
                           IncomingMessage& incoming);
 
-// Checks every message and brings it into its stored form, in place. The views in the result point
-// into `messages`.
+// What is stored with everything that a caller writes.
+struct Provenance {
+  std::string_view writer;  // "" for nobody known.
+  bool untrusted = false;   // Whatever the caller says.
+};
+
+// Checks every message and brings it into its stored form, in place; what `from` says is in the
+// stored form alone. The views in the result point into `messages`.
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
-    google::protobuf::RepeatedPtrField<v1::Message>& messages);
+    google::protobuf::RepeatedPtrField<v1::Message>& messages, const Provenance& from = {});
 
 // The same for contents.
 absl::StatusOr<std::vector<IncomingContent>> FromProto(
-    google::protobuf::RepeatedPtrField<v1::Content>& contents);
+    google::protobuf::RepeatedPtrField<v1::Content>& contents, const Provenance& from = {});
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
 

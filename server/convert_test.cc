@@ -217,6 +217,7 @@ TEST(FromProtoTest, TheBodyLeavesOutWhatTheServerAdds) {
   message.set_position(9);
   message.set_status(v1::MESSAGE_STATUS_ARCHIVED);
   message.mutable_ingest_time()->set_seconds(1);
+  message.set_writer("token:somebody");
   message.set_thread_id("t");
   message.mutable_create_time()->set_seconds(-1);
   v1::Message expected = UserText("x");
@@ -231,6 +232,26 @@ TEST(FromProtoTest, TheBodyLeavesOutWhatTheServerAdds) {
   // The fingerprint covers both, so they stay in the request.
   EXPECT_EQ(request.messages(0).message_id(), "m");
   EXPECT_EQ(request.messages(0).token_count(), 3);
+}
+
+TEST(FromProtoTest, TheStoredFormSaysWhoWroteAndTheRequestDoesNot) {
+  for (const bool credential : {false, true}) {
+    for (const bool caller : {false, true}) {
+      v1::Message message = UserText("x");
+      message.set_writer("token:somebody");
+      message.set_untrusted(caller);
+      v1::PutRequest request = Request(message);
+      const auto messages =
+          FromProto(*request.mutable_messages(), {.writer = "token:a", .untrusted = credential});
+      ASSERT_TRUE(messages.ok());
+      v1::Message stored;
+      ASSERT_TRUE(stored.ParseFromString(messages->front().message.body));
+      EXPECT_EQ(stored.writer(), "token:a");
+      EXPECT_EQ(stored.untrusted(), caller || credential);
+      EXPECT_EQ(request.messages(0).writer(), "");
+      EXPECT_EQ(request.messages(0).untrusted(), caller);
+    }
+  }
 }
 
 TEST(FromProtoTest, BytesOfTextAreKeptAsTheyAre) {

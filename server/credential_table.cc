@@ -99,6 +99,10 @@ class CredentialParser {
       } else if (key == "name") {
         status = CheckId(key, text, kMaxIdBytes);
         name = text;
+      } else if (key == "untrusted") {
+        if (!YAML::convert<bool>::decode(value, grant.untrusted)) {
+          return Bad(value, "untrusted: must be true or false");
+        }
       } else if (key == "expires") {
         std::string error;
         if (!absl::ParseTime(absl::RFC3339_full, text, &grant.expires, &error)) {

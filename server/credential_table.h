@@ -66,6 +66,7 @@ struct Grant {
   std::string principal;
   Rights rights;
   Roles roles;
+  bool untrusted = false;  // See memoryd.v1.Message.untrusted.
   absl::Time expires = absl::InfiniteFuture();
 };
 

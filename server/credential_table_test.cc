@@ -89,6 +89,7 @@ TEST(CredentialTableTest, ABadEntryIsNamedByItsLine) {
   ExpectRefused(Entry("  certificate: [x]\n"), 3, "certificate");
   ExpectRefused(Entry("  certificate: x\n  expires: tomorrow\n"), 4, "2030-01-31T00:00:00Z");
   ExpectRefused(Entry("  certificate: x\n  expires: 2030-01-31\n"), 4, "expires");
+  ExpectRefused(Entry("  certificate: x\n  untrusted: maybe\n"), 4, "untrusted");
   ExpectRefused("- rights: [read]\n  certificate: x\n", 1, "tenant: is missing");
   ExpectRefused("- tenant: a\n  certificate: x\n", 1, "rights: is missing");
   ExpectRefused("- tenant: \"\"\n  rights: [read]\n  certificate: x\n", 1, "tenant");

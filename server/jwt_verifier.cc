@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxSubject = 256;
 constexpr std::string_view kPrefix = "memoryd:";
 constexpr std::string_view kRolePrefix = "role:";
+constexpr std::string_view kUntrusted = "untrusted";
 
 const std::string* StringOf(const Json& claims, const std::string& name) {
   const auto found = claims.find(name);
@@ -59,6 +60,7 @@ class Granted {
 
   Rights rights() const { return rights_; }
   Roles roles() const { return roles_.empty() ? Roles() : Roles(roles_); }
+  bool untrusted() const { return untrusted_; }
 
  private:
   void Add(std::string_view word) {
@@ -66,6 +68,8 @@ class Granted {
     word.remove_prefix(kPrefix.size());
     if (word.starts_with(kRolePrefix)) {
       roles_.emplace(word.substr(kRolePrefix.size()));
+    } else if (word == kUntrusted) {
+      untrusted_ = true;
     } else if (const std::optional<Right> right = RightOf(word)) {
       rights_.Add(*right);
     }
@@ -73,6 +77,7 @@ class Granted {
 
   Rights rights_;
   std::set<std::string, std::less<>> roles_;
+  bool untrusted_ = false;
 };
 
 }  // namespace
@@ -158,6 +163,7 @@ JwtResult<Grant> JwtVerifier::Check(const JwtKeys& keys, std::string_view token)
     const Granted granted(*rights);
     grant.rights = granted.rights();
     grant.roles = granted.roles();
+    grant.untrusted = granted.untrusted();
   }
   grant.expires = *end + kLeeway;
   return grant;

@@ -298,6 +298,12 @@ TEST_F(JwtVerifierTest, RightsAreWordsOfOurOwn) {
   EXPECT_FALSE(verifier_->Verify(Token(Without("scope")))->rights.Has(Right::kRead));
 }
 
+TEST_F(JwtVerifierTest, AWordOfTheRightsMakesItUntrusted) {
+  EXPECT_FALSE(verifier_->Verify(Token(Claims()))->untrusted);
+  EXPECT_TRUE(
+      verifier_->Verify(Token(With("scope", "memoryd:write memoryd:untrusted")))->untrusted);
+}
+
 TEST_F(JwtVerifierTest, RolesAreAnyUnlessSomeAreNamed) {
   EXPECT_TRUE(verifier_->Verify(Token(Claims()))->roles.Has("system"));
   const auto grant =

@@ -42,9 +42,10 @@ grpc::ServerUnaryReactor* MemoryService::Put(Context* context, const Bytes* byte
         write.kind = WriteKind::kPut;
         write.encode_reply = &PutReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
-        MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages()));
+        const Provenance from = ProvenanceOf(call->caller());
+        MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages(), from));
         MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
-        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents()));
+        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents(), from));
         if (request.has_config()) {
           MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(request.config()));
         }
@@ -136,9 +137,10 @@ grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* byte
         write.kind = WriteKind::kSet;
         write.encode_reply = &SetReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
-        MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages()));
+        const Provenance from = ProvenanceOf(call->caller());
+        MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages(), from));
         MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
-        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents()));
+        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents(), from));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::SetResponse::kReplayedFieldNumber);
         return absl::OkStatus();

@@ -197,6 +197,7 @@ StoredMessage ToStoredMessage(const v1::Message& wire) {
   message.role = wire.role();
   message.name = wire.name();
   message.metadata_json = wire.metadata_json();
+  message.untrusted = wire.untrusted();
   if (wire.has_text()) {
     message.parts.emplace_back().text = wire.text();
   }
@@ -208,6 +209,7 @@ void FillMessage(const StoredMessage& message, v1::Message& wire) {
   wire.set_role(message.role);
   wire.set_name(message.name);
   wire.set_metadata_json(message.metadata_json);
+  wire.set_untrusted(message.untrusted);
   if (message.parts.size() == 1 && message.parts.front().kind == StoredPart::Kind::kText) {
     wire.set_text(message.parts.front().text);
     return;

@@ -53,6 +53,10 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   return absl::OkStatus();
 }
 
+inline Provenance ProvenanceOf(const Caller& caller) {
+  return {caller.principal, caller.untrusted};
+}
+
 // PERMISSION_DENIED `ROLE_NOT_GRANTED` that names the message whose role the caller may not write.
 inline absl::Status CheckRoles(const Caller& caller, std::span<const IncomingMessage> messages) {
   for (std::size_t i = 0; i < messages.size(); ++i) {

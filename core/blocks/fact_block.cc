@@ -410,7 +410,8 @@ class FactBlock final : public FactBlockBase {
       std::vector<FactSource> sources;
       sources.reserve(shown.size());
       for (const std::size_t i : shown) {
-        sources.push_back({request.messages[i].id, request.messages[i].parts.role == "user"});
+        const StoredMessage& said = request.messages[i].parts;
+        sources.push_back({request.messages[i].id, said.role == "user", said.untrusted});
       }
       for (AnsweredFact& fact : answer.facts) {
         std::vector<std::int64_t> evidence;

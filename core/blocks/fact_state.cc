@@ -21,6 +21,7 @@ constexpr std::size_t kMaxText = kMaxBlockState - 4096;
 constexpr double kUserTrust = 0.8;
 constexpr double kOtherTrust = 0.4;
 constexpr double kUnnamedTrust = 0.5;  // Nobody knows who said it.
+constexpr double kUntrusted = 0.1;     // Rests on somebody who need not be believed.
 
 constexpr std::array<std::pair<FactEnd, std::string_view>, 4> kEnds = {{
     {FactEnd::kReplaced, "replaced"},
@@ -174,17 +175,23 @@ Fact NewFact(const AnsweredFact& answered, std::span<const FactSource> sources,
   fact.first_us = fact.last_us = job.now_us;
   std::vector<std::string> ids;
   bool user = false;
+  bool untrusted = false;
   for (const std::int64_t number : answered.evidence) {
     if (number < 1 || number > static_cast<std::int64_t>(sources.size())) continue;
     const FactSource& source = sources[static_cast<std::size_t>(number - 1)];
     ids.push_back(source.message_id);
     user = user || source.user;
+    untrusted = untrusted || source.untrusted;
   }
   fact.trust = user ? kUserTrust : kOtherTrust;
   if (ids.empty()) {
-    for (const FactSource& source : sources) ids.push_back(source.message_id);
+    for (const FactSource& source : sources) {
+      ids.push_back(source.message_id);
+      untrusted = untrusted || source.untrusted;
+    }
     fact.trust = kUnnamedTrust;
   }
+  if (untrusted) fact.trust = kUntrusted;
   AddEvidence(fact, ids);
   return fact;
 }
@@ -254,6 +261,7 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
             std::span<const FactSource> sources, const FactJob& job) {
   for (const AnsweredFact& answered : facts) {
     Fact fact = NewFact(answered, sources, job);
+    const double trust = fact.trust;
     const auto known = FindText(state.facts, fact.text);
     std::int64_t id = state.next_id;
     std::vector<std::int64_t> brought;
@@ -266,12 +274,17 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
       AddEvidence(*known, fact.evidence);
       known->last_us = std::max(known->last_us, job.now_us);
       ++known->seen;
-      known->trust += (1 - known->trust) / 2;
+      if (known->trust <= kUntrusted) {
+        known->trust = trust;
+      } else if (trust > kUntrusted) {
+        known->trust += (1 - known->trust) / 2;
+      }
     }
     bool replaced = false;
     for (const std::int64_t old_id : answered.replaces) {
       const auto old = FindId(state.facts, old_id);
       if (old == state.facts.end() || old_id == id) continue;
+      if (trust <= kUntrusted && old->trust > kUntrusted) continue;
       Fact past = std::move(*old);
       state.facts.erase(old);
       Bury(state, std::move(past), FactEnd::kReplaced, {id}, brought, job);
@@ -321,7 +334,9 @@ bool Condense(FactState& state, std::span<const AnsweredFact> facts, const FactJ
       Inherit(fact, *from);
       fact.last_us = std::max(fact.last_us, from->last_us);
       fact.seen = std::max(fact.seen, from->seen);
-      fact.trust = std::max(fact.trust, from->trust);
+      fact.trust = inherited && (fact.trust <= kUntrusted || from->trust <= kUntrusted)
+                       ? kUntrusted
+                       : std::max(fact.trust, from->trust);
       successors[index_of(from)].push_back(fact.id);
       inherited = true;
     }

@@ -22,8 +22,8 @@ struct Fact {
   std::int64_t first_us = 0;          // When it was first and last said, by the server's clock.
   std::int64_t last_us = 0;
   std::int64_t seen = 1;  // How many answers said it.
-  // 0 to 1. What a user said is trusted more than what only tools or models did; each time it is
-  // said again halves what is missing to 1.
+  // 0 to 1. What a user said is trusted more than what only tools or models did, and what rests on
+  // anybody untrusted least; each time it is said again by others halves what is missing to 1.
   double trust = 0;
 
   friend bool operator==(const Fact&, const Fact&) = default;
@@ -48,7 +48,8 @@ struct PastFact {
 // A message that facts may rest on.
 struct FactSource {
   std::string message_id;
-  bool user = false;  // Said by the user.
+  bool user = false;       // Said by the user.
+  bool untrusted = false;  // Need not be believed.
 };
 
 // A job that changes facts.
@@ -77,7 +78,8 @@ inline constexpr std::size_t kMaxEvidence = 8;
 
 // Takes the facts of an answer in. One that is known already confirms it. One that says which it
 // replaces does, and the old ones go into the history. Evidence are the numbers, from 1, of
-// `sources`; a fact that names none rests on all of them, and is trusted less.
+// `sources`; a fact that names none rests on all of them, and is trusted less. What rests on an
+// untrusted source replaces only what does as well.
 void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
             std::span<const FactSource> sources, const FactJob& job);
 

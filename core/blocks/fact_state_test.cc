@@ -59,6 +59,47 @@ TEST(TakeInTest, KeepsEvidenceTimesAndTrust) {
   EXPECT_LT(fact.trust, 1);
 }
 
+TEST(TakeInTest, WhatRestsOnSomebodyUntrustedIsTrustedLeastAndReplacesNothingElse) {
+  const std::vector<FactSource> sources = {{"m1", true}, {"web", true, true}};
+  FactState state;
+  TakeIn(state, std::vector{Answered("lives in Bonn", {1}), Answered("has a cat", {2})}, sources,
+         {"j1", 1});
+  TakeIn(state,
+         std::vector{Answered("lives in Kiel", {1, 2}, {1}), Answered("has a dog", {2}, {2}),
+                     Answered("c")},
+         sources, {"j2", 2});
+  EXPECT_THAT(Texts(state), ElementsAre("lives in Bonn", "lives in Kiel", "has a dog", "c"));
+  const double least = state.facts[1].trust;
+  EXPECT_LT(least, 0.4);
+  EXPECT_EQ(state.facts[2].trust, least);
+  EXPECT_EQ(state.facts[3].trust, least) << "nobody knows who said it";
+
+  // Said again by the same it gains nothing, by the user as much as he is trusted.
+  const double user = state.facts[0].trust;
+  TakeIn(state, std::vector{Answered("lives in Bonn", {2}), Answered("has a dog", {2})}, sources,
+         {"j3", 3});
+  EXPECT_EQ(state.facts[0].trust, user);
+  EXPECT_EQ(state.facts[2].trust, least);
+  TakeIn(state, std::vector{Answered("has a dog", {1})}, sources, {"j4", 4});
+  EXPECT_EQ(state.facts[2].trust, user);
+}
+
+TEST(CondenseTest, WhatIsMadeOfSomethingUntrustedIsTrustedAsLittle) {
+  const std::vector<FactSource> sources = {{"m1", true}, {"web", true, true}};
+  for (const bool untrusted_first : {true, false}) {
+    FactState state;
+    TakeIn(state,
+           std::vector{Answered("a", {untrusted_first ? 2 : 1}),
+                       Answered("b", {untrusted_first ? 1 : 2}), Answered("c", {1})},
+           sources, {"j1", 1});
+    const double least = std::min(state.facts[0].trust, state.facts[1].trust);
+    ASSERT_TRUE(Condense(state, std::vector{Answered("a and b", {}, {}, {1, 2}), Answered("c")},
+                         {"j2", 2}));
+    EXPECT_EQ(state.facts[0].trust, least);
+    EXPECT_GT(state.facts[1].trust, least);
+  }
+}
+
 TEST(TakeInTest, WhatIsReplacedGoesIntoTheHistoryAndCanComeBack) {
   FactState state;
   TakeIn(state, std::vector{Answered("lives in Bonn"), Answered("has a cat")}, kSources, {"j1", 1});

@@ -63,6 +63,7 @@ struct StoredMessage {
   std::string role;  // As sent.
   std::string name;
   std::string metadata_json;
+  bool untrusted = false;         // See memoryd.v1.Message.untrusted.
   std::vector<StoredPart> parts;  // A message's `text` is one text part.
 };
 

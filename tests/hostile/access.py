@@ -463,9 +463,32 @@ def roles_not_granted(_: Place) -> None:
                     assert "messages[1].role" in error.details()
             assert [m.text for m in guest("Get", session_id="s").messages] == ["a", "b"]
             place.caller("Put", session_id="s", messages=[memory.Message(role="system", text="d")])
-        for method in ("Put", "Set"):
-            fields = {field.name for field in METHODS[method].input_type.fields}
-            assert not fields & {"source", "trust", "writer"}
+
+
+def provenance_is_the_servers(_: Place) -> None:
+    """Nobody says who wrote, and trust can be lowered and not raised."""
+    with tempfile.TemporaryDirectory() as name:
+        file = write_credentials(Path(name) / "credentials.yaml", [
+            {**credential("team", token="guest"), "name": "guest", "untrusted": True},
+            {**credential("team", token="agent"), "name": "agent"}])
+        with own_server(f"--credentials={file}", token="agent") as place:
+            claim = memory.Message(role="user", text="a", writer="token:agent", untrusted=False)
+            page = memory.Message(role="tool", text="b", untrusted=True)
+            note = memory.Content(mime_type="text/plain", text="c", writer="token:agent")
+            guest = Caller(place.channel, "guest")
+            guest("Put", session_id="s", messages=[claim], contents=[note])
+            place.caller("Put", session_id="s", messages=[claim, page])
+            read = place.caller("GetAll", session_id="s", include_contents=True)
+            assert [(m.writer, m.untrusted) for m in read.messages] == [
+                ("token:guest", True), ("token:agent", False), ("token:agent", True)]
+            assert [(c.writer, c.untrusted) for c in read.contents] == [("token:guest", True)]
+            # The same request under another credential is the same.
+            for caller, replayed in ((guest, False), (place.caller, True)):
+                reply = caller("Put", session_id="s", messages=[claim], request_id="r")
+                assert reply.replayed == replayed
+            guest("Set", session_id="s", messages=read.messages)
+            assert {m.writer for m in guest("GetAll", session_id="s").messages} == {"token:guest"}
+            assert all(m.untrusted for m in guest("GetAll", session_id="s").messages)
 
 
 def refused_settings(_: Place) -> None:

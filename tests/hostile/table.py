@@ -269,8 +269,9 @@ TABLE = (
         "discarded; the source untouched", models.unreadable_answers),
     Row(89, "body that gives instructions, fakes roles and results",
         "OK, stored; role and text unchanged", access.injected_instructions),
-    Row(90, "role system, by a credential for other roles; no request has a source",
-        "PERMISSION_DENIED", access.roles_not_granted),
+    Row(90, "role system, by a credential for other roles; who wrote and how far to trust it",
+        "PERMISSION_DENIED; the server says who, trust is only lowered",
+        together(access.roles_not_granted, access.provenance_is_the_servers)),
     Row(91, "settings: unknown key, bad number, secret anybody reads, 0.0.0.0 without TLS",
         "refuses to start, one line that names the key", access.refused_settings),
 )
