@@ -7,15 +7,16 @@ from bench import Bench, Leg, Sample
 
 
 def legs(bench: Bench) -> list[Leg]:
-    stores = {"sqlite": bench.sqlite("start"), "postgresql": bench.postgres.database("starts")}
-    made = []
-    for kind, store in stores.items():
-        # The first one makes the schema.
-        first = _started(bench, store)
-        bench.load(first, "get", count=1, fill=1, sessions=100)
-        first.stop()
-        made.append(Leg(f"start {kind}", lambda _, store=store: _start(bench, store)))
-    return made
+    return [_leg(bench, "sqlite", bench.sqlite("start")),
+            _leg(bench, "postgresql", bench.postgres.database("starts"))]
+
+
+def _leg(bench: Bench, kind: str, store: str) -> Leg:
+    # The first one makes the schema.
+    first = _started(bench, store)
+    bench.load(first, "get", count=1, fill=1, sessions=100)
+    first.stop()
+    return Leg(f"start {kind}", lambda _: _start(bench, store))
 
 
 def _started(bench: Bench, store: str) -> processes.Server:

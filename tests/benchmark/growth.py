@@ -3,6 +3,7 @@ what so many sessions take of memory."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import sys
 
@@ -54,13 +55,11 @@ def _messages(bench: Bench, kind: str, few: int, many: int) -> list[Leg]:
         bench.load(server, "get", count=1, fill=few, sessions=1, session_prefix=prefix, **_WINDOW)
         return _cost(bench, server, method, sessions=1, session_prefix=prefix)
 
-    made = []
-    for method in ("put", "get"):
-        made.append(Leg(f"growth {kind} messages few {method}",
-                        lambda number, method=method: short(number, method)))
-        made.append(Leg(f"growth {kind} messages many {method}", lambda _, method=method: _cost(
-            bench, server, method, sessions=1, session_prefix="many")))
-    return made
+    def long(_: int, method: str) -> Sample:
+        return _cost(bench, server, method, sessions=1, session_prefix="many")
+
+    return [Leg(f"growth {kind} messages {name} {method}", functools.partial(run, method=method))
+            for method in ("put", "get") for name, run in (("few", short), ("many", long))]
 
 
 def _sessions(bench: Bench, kind: str, few: int, many: int) -> list[Leg]:
@@ -74,14 +73,16 @@ def _sessions(bench: Bench, kind: str, few: int, many: int) -> list[Leg]:
             sample = _warm(server, begin, count)
             made.append(Leg(f"warm {kind}", lambda _, sample=sample: sample, once=True))
     bench.notes.append(f"growth on {kind}: {few:,} to {many:,} sessions")
-    # Gets go over one half and Puts over the other, so that Gets meet equal lengths.
-    for method in ("get", "put"):
-        for name, count in counts.items():
-            flags = {"sessions": count // 2, "first_session": count // 2 * (method == "put")}
-            made.append(Leg(f"growth {kind} sessions {name} {method}",
-                            lambda _, server=servers[name], method=method, flags=flags:
-                            _cost(bench, server, method, **flags)))
-    return made
+
+    def run(_: int, name: str, method: str) -> Sample:
+        # Gets go over one half and Puts over the other, so that Gets meet equal lengths.
+        half = counts[name] // 2
+        return _cost(bench, servers[name], method, sessions=half,
+                     first_session=half if method == "put" else 0)
+
+    return made + [Leg(f"growth {kind} sessions {name} {method}",
+                       functools.partial(run, name=name, method=method))
+                   for method in ("get", "put") for name in counts]
 
 
 def _warm(server: processes.Server, begin: int, sessions: int) -> Sample:

@@ -28,8 +28,7 @@ def legs(bench: Bench) -> list[Leg]:
         encoding = _encoding(name, vocabulary)
         tool = [bench.build / "bin" / "token_count", name, vocabulary]
         for length, some in texts.items():
-            made.append(Leg(f"tokens {name} {length}", lambda _, encoding=encoding, tool=tool,
-                            some=some: _both(encoding, tool, some)))
+            made.append(_leg(f"tokens {name} {length}", encoding, tool, some))
     return made
 
 
@@ -41,12 +40,15 @@ def _encoding(name: str, vocabulary: pathlib.Path):
         os.environ.pop("TIKTOKEN_CACHE_DIR", None)
 
 
-def _both(encoding, tool: list, texts: list[str], passes: int = 5) -> Sample:
-    theirs = statistics.median(
-        compare_tiktoken.nanoseconds(
-            lambda: [encoding.encode(text, allowed_special="all") for text in texts])
-        for _ in range(passes))
-    # The tool prints its median too.
-    ours = int(subprocess.run([*tool, str(passes)], input=compare_tiktoken.framed(texts),
-                              stdout=subprocess.PIPE, check=True).stdout)
-    return {"memoryd_us": ours / len(texts) / 1e3, "tiktoken_us": theirs / len(texts) / 1e3}
+def _leg(name: str, encoding, tool: list, texts: list[str], passes: int = 5) -> Leg:
+    def run(_: int) -> Sample:
+        theirs = statistics.median(
+            compare_tiktoken.nanoseconds(
+                lambda: [encoding.encode(text, allowed_special="all") for text in texts])
+            for _ in range(passes))
+        # The tool prints its median too.
+        ours = int(subprocess.run([*tool, str(passes)], input=compare_tiktoken.framed(texts),
+                                  stdout=subprocess.PIPE, check=True).stdout)
+        return {"memoryd_us": ours / len(texts) / 1e3, "tiktoken_us": theirs / len(texts) / 1e3}
+
+    return Leg(name, run)
