@@ -31,13 +31,13 @@ def write(record: dict, folder: pathlib.Path) -> None:
 
 def _horizontal(labels: Sequence[str], values: Sequence[float], colors: Sequence[str],
                 title: str):
-    figure, axes = pyplot.subplots(figsize=(10, 0.8 + 0.24 * len(labels)))
-    # The first at the top.
-    axes.barh(labels[::-1], values[::-1], color=colors[::-1])
+    """Bars to both sides of 1, the first at the top."""
+    figure, axes = pyplot.subplots(figsize=(11, 0.8 + 0.24 * len(labels)))
     axes.set_xscale("log")
+    axes.barh(labels[::-1], [value - 1 for value in values[::-1]], left=1, color=colors[::-1])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_title(title, loc="left")
+    figure.suptitle(title, x=0.01, horizontalalignment="left")
     axes.margins(y=0.01)
     return figure
 
