@@ -76,7 +76,7 @@ class Run:
 
     def family(self, name: str) -> None:
         """Runs one family's legs, as far as they can be run."""
-        print(f"{name}: starting", flush=True)
+        print(f"{name}: after {(time.monotonic() - self._begin) / 60:.1f} minutes", flush=True)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-bench.", dir=MEMORY))
         arguments = self._arguments
         try:
