@@ -1,8 +1,8 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
-.PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
-	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages \
+.PHONY: build run test check environment goldens bench bench-short bench-environment bench-blocks \
+	bench-overload tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts test-upstream \
-	analyze fuzz fuzz-corpus lint-python growth image image-test format clean
+	analyze fuzz fuzz-corpus lint-python image image-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -38,8 +38,18 @@ endif
 			failed=1; \
 	done; [ -z "$$failed" ]
 
-bench: environment
-	@$(python) tests/benchmark/run.py $(ARGS)
+# Beside an echo, pgbench and the libraries that it replaces, against targets; writes
+# docs/BENCHMARKS.md. Families of its legs alone: make bench ARGS='--only wire growth'
+bench: bench-environment
+	@build/bench-venv/bin/python tests/benchmark/run.py $(ARGS)
+
+# The same in under five minutes; prints only.
+bench-short: bench-environment
+	@build/bench-venv/bin/python tests/benchmark/run.py --short $(ARGS)
+
+bench-environment: build
+	@tools/install_packages.sh test
+	@tools/bench_env.sh
 
 # Blocks: a model that hangs, and sessions that grow.
 bench-blocks: environment
@@ -49,10 +59,6 @@ bench-blocks: environment
 # Five times as much as a slow store can take, and a tenant far over its quota beside another.
 bench-overload: environment
 	@$(python) tests/benchmark/overload.py $(ARGS)
-
-# The Python adapters beside what they replace, on one PostgreSQL.
-bench-clients: environment
-	@$(python) tests/benchmark/clients.py $(ARGS)
 
 # Token counts beside tiktoken's.
 tokens: environment
@@ -164,10 +170,6 @@ fuzz-corpus:
 lint-python:
 	@tools/python_env.sh
 	@tools/lint_python.sh
-
-# A session of a million messages beside one of a thousand.
-growth: environment
-	@$(with_postgres) $(python) tests/growth/growth.py $(ARGS)
 
 # The image, by docker, podman or buildah: make image IMAGE=registry.example/memoryd:1
 IMAGE ?= memoryd:latest

@@ -26,6 +26,7 @@ $with_postgres $results pytest 'end to end' tests/e2e -n 3
 $with_postgres $results pytest 'hostile inputs' tests/hostile -n 2 -m 'not flood'
 $with_postgres $results pytest 'durability' tests/durability
 $results pytest 'checker of the torture' tests/torture
+$results pytest 'figures of the benchmarks' tests/benchmark
 $with_postgres $results pytest 'clients' tests/clients -n 2
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh

@@ -1,5 +1,6 @@
 // Loads a memoryd server, or the echo beside it, and prints what was measured as one line of JSON.
 
+#include <absl/status/status.h>
 #include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 
@@ -51,14 +52,18 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--sessions", flags.workload.sessions, "sessions the calls go over in turn")
       ->check(CLI::PositiveNumber);
+  app.add_option("--first_session", flags.workload.first_session, "the number they begin with");
   app.add_option("--session_prefix", flags.workload.session_prefix, "sessions are PREFIX-NUMBER");
   app.add_option("--message_bytes", flags.workload.message_bytes, "text of one message");
   app.add_option("--messages_per_put", flags.workload.messages_per_put)->check(CLI::PositiveNumber);
   app.add_option("--put_share", flags.workload.put_share, "share of Puts in a mix")
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--profile", flags.workload.profile, "of the sessions Puts create");
   app.add_option("--token_limit", flags.workload.token_limit, "of the sessions Puts create");
+  app.add_option("--token_flush_size", flags.workload.token_flush_size,
+                 "of the sessions Puts create");
   app.add_flag("--request_id", flags.workload.with_request_id, "Puts carry a new request_id");
-  app.add_option("--fill", flags.fill, "messages put into every session first, at most 1000");
+  app.add_option("--fill", flags.fill, "messages put into every session first");
   app.add_option("--seconds", flags.seconds, "length of what is counted")
       ->check(CLI::PositiveNumber);
   app.add_option("--warmup", flags.warmup, "seconds before that; none with --count")
@@ -113,16 +118,24 @@ std::string ToJson(LoadResult result) {
   return json.dump();
 }
 
-// Puts `flags.fill` messages into every session, in one Put each.
-LoadResult Fill(LoadClient& client, const Flags& flags) {
+// Puts `flags.fill` messages into every session, as many in a Put as it may have.
+absl::Status Fill(LoadClient& client, const Flags& flags) {
+  constexpr std::size_t kMostPerPut = 1000;
   WorkloadOptions workload = flags.workload;
   workload.kind = WorkloadOptions::Kind::kPut;
-  workload.messages_per_put = flags.fill;
   LoadOptions load = flags.load;
   load.outstanding = 16;
-  load.count = workload.sessions;
   load.rate = 0;
-  return client.Run(Workload(workload), load);
+  std::size_t left = flags.fill;
+  while (left > 0) {
+    workload.messages_per_put = std::min(left, kMostPerPut);
+    const std::size_t full_puts = left / workload.messages_per_put;
+    load.count = full_puts * workload.sessions;
+    const LoadResult filled = client.Run(Workload(workload), load);
+    if (ErrorCount(filled) > 0) return absl::InternalError(filled.first_error);
+    left -= full_puts * workload.messages_per_put;
+  }
+  return absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
@@ -144,12 +157,9 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "memoryd_load: {}\n", std::string(client.status().message()));
     return 1;
   }
-  if (flags.fill > 0) {
-    const LoadResult filled = Fill(*client, flags);
-    if (ErrorCount(filled) > 0) {
-      fmt::print(stderr, "memoryd_load: fill: {}\n", filled.first_error);
-      return 1;
-    }
+  if (const absl::Status filled = Fill(*client, flags); !filled.ok()) {
+    fmt::print(stderr, "memoryd_load: fill: {}\n", std::string(filled.message()));
+    return 1;
   }
   fmt::print("{}\n", ToJson(client->Run(Workload(flags.workload), flags.load)));
   return 0;

@@ -8,15 +8,18 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+_SYNCING = (
+    "-c fsync=on -c full_page_writes=on -c synchronous_commit=on -c shared_buffers=512MB"
+    " -c max_wal_size=4GB"
+)
 
 
 def cpu_seconds(pid):
     """User and system time of a running process, without its children."""
-    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    # Linux' clock of another process: /proc has no more than hundredths of a second.
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def tree_cpu_seconds(root):
@@ -33,13 +36,50 @@ def tree_cpu_seconds(root):
     return total
 
 
+class Postgres:
+    """A PostgreSQL that syncs, with its data in a folder below `parent`. A context manager."""
+
+    def __init__(self, parent):
+        script = pathlib.Path(__file__).resolve().parents[2] / "tools" / "with_postgres.sh"
+        environment = {
+            **os.environ,
+            "MEMORYD_TEST_POSTGRES_PARENT": str(parent),
+            "MEMORYD_TEST_POSTGRES_OPTIONS": _SYNCING,
+        }
+        tell = 'echo "$MEMORYD_TEST_POSTGRES $MEMORYD_TEST_POSTGRES_DATA"; exec sleep infinity'
+        self._process = subprocess.Popen(
+            [script, "sh", "-c", tell], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        said = self._process.stdout.readline().split()
+        if len(said) != 2:
+            self._process.wait()
+            raise RuntimeError("PostgreSQL did not start")
+        self.url = said[0]
+        self._data = pathlib.Path(said[1])
+        self._postmaster = int((self._data / "postmaster.pid").read_text().splitlines()[0])
+        self.bin_dir = pathlib.Path(f"/proc/{self._postmaster}/exe").resolve().parent
+
+    def database(self, name):
+        """The URL of a new one."""
+        psql(self.url, f"CREATE DATABASE {name}")
+        return self.url.rsplit("/", 1)[0] + f"/{name}"
+
+    def cpu_seconds(self):
+        return tree_cpu_seconds(self._postmaster)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait()
+        self._process.stdout.close()
+
+
 def run_with_postgres():
     """Starts this program again beside a PostgreSQL on tmpfs that syncs."""
     os.environ["MEMORYD_TEST_POSTGRES_PARENT"] = "/dev/shm"
-    os.environ["MEMORYD_TEST_POSTGRES_OPTIONS"] = (
-        "-c fsync=on -c full_page_writes=on -c synchronous_commit=on -c shared_buffers=512MB"
-        " -c max_wal_size=4GB"
-    )
+    os.environ["MEMORYD_TEST_POSTGRES_OPTIONS"] = _SYNCING
     script = str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "with_postgres.sh")
     os.execv(script, [script, sys.executable, *sys.argv])
 
@@ -54,16 +94,21 @@ def new_store(kind, folder, name):
 
 
 class Server:
-    """A process that says `listening on TARGET` once it serves."""
+    """A process that says `listening on TARGET` once it serves, and before that perhaps where its
+    metrics are. `start_seconds` is how long that took."""
 
     def __init__(self, command, log):
         self._log = open(log, "w+")
+        self.metrics = ""
+        begin = time.perf_counter()
         self._process = subprocess.Popen(
             [str(part) for part in command], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
         for line in self._process.stdout:
-            match = re.search(r"listening on (\S+)", line)
-            if match:
+            self.start_seconds = time.perf_counter() - begin
+            if match := re.search(r"metrics on (\S+)", line):
+                self.metrics = match.group(1)
+            if match := re.search(r"listening on (\S+)", line):
                 self.target = match.group(1)
                 return
         self._process.wait()
@@ -76,6 +121,10 @@ class Server:
 
     def cpu_seconds(self):
         return cpu_seconds(self.pid)
+
+    def resident_bytes(self):
+        pages = int(pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self):
         self._process.send_signal(signal.SIGTERM)
@@ -118,7 +167,7 @@ SELECT body FROM bench_message WHERE session_id = 'session-' || :session AND pos
         self._bin_dir = pathlib.Path(bin_dir)
         self._url = url
         self._folder = pathlib.Path(folder)
-        self._folder.mkdir()
+        self._folder.mkdir(parents=True)
         for name, script in self._SCRIPTS.items():
             (self._folder / name).write_text(script.replace("{text}", "x" * 88))
         psql(
@@ -129,6 +178,10 @@ SELECT body FROM bench_message WHERE session_id = 'session-' || :session AND pos
             " FROM generate_series(1, 1000) s",
             "VACUUM ANALYZE bench_message",
         )
+
+    def best_client_count(self, script, counts, seconds):
+        speeds = {n: self.run(script, n, seconds)["ops_per_second"] for n in counts}
+        return max(speeds, key=speeds.get)
 
     def run(self, script, clients, seconds):
         """Runs one script and returns the same fields as `load`, as far as pgbench knows them."""
@@ -149,19 +202,18 @@ SELECT body FROM bench_message WHERE session_id = 'session-' || :session AND pos
         for log in self._folder.glob("log.*"):
             latencies += [int(line.split()[2]) for line in log.read_text().splitlines()]
             log.unlink()
-        latencies.sort()
-        return {
-            "ops_per_second": float(re.search(r"tps = ([\d.]+)", run.stdout).group(1)),
-            "p50_us": _percentile(latencies, 0.5),
-            "p99_us": _percentile(latencies, 0.99),
-            "p999_us": _percentile(latencies, 0.999),
-        }
+        rate = float(re.search(r"tps = ([\d.]+)", run.stdout).group(1))
+        return {"ops_per_second": rate, **percentiles(latencies)}
 
 
-def _percentile(latencies, share):
-    if not latencies:
-        return 0
-    return latencies[min(int(share * len(latencies)), len(latencies) - 1)]
+def percentiles(latencies):
+    """Of latencies in microseconds, under the names of memoryd_load; 0 where there are none."""
+    latencies = sorted(latencies)
+
+    def below(share):
+        return latencies[min(int(share * len(latencies)), len(latencies) - 1)] if latencies else 0
+
+    return {"p50_us": below(0.5), "p99_us": below(0.99), "p999_us": below(0.999)}
 
 
 def psql(url, *statements):

@@ -1,241 +1,155 @@
 #!/usr/bin/env python3
-"""Measures Put and Get beside a bare gRPC echo and pgbench, all in one run on one machine.
+"""Measures memoryd beside what it could cost at the least and beside what it replaces, in one run
+on one machine, and holds the ratios against the targets of targets.py.
 
-Every round runs every leg once, so that whatever else the machine does falls on all of them.
-Everything durable lies on tmpfs, with PostgreSQL's fsync on: disks differ, and one that swings
-would drown what memoryd itself costs. The tables go to docs/BENCHMARKS.md, unless --short.
+Legs come in families. A family starts its servers, then every round runs each of its legs once,
+every second round backwards, so that whatever else the machine does falls on all of them; ratios
+are taken within a round. Stores lie on tmpfs, with PostgreSQL's fsync on, but for the family
+`disk`. A leg that fails is named, the others go on, and the exit code is 1.
 """
+
+from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
+import functools
+import importlib
 import json
 import os
 import pathlib
 import shutil
+import signal
+import sys
 import tempfile
 import time
 
-import processes
 import report
+import targets
+from bench import MEMORY, Bench, Samples, rounds
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_STORES = ("sqlite", "postgresql shared", "postgresql exclusive")
-_SESSIONS = 1000
-_MESSAGES_PER_SESSION = 20  # Of the sessions that Gets read.
+# In this order; each is a module with a function `legs`.
+_FAMILIES = ("wire", "disk", "peers", "growth", "footprint", "tokens", "steady")
+_ROUNDS, _SECONDS, _STEADY_SECONDS = 5, 2, 600
+_PAGE = _ROOT / "docs" / "BENCHMARKS.md"
+# With the charts, beside the page.
+_FOLDER = _ROOT / "docs" / "benchmarks"
 
 
-def parse_arguments():
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=5, help="counted length of a leg")
-    parser.add_argument("--outstanding", type=int, nargs="+", default=[1, 32, 128])
-    parser.add_argument("--stores", nargs="+", default=_STORES, choices=_STORES)
-    parser.add_argument("--short", action="store_true", help="1 round of 1 s; writes no page")
-    parser.add_argument("--page", type=pathlib.Path, default=_ROOT / "docs" / "BENCHMARKS.md")
-    parser.add_argument("--json", type=pathlib.Path, help="file for every single figure")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--seconds", type=float, default=_SECONDS,
+                        help="counted length of a leg")
+    parser.add_argument("--steady-seconds", type=float, default=_STEADY_SECONDS,
+                        help="length of the open loop")
+    parser.add_argument("--disk", type=pathlib.Path, default="/var/tmp",
+                        help="a folder on the disk that is measured")
+    parser.add_argument("--only", nargs="+", choices=_FAMILIES, metavar="FAMILY",
+                        help=f"some of {', '.join(_FAMILIES)}; prints only")
+    parser.add_argument("--short", action="store_true",
+                        help="one round of short legs, small fillings; prints only")
+    parser.add_argument("--render", type=pathlib.Path, metavar="FILE",
+                        help="measures nothing: writes page and charts out of a bench.json, such "
+                        "as the one in the build folder that a run was broken off at")
     arguments = parser.parse_args()
     if arguments.short:
-        arguments.rounds, arguments.seconds = 1, 1
-    for binary in ("memoryd", "memoryd_echo", "memoryd_load"):
+        arguments.rounds, arguments.seconds, arguments.steady_seconds = 1, 0.5, 10
+    for binary in ("memoryd", "memoryd_echo", "memoryd_load", "token_count"):
         if not (arguments.build / "bin" / binary).exists():
             parser.error(f"no {binary} in {arguments.build}/bin: run `make build` first")
     return arguments
 
 
-def fdatasync_us(folder):
-    """Median and 99th percentile of a fdatasync after a write of 8 KiB, in microseconds."""
-    times = []
-    with tempfile.NamedTemporaryFile(dir=folder) as file:
-        for _ in range(300):
-            os.write(file.fileno(), bytes(8192))
-            start = time.perf_counter()
-            os.fdatasync(file.fileno())
-            times.append((time.perf_counter() - start) * 1e6)
-    times.sort()
-    return f"{times[len(times) // 2]:,.1f} µs (99 % below {times[len(times) * 99 // 100]:,.1f} µs)"
+class Run:
+    """What was measured so far."""
 
-
-class Bench:
-    """The servers, and the legs that can be run against them."""
-
-    def __init__(self, arguments, folder, stack):
+    def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
-        self._bin = arguments.build / "bin"
-        self._folder = folder
-        self._stack = stack
-        self._url = os.environ["MEMORYD_TEST_POSTGRES"]
-        if processes.psql(self._url, "SHOW fsync") != "on":
-            raise RuntimeError("PostgreSQL must run with fsync on")
-        pid_file = pathlib.Path(os.environ["MEMORYD_TEST_POSTGRES_DATA"]) / "postmaster.pid"
-        self._postmaster = int(pid_file.read_text().splitlines()[0])
-        self.servers = {store: self._start_memoryd(store) for store in arguments.stores}
-        self._start_echoes()
-        bin_dir = pathlib.Path(f"/proc/{self._postmaster}/exe").resolve().parent
-        self._pgbench = processes.Pgbench(bin_dir, self._database("pgbench"), folder / "pgbench")
-        self.pgbench_clients = {
-            script: self._best_client_count(script) for script in ("insert", "select")
+        self._load_average = os.getloadavg()[0]
+        self._begin = time.monotonic()
+        self._samples: Samples = {}
+        self._notes: list[str] = []
+        self._failures: list[str] = []
+
+    def family(self, name: str) -> None:
+        """Runs one family's legs, as far as they can be run."""
+        print(f"{name}: after {(time.monotonic() - self._begin) / 60:.1f} minutes", flush=True)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-bench.", dir=MEMORY))
+        arguments = self._arguments
+        try:
+            with contextlib.ExitStack() as stack:
+                bench = Bench(arguments.build, folder, arguments.disk, arguments.seconds,
+                              arguments.short, stack, self._notes)
+                legs = importlib.import_module(name).legs
+                if name == "steady":
+                    legs = functools.partial(legs, seconds=arguments.steady_seconds)
+                rounds(legs(bench), arguments.rounds, self._samples, self._failed)
+        except Exception as error:
+            self._failed(name, error)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        self._failures.append(f"{what}: {said[:300]}")
+        print(f"FAILED {what}: {said}", file=sys.stderr, flush=True)
+
+    def record(self) -> dict:
+        """All that the page says, as bench.json keeps it."""
+        return {
+            **report.circumstances(self._arguments.build),
+            "rounds": self._arguments.rounds,
+            "seconds": self._arguments.seconds,
+            "reduced": (self._arguments.rounds < _ROUNDS or self._arguments.seconds < _SECONDS
+                        or self._arguments.steady_seconds < _STEADY_SECONDS),
+            "minutes": (time.monotonic() - self._begin) / 60,
+            "load_average": [self._load_average, os.getloadavg()[0]],
+            "notes": self._notes,
+            "failures": self._failures,
+            "figures": {row.what: row.figure(self._samples)
+                        for row in (*targets.ROWS, *targets.PYTHON_ROWS)},
+            "samples": self._samples,
         }
 
-    def _database(self, name):
-        processes.psql(self._url, f"CREATE DATABASE {name}")
-        return self._url.rsplit("/", 1)[0] + f"/{name}"
 
-    def _start(self, name, *command):
-        server = processes.Server(command, self._folder / f"{name.replace(' ', '-')}.log")
-        self._stack.callback(server.stop)
-        return server
-
-    def _start_memoryd(self, store):
-        if store == "sqlite":
-            flags = [f"--store=sqlite:{self._folder}/memoryd.db"]
-        else:
-            coherence = store.split()[1]
-            flags = [
-                f"--store={self._database(f'memoryd_{coherence}')}",
-                f"--coherence={coherence}",
-            ]
-        return self._start(store, self._bin / "memoryd", "--listen=127.0.0.1:0", *flags)
-
-    def _start_echoes(self):
-        """One echo for each of Put and Get, with replies as long as memoryd's."""
-        model = self.servers[self._arguments.stores[0]]
-        for store, server in self.servers.items():
-            print(f"filling {store}", flush=True)
-            self._load(server, "get", count=1, fill=_MESSAGES_PER_SESSION)
-        for method in ("put", "get"):
-            probe = self._load(model, method, count=_SESSIONS, session_prefix=self._prefix(method))
-            size = round(probe["reply_bytes"])
-            echo = self._start(
-                f"echo {method}", self._bin / "memoryd_echo", f"--reply_bytes={size}"
-            )
-            self.servers[f"echo {method}"] = echo
-            print(f"a reply to {method} has {size} bytes", flush=True)
-
-    def _prefix(self, method, part="probe"):
-        # Gets read what was filled; each Put leg makes sessions of its own, so that the first
-        # round and the last meet sessions of equal length.
-        return "load" if method == "get" else f"put-{part}"
-
-    def _load(self, server, method, **flags):
-        return processes.load(
-            self._bin / "memoryd_load", server.target, method=method, sessions=_SESSIONS, **flags
-        )
-
-    def _best_client_count(self, script):
-        counts = (1, 8, 32) if self._arguments.short else (1, 4, 8, 16, 32, 64)
-        seconds = 1 if self._arguments.short else 2
-        speeds = {
-            count: self._pgbench.run(script, count, seconds)["ops_per_second"] for count in counts
-        }
-        best = max(speeds, key=speeds.get)
-        print(f"pgbench {script}: best with {best} clients", flush=True)
-        return best
-
-    def legs(self):
-        """(name, outstanding, function of the round that runs it once)."""
-        legs = []
-        for outstanding in self._arguments.outstanding:
-            for method in ("put", "get"):
-                for name in ("echo", *self._arguments.stores):
-                    leg = self._leg(name, method, outstanding)
-                    legs.append((f"{name} {method}", outstanding, leg))
-        for script, best in self.pgbench_clients.items():
-            for clients in sorted({1, best}):
-                legs.append((f"pgbench {script}", clients, self._pgbench_leg(script, clients)))
-        return legs
-
-    def _leg(self, name, method, outstanding):
-        server = self.servers[f"echo {method}" if name == "echo" else name]
-
-        def run(round_number):
-            flags = {
-                "outstanding": outstanding,
-                "session_prefix": self._prefix(method, f"{round_number}-{outstanding}"),
-            }
-            # A run of its own rather than --warmup: the servers' CPU time is read from outside
-            # and must cover exactly the calls that are counted.
-            self._load(server, method, count=2 * _SESSIONS, **flags)
-            before = server.cpu_seconds(), processes.tree_cpu_seconds(self._postmaster)
-            result = self._load(
-                server, method, seconds=self._arguments.seconds, warmup=0, **flags
-            )
-            result["server_cpu_seconds"] = server.cpu_seconds() - before[0]
-            if name.startswith("postgresql"):
-                used = processes.tree_cpu_seconds(self._postmaster) - before[1]
-                result["postgres_cpu_seconds"] = used
-            return result
-
-        return run
-
-    def _pgbench_leg(self, script, clients):
-        return lambda _: self._pgbench.run(script, clients, self._arguments.seconds)
+def measure(arguments: argparse.Namespace) -> dict:
+    run = Run(arguments)
+    for name in arguments.only or _FAMILIES:
+        run.family(name)
+        # For --render, should the run be broken off.
+        (arguments.build / "bench.json").write_text(json.dumps(run.record()))
+    return run.record()
 
 
-def measure(bench, rounds):
-    legs = bench.legs()
-    samples = {(name, outstanding): [] for name, outstanding, _ in legs}
-    for round_number in range(rounds):
-        print(f"round {round_number + 1} of {rounds}", flush=True)
-        # The other way round every second time: what builds up falls on both ends.
-        for name, outstanding, run in legs if round_number % 2 == 0 else reversed(legs):
-            sample = run(round_number)
-            samples[name, outstanding].append(sample)
-            print(
-                f"  {name:<26} {outstanding:>4}  {sample['ops_per_second']:>9,.0f} /s"
-                f"  p50 {sample['p50_us']:>8,.0f} µs  p99 {sample['p99_us']:>8,.0f} µs",
-                flush=True,
-            )
-    return samples
+def write(record: dict) -> None:
+    import charts
+
+    _FOLDER.mkdir(exist_ok=True)
+    (_FOLDER / "bench.json").write_text(json.dumps(record, indent=1) + "\n")
+    charts.write(record, _FOLDER)
+    report.replace_results(_PAGE, "run.py", report.page(record))
 
 
-def preamble(arguments, sync, load_average):
-    postgres = processes.psql(os.environ["MEMORYD_TEST_POSTGRES"], "SHOW server_version")
-    return [
-        f"- {datetime.date.today():%d %B %Y}, `tests/benchmark/run.py --rounds "
-        f"{arguments.rounds} --seconds {arguments.seconds:g}`, {report.revision(arguments.build)}",
-        f"- {report.machine()}; load average before the run {load_average:.1f}",
-        f"- gRPC {report.package_version('libgrpc++-dev')}, libpqxx "
-        f"{report.package_version('libpqxx-dev')}, SQLite "
-        f"{report.package_version('libsqlite3-0')}, PostgreSQL {postgres}",
-        f"- fdatasync after 8 KiB: tmpfs {sync['tmpfs']}; this machine's disk {sync['disk']}",
-        "",
-    ]
-
-
-def main():
+def main() -> int:
     arguments = parse_arguments()
-    # A PostgreSQL that somebody else started for tests does not sync.
-    if os.environ.get("MEMORYD_TEST_POSTGRES_PARENT") != "/dev/shm":
-        processes.run_with_postgres()
-    load_average = os.getloadavg()[0]
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-bench.", dir="/dev/shm"))
-    try:
-        sync = {"tmpfs": fdatasync_us(folder), "disk": fdatasync_us(_ROOT)}
-        with contextlib.ExitStack() as stack:
-            bench = Bench(arguments, folder, stack)
-            samples = measure(bench, arguments.rounds)
-            clients = bench.pgbench_clients
-            lines = preamble(arguments, sync, load_average)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    lines += report.ratios(samples, arguments.stores, arguments.outstanding, clients)
-    lines += ["", *report.measurements(samples)]
-    print("\n".join(["", *lines]))
-    if arguments.json:
-        rows = [
-            {"leg": leg, "outstanding": outstanding, "rounds": rounds}
-            for (leg, outstanding), rounds in samples.items()
-        ]
-        arguments.json.write_text(json.dumps(rows, indent=1))
-    if not arguments.short:
-        report.replace_results(arguments.page, "run.py", lines)
-    for outstanding in arguments.outstanding:
-        print(report.summary(samples, arguments.stores, outstanding))
+    # As an exception, so that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if arguments.render:
+        record = json.loads(arguments.render.read_text())
+        write(record)
+    else:
+        record = measure(arguments)
+        print("\n".join(["", *report.page(record, charts=False)]))
+        if not arguments.short and not arguments.only:
+            write(record)
+    for failure in record["failures"]:
+        print(f"bench: failed: {failure}", file=sys.stderr)
+    print(f"bench: {report.verdict(record)}")
+    return 1 if record["failures"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

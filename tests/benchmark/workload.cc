@@ -40,7 +40,11 @@ std::string PutBytes(const WorkloadOptions& options, const std::string& session,
     message.set_role(i % 2 == 0 ? "user" : "assistant");
     message.set_text(Text(options.message_bytes, random));
   }
+  if (!options.profile.empty()) request.mutable_config()->set_profile(options.profile);
   if (options.token_limit > 0) request.mutable_config()->set_token_limit(options.token_limit);
+  if (options.token_flush_size > 0) {
+    request.mutable_config()->set_token_flush_size(options.token_flush_size);
+  }
   return request.SerializeAsString();
 }
 
@@ -56,7 +60,8 @@ Workload::Workload(const WorkloadOptions& options)
   // A fixed seed: two runs send the same bytes.
   std::minstd_rand random(1);
   for (std::size_t i = 0; i < options_.sessions; ++i) {
-    const std::string session = fmt::format("{}-{}", options_.session_prefix, i);
+    const std::string session =
+        fmt::format("{}-{}", options_.session_prefix, options_.first_session + i);
     if (options_.kind == Kind::kPut || options_.kind == Kind::kMix) {
       puts_.emplace_back(PutBytes(options_, session, random));
     }

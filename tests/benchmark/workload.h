@@ -11,18 +11,23 @@
 
 namespace memoryd::benchmark {
 
-// What the calls of one run ask for. Sessions are `<session_prefix>-<number>`.
+// What the calls of one run ask for. Sessions are `<session_prefix>-<number>`, the numbers from
+// `first_session` on.
 struct WorkloadOptions {
   enum class Kind { kPut, kGet, kGetAll, kMix };
 
   Kind kind = Kind::kPut;
   std::string session_prefix = "load";
-  std::size_t sessions = 1000;       // At least 1. Calls go over them in turn.
+  std::size_t sessions = 1000;  // At least 1. Calls go over them in turn.
+  std::size_t first_session = 0;
   std::size_t message_bytes = 88;    // Text of one message.
   std::size_t messages_per_put = 1;  // At least 1.
   double put_share = 0.5;            // For kMix: which share of the calls are Puts, 0 to 1.
-  std::int64_t token_limit = 0;      // Of sessions that a Put creates; 0 for the default.
-  bool with_request_id = false;      // Puts carry a request_id that is never used twice.
+  // Of sessions that a Put creates; empty and 0 for the defaults.
+  std::string profile = {};
+  std::int64_t token_limit = 0;
+  std::int64_t token_flush_size = 0;
+  bool with_request_id = false;  // Puts carry a request_id that is never used twice.
 };
 
 // Makes requests. Their bytes are built once, so that a call costs the client no serialisation.

@@ -39,6 +39,21 @@ TEST(WorkloadTest, PutsGoOverTheSessionsInTurn) {
   }
 }
 
+TEST(WorkloadTest, SessionsBeginWhereTheyAreToldTo) {
+  const Workload workload({.session_prefix = "s", .sessions = 2, .first_session = 7});
+  EXPECT_EQ(Parse<v1::PutRequest>(workload.Make(0).request).session_id(), "s-7");
+  EXPECT_EQ(Parse<v1::PutRequest>(workload.Make(3).request).session_id(), "s-8");
+}
+
+TEST(WorkloadTest, PutsSayHowTheirSessionsRemember) {
+  const Workload workload(
+      {.sessions = 1, .profile = "llama-index", .token_limit = 2000, .token_flush_size = 200});
+  const auto request = Parse<v1::PutRequest>(workload.Make(0).request);
+  EXPECT_EQ(request.config().profile(), "llama-index");
+  EXPECT_EQ(request.config().token_limit(), 2000);
+  EXPECT_EQ(request.config().token_flush_size(), 200);
+}
+
 TEST(WorkloadTest, RequestIdsAreNeverUsedTwice) {
   const Workload workload({.sessions = 4, .with_request_id = true});
   std::set<std::string> ids;
