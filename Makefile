@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
-	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages \
+	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages restore-drill \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts test-upstream \
 	analyze fuzz fuzz-corpus lint-python growth image image-test format clean
 
@@ -67,6 +67,10 @@ kill-test: environment
 # kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
 kill-jobs-test: environment
 	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# The store lost under load, restored, and held against what was acknowledged: RPO and RTO.
+restore-drill: environment
+	@$(python) tests/durability/restore_drill.py $(ARGS)
 
 # Eight servers at once on an empty database: make first-starts ROUNDS=50
 ROUNDS ?= 50
