@@ -1,8 +1,9 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-blocks bench-overload bench-clients \
-	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages restore-drill \
-	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts test-upstream \
-	analyze fuzz fuzz-corpus lint-python growth image image-test format clean
+	tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages \
+	restore-drill upgrade-test test-pgbouncer query-test test-locomo test-retrieval test-model \
+	client-restarts test-upstream \
+	analyze fuzz fuzz-corpus lint-python growth image image-test deploy-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -71,6 +72,11 @@ kill-jobs-test: environment
 # The store lost under load, restored, and held against what was acknowledged: RPO and RTO.
 restore-drill: environment
 	@$(python) tests/durability/restore_drill.py $(ARGS)
+
+# Servers of an older version with an older schema, replaced by this one while agents go on:
+# make upgrade-test OLD=../older/build/bin/memoryd
+upgrade-test: environment
+	@$(with_postgres) $(python) tests/durability/rolling_upgrade.py $(OLD) $(ARGS)
 
 # Eight servers at once on an empty database: make first-starts ROUNDS=50
 ROUNDS ?= 50
@@ -177,6 +183,10 @@ growth: environment
 IMAGE ?= memoryd:latest
 image:
 	@tools/image.sh $(IMAGE)
+
+# The chart, the alerts and the dashboard, held against helm, Kubernetes' schemas, kube-score and Prometheus.
+deploy-test:
+	@tools/deploy_test.sh
 
 # The image and the pod of deploy/kubernetes, run by podman.
 image-test:
