@@ -114,7 +114,8 @@ def everything(tmp_path_factory) -> list[pathlib.Path]:
         "podAnnotations": {"a/b": "c"},
         "nodeSelector": {"a": "b"},
         "tolerations": [{"key": "a", "operator": "Exists"}],
-        "networkPolicy": {"egress": [{"ports": [{"port": 5432}]}]},
+        "networkPolicy": {"egress": [{"ports": [{"port": 5432}]}],
+                          "ingress": [{"ports": [{"port": 8080}]}]},
     }))
     files = []
     for name, values in VARIANTS.items():
