@@ -4,8 +4,9 @@
 #   ENGINE     docker, podman or buildah (default: the first of them that works)
 #   BASE       the Debian image to build in (default debian:12-slim)
 #   JOBS       compilers at once
-#   SOURCE_DATE_EPOCH  the time of every file and of the image, so that the same tree is the same image
-#              (default: the latest commit's; docker sets the image's alone)
+#   SOURCE_DATE_EPOCH  the time of every file and of the image (default 1980, so that layers of an earlier
+#              build, and ccache's objects, which know the compiler by its time, are the same; docker
+#              sets the image's alone)
 #   NO_CACHE   not empty: takes no layer of an earlier build
 #   CA_BUNDLE  certificates the build trusts (default: those this machine trusts)
 set -euo pipefail
@@ -28,7 +29,7 @@ arguments=(-f "$dockerfile" -t "$name")
 [ -z "${BASE:-}" ] || arguments+=(--build-arg "BASE=$BASE")
 [ -z "${JOBS:-}" ] || arguments+=(--build-arg "JOBS=$JOBS")
 [ -z "${NO_CACHE:-}" ] || arguments+=(--no-cache)
-epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+epoch=${SOURCE_DATE_EPOCH:-315532800}
 revision=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)
 arguments+=(--build-arg "REVISION=$revision" --build-arg "SOURCE_DATE_EPOCH=$epoch")
 ca_bundle=${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # same_image.sh NAME: builds the image NAME, which is of this tree, once more from its first layer, and fails
-# when that is another image. It can be the same only as long as Debian's packages are; objects may come from
-# ccache, so that a compiler that makes two objects of one source is not seen.
+# when that is another image. It can be the same only as long as Debian's packages are, and the commit; objects
+# may come from ccache, so that a compiler that makes two objects of one source is not seen.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:?usage: same_image.sh NAME}

@@ -293,7 +293,6 @@ def test_the_bill_of_materials_names_what_is_in_it(tmp_path):
     path = taken_from(IMAGE, "/opt/memoryd/share/sbom/memoryd.spdx.json", tmp_path)
     bill = json.loads(path.read_text(encoding="utf-8"))
     assert bill["spdxVersion"] == "SPDX-2.3" and bill["dataLicense"] == "CC0-1.0"
-    assert bill["creationInfo"]["created"] > "2020"
     packages = {package["name"]: package for package in bill["packages"]}
     binary = taken_from(IMAGE, "/opt/memoryd/bin/memoryd", tmp_path)
     assert packages["memoryd"]["checksums"] == [
