@@ -21,10 +21,14 @@ ARG JOBS=
 RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
     if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
  && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
+      -DMEMORYD_HARDENING=ON \
  && cmake --build /build --target memoryd --target memoryd_vocabulary ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip
-COPY tools/runtime_root.sh tools/
-RUN tools/runtime_root.sh /opt/memoryd/bin/memoryd /runtime
+COPY tools/runtime_root.sh tools/sbom.py tools/
+ARG SOURCE_DATE_EPOCH=0
+RUN tools/runtime_root.sh /opt/memoryd/bin/memoryd /runtime \
+ && tools/sbom.py /runtime/root /opt/memoryd >/tmp/memoryd.spdx.json \
+ && install -D -m 0644 /tmp/memoryd.spdx.json /opt/memoryd/share/sbom/memoryd.spdx.json
 
 FROM scratch
 # What changes least comes first, so that a new version is one small layer to pull.
@@ -35,12 +39,16 @@ COPY --from=build /opt/memoryd/bin /opt/memoryd/bin
 USER 65532:65532
 VOLUME /var/lib/memoryd
 ENV PATH=/opt/memoryd/bin \
-    MEMORYD_STORE=sqlite:/var/lib/memoryd/memoryd.db
+    STATE_DIRECTORY=/var/lib/memoryd
 # Listens on loopback unless MEMORYD_LISTEN says otherwise.
 EXPOSE 50051
 # That of CMakeLists.txt; tests/image compares.
 ARG VERSION=0.1.0
+# The commit it is built of, by tools/image.sh.
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="memoryd" \
       org.opencontainers.image.description="The memory server that an LLM agent runs beside it" \
-      org.opencontainers.image.version="${VERSION}"
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.licenses="Apache-2.0"
 ENTRYPOINT ["/opt/memoryd/bin/memoryd"]

@@ -1,8 +1,10 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
-.PHONY: build run test check environment goldens bench bench-short bench-environment bench-blocks \
-	bench-overload tokens kill-test kill-jobs-test first-starts faults hostile torture torture-proof outages \
-	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts test-upstream \
-	analyze fuzz fuzz-corpus lint-python image image-test format clean
+.PHONY: build run test check environment goldens bench bench-short bench-environment \
+	bench-blocks bench-overload tokens kill-test kill-jobs-test restore-drill \
+	upgrade-test first-starts faults hostile torture torture-proof outages \
+	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
+	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
+	format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -73,6 +75,15 @@ kill-test: environment
 # kill -9 in the middle of jobs: make kill-jobs-test KILLS=50
 kill-jobs-test: environment
 	@$(with_postgres) $(python) tests/durability/kill_jobs.py --kills $(KILLS)
+
+# The store lost under load, restored, and held against what was acknowledged: RPO and RTO.
+restore-drill: environment
+	@$(python) tests/durability/restore_drill.py $(ARGS)
+
+# Servers of an older version with an older schema, replaced by this one while agents go on:
+# make upgrade-test OLD=../older/build/bin/memoryd
+upgrade-test: environment
+	@$(with_postgres) $(python) tests/durability/rolling_upgrade.py $(OLD) $(ARGS)
 
 # Eight servers at once on an empty database: make first-starts ROUNDS=50
 ROUNDS ?= 50
@@ -175,6 +186,10 @@ lint-python:
 IMAGE ?= memoryd:latest
 image:
 	@tools/image.sh $(IMAGE)
+
+# The chart, the alerts and the dashboard, held against helm, Kubernetes' schemas, kube-score and Prometheus.
+deploy-test:
+	@tools/deploy_test.sh
 
 # The image and the pod of deploy/kubernetes, run by podman.
 image-test:

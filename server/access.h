@@ -26,6 +26,9 @@ class Access {
   // read on the way.
   static absl::StatusOr<std::unique_ptr<Access>> Open(const Config& config);
 
+  // Null when no address has TLS.
+  const TlsFiles* tls() const { return tls_.has_value() ? &*tls_ : nullptr; }
+
   // Null when no JSON Web Token is a credential.
   const JwtVerifier* jwt() const { return jwt_.has_value() ? &*jwt_ : nullptr; }
 

@@ -4,8 +4,11 @@
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
+#include <sys/resource.h>
 
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -68,6 +71,29 @@ class Family {
 };
 
 double Number(std::uint64_t count) { return static_cast<double>(count); }
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           static_cast<double>(time.tv_usec) / kMicrosecondsPerSecond;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Those that looking for them opens included.
+double OpenDescriptors() {
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  return error ? 0 : static_cast<double>(std::distance(begin(open), end(open)));
+}
+
+double MaxDescriptors() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<double>(limit.rlim_cur);
+}
 
 class Metrics final : public prometheus::Collectable {
  public:
@@ -141,6 +167,11 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_tls_handshake_failures_total", MetricType::Counter,
            "TLS handshakes that failed: no TLS, an old one, or a certificate that is not good.")
         .Add(Number(TlsHandshakeFailures()));
+    if (const auto tls = sources_.tls == nullptr ? nullptr : sources_.tls->material()) {
+      Family(families, "memoryd_tls_certificate_expiry_seconds", MetricType::Gauge,
+             "When the server's certificate ends, in seconds since the epoch.")
+          .Add(static_cast<double>(tls->expires_s));
+    }
     if (sources_.audit != nullptr) {
       Family(families, "memoryd_audit_lost_total", MetricType::Counter,
              "Lines of the audit log that were lost.")
@@ -332,6 +363,13 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_exceptions_total", MetricType::Counter,
            "Exceptions caught in the engine's threads.")
         .Add(Number(sources_.engine->stats().exceptions));
+    Family(families, "process_cpu_seconds_total", MetricType::Counter,
+           "Processor time of the process, of users and system.")
+        .Add(CpuSeconds());
+    Family(families, "process_open_fds", MetricType::Gauge, "Descriptors that are open.")
+        .Add(OpenDescriptors());
+    Family(families, "process_max_fds", MetricType::Gauge, "Descriptors that may be open.")
+        .Add(MaxDescriptors());
     Family(families, "process_resident_memory_bytes", MetricType::Gauge,
            "Memory of the process, as it was looked at last.")
         .Add(static_cast<double>(sources_.memory->used()));

@@ -19,6 +19,7 @@
 #include "server/log.h"
 #include "server/memory_watch.h"
 #include "server/tenant_limiter.h"
+#include "server/tls_files.h"
 
 namespace prometheus {
 class Collectable;
@@ -42,6 +43,7 @@ struct MetricSources {
   const WorkerRegistry* workers = nullptr;
   const AuditLog* audit = nullptr;   // Null: none is kept.
   const JwtVerifier* jwt = nullptr;  // Null: no JSON Web Token is a credential.
+  const TlsFiles* tls = nullptr;     // Null: no address has TLS.
 };
 
 // Reads the sources anew for each scrape. Every label is one of a closed set, or a model of the

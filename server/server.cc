@@ -262,7 +262,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
         metrics, MetricsListener::Start(
                      config.metrics_listen,
                      {Version(), start_us, &stats, &calls, &memory, &tenants, &engine, &store, &log,
-                      counted_models, &workers, audit.get(), access->jwt()}));
+                      counted_models, &workers, audit.get(), access->jwt(), access->tls()}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);

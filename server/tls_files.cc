@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -43,6 +44,12 @@ Owned<X509> FirstCertificate(const std::string& pem) {
   return Owned<X509>(PEM_read_bio_X509(Reader(pem).get(), nullptr, &NoPassphrase, nullptr));
 }
 
+// 0 when the certificate does not say it in a form that OpenSSL reads.
+std::int64_t ExpirySeconds(const X509* certificate) {
+  std::tm time{};
+  return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) == 1 ? timegm(&time) : 0;
+}
+
 }  // namespace
 
 TlsFiles::TlsFiles(std::string certificates, std::string key, std::string client_ca)
@@ -68,6 +75,7 @@ absl::Status TlsFiles::Reload() {
     return Bad("tls_key", key_,
                fmt::format("is not the key of the certificate in {}", certificates_));
   }
+  material->expires_s = ExpirySeconds(certificate.get());
   if (!client_ca_.empty()) {
     content = ReadPublicFile(client_ca_);
     if (!content.ok()) return Named("tls_client_ca", content.status());

@@ -15,8 +15,9 @@ namespace memoryd {
 struct TlsMaterial {
   std::string certificates;  // The server's own, followed by its intermediates.
   std::string key;
-  std::string client_ca;     // Empty: clients are asked for no certificate.
-  std::int64_t version = 0;  // Rises with every successful Reload(), 1 for the first.
+  std::string client_ca;       // Empty: clients are asked for no certificate.
+  std::int64_t expires_s = 0;  // When the server's own ends, in seconds since the epoch.
+  std::int64_t version = 0;    // Rises with every successful Reload(), 1 for the first.
 };
 
 // Any thread may ask while another reloads.

@@ -37,7 +37,7 @@ Pair MakePair() {
   X509* const certificate = X509_new();
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate), 0);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
+  ASN1_TIME_set_string_X509(X509_getm_notAfter(certificate), "20400101000000Z");
   X509_set_pubkey(certificate, key);
   X509_sign(certificate, key, EVP_sha256());
   Pair pair;
@@ -98,6 +98,7 @@ TEST_F(TlsFilesTest, WhatBelongsTogetherIsTakenOver) {
   EXPECT_EQ(files_->material()->key, pair_.key);
   EXPECT_EQ(files_->material()->client_ca, other_.certificate);
   EXPECT_EQ(files_->material()->version, 1);
+  EXPECT_EQ(files_->material()->expires_s, 2'208'988'800);
   EXPECT_TRUE(files_->asks_for_client_certificates());
   EXPECT_FALSE(TlsFiles(Path("cert"), Path("key"), "").asks_for_client_certificates());
 }

@@ -22,6 +22,7 @@ $results step 'packages' tools/install_packages.sh build test check || exit 1
 $results step 'python environment' tools/python_env.sh
 $results step 'layering' tools/check_layering.sh
 $results step 'statements' tools/check_statements.py
+$results step 'manifests' tools/render_kubernetes.py --check
 $results step 'format' tools/format.sh --check
 $results step 'buf lint' build/venv/bin/buf lint proto
 $results step 'mypy' tools/lint_python.sh mypy

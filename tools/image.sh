@@ -4,6 +4,10 @@
 #   ENGINE     docker, podman or buildah (default: the first of them that works)
 #   BASE       the Debian image to build in (default debian:12-slim)
 #   JOBS       compilers at once
+#   SOURCE_DATE_EPOCH  the time of every file and of the image (default 1980, so that layers of an earlier
+#              build, and ccache's objects, which know the compiler by its time, are the same; docker
+#              sets the image's alone)
+#   NO_CACHE   not empty: takes no layer of an earlier build
 #   CA_BUNDLE  certificates the build trusts (default: those this machine trusts)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,6 +28,10 @@ fi
 arguments=(-f "$dockerfile" -t "$name")
 [ -z "${BASE:-}" ] || arguments+=(--build-arg "BASE=$BASE")
 [ -z "${JOBS:-}" ] || arguments+=(--build-arg "JOBS=$JOBS")
+[ -z "${NO_CACHE:-}" ] || arguments+=(--no-cache)
+epoch=${SOURCE_DATE_EPOCH:-315532800}
+revision=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)
+arguments+=(--build-arg "REVISION=$revision" --build-arg "SOURCE_DATE_EPOCH=$epoch")
 ca_bundle=${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}
 [ ! -e "$ca_bundle" ] || arguments+=(--secret "id=ca_bundle,src=$ca_bundle")
 
@@ -31,7 +39,8 @@ status=0
 if [ "$engine" = docker ]; then
   DOCKER_BUILDKIT=1 docker build "${arguments[@]}" . || status=$?
 else
-  tools/with_engine.sh "$engine" build --layers "${arguments[@]}" . || status=$?
+  tools/with_engine.sh "$engine" build --layers --timestamp "$epoch" \
+    "${arguments[@]}" . || status=$?
 fi
 if [ "$status" -ne 0 ]; then
   echo "image.sh: if the base image could not be pulled, tools/base_image.sh makes it" >&2

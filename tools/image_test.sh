@@ -10,10 +10,12 @@ results=tools/results.py
 
 $results step 'packages' tools/install_packages.sh test image || exit 1
 $results step 'python environment' tools/python_env.sh
-$results step 'schemas of Kubernetes' tools/image_env.sh
 # podman runs them, so they go where it looks.
 export ENGINE=podman
 $results step 'image' tools/image.sh memoryd:latest
-$results step "agent's image" tools/image.sh memoryd-agent:latest tests/image/agent/Dockerfile
+$results step "agent's image" tools/image.sh memoryd-agent:0.1.0 tests/image/agent/Dockerfile
+# The manifests name it by its version.
+$results step 'tag' tools/with_engine.sh podman tag memoryd:latest memoryd:0.1.0
+$results step 'the same image again' tools/same_image.sh memoryd:latest
 tools/with_postgres.sh tools/with_engine.sh $results pytest 'image and pod' -rP tests/image
 $results summary "$MEMORYD_TEST_RESULTS"

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from support.calls import Calls, user
-from support.paths import BINARY, server_environment
+from support.paths import BINARY, REPOSITORY, server_environment
 from support.server import Server, pooling
 
 
@@ -89,6 +89,34 @@ def test_flags_win_over_variables_and_those_over_the_file(tmp_path):
     assert "127.0.0.1:2222" in by_variable.stdout and "sqlite::memory:" in by_variable.stdout
     by_flag = run(*arguments, "--listen=127.0.0.1:3333", MEMORYD_LISTEN="127.0.0.1:2222")
     assert "127.0.0.1:3333" in by_flag.stdout and "2222" not in by_flag.stdout
+
+
+def documented_settings() -> dict[str, str]:
+    """The keys of docs/OPERATIONS.md with their defaults, as the table has them."""
+    text = (REPOSITORY / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    found = {}
+    for row in re.findall(r"^\| (.*?) \| (.*?) ?\| .* \|$", text[:text.index("One key more")], re.MULTILINE):
+        for key in re.findall(r"`(\w+)`", row[0]):
+            assert key not in found
+            found[key] = row[1].strip("`")
+    return found
+
+
+def test_the_reference_has_every_setting_and_its_default():
+    done = run("--print-config")
+    told = {key: value.removesuffix("  # default").strip('"') for key, value in
+            (line.split(": ", 1) for line in done.stdout.splitlines())}
+    documented = documented_settings()
+    # Those that depend on the machine are told in words.
+    words = {"store": "sqlite:` in the state directory",
+             "vocabulary_dir": "../share/memoryd` beside the binary"}
+    assert documented == {**told, **words}
+
+
+def test_every_setting_is_in_the_help():
+    help_text = run("--help").stdout
+    for key in documented_settings():
+        assert f"--{key.replace('_', '-')} " in help_text, key
 
 
 def test_what_print_config_prints_is_a_configuration(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import resource
 import urllib.error
 import urllib.request
 
@@ -126,6 +128,11 @@ def test_gauges_tell_what_the_server_is(measured, calls, store_kind):
     start = calls.GetServerInfo().start_time
     assert value(series, "process_start_time_seconds") == pytest.approx(
         start.seconds + start.nanos / 1e9, abs=1e-3)
+    assert value(series, "process_cpu_seconds_total") > 0
+    open_files = len(os.listdir(f"/proc/{measured.pid}/fd"))
+    assert value(series, "process_open_fds") == pytest.approx(open_files, abs=5)
+    assert value(series, "process_max_fds") == resource.prlimit(
+        measured.pid, resource.RLIMIT_NOFILE)[0]
     assert value(series, "memoryd_rpc_in_flight") == 0
     assert value(series, "memoryd_pending_calls") == 0
     assert value(series, "memoryd_pending_bytes") == 0

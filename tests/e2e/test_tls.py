@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import socket
 import ssl
+import subprocess
 import threading
 
 import grpc
@@ -16,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from support.access import Caller, bearer, credential, write_credentials
 from support.calls import user
+from support.metrics import scrape, value
 from support.server import Server, failed_start, open_channel, ready
 from support.tls import SERVER_NAMES, Authority, Identity, secure_channel, server_arguments
 
@@ -61,6 +63,16 @@ def test_tls_serves_loopback_and_other_addresses(authority):
     with Server(MEMORY, listen="0.0.0.0:0", arguments=arguments) as running:
         target = running.target.replace("0.0.0.0", "127.0.0.1")
         assert code_of(secure_channel(target, authority.certificate)) == OK
+
+
+def test_metrics_say_when_the_certificate_ends(authority):
+    identity = authority.issue(SERVER_NAMES)
+    told = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", identity.certificate],
+                          capture_output=True, text=True, check=True).stdout.strip()
+    arguments = [*server_arguments(identity), "--metrics-listen=127.0.0.1:0"]
+    with Server(MEMORY, arguments=arguments) as running:
+        assert value(scrape(running.metrics), "memoryd_tls_certificate_expiry_seconds") == \
+            ssl.cert_time_to_seconds(told.removeprefix("notAfter="))
 
 
 def test_a_unix_socket_stays_plain(authority, tmp_path):

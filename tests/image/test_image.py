@@ -1,11 +1,16 @@
 """The image as it is built: what is in it, how it runs, what it keeps."""
 
+import concurrent.futures
 import hashlib
 import json
 import os
+import pathlib
 import re
+import socket
 import subprocess
 import tarfile
+import threading
+import time
 
 import grpc
 from container import (
@@ -21,6 +26,8 @@ from support import tls
 from support.calls import Calls, refusal, user
 from support.paths import REPOSITORY
 from support.postgres import temporary_database
+
+import memoryd  # Made importable by support.
 
 USER_ID = "65532"
 LARGEST_IMAGE_BYTES = 100 * 10**6
@@ -101,6 +108,42 @@ def test_sigterm_ends_it_with_0_within_the_grace_period(volume):
     assert GRACE_SECONDS > 5 + 2  # A stuck drain ends before podman loses its patience.
 
 
+def test_a_client_sees_no_error_while_containers_replace_each_other(volume, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    acknowledged: list[str] = []
+    put = threading.Semaphore(0)
+    stop = threading.Event()
+
+    def agent() -> None:
+        with memoryd.Client(listen, timeout=60) as memory:
+            while not stop.is_set():
+                text = f"message {len(acknowledged)}"
+                memory.put("loaded", [memoryd.message("user", text)])
+                acknowledged.append(text)
+                put.release()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        try:
+            for number in range(3):
+                with Container("--drain-seconds=5", volume=volume, listen=listen) as container:
+                    if number == 0:
+                        going_on = pool.submit(agent)
+                    for _ in range(200):
+                        assert put.acquire(timeout=60), going_on.exception(0)
+                    begin = time.monotonic()
+                    assert container.stop() == 0, container.output()
+                    print(f"SIGTERM under load: ended in {time.monotonic() - begin:.1f} s")
+        finally:
+            stop.set()
+            with Container(volume=volume, listen=listen) as container, container.channel() as channel:
+                going_on.result(60)
+                stored = [m.text for m in Calls(channel).all_messages("loaded")]
+    assert stored == acknowledged
+    print(f"{len(acknowledged)} Puts over 3 ends, errors 0, lost 0")
+
+
 def test_serves_over_postgresql_found_by_name(volume):
     with temporary_database() as url:
         # The name goes through the C library of the image, and its hosts file.
@@ -175,6 +218,8 @@ def test_a_root_that_cannot_be_written_and_no_volume_is_a_clear_error():
 def test_labels_say_what_it_is():
     labels = json.loads(podman("image", "inspect", IMAGE))[0]["Labels"]
     assert labels["org.opencontainers.image.title"] == "memoryd"
+    assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert re.match("[0-9a-f]{40}", labels["org.opencontainers.image.revision"])
     version = run_to_end("--version").stdout.strip()
     assert version == f"memoryd {labels['org.opencontainers.image.version']}"
     listed = (REPOSITORY / "CMakeLists.txt").read_text(encoding="utf-8")
@@ -213,6 +258,55 @@ def test_holds_only_what_is_needed(tmp_path):
     for top, size in sorted(by_folder.items(), key=lambda item: -item[1])[:6]:
         print(f"  {size / 1e6:6.1f} MB  {top}")
     assert total < LARGEST_IMAGE_BYTES
+
+
+def taken_from(image: str, path: str, folder) -> pathlib.Path:
+    """A copy of a file of the image."""
+    name = podman("create", "--network=host", image)
+    try:
+        podman("cp", f"{name}:{path}", str(folder))
+    finally:
+        podman("rm", "--force", "--volumes", name)
+    return folder / pathlib.Path(path).name
+
+
+def test_the_binary_is_hardened(tmp_path):
+    binary = taken_from(IMAGE, "/opt/memoryd/bin/memoryd", tmp_path)
+
+    def readelf(*arguments: str) -> str:
+        return subprocess.run(["readelf", "-W", *arguments, binary], capture_output=True, text=True,
+                              check=True).stdout
+
+    assert "Position-Independent Executable" in readelf("--file-header")
+    segments = readelf("--segments")
+    assert re.search(r"GNU_STACK .* RW ", segments)  # Not executable.
+    assert "GNU_RELRO" in segments
+    dynamic = readelf("--dynamic")
+    assert "BIND_NOW" in dynamic  # With RELRO: nothing to overwrite once it runs.
+    assert "RPATH" not in dynamic and "RUNPATH" not in dynamic and "TEXTREL" not in dynamic
+    symbols = readelf("--dyn-syms")
+    assert "__stack_chk_fail" in symbols
+    assert re.search(r"__\w+_chk@", symbols)  # Buffers whose size is known are checked.
+
+
+def test_the_bill_of_materials_names_what_is_in_it(tmp_path):
+    path = taken_from(IMAGE, "/opt/memoryd/share/sbom/memoryd.spdx.json", tmp_path)
+    bill = json.loads(path.read_text(encoding="utf-8"))
+    assert bill["spdxVersion"] == "SPDX-2.3" and bill["dataLicense"] == "CC0-1.0"
+    packages = {package["name"]: package for package in bill["packages"]}
+    binary = taken_from(IMAGE, "/opt/memoryd/bin/memoryd", tmp_path)
+    assert packages["memoryd"]["checksums"] == [
+        {"algorithm": "SHA256", "checksumValue": hashlib.sha256(binary.read_bytes()).hexdigest()}]
+    status = taken_from(IMAGE, "/var/lib/dpkg/status.d", tmp_path)
+    listed = {entry.name for entry in status.iterdir()}
+    assert set(packages) == listed | {"memoryd"}
+    for name in listed:
+        (reference,) = packages[name]["externalRefs"]
+        assert reference["referenceLocator"].startswith(f"pkg:deb/debian/{name.replace('+', '%2B')}@")
+    identifiers = [package["SPDXID"] for package in bill["packages"]]
+    assert len(set(identifiers)) == len(identifiers)
+    related = {relation["relatedSpdxElement"] for relation in bill["relationships"]}
+    assert related == set(identifiers)
 
 
 def test_there_is_no_shell():

@@ -1,4 +1,4 @@
-"""deploy/: valid for every Kubernetes meant, and the pod played by podman."""
+"""The pod of the chart, played by podman."""
 
 import json
 import re
@@ -15,67 +15,7 @@ from grpc_health.v1 import health_pb2
 from support.paths import REPOSITORY
 from support.server import open_channel, wait_for_health
 
-MANIFESTS = sorted((REPOSITORY / "deploy" / "kubernetes").glob("*.yaml"))
-POD = REPOSITORY / "deploy" / "kubernetes" / "pod.yaml"
-# From the first with native sidecars on by default.
-KUBERNETES = [f"1.{minor}" for minor in range(29, 36)]
-VALIDATOR = REPOSITORY / "build" / "image-venv" / "bin" / "kubernetes-validate"
-
-
-def documents(path) -> list[dict]:
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-
-
-def pod_specs(path) -> list[dict]:
-    specs = [document["spec"] for document in documents(path)]
-    specs = [spec.get("template", {}).get("spec", spec) for spec in specs]
-    return [spec for spec in specs if "containers" in spec]
-
-
-def validate(version: str, *files) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [VALIDATOR, "--strict", "-k", version, *files], capture_output=True, text=True, check=False
-    )
-
-
-@pytest.mark.parametrize("version", KUBERNETES)
-def test_manifests_are_valid(version):
-    done = validate(version, *MANIFESTS)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_a_misspelt_key_is_found(tmp_path):
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(POD.read_text(encoding="utf-8").replace("periodSeconds", "periodSecond"))
-    assert validate(KUBERNETES[-1], wrong).returncode != 0
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_pods_meet_the_restricted_standard(path):
-    specs = pod_specs(path)
-    assert len(specs) == 1
-    for spec in specs:
-        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert not any(key in spec for key in ("hostNetwork", "hostPID", "hostIPC"))
-        for container in spec["initContainers"] + spec["containers"]:
-            security = container["securityContext"]
-            assert security["runAsNonRoot"] and security["runAsUser"] > 0
-            assert security["allowPrivilegeEscalation"] is False
-            assert security["capabilities"] == {"drop": ["ALL"]}
-            assert security["readOnlyRootFilesystem"] is True
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_the_api_is_on_loopback_and_probes_are_not(path):
-    (sidecar,) = pod_specs(path)[0]["initContainers"]
-    assert sidecar["restartPolicy"] == "Always"
-    settings = {entry["name"]: entry.get("value") for entry in sidecar["env"]}
-    assert settings["MEMORYD_LISTEN"].startswith("127.0.0.1:")
-    assert "MEMORYD_ALLOW_PLAINTEXT" not in settings
-    health = int(settings["MEMORYD_HEALTH_LISTEN"].rsplit(":", 1)[1])
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert sidecar[probe]["grpc"]["port"] == health
-    assert sidecar["livenessProbe"]["grpc"]["service"] == "liveness"
+POD = REPOSITORY / "deploy" / "kubernetes" / "sidecar-sqlite.yaml"
 
 
 def wait_for_line(container: str, pattern: str) -> str:
@@ -121,7 +61,7 @@ def test_the_agent_of_the_pod_puts_and_gets_over_loopback(tmp_path):
     # Names of its own, so that whatever else is played here is left alone.
     pod, claim = (f"memoryd-test-{uuid.uuid4().hex[:8]}" for _ in range(2))
     manifests = list(yaml.safe_load_all(rendered.replace("agent-memory", claim)))
-    manifests[1]["metadata"]["name"] = pod
+    manifests[1]["metadata"]["name"] = pod  # After its volume.
 
     def play(documents: list[dict]) -> None:
         manifest = tmp_path / "pod.yaml"
@@ -153,14 +93,3 @@ def test_the_agent_of_the_pod_puts_and_gets_over_loopback(tmp_path):
         subprocess.run(
             ["podman", "volume", "rm", "--force", claim], capture_output=True, check=False
         )
-
-
-def test_compose_keeps_to_the_same_rules():
-    services = documents(REPOSITORY / "deploy" / "compose.yaml")[0]["services"]
-    assert set(services) == {"memoryd", "postgres"}
-    memoryd = services["memoryd"]
-    assert (REPOSITORY / "deploy" / memoryd["build"]["context"] / "Dockerfile").resolve().exists()
-    assert memoryd["read_only"] is True and memoryd["cap_drop"] == ["ALL"]
-    assert memoryd["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    # Plaintext stays on this machine.
-    assert all(port.startswith("127.0.0.1:") for port in memoryd["ports"])

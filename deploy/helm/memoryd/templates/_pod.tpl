@@ -1,0 +1,127 @@
+{{- /* What every pod with memoryd in it has. */ -}}
+{{- define "memoryd.podBasics" -}}
+automountServiceAccountToken: false
+# A Service named memoryd would otherwise bring variables that look like settings.
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  fsGroup: 65532  # The volume is memoryd's to write, and the Secrets its to read.
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* The fields of memoryd's container that its migration and its test have too. */ -}}
+{{- define "memoryd.container" -}}
+image: {{ include "memoryd.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env: {{- include "memoryd.environment" . | trim | nindent 2 }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- /* Settings by name: the chart's, and over them those of the values. */ -}}
+{{- define "memoryd.environment" -}}
+{{- $loopback := eq .Values.mode "sidecar" -}}
+{{- $settings := dict
+      "listen" (ternary "127.0.0.1:50051" "0.0.0.0:50051" $loopback)
+      "health_listen" "0.0.0.0:50052"
+      "metrics_listen" "0.0.0.0:9464"
+      "drain_seconds" .Values.drainSeconds
+      "cache_mib" 96 "index_mib" 64 "vector_mib" 64 -}}
+{{- if eq .Values.store.kind "sqlite" }}{{ $_ := set $settings "store" "sqlite:/var/lib/memoryd/memoryd.db" }}{{ end -}}
+{{- if .Values.tls.secret }}
+{{- $_ := set $settings "tls_cert" "/run/secrets/memoryd-tls/tls.crt" }}
+{{- $_ := set $settings "tls_key" "/run/secrets/memoryd-tls/tls.key" }}
+{{- if .Values.tls.clientCertificates }}{{ $_ := set $settings "tls_client_ca" "/run/secrets/memoryd-tls/ca.crt" }}{{ end }}
+{{- end -}}
+{{- if .Values.credentialsSecret }}{{ $_ := set $settings "credentials" "/run/secrets/memoryd-credentials/credentials.yaml" }}{{ end -}}
+{{- range $name, $value := .Values.settings }}{{ $_ := set $settings $name $value }}{{ end -}}
+{{- range $name, $value := $settings }}
+- {name: MEMORYD_{{ upper $name }}, value: {{ kindIs "float64" $value | ternary (printf "%.0f" (float64 $value)) $value | toString | quote }}}
+{{- end }}
+{{- if .Values.settingsSecret }}
+- {name: MEMORYD_CONFIG, value: /run/secrets/memoryd-settings/memoryd.yaml}
+{{- end }}
+{{- end }}
+
+{{- define "memoryd.secretMounts" -}}
+{{- if .Values.settingsSecret }}
+- {name: settings, mountPath: /run/secrets/memoryd-settings, readOnly: true}
+{{- end }}
+{{- if .Values.tls.secret }}
+- {name: tls, mountPath: /run/secrets/memoryd-tls, readOnly: true}
+{{- end }}
+{{- if .Values.credentialsSecret }}
+- {name: credentials, mountPath: /run/secrets/memoryd-credentials, readOnly: true}
+{{- end }}
+{{- range .Values.secretFolders }}
+- {name: {{ printf "secret-%s" . }}, mountPath: /run/secrets/memoryd/{{ . }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* Readable by the group alone: memoryd refuses keys that others may read. */ -}}
+{{- define "memoryd.secretVolumes" -}}
+{{- if .Values.settingsSecret }}
+- name: settings
+  secret: {secretName: {{ .Values.settingsSecret }}, defaultMode: 0440}
+{{- end }}
+{{- if .Values.tls.secret }}
+- name: tls
+  secret: {secretName: {{ .Values.tls.secret }}, defaultMode: 0440}
+{{- end }}
+{{- if .Values.credentialsSecret }}
+- name: credentials
+  secret: {secretName: {{ .Values.credentialsSecret }}, defaultMode: 0440}
+{{- end }}
+{{- range .Values.secretFolders }}
+- name: {{ printf "secret-%s" . }}
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+
+{{- /* memoryd serving, as a sidecar or as the pod's only container. */ -}}
+{{- define "memoryd.server" -}}
+name: memoryd
+{{ include "memoryd.container" . }}
+ports:
+  {{- if eq .Values.mode "server" }}
+  - {name: grpc, containerPort: 50051}
+  {{- end }}
+  - {name: health, containerPort: 50052}
+  - {name: metrics, containerPort: 9464}
+# Nothing is sent here, and no agent started, before this one succeeds.
+startupProbe:
+  grpc: {port: 50052}
+  periodSeconds: 1
+  failureThreshold: 60
+readinessProbe:
+  grpc: {port: 50052}
+  periodSeconds: 2
+  timeoutSeconds: 2
+# Not the default service: that one is NOT_SERVING while the store is away, and a restart would not bring
+# the store back.
+livenessProbe:
+  grpc: {port: 50052, service: liveness}
+  periodSeconds: 10
+  timeoutSeconds: 5
+resources: {{- toYaml .Values.resources | nindent 2 }}
+{{- $sqlite := eq .Values.store.kind "sqlite" }}
+{{- $mounts := include "memoryd.secretMounts" . | trim }}
+{{- if or $sqlite $mounts }}
+volumeMounts:
+  {{- if $sqlite }}
+  - {name: memory, mountPath: /var/lib/memoryd}
+  {{- end }}
+  {{- with $mounts }}
+  {{- . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""sbom.py ROOT PREFIX: prints the software bill of materials of the image, as SPDX 2.3 in JSON.
+
+ROOT is what tools/runtime_root.sh filled: every package is named under var/lib/dpkg/status.d, with its
+licence under usr/share/doc. PREFIX has bin/memoryd, and what memoryd brings of its own. The same files
+make the same text: the time in it is SOURCE_DATE_EPOCH, or 1970.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+
+def fields(entry: str) -> dict[str, str]:
+    """The fields of an entry of dpkg's database; of those with more lines the first."""
+    return dict(re.findall(r"^([A-Za-z-]+): (.*)$", entry, re.MULTILINE))
+
+
+def licences(copyright_file: pathlib.Path) -> list[str]:
+    """What a machine-readable copyright file calls its licences; empty where it is prose."""
+    text = copyright_file.read_text(encoding="utf-8", errors="replace")
+    if not text.startswith("Format:"):
+        return []
+    return sorted(set(re.findall(r"^License: *(\S.*?) *$", text, re.MULTILINE)))
+
+
+def distribution(root: pathlib.Path) -> str:
+    """`debian-12`, of etc/os-release."""
+    text = (root / "etc/os-release").read_text(encoding="utf-8")
+    values = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', text, re.MULTILINE))
+    return f"{values['ID']}-{values['VERSION_ID']}"
+
+
+def debian_package(name: str, root: pathlib.Path, release: str) -> dict:
+    entry = fields((root / "var/lib/dpkg/status.d" / name).read_text(encoding="utf-8"))
+    quoted = urllib.parse.quote(entry["Version"], safe="")
+    declared = licences(root / "usr/share/doc" / name / "copyright")
+    return {
+        "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
+        "name": name,
+        "versionInfo": entry["Version"],
+        "supplier": f"Organization: {entry['Maintainer']}",
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "licenseConcluded": "NOASSERTION",
+        "licenseDeclared": "NOASSERTION",
+        # Debian's short names are not all SPDX's, so they are no expression.
+        "licenseComments": f"usr/share/doc/{name}/copyright: " + ("; ".join(declared) or "prose"),
+        "copyrightText": "NOASSERTION",
+        "externalRefs": [
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": f"pkg:deb/debian/{urllib.parse.quote(name, safe='')}@{quoted}"
+                f"?arch={entry['Architecture']}&distro={release}",
+            }
+        ],
+    }
+
+
+def own_package(prefix: pathlib.Path) -> dict:
+    binary = prefix / "bin/memoryd"
+    told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
+    return {
+        "SPDXID": "SPDXRef-memoryd",
+        "name": "memoryd",
+        "versionInfo": told.stdout.split()[1],
+        "supplier": "NOASSERTION",
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "checksums": [
+            {
+                "algorithm": "SHA256",
+                "checksumValue": hashlib.sha256(binary.read_bytes()).hexdigest(),
+            }
+        ],
+        "licenseConcluded": "Apache-2.0",
+        "licenseDeclared": "Apache-2.0",
+        "copyrightText": "NOASSERTION",
+    }
+
+
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    root, prefix = (pathlib.Path(argument) for argument in sys.argv[1:])
+    release = distribution(root)
+    names = sorted(path.name for path in (root / "var/lib/dpkg/status.d").iterdir())
+    packages = [own_package(prefix)] + [debian_package(name, root, release) for name in names]
+    contents = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
+    created = datetime.datetime.fromtimestamp(
+        int(os.environ.get("SOURCE_DATE_EPOCH", "0")), datetime.timezone.utc
+    )
+    document = {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"memoryd-{packages[0]['versionInfo']}",
+        "documentNamespace": f"urn:memoryd:sbom:sha256:{contents}",
+        "creationInfo": {
+            "created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "creators": ["Tool: memoryd-tools/sbom.py"],
+        },
+        "packages": packages,
+        "relationships": [
+            {
+                "spdxElementId": "SPDXRef-DOCUMENT",
+                "relationshipType": "DESCRIBES",
+                "relatedSpdxElement": "SPDXRef-memoryd",
+            },
+            *(
+                {
+                    "spdxElementId": "SPDXRef-memoryd",
+                    "relationshipType": "DEPENDS_ON",
+                    "relatedSpdxElement": package["SPDXID"],
+                }
+                for package in packages[1:]
+            ),
+        ],
+    }
+    json.dump(document, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()
