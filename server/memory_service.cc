@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "server/filter.h"
 #include "server/page_token.h"
 #include "server/recall_call.h"
 #include "server/write_call.h"
@@ -16,19 +17,6 @@ constexpr std::size_t kMaxInput = std::size_t{1} << 20;
 
 template <typename Request>
 using Call = std::shared_ptr<ParsedCall<Request>>;
-
-absl::StatusOr<StatusFilter> Filter(v1::MessageStatus status) {
-  switch (status) {
-    case v1::MESSAGE_STATUS_UNSPECIFIED:
-      return StatusFilter::kAll;
-    case v1::MESSAGE_STATUS_ACTIVE:
-      return StatusFilter::kActive;
-    case v1::MESSAGE_STATUS_ARCHIVED:
-      return StatusFilter::kArchived;
-    default:
-      return InvalidField("status", "is not a known value");
-  }
-}
 
 }  // namespace
 
@@ -90,16 +78,20 @@ grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* b
   return RunUnary<v1::GetAllRequest>(
       environment_, Method::kGetAll, context, bytes, response,
       [this](const Call<v1::GetAllRequest>& call) -> absl::Status {
-        const v1::GetAllRequest& request = call->request();
+        v1::GetAllRequest& request = call->mutable_request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         PageRequest page;
         page.key = {call->tenant(), request.session_id()};
         MEMORYD_ASSIGN_OR_RETURN(page.max_messages, PageSize(request.page_size()));
-        MEMORYD_ASSIGN_OR_RETURN(page.filter, Filter(request.status()));
-        page.include_contents = request.include_contents();
-        std::string scope = fmt::format("GetAll/{}/{}/{}/{}{}", static_cast<int>(page.filter),
-                                        page.include_contents, page.key.tenant.size(),
-                                        page.key.tenant, page.key.session);
+        MEMORYD_RETURN_IF_ERROR(SetFilter(request.status(), *request.mutable_filter(), page));
+        // No content has a status.
+        page.include_contents = request.include_contents() &&
+                                request.filter().status() == v1::MESSAGE_STATUS_UNSPECIFIED;
+        page.include_total = request.include_total();
+        std::string scope = fmt::format(
+            "GetAll/{}/{}/{}/{}/{}{}{}", static_cast<int>(page.status), page.include_contents,
+            page.key.tenant.size(), page.key.session.size(), page.key.tenant, page.key.session,
+            page.filter == nullptr ? std::string() : request.filter().SerializeAsString());
         if (!request.page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(const PagePosition position,
                                    DecodePageToken(scope, request.page_token()));

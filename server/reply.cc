@@ -179,6 +179,11 @@ std::string GetAllReply(const Page& page, std::string_view next_page_token) {
   if (!next_page_token.empty()) {
     AppendBytes(reply, v1::GetAllResponse::kNextPageTokenFieldNumber, next_page_token);
   }
+  if (page.total_count.has_value()) {
+    v1::GetAllResponse total;
+    total.set_total_count(*page.total_count);
+    total.AppendToString(&reply);
+  }
   return reply;
 }
 

@@ -719,15 +719,33 @@ void Engine::ReadPage(PageRequest request, Deadline deadline, Done<Page> done) {
 void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSession> session,
                       PageRequest request, bool again) {
   auto read_rows = [this, session, read, request, again] {
-    auto page = memoryd::ReadPage(*store_, InfoOf(*session), request);
+    const SessionInfo info = InfoOf(*session);
+    auto page = memoryd::ReadPage(*store_, *options_.bodies, info, request);
     // Was the session reset between the look at its row and the read? Then the second look tells.
     if (page.ok() && page->has_gap && !again) {
       ReadRows(read, session, request, /*again=*/true);
+    } else if (page.ok() && request.include_total) {
+      CountTotal(read, std::make_shared<Page>(*std::move(page)),
+                 std::make_shared<PageTotal>(info, request));
     } else {
       read->Finish(std::move(page));
     }
   };
   SubmitCurrentRead(session, read, std::move(read_rows));
+}
+
+void Engine::CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,
+                        const std::shared_ptr<PageTotal>& total) {
+  const auto done = total->Step(*store_, *options_.bodies);
+  if (!done.ok()) {
+    read->Finish(done.status());
+  } else if (*done) {
+    page->total_count = total->count();
+    read->Finish(std::move(*page));
+  } else if (!read->finished()) {
+    // Behind whoever waits for a reader.
+    SubmitRead(read, [this, read, page, total] { CountTotal(read, page, total); });
+  }
 }
 
 template <typename T, typename Request>

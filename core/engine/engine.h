@@ -229,6 +229,9 @@ class Engine {
               const std::optional<SessionDraft::Decision>& otherwise);
   void ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSession> session,
                 PageRequest request, bool again);
+  // Brings the page's total step by step, and finishes the read.
+  void CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,
+                  const std::shared_ptr<PageTotal>& total);
   // A Query or UpdateContext: the session confirmed, its index brought up in steps, the answer.
   template <typename T, typename Request>
   struct SearchCall;

@@ -228,6 +228,11 @@ class Store {
       const SessionKey& key, std::uint64_t generation, std::span<const std::int64_t> positions,
       std::int64_t max_bytes) = 0;
 
+  // Where the rows of a generation stand that were given one of these ids, ascending.
+  virtual absl::StatusOr<std::vector<std::int64_t>> FindPositions(
+      const SessionKey& key, std::uint64_t generation,
+      std::span<const std::string> message_ids) = 0;
+
   // The size of each row of a generation in `range`, descending, at most `max_rows`.
   virtual absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key,
                                                          std::uint64_t generation,

@@ -43,6 +43,12 @@ TOUR = (
      '"token_flush_size":10,"chat_history_token_ratio":0.7}}'),
     ("SessionService/GetSession", '{"session_id":"s2"}'),
     ("SessionService/ListSessions", "{}"),
+    ("MemoryService/Put",
+     '{"session_id":"s3","messages":[{"message_id":"m1","role":"user","text":"I live in Lyon.",'
+     '"metadata_json":"{\\"topic\\":\\"home\\"}"},{"role":"assistant","text":"Noted."}]}'),
+    ("MemoryService/GetAll",
+     '{"session_id":"s3","filter":{"roles":["user"],"metadata":[{"key":"topic",'
+     '"string_value":"home"}]},"include_total":true}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
 
@@ -133,7 +139,7 @@ def test_the_readme_types_the_tour():
     typed = [(method, body) for body, method in
              README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
     tour = iter(TOUR)
-    assert len(typed) == 9 and all(call in tour for call in typed)
+    assert len(typed) == 11 and all(call in tour for call in typed)
 
 
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
@@ -143,7 +149,7 @@ def test_the_tour_gives_the_same_answers_on_both_stores(tours):
 
 def test_the_tour_reads_as_the_documentation_says(tours):
     (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
-     found, listed) = tours["sqlite"]
+     found, listed, _, filtered) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
@@ -166,6 +172,8 @@ def test_the_tour_reads_as_the_documentation_says(tours):
             config["chat_history_token_ratio"]) == ("llama-index", "50", "10", 0.7)
     assert found["session"] == created["session"]
     assert [s["session_id"] for s in listed["sessions"]] == ["s1", "s2"]
+    assert [m["text"] for m in filtered["messages"]] == ["I live in Lyon."]
+    assert filtered["total_count"] == "1"
 
 
 def test_list_and_describe_show_the_services(server, calls):

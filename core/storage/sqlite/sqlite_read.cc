@@ -41,6 +41,10 @@ constexpr char kSelectMessages[] =
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
 
+constexpr char kSelectPosition[] =
+    "SELECT position FROM memoryd_messages"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND message_id = ?";
+
 constexpr char kSelectSizes[] =
     "SELECT position, token_count, length(body) FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
@@ -195,6 +199,23 @@ absl::StatusOr<std::vector<MessagePtr>> ReadPositions(Database& db, const Sessio
     if (bytes > max_bytes) return ReplyTooLarge();
   }
   return messages;
+}
+
+absl::StatusOr<std::vector<std::int64_t>> FindPositions(Database& db, const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::string> message_ids) {
+  const ReadTransaction transaction(db);
+  MEMORYD_RETURN_IF_ERROR(transaction.status());
+  std::vector<std::int64_t> positions;
+  for (const std::string& id : message_ids) {
+    Query query = db.Prepare(kSelectPosition);
+    query.BindText(key.tenant).BindText(key.session).BindBits(generation).BindText(id);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (found) positions.push_back(query.Int(0));
+  }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
 }
 
 absl::StatusOr<std::vector<RowSize>> ReadSizes(Database& db, const SessionKey& key,

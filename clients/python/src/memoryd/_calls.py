@@ -19,6 +19,7 @@ from google.protobuf import duration_pb2
 from google.protobuf.message import Message
 
 from memoryd.errors import MemorydError, error_info
+from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import job_service_pb2 as job_wire
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
@@ -185,12 +186,29 @@ def get_all(
     session_id: str,
     *,
     status: memory.MessageStatus | None = None,
+    filter: filter_wire.Filter | None = None,
     page_size: int = 1000,
     timeout: float | None = None,
 ) -> Pages[memory.Message]:
-    """All messages, oldest first, fetched page by page; the deadline is each page's own."""
-    request = wire.GetAllRequest(session_id=session_id, page_size=page_size, status=status)
+    """All messages, oldest first, fetched page by page; the deadline is each page's own. With a
+    `filter` those that pass it."""
+    request = wire.GetAllRequest(
+        session_id=session_id, page_size=page_size, status=status, filter=filter
+    )
     return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.messages)
+
+
+def count_messages(
+    session_id: str,
+    *,
+    filter: filter_wire.Filter | None = None,
+    timeout: float | None = None,
+) -> Call[int]:
+    """How many messages there are, or pass `filter`, for which the whole session is read."""
+    request = wire.GetAllRequest(
+        session_id=session_id, page_size=1, filter=filter, include_total=True
+    )
+    return Call(_GET_ALL, request, lambda reply: int(reply.total_count), timeout)
 
 
 def get_all_contents(

@@ -93,6 +93,7 @@ class AsyncClient:
     get = _calls_once(_calls.get)
     get_all = _calls_for_pages(_calls.get_all)
     get_all_contents = _calls_for_pages(_calls.get_all_contents)
+    count_messages = _calls_once(_calls.count_messages)
     set = _calls_once(_calls.set)
     reset = _calls_once(_calls.reset)
     query = _calls_once(_calls.query)
