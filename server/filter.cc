@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "server/convert.h"
+#include "server/page_token.h"
 #include "server/timestamp.h"
 
 namespace memoryd {
@@ -167,6 +168,30 @@ absl::StatusOr<MessageFilter> FromFilter(const std::string& field, const v1::Fil
 
 absl::StatusOr<MessageFilter> FromProto(const v1::Filter& filter) {
   return FromFilter("filter", filter, /*nested=*/false);
+}
+
+std::string PageScope(std::string_view method, const PageRequest& page, const v1::Filter& filter) {
+  return fmt::format("{}/{}/{}/{}/{}/{}{}{}", method, static_cast<int>(page.status),
+                     page.include_contents, page.key.tenant.size(), page.key.session.size(),
+                     page.key.tenant, page.key.session,
+                     page.filter == nullptr ? std::string() : filter.SerializeAsString());
+}
+
+absl::Status SetPlace(std::string_view scope, std::string_view token, PageRequest& page) {
+  if (token.empty()) return absl::OkStatus();
+  MEMORYD_ASSIGN_OR_RETURN(const PagePosition position, DecodePageToken(scope, token));
+  page.generation = position.generation;
+  (position.in_contents ? page.from_content : page.from_position) = position.position;
+  return absl::OkStatus();
+}
+
+std::string NextToken(std::string_view scope, const Page& page) {
+  const std::uint64_t generation = page.row.generation;
+  if (page.next_position > 0) {
+    return EncodePageToken(scope, {generation, page.next_position, false});
+  }
+  if (page.next_content > 0) return EncodePageToken(scope, {generation, page.next_content, true});
+  return {};
 }
 
 absl::Status SetFilter(v1::MessageStatus status, v1::Filter& filter, PageRequest& page) {

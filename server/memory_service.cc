@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "server/filter.h"
+#include "server/page_stream.h"
 #include "server/page_token.h"
 #include "server/recall_call.h"
 #include "server/write_call.h"
@@ -88,34 +89,23 @@ grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* b
         page.include_contents = request.include_contents() &&
                                 request.filter().status() == v1::MESSAGE_STATUS_UNSPECIFIED;
         page.include_total = request.include_total();
-        std::string scope = fmt::format(
-            "GetAll/{}/{}/{}/{}/{}{}{}", static_cast<int>(page.status), page.include_contents,
-            page.key.tenant.size(), page.key.session.size(), page.key.tenant, page.key.session,
-            page.filter == nullptr ? std::string() : request.filter().SerializeAsString());
-        if (!request.page_token().empty()) {
-          MEMORYD_ASSIGN_OR_RETURN(const PagePosition position,
-                                   DecodePageToken(scope, request.page_token()));
-          page.generation = position.generation;
-          (position.in_contents ? page.from_content : page.from_position) = position.position;
-        }
+        std::string scope = PageScope("GetAll", page, request.filter());
+        MEMORYD_RETURN_IF_ERROR(SetPlace(scope, request.page_token(), page));
         engine_.ReadPage(std::move(page), call->deadline(),
                          [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
                            if (!result.ok()) {
                              call->Fail(result.status());
                              return;
                            }
-                           std::string token;
-                           if (result->next_position > 0) {
-                             token = EncodePageToken(
-                                 scope, {result->row.generation, result->next_position, false});
-                           } else if (result->next_content > 0) {
-                             token = EncodePageToken(
-                                 scope, {result->row.generation, result->next_content, true});
-                           }
-                           call->Succeed(GetAllReply(*result, token));
+                           call->Succeed(GetAllReply(*result, NextToken(scope, *result)));
                          });
         return absl::OkStatus();
       });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* MemoryService::StreamAll(Context* context,
+                                                                     const Bytes* bytes) {
+  return RunPageStream(engine_, environment_, context, bytes);
 }
 
 grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* bytes,

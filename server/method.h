@@ -35,6 +35,7 @@ enum class Method : std::uint8_t {
   kReset,
   kQuery,
   kUpdateContext,
+  kStreamAll,
   kCreateSession,
   kGetSession,
   kListSessions,
@@ -60,7 +61,7 @@ struct MethodTraits {
 };
 
 // In the order of Method.
-inline constexpr std::array<MethodTraits, 22> kMethods = {{
+inline constexpr std::array<MethodTraits, 23> kMethods = {{
     {"Put", Right::kWrite, true},
     {"Get", Right::kRead},
     {"GetAll", Right::kRead},
@@ -68,6 +69,7 @@ inline constexpr std::array<MethodTraits, 22> kMethods = {{
     {"Reset", Right::kWrite},
     {"Query", Right::kRead, true},
     {"UpdateContext", Right::kRead, true},
+    {"StreamAll", Right::kRead},
     {"CreateSession", Right::kWrite, true},
     {"GetSession", Right::kRead},
     {"ListSessions", Right::kRead},

@@ -187,12 +187,14 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const Sess
     }
     for (PositionRange range : ranges) {
       range.begin = std::max(range.begin, request.from_position);
+      if (request.until_position > 0) range.end = std::min(range.end, request.until_position);
       MEMORYD_RETURN_IF_ERROR(reader.AddMessages(range));
     }
   }
   if (request.include_contents && info.row.content_count > 0) {
     PositionRange range = StoredContents(info.row);
     range.begin = std::max(range.begin, request.from_content);
+    if (request.until_content > 0) range.end = std::min(range.end, request.until_content);
     MEMORYD_RETURN_IF_ERROR(reader.AddContents(range));
   }
   return page;

@@ -38,6 +38,9 @@ struct PageRequest {
   // Of the page before; absent for the first page.
   std::optional<std::uint64_t> generation;
   std::int64_t from_position = 0;
+  // Rows from here on are not looked at; 0: no bound.
+  std::int64_t until_position = 0;
+  std::int64_t until_content = 0;
   // Whether contents follow the messages.
   bool include_contents = false;
   // Above 0: the messages were on earlier pages, this one begins with this content.

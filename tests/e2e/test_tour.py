@@ -49,6 +49,7 @@ TOUR = (
     ("MemoryService/GetAll",
      '{"session_id":"s3","filter":{"roles":["user"],"metadata":[{"key":"topic",'
      '"string_value":"home"}]},"include_total":true}'),
+    ("MemoryService/StreamAll", '{"session_id":"s3"}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
 
@@ -95,12 +96,15 @@ class Reflection:
         service, _, rpc = method.partition("/")
         found = self._pool.FindServiceByName(f"memoryd.v1.{service}").FindMethodByName(rpc)
         request = json_format.Parse(body, GetMessageClass(found.input_type)())
-        stub = self._channel.unary_unary(
+        streams = found.server_streaming
+        make = self._channel.unary_stream if streams else self._channel.unary_unary
+        stub = make(
             f"/memoryd.v1.{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=GetMessageClass(found.output_type).FromString,
         )
-        return snake_case(json_format.MessageToDict(stub(request, timeout=30)))
+        reply = stub(request, timeout=30)
+        return snake_case(json_format.MessageToDict(next(reply) if streams else reply))
 
     def services(self) -> set[str]:
         return set(self._database.get_services())
@@ -139,7 +143,7 @@ def test_the_readme_types_the_tour():
     typed = [(method, body) for body, method in
              README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
     tour = iter(TOUR)
-    assert len(typed) == 11 and all(call in tour for call in typed)
+    assert len(typed) == 12 and all(call in tour for call in typed)
 
 
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
@@ -149,7 +153,7 @@ def test_the_tour_gives_the_same_answers_on_both_stores(tours):
 
 def test_the_tour_reads_as_the_documentation_says(tours):
     (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
-     found, listed, _, filtered) = tours["sqlite"]
+     found, listed, _, filtered, streamed) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
@@ -174,6 +178,7 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert [s["session_id"] for s in listed["sessions"]] == ["s1", "s2"]
     assert [m["text"] for m in filtered["messages"]] == ["I live in Lyon."]
     assert filtered["total_count"] == "1"
+    assert [m["text"] for m in streamed["messages"]] == ["I live in Lyon.", "Noted."]
 
 
 def test_list_and_describe_show_the_services(server, calls):

@@ -98,6 +98,33 @@ class Pages(Generic[Item]):
         return dataclasses.replace(self.first, request=request)
 
 
+@dataclasses.dataclass(frozen=True)
+class Stream(Generic[Item]):
+    """A call whose reply is a stream of pages. One that breaks off is gone on with behind the last
+    page that came, each attempt for up to `timeout` seconds, without limit where there is none."""
+
+    rpc: Rpc
+    request: Any
+    items: Callable[[Any], Iterable[Item]]
+    timeout: float | None
+
+    def attempts(self, client_timeout: float, wait_for_ready: bool) -> Attempts:
+        """How to go on once the stream has broken off, until a page comes."""
+        call = Call(self.rpc, self.request, _reply, None)
+        return Attempts(call, client_timeout, wait_for_ready)
+
+    def options(self, token: str | None) -> dict[str, Any]:
+        """Arguments of an attempt beside the request."""
+        return {"timeout": self.timeout, "metadata": authorization(token)}
+
+    def behind(self, page: Any) -> Stream[Item]:
+        """The rest of the stream behind `page`."""
+        request = type(self.request)()
+        request.CopyFrom(self.request)
+        request.page_token = page.next_page_token
+        return dataclasses.replace(self, request=request)
+
+
 class Attempts:
     """The attempts of one call: how the next is made, and whether there is to be one."""
 
@@ -196,6 +223,18 @@ def get_all(
         session_id=session_id, page_size=page_size, status=status, filter=filter
     )
     return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.messages)
+
+
+def stream_all(
+    session_id: str,
+    *,
+    filter: filter_wire.Filter | None = None,
+    timeout: float | None = None,
+) -> Stream[memory.Message]:
+    """All messages that are there now, oldest first, as a stream, which the server reads as it is
+    taken. There is no deadline unless one is given."""
+    request = wire.StreamAllRequest(session_id=session_id, filter=filter)
+    return Stream(_STREAM_ALL, request, lambda page: page.messages, timeout)
 
 
 def count_messages(
@@ -424,6 +463,7 @@ def _job(reply: Any) -> job_wire.Job:
 _PUT = Rpc("MemoryService", "Put", wire.PutResponse)
 _GET = Rpc("MemoryService", "Get", wire.GetResponse)
 _GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
+_STREAM_ALL = Rpc("MemoryService", "StreamAll", wire.StreamAllResponse)
 _SET = Rpc("MemoryService", "Set", wire.SetResponse)
 _RESET = Rpc("MemoryService", "Reset", wire.ResetResponse)
 _QUERY = Rpc("MemoryService", "Query", wire.QueryResponse)
