@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <utility>
 
 #include "server/filter.h"
 #include "server/page_stream.h"
@@ -18,6 +20,39 @@ constexpr std::size_t kMaxInput = std::size_t{1} << 20;
 
 template <typename Request>
 using Call = std::shared_ptr<ParsedCall<Request>>;
+
+// Fills in the message as the request changes the stored one.
+absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Message& stored,
+                         WriteRequest& write) {
+  const v1::UpdateMessageRequest& request = call->request();
+  const auto message = std::make_shared<v1::Message>();
+  if (!message->ParseFromString(stored.body)) {
+    return absl::DataLossError("a stored body can't be read back");
+  }
+  if (!call->caller().roles.Has(message->role())) {
+    return Error(absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
+                 "message_id: the credential may not write messages of this one's role",
+                 {{"field", "message_id"}});
+  }
+  const bool new_content = request.has_text() || request.parts_size() > 0;
+  if (new_content) {
+    message->clear_text();
+    *message->mutable_parts() = request.parts();
+    if (request.has_text()) message->set_text(request.text());
+  }
+  if (request.has_metadata_json()) message->set_metadata_json(request.metadata_json());
+  if (request.has_name()) message->set_name(request.name());
+  if (request.has_token_count()) {
+    message->set_token_count(request.token_count());
+  } else if (!new_content) {
+    message->set_token_count(stored.token_count);
+  }
+  MEMORYD_ASSIGN_OR_RETURN(IncomingMessage incoming, FromProto(*message));
+  write.messages = {std::move(incoming)};
+  write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(message)>>(
+      write.keep_alive, message);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -143,6 +178,46 @@ grpc::ServerUnaryReactor* MemoryService::Reset(Context* context, const Bytes* by
                                                   v1::ResetResponse::kReplayedFieldNumber);
                                       return absl::OkStatus();
                                     });
+}
+
+grpc::ServerUnaryReactor* MemoryService::UpdateMessage(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::UpdateMessageRequest>(
+      environment_, Method::kUpdateMessage, context, bytes, response,
+      [this](const Call<v1::UpdateMessageRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kUpdateMessage;
+        write.encode_reply = &UpdateMessageReply;
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
+        write.message_id = call->request().message_id();
+        write.edit = [call](const Message& stored, WriteRequest& change) {
+          return EditMessage(call, stored, change);
+        };
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::UpdateMessageResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* MemoryService::DeleteMessage(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::DeleteMessageRequest>(
+      environment_, Method::kDeleteMessage, context, bytes, response,
+      [this](const Call<v1::DeleteMessageRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kDeleteMessage;
+        write.encode_reply = &DeleteMessageReply;
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
+        write.message_id = call->request().message_id();
+        write.with_tool_messages = call->request().with_tool_messages();
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::DeleteMessageResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* bytes,

@@ -36,6 +36,8 @@ enum class Method : std::uint8_t {
   kQuery,
   kUpdateContext,
   kStreamAll,
+  kUpdateMessage,
+  kDeleteMessage,
   kCreateSession,
   kGetSession,
   kListSessions,
@@ -61,7 +63,7 @@ struct MethodTraits {
 };
 
 // In the order of Method.
-inline constexpr std::array<MethodTraits, 23> kMethods = {{
+inline constexpr std::array<MethodTraits, 25> kMethods = {{
     {"Put", Right::kWrite, true},
     {"Get", Right::kRead},
     {"GetAll", Right::kRead},
@@ -70,6 +72,8 @@ inline constexpr std::array<MethodTraits, 23> kMethods = {{
     {"Query", Right::kRead, true},
     {"UpdateContext", Right::kRead, true},
     {"StreamAll", Right::kRead},
+    {"UpdateMessage", Right::kWrite, true},
+    {"DeleteMessage", Right::kWrite},
     {"CreateSession", Right::kWrite, true},
     {"GetSession", Right::kRead},
     {"ListSessions", Right::kRead},

@@ -144,8 +144,8 @@ std::vector<PositionRange> Narrowed(const std::vector<PositionRange>& ranges,
 
 }  // namespace
 
-// The pinned positions are the first ones of the generation and follow each other, so it is at most
-// two ranges.
+// The pinned positions are the first ones of the generation and no other row lies between them, so
+// it is at most two ranges.
 std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter status) {
   const PositionRange pinned = row.pinned.empty()
                                    ? PositionRange{}

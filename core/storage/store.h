@@ -70,8 +70,11 @@ struct SessionChange {
   bool write_config = false;
   // Appended under row.generation; positions ascending.
   std::vector<MessagePtr> messages;
-  // Message rows of row.generation to delete now.
-  std::optional<PositionRange> erase;
+  // Message rows of row.generation to delete now; they do not overlap.
+  std::vector<PositionRange> erase;
+  // Message rows of row.generation whose token count, tool ids and body are written anew, by their
+  // positions. None of them is in `messages` or `erase`.
+  std::vector<MessagePtr> replaced;
   // Appended under row.content_generation; positions ascending.
   std::vector<ContentPtr> contents;
   // Appended under the given generations, see BlockState::entry_generation.

@@ -270,7 +270,7 @@ TEST_P(ReadContractTest, KeysNeverMix) {
   }
   EXPECT_THAT(CommitAll(changes), ::testing::Each(CommitOutcome::kCommitted));
   SessionChange erased = Following(changes[0], 0);
-  erased.erase = PositionRange{0, 100};
+  erased.erase = {{0, 100}};
   erased.garbage = {{1, 0, 100}};
   erased.row.watermark = erased.row.next_position;
   MustCommit(erased);

@@ -50,6 +50,9 @@ TOUR = (
      '{"session_id":"s3","filter":{"roles":["user"],"metadata":[{"key":"topic",'
      '"string_value":"home"}]},"include_total":true}'),
     ("MemoryService/StreamAll", '{"session_id":"s3"}'),
+    ("MemoryService/UpdateMessage",
+     '{"session_id":"s3","message_id":"m1","text":"I live in Paris."}'),
+    ("MemoryService/DeleteMessage", '{"session_id":"s3","message_id":"m1"}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
 
@@ -143,7 +146,7 @@ def test_the_readme_types_the_tour():
     typed = [(method, body) for body, method in
              README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
     tour = iter(TOUR)
-    assert len(typed) == 12 and all(call in tour for call in typed)
+    assert len(typed) == 14 and all(call in tour for call in typed)
 
 
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
@@ -153,7 +156,7 @@ def test_the_tour_gives_the_same_answers_on_both_stores(tours):
 
 def test_the_tour_reads_as_the_documentation_says(tours):
     (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
-     found, listed, _, filtered, streamed) = tours["sqlite"]
+     found, listed, _, filtered, streamed, updated, gone) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
@@ -179,6 +182,8 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert [m["text"] for m in filtered["messages"]] == ["I live in Lyon."]
     assert filtered["total_count"] == "1"
     assert [m["text"] for m in streamed["messages"]] == ["I live in Lyon.", "Noted."]
+    assert updated["position"] == "1"
+    assert (gone["message_ids"], gone["active_count"]) == (["m1"], "1")
 
 
 def test_list_and_describe_show_the_services(server, calls):

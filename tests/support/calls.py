@@ -37,7 +37,7 @@ class Calls:
         server_stub = server_service_pb2_grpc.ServerServiceStub(channel)
         for module, stub, names in (
             (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset", "Query",
-                                 "UpdateContext", "StreamAll")),
+                                 "UpdateContext", "StreamAll", "UpdateMessage", "DeleteMessage")),
             (
                 session_wire,
                 session_stub,

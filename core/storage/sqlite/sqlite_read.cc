@@ -18,7 +18,7 @@ namespace {
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
   " block_generation, create_us, update_us, deleted, commit_tag, config,"                 \
-  " message_bytes, content_bytes"
+  " message_bytes, content_bytes, edit_revision"
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -86,6 +86,7 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.config = query.String(17);
   row.message_bytes = query.Int(18);
   row.content_bytes = query.Int(19);
+  row.edit_revision = query.Int(20);
   return row;
 }
 
@@ -276,7 +277,7 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return sessions;
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(20), std::move(row)});
+    sessions.push_back({query.String(21), std::move(row)});
   }
 }
 

@@ -297,6 +297,54 @@ def reset(
     return Call(_RESET, request, _reply, timeout)
 
 
+def update_message(
+    session_id: str,
+    message_id: str,
+    text: str | None = None,
+    *,
+    parts: Iterable[memory.Part] = (),
+    metadata_json: str | None = None,
+    name: str | None = None,
+    token_count: int | None = None,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.UpdateMessageResponse]:
+    """Changes a message in place; what is not given stays."""
+    request = wire.UpdateMessageRequest(
+        session_id=session_id,
+        message_id=message_id,
+        text=text,
+        parts=parts,
+        metadata_json=metadata_json,
+        name=name,
+        token_count=token_count,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_UPDATE_MESSAGE, request, _reply, timeout)
+
+
+def delete_message(
+    session_id: str,
+    message_id: str,
+    *,
+    with_tool_messages: bool = False,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.DeleteMessageResponse]:
+    """Deletes a message, and on request what its tool calls and results are tied to."""
+    request = wire.DeleteMessageRequest(
+        session_id=session_id,
+        message_id=message_id,
+        with_tool_messages=with_tool_messages,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_DELETE_MESSAGE, request, _reply, timeout)
+
+
 def query(
     session_id: str,
     query: str,
@@ -464,6 +512,8 @@ _PUT = Rpc("MemoryService", "Put", wire.PutResponse)
 _GET = Rpc("MemoryService", "Get", wire.GetResponse)
 _GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
 _STREAM_ALL = Rpc("MemoryService", "StreamAll", wire.StreamAllResponse)
+_UPDATE_MESSAGE = Rpc("MemoryService", "UpdateMessage", wire.UpdateMessageResponse)
+_DELETE_MESSAGE = Rpc("MemoryService", "DeleteMessage", wire.DeleteMessageResponse)
 _SET = Rpc("MemoryService", "Set", wire.SetResponse)
 _RESET = Rpc("MemoryService", "Reset", wire.ResetResponse)
 _QUERY = Rpc("MemoryService", "Query", wire.QueryResponse)

@@ -162,6 +162,8 @@ class Client:
     count_messages = _calls_once(_calls.count_messages)
     set = _calls_once(_calls.set)
     reset = _calls_once(_calls.reset)
+    update_message = _calls_once(_calls.update_message)
+    delete_message = _calls_once(_calls.delete_message)
     query = _calls_once(_calls.query)
     update_context = _calls_once(_calls.update_context)
 
