@@ -71,6 +71,10 @@ void AddChange(Method method, std::string_view reply, Json& line) {
       return AddChange<v1::SetResponse>(reply, line);
     case Method::kReset:
       return AddChange<v1::ResetResponse>(reply, line);
+    case Method::kUpdateMessage:
+      return AddChange<v1::UpdateMessageResponse>(reply, line);
+    case Method::kDeleteMessage:
+      return AddChange<v1::DeleteMessageResponse>(reply, line);
     case Method::kCreateSession:
       return AddChange<v1::CreateSessionResponse>(reply, line);
     case Method::kUpdateSession:

@@ -19,6 +19,8 @@ v1::FactEnd ToProto(FactEnd end) {
       return v1::FACT_END_EVICTED;
     case FactEnd::kUndone:
       return v1::FACT_END_UNDONE;
+    case FactEnd::kRetired:
+      return v1::FACT_END_RETIRED;
   }
   return v1::FACT_END_UNSPECIFIED;
 }

@@ -17,6 +17,9 @@ class CallsInFlight {
   // After every Enter() that was true.
   void Leave() MEMORYD_EXCLUDES(mutex_);
 
+  // Whether new calls are refused; long ones should end. Any thread.
+  bool draining() const { return draining_.load(std::memory_order_relaxed); }
+
   // Entered and not left. Any thread.
   std::int64_t count() const { return count_.load(std::memory_order_relaxed); }
 

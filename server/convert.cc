@@ -274,27 +274,28 @@ absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp
 
 absl::Status CheckMessage(const std::string& field, v1::Message& message,
                           IncomingMessage& incoming) {
+  const std::string prefix = field.empty() ? "" : field + ".";
   message.DiscardUnknownFields();
-  MEMORYD_RETURN_IF_ERROR(CheckId(field + ".role", message.role(), kMaxRoleBytes));
-  MEMORYD_RETURN_IF_ERROR(CheckText(field + ".name", message.name(), kMaxName));
+  MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "role", message.role(), kMaxRoleBytes));
+  MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "name", message.name(), kMaxName));
   if (!message.message_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".message_id", message.message_id(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "message_id", message.message_id(), kMaxIdBytes));
   }
   if (!message.thread_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".thread_id", message.thread_id(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "thread_id", message.thread_id(), kMaxIdBytes));
   }
   if (message.has_create_time()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTime(field + ".create_time", message.create_time()));
+    MEMORYD_RETURN_IF_ERROR(CheckTime(prefix + "create_time", message.create_time()));
   }
   if (message.has_token_count()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field + ".token_count", message.token_count()));
+    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(prefix + "token_count", message.token_count()));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".metadata_json", message.metadata_json(), false));
+  MEMORYD_RETURN_IF_ERROR(CheckJson(prefix + "metadata_json", message.metadata_json(), false));
   if (message.has_text() && message.parts_size() > 0) {
-    return InvalidField(field + ".text", "give either text or parts, not both");
+    return InvalidField(prefix + "text", "give either text or parts, not both");
   }
   if (message.parts_size() > kMaxParts) {
-    return InvalidField(field + ".parts", "at most 1,000 parts");
+    return InvalidField(prefix + "parts", "at most 1,000 parts");
   }
   // One form for one text, so that equal messages are stored and fingerprinted alike.
   if (message.parts_size() == 1 && message.parts(0).has_text()) {
@@ -306,17 +307,24 @@ absl::Status CheckMessage(const std::string& field, v1::Message& message,
   incoming.message.role = ParseRole(message.role());
   if (message.has_token_count()) incoming.token_count = message.token_count();
   if (message.has_text()) {
-    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", message.text(), kMaxText));
+    MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "text", message.text(), kMaxText));
     incoming.parts.push_back({CountedPart::Kind::kText, message.text(), {}, {}});
   }
   for (int i = 0; i < message.parts_size(); ++i) {
-    MEMORYD_ASSIGN_OR_RETURN(CountedPart part, FromPart(fmt::format("{}.parts[{}]", field, i),
+    MEMORYD_ASSIGN_OR_RETURN(CountedPart part, FromPart(fmt::format("{}parts[{}]", prefix, i),
                                                         message.parts(i), incoming.message));
     incoming.parts.push_back(part);
   }
   incoming.role = message.role();
   incoming.metadata_json = message.metadata_json();
   return absl::OkStatus();
+}
+
+absl::StatusOr<IncomingMessage> FromProto(v1::Message& message, const Provenance& from) {
+  IncomingMessage incoming;
+  MEMORYD_RETURN_IF_ERROR(CheckMessage("", message, incoming));
+  SetBody(message, from, incoming);
+  return incoming;
 }
 
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(

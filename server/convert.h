@@ -36,8 +36,9 @@ absl::Status CheckText(std::string_view field, std::string_view value, std::size
 // Within the years 1 to 9999.
 absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp& time);
 
-// Checks the message at `field` and tells what is known of it but for its body. One text part
-// becomes `text`. The views in `incoming` point into `message`.
+// Checks the message at `field`, empty when its fields are the request's own, and tells what is
+// known of it but for its body. One text part becomes `text`. The views in `incoming` point into
+// `message`.
 absl::Status CheckMessage(const std::string& field, v1::Message& message,
                           IncomingMessage& incoming);
 
@@ -47,8 +48,12 @@ struct Provenance {
   bool untrusted = false;   // Whatever the caller says.
 };
 
-// Checks every message and brings it into its stored form, in place; what `from` says is in the
-// stored form alone. The views in the result point into `messages`.
+// Checks a message whose fields are the request's own and brings it into its stored form, in place;
+// what `from` says is in the stored form alone. The views in the result point into it.
+absl::StatusOr<IncomingMessage> FromProto(v1::Message& message, const Provenance& from = {});
+
+// Checks every message and brings it into its stored form as well. The views in the result point
+// into `messages`.
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Message>& messages, const Provenance& from = {});
 

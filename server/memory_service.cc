@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <utility>
 
+#include "server/filter.h"
+#include "server/page_stream.h"
 #include "server/page_token.h"
 #include "server/recall_call.h"
 #include "server/write_call.h"
@@ -17,17 +21,38 @@ constexpr std::size_t kMaxInput = std::size_t{1} << 20;
 template <typename Request>
 using Call = std::shared_ptr<ParsedCall<Request>>;
 
-absl::StatusOr<StatusFilter> Filter(v1::MessageStatus status) {
-  switch (status) {
-    case v1::MESSAGE_STATUS_UNSPECIFIED:
-      return StatusFilter::kAll;
-    case v1::MESSAGE_STATUS_ACTIVE:
-      return StatusFilter::kActive;
-    case v1::MESSAGE_STATUS_ARCHIVED:
-      return StatusFilter::kArchived;
-    default:
-      return InvalidField("status", "is not a known value");
+// Fills in the message as the request changes the stored one.
+absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Message& stored,
+                         WriteRequest& write) {
+  const v1::UpdateMessageRequest& request = call->request();
+  const auto message = std::make_shared<v1::Message>();
+  if (!message->ParseFromString(stored.body)) {
+    return absl::DataLossError("a stored body can't be read back");
   }
+  if (!call->caller().roles.Has(message->role())) {
+    return Error(absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
+                 "message_id: the credential may not write messages of this one's role",
+                 {{"field", "message_id"}});
+  }
+  const bool new_content = request.has_text() || request.parts_size() > 0;
+  if (new_content) {
+    message->clear_text();
+    *message->mutable_parts() = request.parts();
+    if (request.has_text()) message->set_text(request.text());
+  }
+  if (request.has_metadata_json()) message->set_metadata_json(request.metadata_json());
+  if (request.has_name()) message->set_name(request.name());
+  if (request.has_token_count()) {
+    message->set_token_count(request.token_count());
+  } else if (!new_content) {
+    message->set_token_count(stored.token_count);
+  }
+  MEMORYD_ASSIGN_OR_RETURN(IncomingMessage incoming,
+                           FromProto(*message, ProvenanceOf(call->caller())));
+  write.messages = {std::move(incoming)};
+  write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(message)>>(
+      write.keep_alive, message);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -91,40 +116,33 @@ grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* b
   return RunUnary<v1::GetAllRequest>(
       environment_, Method::kGetAll, context, bytes, response,
       [this](const Call<v1::GetAllRequest>& call) -> absl::Status {
-        const v1::GetAllRequest& request = call->request();
+        v1::GetAllRequest& request = call->mutable_request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         PageRequest page;
         page.key = {call->tenant(), request.session_id()};
         MEMORYD_ASSIGN_OR_RETURN(page.max_messages, PageSize(request.page_size()));
-        MEMORYD_ASSIGN_OR_RETURN(page.filter, Filter(request.status()));
-        page.include_contents = request.include_contents();
-        std::string scope = fmt::format("GetAll/{}/{}/{}/{}{}", static_cast<int>(page.filter),
-                                        page.include_contents, page.key.tenant.size(),
-                                        page.key.tenant, page.key.session);
-        if (!request.page_token().empty()) {
-          MEMORYD_ASSIGN_OR_RETURN(const PagePosition position,
-                                   DecodePageToken(scope, request.page_token()));
-          page.generation = position.generation;
-          (position.in_contents ? page.from_content : page.from_position) = position.position;
-        }
+        MEMORYD_RETURN_IF_ERROR(SetFilter(request.status(), *request.mutable_filter(), page));
+        // No content has a status.
+        page.include_contents = request.include_contents() &&
+                                request.filter().status() == v1::MESSAGE_STATUS_UNSPECIFIED;
+        page.include_total = request.include_total();
+        std::string scope = PageScope("GetAll", page, request.filter());
+        MEMORYD_RETURN_IF_ERROR(SetPlace(scope, request.page_token(), page));
         engine_.ReadPage(std::move(page), call->deadline(),
                          [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
                            if (!result.ok()) {
                              call->Fail(result.status());
                              return;
                            }
-                           std::string token;
-                           if (result->next_position > 0) {
-                             token = EncodePageToken(
-                                 scope, {result->row.generation, result->next_position, false});
-                           } else if (result->next_content > 0) {
-                             token = EncodePageToken(
-                                 scope, {result->row.generation, result->next_content, true});
-                           }
-                           call->Succeed(GetAllReply(*result, token));
+                           call->Succeed(GetAllReply(*result, NextToken(scope, *result)));
                          });
         return absl::OkStatus();
       });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* MemoryService::StreamAll(Context* context,
+                                                                     const Bytes* bytes) {
+  return RunPageStream(engine_, environment_, context, bytes);
 }
 
 grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* bytes,
@@ -163,6 +181,46 @@ grpc::ServerUnaryReactor* MemoryService::Reset(Context* context, const Bytes* by
                                                   v1::ResetResponse::kReplayedFieldNumber);
                                       return absl::OkStatus();
                                     });
+}
+
+grpc::ServerUnaryReactor* MemoryService::UpdateMessage(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::UpdateMessageRequest>(
+      environment_, Method::kUpdateMessage, context, bytes, response,
+      [this](const Call<v1::UpdateMessageRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kUpdateMessage;
+        write.encode_reply = &UpdateMessageReply;
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
+        write.message_id = call->request().message_id();
+        write.edit = [call](const Message& stored, WriteRequest& change) {
+          return EditMessage(call, stored, change);
+        };
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::UpdateMessageResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* MemoryService::DeleteMessage(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::DeleteMessageRequest>(
+      environment_, Method::kDeleteMessage, context, bytes, response,
+      [this](const Call<v1::DeleteMessageRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kDeleteMessage;
+        write.encode_reply = &DeleteMessageReply;
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
+        write.message_id = call->request().message_id();
+        write.with_tool_messages = call->request().with_tool_messages();
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::DeleteMessageResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* bytes,

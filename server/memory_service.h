@@ -15,7 +15,10 @@ using RawMemoryService = v1::MemoryService::WithRawCallbackMethod_Put<
         v1::MemoryService::WithRawCallbackMethod_Set<v1::MemoryService::WithRawCallbackMethod_Reset<
             v1::MemoryService::WithRawCallbackMethod_Query<
                 v1::MemoryService::WithRawCallbackMethod_UpdateContext<
-                    v1::MemoryService::Service>>>>>>>;
+                    v1::MemoryService::WithRawCallbackMethod_StreamAll<
+                        v1::MemoryService::WithRawCallbackMethod_UpdateMessage<
+                            v1::MemoryService::WithRawCallbackMethod_DeleteMessage<
+                                v1::MemoryService::Service>>>>>>>>>>;
 
 // Each method parses, checks, hands the call to the engine and returns; nothing waits on gRPC's
 // threads.
@@ -34,6 +37,9 @@ class MemoryService final : public RawMemoryService {
   grpc::ServerUnaryReactor* Reset(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* Query(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* UpdateContext(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerWriteReactor<Bytes>* StreamAll(Context*, const Bytes*) override;
+  grpc::ServerUnaryReactor* UpdateMessage(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* DeleteMessage(Context*, const Bytes*, Bytes*) override;
 
  private:
   Engine& engine_;

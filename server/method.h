@@ -35,6 +35,9 @@ enum class Method : std::uint8_t {
   kReset,
   kQuery,
   kUpdateContext,
+  kStreamAll,
+  kUpdateMessage,
+  kDeleteMessage,
   kCreateSession,
   kGetSession,
   kListSessions,
@@ -60,7 +63,7 @@ struct MethodTraits {
 };
 
 // In the order of Method.
-inline constexpr std::array<MethodTraits, 22> kMethods = {{
+inline constexpr std::array<MethodTraits, 25> kMethods = {{
     {"Put", Right::kWrite, true},
     {"Get", Right::kRead},
     {"GetAll", Right::kRead},
@@ -68,6 +71,9 @@ inline constexpr std::array<MethodTraits, 22> kMethods = {{
     {"Reset", Right::kWrite},
     {"Query", Right::kRead, true},
     {"UpdateContext", Right::kRead, true},
+    {"StreamAll", Right::kRead},
+    {"UpdateMessage", Right::kWrite, true},
+    {"DeleteMessage", Right::kWrite},
     {"CreateSession", Right::kWrite, true},
     {"GetSession", Right::kRead},
     {"ListSessions", Right::kRead},

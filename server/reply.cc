@@ -84,6 +84,26 @@ std::string ResetReply(const WriteResult& result) {
   return reply.SerializeAsString();
 }
 
+std::string UpdateMessageReply(const WriteResult& result) {
+  v1::UpdateMessageResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.messages.front()->position);
+  reply.set_token_count(result.messages.front()->token_count);
+  return reply.SerializeAsString();
+}
+
+std::string DeleteMessageReply(const WriteResult& result) {
+  v1::DeleteMessageResponse reply;
+  reply.set_revision(result.revision);
+  for (const MessagePtr& message : result.messages) {
+    reply.add_message_ids(MessageId(*message, result.generation));
+  }
+  reply.set_active_count(result.removed_active);
+  reply.set_archived_count(result.removed_archived);
+  reply.set_retired_fact_count(result.retired_facts);
+  return reply.SerializeAsString();
+}
+
 std::string CreateSessionReply(const WriteResult& result) {
   v1::CreateSessionResponse reply;
   SetSession(result.row, *result.config, reply.mutable_session());
@@ -178,6 +198,11 @@ std::string GetAllReply(const Page& page, std::string_view next_page_token) {
   }
   if (!next_page_token.empty()) {
     AppendBytes(reply, v1::GetAllResponse::kNextPageTokenFieldNumber, next_page_token);
+  }
+  if (page.total_count.has_value()) {
+    v1::GetAllResponse total;
+    total.set_total_count(*page.total_count);
+    total.AppendToString(&reply);
   }
   return reply;
 }

@@ -19,6 +19,8 @@ std::string PutReply(const WriteResult& result);
 std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs);
 std::string SetReply(const WriteResult& result);
 std::string ResetReply(const WriteResult& result);
+std::string UpdateMessageReply(const WriteResult& result);
+std::string DeleteMessageReply(const WriteResult& result);
 // The session id of these two is not in the result: WithSessionId() adds it.
 std::string CreateSessionReply(const WriteResult& result);
 std::string UpdateSessionReply(const WriteResult& result);

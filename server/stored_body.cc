@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "server/timestamp.h"
 
@@ -192,6 +193,18 @@ absl::StatusOr<MessageText> StoredBodyReader::ReadMessage(std::string_view body)
   return text;
 }
 
+absl::StatusOr<MessageHead> StoredBodyReader::ReadHead(std::string_view body) const {
+  absl::StatusOr<v1::Message> message = Parse<v1::Message>(body);
+  if (!message.ok()) return message.status();
+  MessageHead head;
+  head.role = std::move(*message->mutable_role());
+  head.name = std::move(*message->mutable_name());
+  head.thread_id = std::move(*message->mutable_thread_id());
+  head.metadata_json = std::move(*message->mutable_metadata_json());
+  if (message->has_create_time()) head.create_us = ToMicros(message->create_time());
+  return head;
+}
+
 StoredMessage ToStoredMessage(const v1::Message& wire) {
   StoredMessage message;
   message.role = wire.role();
@@ -263,6 +276,7 @@ absl::StatusOr<ContentValue> StoredBodyReader::ReadContent(std::string_view body
   if (!content.ok()) return content.status();
   ContentValue value;
   value.mime_type = content->mime_type();
+  value.metadata_json = content->metadata_json();
   switch (content->value_case()) {
     case v1::Content::kText:
       value.kind = ContentValue::Kind::kText;

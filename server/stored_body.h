@@ -15,6 +15,7 @@ namespace memoryd {
 class StoredBodyReader final : public BodyReader {
  public:
   absl::StatusOr<MessageText> ReadMessage(std::string_view body) const override;
+  absl::StatusOr<MessageHead> ReadHead(std::string_view body) const override;
   absl::StatusOr<StoredMessage> ReadParts(std::string_view body) const override;
   absl::StatusOr<StoredPart> ReadPart(std::string_view part) const override;
   absl::StatusOr<ContentValue> ReadContent(std::string_view body) const override;

@@ -88,6 +88,19 @@ absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
   return blocks;
 }
 
+absl::StatusOr<std::optional<RetiredFacts>> RetireFacts(const BlockSettings& settings,
+                                                        Profile profile, std::string_view state,
+                                                        std::span<const std::string> message_ids,
+                                                        std::int64_t now_us) {
+  if (settings.kind != "fact-extraction" || profile == Profile::kLlamaIndex || state.empty()) {
+    return std::nullopt;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(FactState facts, FactState::FromJson(state));
+  const Retired retired = RetireEvidence(facts, message_ids, {"", now_us});
+  if (!retired.changed) return std::nullopt;
+  return RetiredFacts{facts.ToJson(), retired.facts};
+}
+
 absl::StatusOr<UndoneChange> UndoBlockChange(const BlockSettings& settings, Profile profile,
                                              std::string_view state, std::int64_t change,
                                              std::int64_t now_us) {

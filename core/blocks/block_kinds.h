@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,6 +72,19 @@ struct UndoneChange {
 absl::StatusOr<UndoneChange> UndoBlockChange(const BlockSettings& settings, Profile profile,
                                              std::string_view state, std::int64_t change,
                                              std::int64_t now_us);
+
+// A block's state without the evidence that was deleted.
+struct RetiredFacts {
+  std::string state;
+  std::size_t facts = 0;  // That rested on nothing else, and went into the history.
+};
+
+// Takes deleted messages out of the evidence in the state of the block that `settings` describe;
+// nullopt when that says nothing of them.
+absl::StatusOr<std::optional<RetiredFacts>> RetireFacts(const BlockSettings& settings,
+                                                        Profile profile, std::string_view state,
+                                                        std::span<const std::string> message_ids,
+                                                        std::int64_t now_us);
 
 // Makes a block of one kind; a line in the table of block_kinds.cc.
 using BlockFactory = absl::StatusOr<std::shared_ptr<const Block>> (*)(

@@ -281,6 +281,9 @@ class KindReader final : public BodyReader {
   absl::StatusOr<MessageText> ReadMessage(std::string_view) const override {
     return absl::UnimplementedError("");
   }
+  absl::StatusOr<MessageHead> ReadHead(std::string_view) const override {
+    return absl::UnimplementedError("");
+  }
   absl::StatusOr<StoredMessage> ReadParts(std::string_view) const override {
     return absl::UnimplementedError("");
   }

@@ -23,11 +23,12 @@ constexpr double kOtherTrust = 0.4;
 constexpr double kUnnamedTrust = 0.5;  // Nobody knows who said it.
 constexpr double kUntrusted = 0.1;     // Rests on somebody who need not be believed.
 
-constexpr std::array<std::pair<FactEnd, std::string_view>, 4> kEnds = {{
+constexpr std::array<std::pair<FactEnd, std::string_view>, 5> kEnds = {{
     {FactEnd::kReplaced, "replaced"},
     {FactEnd::kCondensed, "condensed"},
     {FactEnd::kEvicted, "evicted"},
     {FactEnd::kUndone, "undone"},
+    {FactEnd::kRetired, "retired"},
 }};
 
 Json FactToJson(const Fact& fact) {
@@ -367,6 +368,29 @@ void Evict(FactState& state, std::size_t max_facts, const FactJob& job) {
     Bury(state, std::move(past), FactEnd::kEvicted, {}, {}, job);
   }
   ++state.next_change;
+}
+
+Retired RetireEvidence(FactState& state, std::span<const std::string> message_ids,
+                       const FactJob& job) {
+  Retired retired;
+  std::vector<Fact> rest;
+  for (Fact& fact : state.facts) {
+    const Fact before = fact;
+    std::erase_if(fact.evidence, [message_ids](const std::string& id) {
+      return std::find(message_ids.begin(), message_ids.end(), id) != message_ids.end();
+    });
+    retired.changed |= fact.evidence.size() != before.evidence.size();
+    // A fact that nobody said, such as a configured one, never had any.
+    if (fact.evidence.empty() && !before.evidence.empty()) {
+      Bury(state, before, FactEnd::kRetired, {}, {}, job);
+      ++retired.facts;
+    } else {
+      rest.push_back(std::move(fact));
+    }
+  }
+  state.facts = std::move(rest);
+  if (retired.facts > 0) ++state.next_change;
+  return retired;
 }
 
 absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job) {

@@ -30,7 +30,7 @@ struct Fact {
 };
 
 // Why a fact is in the history.
-enum class FactEnd { kReplaced, kCondensed, kEvicted, kUndone };
+enum class FactEnd { kReplaced, kCondensed, kEvicted, kUndone, kRetired };
 
 // A fact that no longer holds, and what took its place.
 struct PastFact {
@@ -92,6 +92,16 @@ bool Condense(FactState& state, std::span<const AnsweredFact> facts, const FactJ
 // Moves the facts of least trust, of equals the oldest, into the history until there are at most
 // `max_facts`.
 void Evict(FactState& state, std::size_t max_facts, const FactJob& job);
+
+struct Retired {
+  std::size_t facts = 0;  // That went into the history.
+  bool changed = false;   // Any fact has lost evidence.
+};
+
+// Takes these messages out of the evidence of all facts. Facts that then have none left go into the
+// history, together.
+Retired RetireEvidence(FactState& state, std::span<const std::string> message_ids,
+                       const FactJob& job);
 
 // Undoes what took place together as `change`: the facts that left come back, and those that took
 // their place go. NOT_FOUND when the history does not reach back so far.

@@ -32,6 +32,33 @@ std::vector<std::string> Texts(const FactState& state) {
   return texts;
 }
 
+TEST(RetireEvidenceTest, FactsThatRestOnNothingElseGoTogetherAndComeBackTogether) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("a", {1}), Answered("b", {1, 2}), Answered("c", {1})},
+         kSources, {"j1", 100});
+  state.facts.push_back({});
+  state.facts.back().id = state.next_id++;
+  state.facts.back().text = "configured";
+  const FactState before = state;
+  const std::vector<std::string> nobody = {"m9"};
+  EXPECT_FALSE(RetireEvidence(state, nobody, {"", 200}).changed);
+  EXPECT_EQ(state, before);
+
+  const std::vector<std::string> gone = {"m1"};
+  const Retired retired = RetireEvidence(state, gone, {"", 200});
+  EXPECT_TRUE(retired.changed);
+  EXPECT_EQ(retired.facts, 2U);
+  EXPECT_THAT(Texts(state), ElementsAre("b", "configured"));
+  EXPECT_THAT(state.facts[0].evidence, ElementsAre("m2"));
+  ASSERT_EQ(state.history.size(), 2U);
+  EXPECT_EQ(state.history[0].end, FactEnd::kRetired);
+  EXPECT_EQ(state.history[0].fact, before.facts[0]);
+  EXPECT_EQ(state.history[0].change, state.history[1].change);
+  EXPECT_EQ(FactState::FromJson(state.ToJson()).value(), state);
+  EXPECT_TRUE(UndoChange(state, state.history[0].change, {"", 300}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("b", "configured", "a", "c"));
+}
+
 TEST(TakeInTest, KeepsEvidenceTimesAndTrust) {
   FactState state;
   TakeIn(state,

@@ -13,6 +13,7 @@
 #include "core/blocks/memory_text.h"
 #include "core/engine/block_context.h"
 #include "core/engine/compose.h"
+#include "core/engine/message_lookup.h"
 
 namespace memoryd {
 namespace {
@@ -20,6 +21,9 @@ namespace {
 constexpr std::chrono::seconds kSweepInterval(10);
 // How often a search begins anew because the session was cut meanwhile.
 constexpr int kSearchTries = 3;
+// How often the message of a write is looked for that has changed by the time of the commit. Each
+// time somebody else has been successful, so that the more there are the more tries it takes.
+constexpr int kFindTries = 100;
 // A reply of more messages is built by a reader, so that others need not wait for it on the one
 // thread that confirms revisions.
 constexpr std::size_t kLargeContext = 200;
@@ -204,6 +208,43 @@ void Engine::Guarded(const std::shared_ptr<Call>& call, const Work& work) {
 }
 
 void Engine::Submit(WriteRequest request, Write::Done done) {
+  if (request.kind == WriteKind::kUpdateMessage || request.kind == WriteKind::kDeleteMessage) {
+    FindAndSubmit(std::make_shared<const WriteRequest>(std::move(request)), done, kFindTries);
+  } else {
+    SubmitFound(std::move(request), std::move(done));
+  }
+}
+
+void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
+                           const Write::Done& done, int tries) {
+  const auto submit = [this, request, done, tries](absl::StatusOr<FoundMessages> found) {
+    if (!found.ok()) {
+      done(found.status(), {}, false);
+      return;
+    }
+    WriteRequest write = *request;
+    if (found->status.ok() && write.edit) {
+      found->status = write.edit(*found->messages.front(), write);
+    }
+    write.found = *std::move(found);
+    SubmitFound(std::move(write), [this, request, done, tries](absl::Status status,
+                                                               std::string reply, bool replayed) {
+      if (tries > 1 && ErrorReason(status) == "MESSAGE_CHANGED") {
+        FindAndSubmit(request, done, tries - 1);
+      } else {
+        done(std::move(status), std::move(reply), replayed);
+      }
+    });
+  };
+  const auto read = StartRead<FoundMessages>(request->deadline, submit);
+  if (read == nullptr) return;
+  const std::shared_ptr<CachedSession> session = cache_.Acquire(request->key);
+  SubmitCurrentRead(session, read, [this, session, read, request] {
+    read->Finish(FindMessages(*store_, InfoOf(*session), *request));
+  });
+}
+
+void Engine::SubmitFound(WriteRequest request, Write::Done done) {
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
   const bool forced = request.kind == WriteKind::kEndJob;
@@ -713,21 +754,46 @@ void Engine::ReadPage(PageRequest request, Deadline deadline, Done<Page> done) {
   auto read = StartRead<Page>(deadline, std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
-  ReadRows(std::move(read), std::move(session), std::move(request), /*again=*/false);
+  ReadRows(std::move(read), std::move(session), std::move(request), /*before=*/nullptr);
 }
 
 void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSession> session,
-                      PageRequest request, bool again) {
-  auto read_rows = [this, session, read, request, again] {
-    auto page = memoryd::ReadPage(*store_, InfoOf(*session), request);
-    // Was the session reset between the look at its row and the read? Then the second look tells.
-    if (page.ok() && page->has_gap && !again) {
-      ReadRows(read, session, request, /*again=*/true);
+                      PageRequest request, std::shared_ptr<Page> before) {
+  auto read_rows = [this, session, read, request, before] {
+    const SessionInfo info = InfoOf(*session);
+    // Was the session reset between the look at its row and the read? Then the second look tells;
+    // else messages were missing before.
+    const bool stands = before != nullptr && info.row.generation == before->row.generation &&
+                        info.row.content_generation == before->row.content_generation &&
+                        info.row.floor == before->row.floor &&
+                        info.row.watermark == before->row.watermark &&
+                        info.row.edit_revision == before->row.edit_revision;
+    absl::StatusOr<Page> page =
+        stands ? std::move(*before) : memoryd::ReadPage(*store_, *options_.bodies, info, request);
+    if (page.ok() && page->has_gap && before == nullptr) {
+      ReadRows(read, session, request, std::make_shared<Page>(*std::move(page)));
+    } else if (page.ok() && request.include_total) {
+      CountTotal(read, std::make_shared<Page>(*std::move(page)),
+                 std::make_shared<PageTotal>(info, request));
     } else {
       read->Finish(std::move(page));
     }
   };
   SubmitCurrentRead(session, read, std::move(read_rows));
+}
+
+void Engine::CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,
+                        const std::shared_ptr<PageTotal>& total) {
+  const auto done = total->Step(*store_, *options_.bodies);
+  if (!done.ok()) {
+    read->Finish(done.status());
+  } else if (*done) {
+    page->total_count = total->count();
+    read->Finish(std::move(*page));
+  } else if (!read->finished()) {
+    // Behind whoever waits for a reader.
+    SubmitRead(read, [this, read, page, total] { CountTotal(read, page, total); });
+  }
 }
 
 template <typename T, typename Request>

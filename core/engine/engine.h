@@ -121,6 +121,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // For kUpdateMessage and kDeleteMessage the message is found first. NOT_FOUND
+  // `SESSION_NOT_FOUND` or `MESSAGE_NOT_FOUND`, FAILED_PRECONDITION `TOOL_PAIR`.
   void Submit(WriteRequest request, Write::Done done);
   // `input`: what the user is about to say, for blocks to choose by.
   void Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
@@ -179,6 +181,11 @@ class Engine {
   template <typename T>
   class Read;
 
+  // Submits a write that names nothing, or for which that has been found.
+  void SubmitFound(WriteRequest request, Write::Done done);
+  // Finds the message that the write names and submits it; anew when it has changed by then.
+  void FindAndSubmit(const std::shared_ptr<const WriteRequest>& request, const Write::Done& done,
+                     int tries);
   // A read that will call done, or nullptr when it was refused and done was called.
   template <typename T>
   std::shared_ptr<Read<T>> StartRead(Deadline deadline, Done<T> done, std::int64_t bytes = 0);
@@ -228,7 +235,10 @@ class Engine {
   void LookUp(const std::shared_ptr<Write>& write,
               const std::optional<SessionDraft::Decision>& otherwise);
   void ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSession> session,
-                PageRequest request, bool again);
+                PageRequest request, std::shared_ptr<Page> before);
+  // Brings the page's total step by step, and finishes the read.
+  void CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,
+                  const std::shared_ptr<PageTotal>& total);
   // A Query or UpdateContext: the session confirmed, its index brought up in steps, the answer.
   template <typename T, typename Request>
   struct SearchCall;

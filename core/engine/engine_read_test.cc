@@ -63,10 +63,10 @@ class EngineReadTest : public EngineTest {
         {{"system", "1"}, {"user", "22"}, {"user", "333"}, {"user", "4444"}, {"user", "55555"}}));
   }
 
-  PageRequest Request(StatusFilter filter = StatusFilter::kAll) {
+  PageRequest Request(StatusFilter status = StatusFilter::kAll) {
     PageRequest request;
     request.key = kKey;
-    request.filter = filter;
+    request.status = status;
     return request;
   }
 };

@@ -47,6 +47,7 @@ struct JobRunner::Attempt {
   std::shared_ptr<CachedSession> session;
   Usage usage;
   std::shared_ptr<const BlockState> fed;  // What the block was given.
+  std::int64_t read_revision = 0;         // The session's, before its messages were read.
 };
 
 class JobRunner::Waiter : public PendingCall {
@@ -349,6 +350,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
         state != place.session.blocks.end()) {
       done = state->second->done;
       attempt->fed = state->second;
+      attempt->read_revision = place.session.row.revision;
       request.state = *state->second;
       request.session = {job.key.session, place.session.config->counting.profile};
     } else {
@@ -379,6 +381,15 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   auto messages = ReadMessages(job);
   if (!messages.ok()) {
     Failed(attempt, messages.status());
+    return;
+  }
+  if (messages->empty()) {
+    // They were deleted one by one.
+    JobOutcome outcome;
+    outcome.fed = attempt->fed;
+    outcome.read_revision = attempt->read_revision;
+    outcome.block_state = attempt->fed->state;
+    End(attempt, std::move(outcome));
     return;
   }
   request.messages = *std::move(messages);
@@ -430,6 +441,7 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
   }
   JobOutcome outcome;
   outcome.fed = attempt->fed;
+  outcome.read_revision = attempt->read_revision;
   outcome.block_state = std::move(result->state);
   outcome.entries = std::move(result->entries);
   MEMORYD_FAILPOINT("job_answered");
@@ -499,8 +511,8 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
     const Section section(*this);
     if (!section) return;
     if (ErrorReason(status) == "BLOCK_CHANGED") {
-      // Somebody has undone a change meanwhile: the block is fed once more, in the state it has
-      // now.
+      // Somebody has undone a change meanwhile, or changed a message: the block is fed once more,
+      // in the state it has now.
       Begin(attempt);
       return;
     }

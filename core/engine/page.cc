@@ -9,73 +9,149 @@
 namespace memoryd {
 namespace {
 
+// Of one read while a filter is asked.
+constexpr std::int64_t kFilteredRead = 1000;
+
 // Fills a page range by range.
 class PageReader {
  public:
-  PageReader(Store& store, const PageRequest& request, Page& page)
-      : store_(store), request_(request), page_(page) {}
+  PageReader(Store& store, const BodyReader& bodies, const PageRequest& request, Page& page)
+      : store_(store), bodies_(bodies), request_(request), page_(page) {}
 
+  absl::Status AddMessages(PositionRange range) {
+    return Add(page_.row.generation, range, page_.messages, page_.next_position,
+               [this](const Message& message) {
+                 return request_.filter->Passes(message, page_.row, bodies_);
+               });
+  }
+  absl::Status AddContents(PositionRange range) {
+    return Add(page_.row.content_generation, range, page_.contents, page_.next_content,
+               [this](const Content& content) {
+                 return request_.filter->PassesContent(content, bodies_);
+               });
+  }
+
+ private:
   // Unless the page was full before, appends what fits of the range to `out`, and sets `next` to
   // where the next page begins if that is within the range.
+  template <typename Filter>
   absl::Status Add(std::uint64_t generation, PositionRange range, std::vector<MessagePtr>& out,
-                   std::int64_t& next) {
-    if (range.begin >= range.end || full_) return absl::OkStatus();
-    const std::int64_t left = request_.max_messages - count_;
-    if (left <= 0 || (bytes_ >= request_.max_bytes && count_ > 0)) {
-      Stop(range.begin, next);
-      return absl::OkStatus();
-    }
-    // One more than fits, to learn whether there is a next page.
-    MEMORYD_ASSIGN_OR_RETURN(
-        std::vector<MessagePtr> rows,
-        store_.ReadRange(request_.key, generation, range, left + 1, request_.max_bytes - bytes_));
-    std::int64_t expected = range.begin;
-    for (MessagePtr& message : rows) {
-      const auto size = static_cast<std::int64_t>(message->body.size());
-      page_.has_gap |= message->position != expected;
-      expected = message->position + 1;
-      if (count_ >= request_.max_messages || (bytes_ + size > request_.max_bytes && count_ > 0)) {
-        Stop(message->position, next);
-        return absl::OkStatus();
+                   std::int64_t& next, const Filter& passes) {
+    while (range.begin < range.end && !full_) {
+      if (IsFull()) {
+        Stop(range.begin, next);
+        break;
       }
-      bytes_ += size;
-      ++count_;
-      out.push_back(std::move(message));
-    }
-    if (expected >= range.end) return absl::OkStatus();
-    if (rows.empty()) {
-      page_.has_gap = true;
-    } else {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows, Read(generation, range));
+      if (rows.empty()) {
+        page_.has_gap = true;
+        break;
+      }
+      for (const MessagePtr& row : rows) {
+        page_.has_gap |= row->position != range.begin;
+        if (IsFull()) {
+          Stop(row->position, next);
+          return absl::OkStatus();
+        }
+        const auto size = static_cast<std::int64_t>(row->body.size());
+        ++rows_read_;
+        bytes_read_ += size;
+        bool take = true;
+        if (request_.filter != nullptr) {
+          MEMORYD_ASSIGN_OR_RETURN(take, passes(*row));
+        }
+        if (take && bytes_ + size > request_.max_bytes && count_ > 0) {
+          Stop(row->position, next);
+          return absl::OkStatus();
+        }
+        range.begin = row->position + 1;
+        if (!take) continue;
+        bytes_ += size;
+        ++count_;
+        out.push_back(row);
+      }
       // The store stopped at the byte limit, or the end of the range is gone.
-      Stop(expected, next);
+      if (request_.filter == nullptr && range.begin < range.end) {
+        Stop(range.begin, next);
+      }
     }
     return absl::OkStatus();
   }
 
- private:
+  absl::StatusOr<std::vector<MessagePtr>> Read(std::uint64_t generation, PositionRange range) {
+    if (request_.filter != nullptr) {
+      return store_.ReadRange(request_.key, generation, range, kFilteredRead,
+                              std::max<std::int64_t>(request_.max_bytes, 1));
+    }
+    // One more than fits, to learn whether there is a next page.
+    return store_.ReadRange(request_.key, generation, range, request_.max_messages - count_ + 1,
+                            request_.max_bytes - bytes_);
+  }
+
+  // Whether nothing more is to be read for this page.
+  bool IsFull() const {
+    return count_ >= request_.max_messages || (bytes_ >= request_.max_bytes && count_ > 0) ||
+           (request_.filter != nullptr &&
+            (rows_read_ >= request_.max_rows_read || bytes_read_ >= request_.max_bytes_read));
+  }
+
   void Stop(std::int64_t position, std::int64_t& next) {
     full_ = true;
     next = position;
   }
 
   Store& store_;
+  const BodyReader& bodies_;
   const PageRequest& request_;
   Page& page_;
   std::int64_t bytes_ = 0;
   std::int64_t count_ = 0;
+  std::int64_t rows_read_ = 0;
+  std::int64_t bytes_read_ = 0;
   bool full_ = false;
 };
 
+// Where the messages with these ids may stand, ascending.
+absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,
+                                                      std::uint64_t generation,
+                                                      const std::vector<std::string>& ids) {
+  MEMORYD_ASSIGN_OR_RETURN(std::vector<std::int64_t> positions,
+                           store.FindPositions(key, generation, ids));
+  for (const std::string& id : ids) {
+    if (const auto position = PositionInId(id, generation)) positions.push_back(*position);
+  }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
+}
+
+// The parts of `ranges`, which ascend, that hold `positions`.
+std::vector<PositionRange> Narrowed(const std::vector<PositionRange>& ranges,
+                                    const std::vector<std::int64_t>& positions) {
+  std::vector<PositionRange> narrowed;
+  for (const PositionRange& range : ranges) {
+    auto position = std::lower_bound(positions.begin(), positions.end(), range.begin);
+    for (; position != positions.end() && *position < range.end; ++position) {
+      if (!narrowed.empty() && narrowed.back().end == *position) {
+        ++narrowed.back().end;
+      } else {
+        narrowed.push_back({*position, *position + 1});
+      }
+    }
+  }
+  return narrowed;
+}
+
 }  // namespace
 
-// The pinned positions are the first ones of the generation and follow each other, so it is at most
-// two ranges.
-std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter filter) {
+// The pinned positions are the first ones of the generation and no other row lies between them, so
+// it is at most two ranges.
+std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter status) {
   const PositionRange pinned = row.pinned.empty()
                                    ? PositionRange{}
                                    : PositionRange{row.pinned.front(), row.pinned.back() + 1};
   const std::int64_t rest = std::max(row.floor, pinned.end);
-  switch (filter) {
+  switch (status) {
     case StatusFilter::kAll:
       return {pinned, {rest, row.next_position}};
     case StatusFilter::kActive:
@@ -90,12 +166,8 @@ PositionRange StoredContents(const SessionRow& row) {
   return {row.next_content - row.content_count, row.next_content};
 }
 
-bool IsActive(const SessionRow& row, std::int64_t position) {
-  return position >= row.watermark ||
-         std::find(row.pinned.begin(), row.pinned.end(), position) != row.pinned.end();
-}
-
-absl::StatusOr<Page> ReadPage(Store& store, const SessionInfo& info, const PageRequest& request) {
+absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const SessionInfo& info,
+                              const PageRequest& request) {
   Page page;
   if (info.exists()) page.row = info.row;
   if (request.generation.has_value() && *request.generation != page.row.generation) {
@@ -104,21 +176,48 @@ absl::StatusOr<Page> ReadPage(Store& store, const SessionInfo& info, const PageR
                  "first page");
   }
   if (!info.exists()) return page;
-  PageReader reader(store, request, page);
+  PageReader reader(store, bodies, request, page);
   if (request.from_content == 0) {
-    for (PositionRange range : StoredRanges(info.row, request.filter)) {
+    std::vector<PositionRange> ranges = StoredRanges(info.row, request.status);
+    if (request.filter != nullptr && !request.filter->message_ids.empty()) {
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<std::int64_t> positions,
+          PositionsOf(store, request.key, info.row.generation, request.filter->message_ids));
+      ranges = Narrowed(ranges, positions);
+    }
+    for (PositionRange range : ranges) {
       range.begin = std::max(range.begin, request.from_position);
-      MEMORYD_RETURN_IF_ERROR(
-          reader.Add(info.row.generation, range, page.messages, page.next_position));
+      if (request.until_position > 0) range.end = std::min(range.end, request.until_position);
+      MEMORYD_RETURN_IF_ERROR(reader.AddMessages(range));
     }
   }
   if (request.include_contents && info.row.content_count > 0) {
     PositionRange range = StoredContents(info.row);
     range.begin = std::max(range.begin, request.from_content);
-    MEMORYD_RETURN_IF_ERROR(
-        reader.Add(info.row.content_generation, range, page.contents, page.next_content));
+    if (request.until_content > 0) range.end = std::min(range.end, request.until_content);
+    MEMORYD_RETURN_IF_ERROR(reader.AddContents(range));
   }
   return page;
+}
+
+absl::StatusOr<bool> PageTotal::Step(Store& store, const BodyReader& bodies) {
+  const SessionRow& row = info_.row;
+  if (!info_.exists()) return true;
+  if (request_.filter == nullptr) {
+    if (request_.status != StatusFilter::kArchived) count_ += row.active_count;
+    if (request_.status != StatusFilter::kActive) count_ += row.archived_count;
+    if (request_.include_contents) count_ += row.content_count;
+    return true;
+  }
+  // A page that is bounded by what is read for it alone.
+  PageRequest step = request_;
+  step.max_messages = step.max_rows_read;
+  step.max_bytes = step.max_bytes_read;
+  MEMORYD_ASSIGN_OR_RETURN(const Page page, ReadPage(store, bodies, info_, step));
+  count_ += static_cast<std::int64_t>(page.messages.size() + page.contents.size());
+  request_.from_position = page.next_position;
+  request_.from_content = page.next_content;
+  return page.next_position == 0 && page.next_content == 0;
 }
 
 }  // namespace memoryd

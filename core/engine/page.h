@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/engine/message_filter.h"
+#include "core/model/body_reader.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
@@ -22,22 +25,22 @@ struct SessionInfo {
   bool exists() const { return row.revision > 0 && !row.deleted; }
 };
 
-enum class StatusFilter { kAll, kActive, kArchived };
-
-// What is stored of the messages that `filter` asks for, ascending.
-std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter filter);
+// What is stored of the messages that `status` asks for, ascending.
+std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter status);
 
 PositionRange StoredContents(const SessionRow& row);
 
-// Whether the message at `position`, which is stored, is in short-term memory.
-bool IsActive(const SessionRow& row, std::int64_t position);
-
 struct PageRequest {
   SessionKey key;
-  StatusFilter filter = StatusFilter::kAll;
+  StatusFilter status = StatusFilter::kAll;
+  // What messages and contents must pass besides; null: nothing.
+  std::shared_ptr<const MessageFilter> filter;
   // Of the page before; absent for the first page.
   std::optional<std::uint64_t> generation;
   std::int64_t from_position = 0;
+  // Rows from here on are not looked at; 0: no bound.
+  std::int64_t until_position = 0;
+  std::int64_t until_content = 0;
   // Whether contents follow the messages.
   bool include_contents = false;
   // Above 0: the messages were on earlier pages, this one begins with this content.
@@ -45,6 +48,11 @@ struct PageRequest {
   // Of messages and contents together.
   std::int64_t max_messages = 100;
   std::int64_t max_bytes = std::int64_t{1} << 20;
+  // With a filter: what is read for a page, at most, but for the last of several reads.
+  std::int64_t max_rows_read = 10'000;
+  std::int64_t max_bytes_read = std::int64_t{16} << 20;
+  // Whether to count what all pages hold together.
+  bool include_total = false;
 };
 
 struct Page {
@@ -54,14 +62,38 @@ struct Page {
   // Where the next page begins, with a message or else with a content; both 0 on the last.
   std::int64_t next_position = 0;
   std::int64_t next_content = 0;
+  // When asked for.
+  std::optional<std::int64_t> total_count;
   // Positions were missing between the first and the last row read. Rows of a session that was
   // reset meanwhile may be half purged; a Reset of the active messages leaves a gap for good.
   bool has_gap = false;
 };
 
-// Reads the page of the session that `info` describes. Blocks. ABORTED `SESSION_REPLACED` when the
-// request's generation is not the session's.
-absl::StatusOr<Page> ReadPage(Store& store, const SessionInfo& info, const PageRequest& request);
+// Reads the page of the session that `info` describes, without its total_count. Blocks. ABORTED
+// `SESSION_REPLACED` when the request's generation is not the session's.
+absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const SessionInfo& info,
+                              const PageRequest& request);
+
+// Counts what all pages of a request hold together, in steps: a filter has to be asked for every
+// row.
+class PageTotal {
+ public:
+  // `info` describes the session as it is counted.
+  PageTotal(SessionInfo info, PageRequest request)
+      : info_(std::move(info)), request_(std::move(request)) {
+    request_.generation.reset();
+    request_.from_position = request_.from_content = 0;
+  }
+
+  // True once `count()` is the total; false when another step is due. Reads some 10,000 rows.
+  absl::StatusOr<bool> Step(Store& store, const BodyReader& bodies);
+  std::int64_t count() const { return count_; }
+
+ private:
+  const SessionInfo info_;
+  PageRequest request_;
+  std::int64_t count_ = 0;
+};
 
 }  // namespace memoryd
 

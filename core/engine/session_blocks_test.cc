@@ -46,6 +46,7 @@ class SessionBlocksTest : public SessionDraftTest {
     request.job_outcome->job = {kKey, session_.row.block_generation, block, number};
     request.job_outcome->state = how;
     request.job_outcome->block_state = std::move(state);
+    request.job_outcome->read_revision = session_.row.revision;
     if (const auto fed = session_.blocks.find(block); fed != session_.blocks.end()) {
       request.job_outcome->fed = fed->second;
     }

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "core/engine/message_filter.h"
 
 namespace memoryd {
 namespace {
@@ -78,6 +79,11 @@ TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
 
 TenantUsage SessionDraft::Growth(const Write& write) const {
   const WriteRequest& request = write.request;
+  if (request.kind == WriteKind::kUpdateMessage) {
+    if (!request.found->status.ok()) return {};
+    return {0, 0,
+            Bytes(request.messages.front().message) - Bytes(*request.found->messages.front())};
+  }
   const bool adds = request.kind == WriteKind::kPut || request.kind == WriteKind::kSet ||
                     request.kind == WriteKind::kCreateSession;
   if (!adds) return {};
@@ -130,6 +136,10 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddUpdate(request);
     case WriteKind::kDeleteSession:
       return AddDelete(request);
+    case WriteKind::kUpdateMessage:
+      return AddMessageUpdate(write);
+    case WriteKind::kDeleteMessage:
+      return AddMessageDelete(request);
     case WriteKind::kEndJob:
       return AddJobEnd(request);
     case WriteKind::kRetryJob:
@@ -338,7 +348,9 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
     message->position = row_.next_position++;
     message->token_count = write.token_counts.messages[i];
     message->ingest_us = now_us_;
-    const bool pin = row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
+    // Nothing may lie between the pinned ones, not even what waits to be purged.
+    const bool follows = pinned_.empty() || pinned_.back()->position + 1 == message->position;
+    const bool pin = follows && row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
                      row_.archived_count == 0 && pinned_.size() < kMaxPinned &&
                      IsPinnable(*config_, *message);
     if (pin) {
@@ -429,7 +441,7 @@ void SessionDraft::RemoveActiveMessages() {
   } else {
     // Archived messages stay below. Where there are any, the policy bounds what is active, so those
     // rows go in this commit.
-    erase_ = PositionRange{row_.watermark, row_.next_position};
+    erase_ = {{row_.watermark, row_.next_position}};
     if (!pinned_.empty()) {
       row_.floor = std::max(row_.floor, pinned_.back()->position + 1);
       garbage_.push_back({row_.generation, pinned_.front()->position, row_.floor});
@@ -563,7 +575,8 @@ void SessionDraft::RemoveBlocks() {
 
 // A job that is not the next one of its block has ended before, by another server or by a Set or
 // Reset: what it found out must not be stored again, or come back. One that began with another
-// state than the block has now would take back what changed that.
+// state than the block has now would take back what changed that; one whose messages were changed
+// or deleted since it read them has learnt what nobody says.
 SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
   const JobOutcome& outcome = *request.job_outcome;
   const BlockState* const current = exists() && row_.block_generation == outcome.job.generation
@@ -574,7 +587,8 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
     return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
   }
   const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
-  if (outcome.state == JobState::kDone && fed != current->state) {
+  const bool outdated = fed != current->state || row_.edit_revision > outcome.read_revision;
+  if (outcome.state == JobState::kDone && outdated) {
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));
   }
@@ -635,6 +649,120 @@ SessionDraft::Decision SessionDraft::AddUndo(const WriteRequest& request) {
   return Stored(request, std::move(result));
 }
 
+absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
+  const FoundMessages& found = *request.found;
+  if (!found.status.ok()) return found.status;
+  // One that has left short-term memory since then may have been reset with it.
+  const auto is_stored = [this, &found](const MessagePtr& message) {
+    const std::int64_t position = message->position;
+    return (position >= row_.floor || IsActive(row_, position)) &&
+           (position >= found.watermark) == (position >= row_.watermark);
+  };
+  // What is in memory tells by itself whether it has changed.
+  const auto is_known = [this](const MessagePtr& message) {
+    const auto at = std::lower_bound(
+        base_.active.begin(), base_.active.end(), message,
+        [](const MessagePtr& a, const MessagePtr& b) { return a->position < b->position; });
+    return at != base_.active.end() && (*at)->position == message->position &&
+           (*at)->token_count == message->token_count && (*at)->body == message->body;
+  };
+  const bool unedited = row_.edit_revision <= found.revision ||
+                        std::all_of(found.messages.begin(), found.messages.end(), is_known);
+  const bool same = unedited && row_.generation == found.generation &&
+                    std::all_of(found.messages.begin(), found.messages.end(), is_stored);
+  return same ? absl::OkStatus() : MessageChanged();
+}
+
+SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
+  const WriteRequest& request = write.request;
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  const Message& stored = *request.found->messages.front();
+  const IncomingMessage& incoming = request.messages.front();
+  if (!std::is_permutation(stored.call_ids.begin(), stored.call_ids.end(),
+                           incoming.message.call_ids.begin(), incoming.message.call_ids.end()) ||
+      !std::is_permutation(stored.result_ids.begin(), stored.result_ids.end(),
+                           incoming.message.result_ids.begin(),
+                           incoming.message.result_ids.end())) {
+    return Refused(Error(absl::StatusCode::kFailedPrecondition, "TOOL_PAIR",
+                         "parts: must have the call ids of tools that the message has, since calls "
+                         "and results belong together"));
+  }
+  if (config_->counting.tokenizer == "caller" && !incoming.token_count.has_value()) {
+    return Refused(
+        InvalidField("token_count", "is required, since the session's tokenizer is `caller`"));
+  }
+  if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
+  auto message = std::make_shared<Message>(stored);
+  message->body = incoming.message.body;
+  message->call_ids = incoming.message.call_ids;
+  message->result_ids = incoming.message.result_ids;
+  message->token_count = write.token_counts.messages.front();
+  row_.message_bytes =
+      std::max<std::int64_t>(0, row_.message_bytes + Bytes(*message) - Bytes(stored));
+  if (IsActive(row_, stored.position)) {
+    row_.active_tokens += message->token_count - stored.token_count;
+  }
+  for (MessagePtr& pinned : pinned_) {
+    if (pinned->position == stored.position) pinned = message;
+  }
+  replaced_ = message;
+  row_.edit_revision = row_.revision + 1;
+  WriteResult result;
+  result.messages = {std::move(message)};
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& request) {
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  deleted_ = request.found->messages;
+  WriteResult result;
+  for (const MessagePtr& message : deleted_) {
+    const std::int64_t position = message->position;
+    if (!erase_.empty() && erase_.back().end == position) {
+      ++erase_.back().end;
+    } else {
+      erase_.push_back({position, position + 1});
+    }
+    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - Bytes(*message));
+    if (IsActive(row_, position)) {
+      --row_.active_count;
+      row_.active_tokens -= message->token_count;
+      ++result.removed_active;
+    } else {
+      --row_.archived_count;
+      ++result.removed_archived;
+    }
+    std::erase(row_.pinned, position);
+    std::erase_if(pinned_,
+                  [position](const MessagePtr& pinned) { return pinned->position == position; });
+  }
+  result.retired_facts = RetireFacts(deleted_);
+  result.messages = deleted_;
+  row_.edit_revision = row_.revision + 1;
+  return Stored(request, std::move(result));
+}
+
+std::int64_t SessionDraft::RetireFacts(const std::vector<MessagePtr>& messages) {
+  std::vector<std::string> ids;
+  for (const MessagePtr& message : messages) ids.push_back(MessageId(*message, row_.generation));
+  std::int64_t count = 0;
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr) continue;
+    auto retired =
+        memoryd::RetireFacts(block, config_->counting.profile, state->state, ids, now_us_);
+    // A state that can't be read has no facts to show; that is no reason to keep the message.
+    if (!retired.ok() || !retired->has_value()) continue;
+    ChangeBlock(block.name).state = std::move((*retired)->state);
+    count += static_cast<std::int64_t>((*retired)->facts);
+  }
+  return count;
+}
+
 SessionDraft::Decision SessionDraft::NothingToRemove(const WriteRequest& request) {
   std::string reply = request.encode_reply(WriteResult());
   if (request.request_id.empty()) return {Kind::kUnchanged, absl::OkStatus(), std::move(reply)};
@@ -686,6 +814,7 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.ended_jobs = std::move(ended_jobs_);
   if (cancel_jobs_) change.cancel_jobs_of = row_.block_generation;
   change.erase = erase_;
+  if (replaced_ != nullptr) change.replaced = {replaced_};
   change.garbage = garbage_;
   change.requests = requests_;
   return change;
@@ -709,6 +838,29 @@ void SessionDraft::ApplyTo(Session& session) {
   for (std::size_t i = dropped_ - from_base; i < appended_.size(); ++i) {
     session.content_bytes += appended_[i]->ByteSize();
     session.active.push_back(std::move(appended_[i]));
+  }
+  if (replaced_ != nullptr || !deleted_.empty()) {
+    const auto place = [&session](const MessagePtr& message) {
+      const auto found = std::lower_bound(
+          session.active.begin(), session.active.end(), message,
+          [](const MessagePtr& a, const MessagePtr& b) { return a->position < b->position; });
+      const bool here = found != session.active.end() && (*found)->position == message->position;
+      return here ? found : session.active.end();
+    };
+    if (replaced_ != nullptr) {
+      if (const auto found = place(replaced_); found != session.active.end()) {
+        session.content_bytes += replaced_->ByteSize() - (*found)->ByteSize();
+        *found = replaced_;
+      }
+    }
+    for (const MessagePtr& message : deleted_) {
+      const auto found = place(message);
+      if (found == session.active.end()) continue;
+      session.content_bytes -= (*found)->ByteSize();
+      session.active.erase(found);
+    }
+    for (const MessagePtr& pinned : session.pinned) session.content_bytes -= pinned->ByteSize();
+    session.pinned.clear();
   }
   for (std::size_t i = base_removed_ ? 0 : session.pinned.size(); i < pinned_.size(); ++i) {
     session.content_bytes += pinned_[i]->ByteSize();

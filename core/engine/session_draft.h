@@ -79,12 +79,16 @@ class SessionDraft {
   Decision AddJobEnd(const WriteRequest& request);
   Decision AddJobRetry(const WriteRequest& request);
   Decision AddUndo(const WriteRequest& request);
+  Decision AddMessageUpdate(Write& write);
+  Decision AddMessageDelete(const WriteRequest& request);
 
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
   // What the session stores.
   static TenantUsage UsageOf(const SessionRow& row);
   std::int64_t ActiveBytes() const;
   absl::Status CheckRevision(const WriteRequest& request) const;
+  // OK when what was found for the write is what is stored.
+  absl::Status CheckFound(const WriteRequest& request) const;
   absl::Status CountTokens(Write& write, const SessionConfig& config) const;
   // Starts a live row where there is none.
   void Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config);
@@ -106,6 +110,8 @@ class SessionDraft {
   // jobs' numbers go on.
   void RemoveBlock(const std::string& name);
   void RemoveBlocks();
+  // Takes the messages out of the evidence of facts; returns how many facts go with them.
+  std::int64_t RetireFacts(const std::vector<MessagePtr>& messages);
   void RemoveActiveMessages();
   void RemoveAllMessages();
   void RemoveContents();
@@ -135,7 +141,10 @@ class SessionDraft {
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.
   std::vector<ContentPtr> stored_contents_;
-  std::optional<PositionRange> erase_;
+  std::vector<PositionRange> erase_;
+  // Of one write that has the draft for itself.
+  MessagePtr replaced_;
+  std::vector<MessagePtr> deleted_;  // Ascending.
   // Of base_.blocks, or of none once they were removed.
   bool base_blocks_removed_ = false;
   std::map<std::string, BlockState> changed_blocks_;

@@ -39,9 +39,9 @@ TEST_F(SessionDraftTest, ResetOfTheActiveKeepsTheArchived) {
   // The pinned message before the archived one is below the floor now.
   EXPECT_EQ(session_.row.floor, 2);
   EXPECT_EQ(session_.row.watermark, 5);
-  ASSERT_TRUE(change_->erase.has_value());
-  EXPECT_EQ(change_->erase->begin, 3);
-  EXPECT_EQ(change_->erase->end, 5);
+  ASSERT_EQ(change_->erase.size(), 1U);
+  EXPECT_EQ(change_->erase[0].begin, 3);
+  EXPECT_EQ(change_->erase[0].end, 5);
   ASSERT_EQ(change_->garbage.size(), 1u);
   EXPECT_EQ(change_->garbage.front().begin, 1);
   EXPECT_EQ(change_->garbage.front().end, 2);
@@ -53,7 +53,7 @@ TEST_F(SessionDraftTest, ResetOfTheActiveKeepsTheArchived) {
 TEST_F(SessionDraftTest, ResetOfTheActiveLeavesAllRowsToTheSweeperWhereNothingIsArchived) {
   MustStore(Put({{"system", "s"}, {"user", "u"}}));
   MustStore(Reset(ResetScope::kActive));
-  EXPECT_FALSE(change_->erase.has_value());
+  EXPECT_TRUE(change_->erase.empty());
   EXPECT_EQ(change_->garbage.front().begin, 1);
   EXPECT_EQ(change_->garbage.front().end, 3);
   EXPECT_EQ(session_.row.floor, 3);

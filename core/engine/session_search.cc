@@ -129,6 +129,7 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchReques
 
 absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row, bool accept_missing) {
   const bool same = !entry.spoilt && entry.row.generation == row.generation &&
+                    entry.row.edit_revision == row.edit_revision &&
                     (entry.contents == 0 || row.content_count == 0 ||
                      entry.row.content_generation == row.content_generation);
   if (!same) {

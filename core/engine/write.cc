@@ -19,6 +19,11 @@ absl::Status BlockNotFound() {
                "block: the session has no block of this name");
 }
 
+absl::Status MessageChanged() {
+  return Error(absl::StatusCode::kAborted, "MESSAGE_CHANGED",
+               "message_id: the message has changed meanwhile, again and again; try again");
+}
+
 absl::Status Reported(const absl::Status& status) {
   if (absl::IsUnavailable(status) && ErrorReason(status).empty()) return StoreUnavailable();
   return status;

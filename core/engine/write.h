@@ -72,6 +72,8 @@ enum class WriteKind {
   kCreateSession,
   kUpdateSession,
   kDeleteSession,
+  kUpdateMessage,
+  kDeleteMessage,
   kEndJob,
   kRetryJob,
   kUndoBlockChange
@@ -87,7 +89,20 @@ struct JobOutcome {
   // Of a job that is done: the state that it was fed in, null for none, and the one afterwards.
   std::shared_ptr<const BlockState> fed;
   std::string block_state;
+  // The session's when the messages it was fed with were read.
+  std::int64_t read_revision = 0;
   std::vector<std::string> entries;  // Bodies of rows to be appended to the block's own.
+};
+
+// The stored message that a write names, as it was found before the write was decided on.
+struct FoundMessages {
+  absl::Status status;  // Why there is none to be changed.
+  std::uint64_t generation = 0;
+  // Of the session as they were read.
+  std::int64_t revision = 0;
+  std::int64_t watermark = 0;
+  // The one that is named; for a DeleteMessage also what goes with it. Ascending.
+  std::vector<MessagePtr> messages;
 };
 
 // In the order of the request.
@@ -107,6 +122,7 @@ struct WriteResult {
   std::int64_t removed_active = 0;
   std::int64_t removed_archived = 0;
   std::int64_t removed_contents = 0;
+  std::int64_t retired_facts = 0;  // DeleteMessage.
   // kEndJob: the job, which was the next one of its block; kRetryJob: the new one. 0: none.
   std::int64_t job_number = 0;
   std::vector<Fact> facts;  // kUndoBlockChange: those that hold now.
@@ -121,6 +137,12 @@ struct WriteRequest {
   std::vector<IncomingContent> contents;
   std::optional<SessionSettings> settings;
   ResetScope scope = ResetScope::kProfile;
+  // kUpdateMessage and kDeleteMessage: the message, what it was found to be, and what becomes of
+  // it: `edit` fills in `messages`, for the stored one, and may be called several times.
+  std::string message_id;
+  bool with_tool_messages = false;
+  std::optional<FoundMessages> found;
+  std::function<absl::Status(const Message& stored, WriteRequest& write)> edit;
   std::optional<JobOutcome> job_outcome;  // kEndJob.
   std::optional<Job> job;                 // kRetryJob: the one that failed.
   std::string block;                      // kUndoBlockChange.
@@ -148,6 +170,9 @@ absl::Status RequestIdReused();
 
 absl::Status SessionNotFound();
 absl::Status BlockNotFound();
+
+// ABORTED `MESSAGE_CHANGED` for a message that has changed since it was found.
+absl::Status MessageChanged();
 
 // Stores word their troubles in their own way; callers see one reason.
 absl::Status Reported(const absl::Status& status);

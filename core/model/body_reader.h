@@ -20,11 +20,21 @@ struct MessageText {
   std::string text;  // All its words: text, tool arguments and answers, quotations.
 };
 
+// What filters look at in a message.
+struct MessageHead {
+  std::string role;
+  std::string name;
+  std::string thread_id;
+  std::optional<std::int64_t> create_us;  // Microseconds since the epoch, by the caller.
+  std::string metadata_json;              // Empty for none.
+};
+
 struct ContentValue {
   enum class Kind { kText, kJson, kBytes, kImage };
   Kind kind = Kind::kText;
   std::string mime_type;
-  std::string value;  // Text, JSON or bytes as stored; empty for an image.
+  std::string value;          // Text, JSON or bytes as stored; empty for an image.
+  std::string metadata_json;  // Empty for none.
 };
 
 // One part of a stored message.
@@ -74,6 +84,7 @@ class BodyReader {
 
   // DATA_LOSS for a body that can't be read.
   virtual absl::StatusOr<MessageText> ReadMessage(std::string_view body) const = 0;
+  virtual absl::StatusOr<MessageHead> ReadHead(std::string_view body) const = 0;
   virtual absl::StatusOr<StoredMessage> ReadParts(std::string_view body) const = 0;
   // A part that a block's configuration holds, see BlockSettings::content.
   virtual absl::StatusOr<StoredPart> ReadPart(std::string_view part) const = 0;

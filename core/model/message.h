@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace memoryd {
@@ -49,6 +51,10 @@ using ContentPtr = MessagePtr;
 
 // What the caller named it, else a name made of its place.
 std::string MessageId(const Message& message, std::uint64_t generation);
+
+// The position that MessageId() made a name of; nullopt for what it did not make in this
+// generation.
+std::optional<std::int64_t> PositionInId(std::string_view id, std::uint64_t generation);
 
 }  // namespace memoryd
 

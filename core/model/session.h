@@ -39,7 +39,7 @@ struct SessionRow {
   std::int64_t next_position = 1;
   std::int64_t floor = 1;
   std::int64_t watermark = 1;
-  // Ascending, at most kMaxPinned, contiguous.
+  // Ascending, at most kMaxPinned; no other row lies between them.
   std::vector<std::int64_t> pinned;
   std::int64_t active_count = 0;  // Includes the pinned.
   std::int64_t archived_count = 0;
@@ -53,6 +53,9 @@ struct SessionRow {
   // Of the bodies that are counted above. Rows from before the columns count what came since.
   std::int64_t message_bytes = 0;
   std::int64_t content_bytes = 0;
+  // The revision by which a message of this generation was last changed or taken out by itself; 0:
+  // none was. What was read of the messages before may be out of date.
+  std::int64_t edit_revision = 0;
   // Of what blocks know and of their jobs; 0 while there is none. A new one makes all older ones
   // unreachable.
   std::uint64_t block_generation = 0;

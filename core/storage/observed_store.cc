@@ -88,6 +88,12 @@ absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadPositions(
                [&] { return store_.ReadPositions(key, generation, positions, max_bytes); });
 }
 
+absl::StatusOr<std::vector<std::int64_t>> ObservedStore::FindPositions(
+    const SessionKey& key, std::uint64_t generation, std::span<const std::string> message_ids) {
+  return Timed(StoreOperation::kFindPositions,
+               [&] { return store_.FindPositions(key, generation, message_ids); });
+}
+
 absl::StatusOr<std::vector<RowSize>> ObservedStore::ReadSizes(const SessionKey& key,
                                                               std::uint64_t generation,
                                                               PositionRange range,

@@ -25,6 +25,7 @@ enum class StoreOperation : std::uint8_t {
   kLoadSession,
   kReadRange,
   kReadPositions,
+  kFindPositions,
   kReadSizes,
   kRevisions,
   kFindRequests,
@@ -41,11 +42,11 @@ enum class StoreOperation : std::uint8_t {
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 19> kStoreOperations = {
-    "migrate",    "commit",     "load_session",  "read_range",    "read_positions",
-    "read_sizes", "revisions",  "find_requests", "list_sessions", "read_usage",
-    "claim_jobs", "renew_jobs", "release_job",   "list_jobs",     "find_job",
-    "count_jobs", "purge",      "ping",          "describe"};
+inline constexpr std::array<std::string_view, 20> kStoreOperations = {
+    "migrate",        "commit",     "load_session", "read_range",    "read_positions",
+    "find_positions", "read_sizes", "revisions",    "find_requests", "list_sessions",
+    "read_usage",     "claim_jobs", "renew_jobs",   "release_job",   "list_jobs",
+    "find_job",       "count_jobs", "purge",        "ping",          "describe"};
 // In the order of CommitOutcome.
 inline constexpr std::array<std::string_view, 6> kCommitOutcomes = {
     "committed", "revision_lost", "message_id_taken", "request_id_taken", "failed", "unknown"};
@@ -86,6 +87,9 @@ class ObservedStore final : public Store {
                                                         std::uint64_t generation,
                                                         std::span<const std::int64_t> positions,
                                                         std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<std::int64_t>> FindPositions(
+      const SessionKey& key, std::uint64_t generation,
+      std::span<const std::string> message_ids) override;
   absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
                                                  PositionRange range,
                                                  std::int64_t max_rows) override;

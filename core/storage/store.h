@@ -70,8 +70,11 @@ struct SessionChange {
   bool write_config = false;
   // Appended under row.generation; positions ascending.
   std::vector<MessagePtr> messages;
-  // Message rows of row.generation to delete now.
-  std::optional<PositionRange> erase;
+  // Message rows of row.generation to delete now; they do not overlap.
+  std::vector<PositionRange> erase;
+  // Message rows of row.generation whose token count, tool ids and body are written anew, by their
+  // positions. None of them is in `messages` or `erase`.
+  std::vector<MessagePtr> replaced;
   // Appended under row.content_generation; positions ascending.
   std::vector<ContentPtr> contents;
   // Appended under the given generations, see BlockState::entry_generation.
@@ -227,6 +230,11 @@ class Store {
   virtual absl::StatusOr<std::vector<MessagePtr>> ReadPositions(
       const SessionKey& key, std::uint64_t generation, std::span<const std::int64_t> positions,
       std::int64_t max_bytes) = 0;
+
+  // Where the rows of a generation stand that were given one of these ids, ascending.
+  virtual absl::StatusOr<std::vector<std::int64_t>> FindPositions(
+      const SessionKey& key, std::uint64_t generation,
+      std::span<const std::string> message_ids) = 0;
 
   // The size of each row of a generation in `range`, descending, at most `max_rows`.
   virtual absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key,

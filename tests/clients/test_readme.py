@@ -20,9 +20,11 @@ from support.stores import fresh_store
 from support.tls import SERVER_NAMES, Authority
 from support.waiting import wait_for
 
+from memoryd import Client, message
+
 ROOT, PACKAGE = REPOSITORY / "README.md", REPOSITORY / "clients" / "python" / "README.md"
 QUICK_START, LLAMA_INDEX, LANGCHAIN, AUTOGEN, BLOCKS, WORKER = blocks_of(ROOT, "python")
-SYNC, ASYNC, TLS, DECORATED = blocks_of(PACKAGE, "python")
+SYNC, ASYNC, FILTERED, TLS, DECORATED = blocks_of(PACKAGE, "python")
 METRICS = "--metrics-listen=127.0.0.1:0"
 
 
@@ -54,6 +56,13 @@ def test_the_quick_start_has_five_lines(server, tmp_path):
     assert printed(QUICK_START, server.target, tmp_path) == ""
     told = printed(QUICK_START + "    print(context[0].text)\n", server.target, tmp_path)
     assert "Likes tea." in told
+
+
+def test_what_a_filter_lets_through_is_printed_and_counted(store, tmp_path):
+    with Server(store) as server, Client(server.target) as memory:
+        memory.put("s1", [message("user", " Lyon", metadata={"topic": "home"}),
+                          message("user", "Tea", metadata={"topic": "drinks"})])
+        assert printed(FILTERED, server.target, tmp_path) == " Lyon\n1\n"
 
 
 @pytest.mark.parametrize(("code", "told"), (

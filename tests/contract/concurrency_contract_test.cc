@@ -108,7 +108,7 @@ TEST_P(ConcurrencyContractTest, ALoadSeesOneMoment) {
       for (int i = 0; i < 200; ++i) {
         const std::int64_t begin = change.row.watermark;
         change = Following(change, kMessages);
-        change.erase = PositionRange{begin, change.messages.front()->position};
+        change.erase = {{begin, change.messages.front()->position}};
         change.row.watermark = change.messages.front()->position;
         change.row.active_count = kMessages;
         const std::vector<SessionChange> one = {change};

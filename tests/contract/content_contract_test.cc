@@ -194,7 +194,7 @@ TEST_P(ContentContractTest, PurgingMessagesLeavesContentsOfEqualPositions) {
   SessionChange second = Following(first, 0);
   second.row.floor = second.row.watermark = 4;
   second.garbage = {{first.row.generation, 1, 4}};
-  second.erase = PositionRange{4, 5};
+  second.erase = {{4, 5}};
   MustCommit(second);
   EXPECT_TRUE(store().Purge({.now_us = 0, .keep_us = 0, .max_rows = 100}).ok());
   EXPECT_THAT(Positions(kKey, first.row.generation), ElementsAre(5));

@@ -112,6 +112,27 @@ TEST_P(ReadContractTest, RangesHoldMessagesInAllTheirFields) {
   ExpectSameMessages(*read, change.messages);
 }
 
+TEST_P(ReadContractTest, PositionsAreFoundByTheIdsThatWereGiven) {
+  SessionChange change = NewSession(kKey, 0);
+  for (const char* id : {"b", "", "a", "%", "A"}) {
+    change.messages.push_back(NewMessage(change.row.next_position++, id));
+  }
+  MustCommit(change);
+  SessionChange other = NewSession({"tenant", "other"}, 0);
+  other.messages = {NewMessage(other.row.next_position++, "a")};
+  MustCommit(other);
+  const auto find = [this](std::uint64_t generation, const std::vector<std::string>& ids) {
+    const auto found = store().FindPositions(kKey, generation, ids);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.value_or(std::vector<std::int64_t>());
+  };
+  EXPECT_THAT(find(1, {"a", "A", "b", "a"}), ElementsAre(1, 3, 5));
+  EXPECT_THAT(find(1, {"%"}), ElementsAre(4));
+  EXPECT_THAT(find(1, {"", "c", "0000000000000001-2"}), IsEmpty());
+  EXPECT_THAT(find(1, {}), IsEmpty());
+  EXPECT_THAT(find(2, {"a"}), IsEmpty());
+}
+
 TEST_P(ReadContractTest, RevisionsAnswerInTheOrderOfTheKeys) {
   std::vector<SessionKey> keys;
   std::vector<SessionChange> changes;
@@ -249,7 +270,7 @@ TEST_P(ReadContractTest, KeysNeverMix) {
   }
   EXPECT_THAT(CommitAll(changes), ::testing::Each(CommitOutcome::kCommitted));
   SessionChange erased = Following(changes[0], 0);
-  erased.erase = PositionRange{0, 100};
+  erased.erase = {{0, 100}};
   erased.garbage = {{1, 0, 100}};
   erased.row.watermark = erased.row.next_position;
   MustCommit(erased);

@@ -99,7 +99,7 @@ TEST_P(CommitContractTest, ALostRevisionStoresNothing) {
     SessionChange late = Following(second, 1);
     late.expected_revision = expected;
     late.requests = {Request("late")};
-    late.erase = PositionRange{1, 5};
+    late.erase = {{1, 5}};
     late.garbage = {{second.row.generation, 1, 5}};
     late.write_config = true;
     late.row.config = "late";
@@ -236,16 +236,52 @@ TEST_P(CommitContractTest, EraseTakesExactlyItsRange) {
   MustCommit(first);
   MustCommit(other);
   SessionChange second = Following(first, 1);
-  second.erase = PositionRange{2, 5};
+  second.erase = {{2, 5}};
   second.row.active_count = 4;
   MustCommit(second);
   EXPECT_THAT(Positions(kKey, 1), ElementsAre(1, 5, 6, 7));
   EXPECT_THAT(Positions(other.key, 1), ElementsAre(1, 2, 3, 4, 5, 6));
 
   SessionChange nothing = Following(second, 0);
-  nothing.erase = PositionRange{6, 6};
+  nothing.erase = {{6, 6}};
   MustCommit(nothing);
   EXPECT_THAT(Positions(kKey, 1), ElementsAre(1, 5, 6, 7));
+}
+
+TEST_P(CommitContractTest, SeveralRangesAreErasedAndOtherRowsWrittenAnew) {
+  const SessionChange first = NewSession(kKey, 9);
+  const SessionChange other = NewSession({"tenant", "other"}, 9);
+  MustCommit(first);
+  MustCommit(other);
+  SessionChange second = Following(first, 1);
+  second.erase = {{2, 3}, {5, 6}, {8, 9}};
+  std::vector<MessagePtr> stored = store().ReadRange(kKey, 1, {1, 20}, 100, 1 << 20).value();
+  for (const std::size_t i : {std::size_t{2}, std::size_t{8}}) {
+    auto changed = std::make_shared<Message>(*stored[i]);
+    changed->body = "written anew";
+    changed->token_count = 77;
+    changed->call_ids = {"c"};
+    stored[i] = changed;
+    second.replaced.push_back(changed);
+  }
+  second.row.edit_revision = second.row.revision;
+  MustCommit(second);
+  EXPECT_EQ(Load(kKey)->row, second.row);
+  std::erase_if(stored, [](const MessagePtr& message) {
+    return message->position == 2 || message->position == 5 || message->position == 8;
+  });
+  stored.push_back(second.messages.front());
+  ExpectSameMessages(store().ReadRange(kKey, 1, {1, 20}, 100, 1 << 20).value(), stored);
+  EXPECT_THAT(Positions(other.key, 1), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+
+  // Who loses has changed nothing.
+  SessionChange late = Following(first, 0);
+  late.erase = {{1, 2}};
+  auto lost = std::make_shared<Message>(*stored.back());
+  lost->body = "lost";
+  late.replaced = {lost};
+  EXPECT_EQ(CommitAll({late}).front(), CommitOutcome::kRevisionLost);
+  ExpectSameMessages(store().ReadRange(kKey, 1, {1, 20}, 100, 1 << 20).value(), stored);
 }
 
 TEST_P(CommitContractTest, TheConfigurationStaysUnlessItIsWritten) {

@@ -98,6 +98,10 @@ def base_request(method: str, session_id: str) -> Message:
         request.contents.append(memory.Content(content_id="new", mime_type="text/plain", text="new"))
     if method == "UpdateContext":
         request.messages.append(user("what was in the canary's cage?"))
+    if method in ("UpdateMessage", "DeleteMessage"):
+        request.message_id = "m0"
+    if method == "UpdateMessage":
+        request.text = "changed"
     if method == "Query":
         request.query = "canary message other tenant"
     if "block" in fields:

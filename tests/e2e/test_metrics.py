@@ -21,7 +21,8 @@ from support.server import Server, failed_start, open_channel, wait_for_health
 
 METRICS = "--metrics-listen=127.0.0.1:0"
 METHODS = {
-    "Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "CreateSession", "GetSession",
+    "Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "StreamAll",
+    "UpdateMessage", "DeleteMessage", "CreateSession", "GetSession",
     "ListSessions", "UpdateSession", "DeleteSession", "ListJobs", "GetJob", "RetryJob",
     "CancelJob", "GetUsage", "GetBlock", "ListBlockEntries", "UndoBlockChange", "GetServerInfo",
     "Attach",

@@ -43,6 +43,16 @@ TOUR = (
      '"token_flush_size":10,"chat_history_token_ratio":0.7}}'),
     ("SessionService/GetSession", '{"session_id":"s2"}'),
     ("SessionService/ListSessions", "{}"),
+    ("MemoryService/Put",
+     '{"session_id":"s3","messages":[{"message_id":"m1","role":"user","text":"I live in Lyon.",'
+     '"metadata_json":"{\\"topic\\":\\"home\\"}"},{"role":"assistant","text":"Noted."}]}'),
+    ("MemoryService/GetAll",
+     '{"session_id":"s3","filter":{"roles":["user"],"metadata":[{"key":"topic",'
+     '"string_value":"home"}]},"include_total":true}'),
+    ("MemoryService/StreamAll", '{"session_id":"s3"}'),
+    ("MemoryService/UpdateMessage",
+     '{"session_id":"s3","message_id":"m1","text":"I live in Paris."}'),
+    ("MemoryService/DeleteMessage", '{"session_id":"s3","message_id":"m1"}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
 
@@ -89,12 +99,15 @@ class Reflection:
         service, _, rpc = method.partition("/")
         found = self._pool.FindServiceByName(f"memoryd.v1.{service}").FindMethodByName(rpc)
         request = json_format.Parse(body, GetMessageClass(found.input_type)())
-        stub = self._channel.unary_unary(
+        streams = found.server_streaming
+        make = self._channel.unary_stream if streams else self._channel.unary_unary
+        stub = make(
             f"/memoryd.v1.{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=GetMessageClass(found.output_type).FromString,
         )
-        return snake_case(json_format.MessageToDict(stub(request, timeout=30)))
+        reply = stub(request, timeout=30)
+        return snake_case(json_format.MessageToDict(next(reply) if streams else reply))
 
     def services(self) -> set[str]:
         return set(self._database.get_services())
@@ -133,7 +146,7 @@ def test_the_readme_types_the_tour():
     typed = [(method, body) for body, method in
              README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
     tour = iter(TOUR)
-    assert len(typed) == 9 and all(call in tour for call in typed)
+    assert len(typed) == 14 and all(call in tour for call in typed)
 
 
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
@@ -143,7 +156,7 @@ def test_the_tour_gives_the_same_answers_on_both_stores(tours):
 
 def test_the_tour_reads_as_the_documentation_says(tours):
     (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
-     found, listed) = tours["sqlite"]
+     found, listed, _, filtered, streamed, updated, gone) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
@@ -166,6 +179,11 @@ def test_the_tour_reads_as_the_documentation_says(tours):
             config["chat_history_token_ratio"]) == ("llama-index", "50", "10", 0.7)
     assert found["session"] == created["session"]
     assert [s["session_id"] for s in listed["sessions"]] == ["s1", "s2"]
+    assert [m["text"] for m in filtered["messages"]] == ["I live in Lyon."]
+    assert filtered["total_count"] == "1"
+    assert [m["text"] for m in streamed["messages"]] == ["I live in Lyon.", "Noted."]
+    assert updated["position"] == "1"
+    assert (gone["message_ids"], gone["active_count"]) == (["m1"], "1")
 
 
 def test_list_and_describe_show_the_services(server, calls):

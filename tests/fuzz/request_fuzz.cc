@@ -23,6 +23,7 @@
 #include "memoryd/v1/session_service.pb.h"
 #include "memoryd/v1/worker_service.pb.h"
 #include "server/convert.h"
+#include "server/filter.h"
 #include "server/page_token.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
@@ -110,6 +111,11 @@ void RunPlain(std::string_view bytes) {
     // Nobody guesses the checksum.
     const auto position = DecodePageToken("GetAll", request.page_token());
     if (!position.ok()) RequireNamesField(position.status());
+  }
+  if constexpr (requires { request.filter(); }) {
+    if (const auto filter = FromProto(request.filter()); !filter.ok()) {
+      RequireNamesField(filter.status());
+    }
   }
   // Repeated under the same request_id it is the same request.
   Request again;

@@ -32,8 +32,8 @@ def _methods() -> dict[str, MethodDescriptor]:
 # By name, whatever service they belong to. New RPCs join by themselves.
 METHODS = _methods()
 # What a credential with the right `read` may call, and what any may; all others are writes.
-READS = {"Get", "GetAll", "Query", "UpdateContext", "GetSession", "ListSessions", "ListJobs",
-         "GetJob", "GetUsage", "GetBlock", "ListBlockEntries"}
+READS = {"Get", "GetAll", "StreamAll", "Query", "UpdateContext", "GetSession", "ListSessions",
+         "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}
 
@@ -85,14 +85,16 @@ class Caller:
 
 
 def _call(channel: grpc.Channel, name: str, method: MethodDescriptor):
-    make = channel.stream_stream if method.client_streaming else channel.unary_unary
-    made = make(
+    make = channel.unary_stream if method.server_streaming else channel.unary_unary
+    made = (channel.stream_stream if method.client_streaming else make)(
         f"/{method.containing_service.full_name}/{name}",
         request_serializer=lambda request: request.SerializeToString(),
         response_deserializer=message_factory.GetMessageClass(method.output_type).FromString,
     )
-    if not method.client_streaming:
+    if not method.server_streaming:
         return made
+    if not method.client_streaming:
+        return lambda request, **options: next(made(request, **options))
     return lambda request, **options: next(made(iter([request]), **options))
 
 

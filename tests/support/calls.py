@@ -37,7 +37,7 @@ class Calls:
         server_stub = server_service_pb2_grpc.ServerServiceStub(channel)
         for module, stub, names in (
             (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset", "Query",
-                                 "UpdateContext")),
+                                 "UpdateContext", "StreamAll", "UpdateMessage", "DeleteMessage")),
             (
                 session_wire,
                 session_stub,
@@ -65,6 +65,11 @@ class Calls:
     def all_messages(self, session_id: str, page_size: int = 1000, **fields) -> list:
         """Every message of a session, page by page."""
         return [m for page in self.pages(session_id, page_size, **fields) for m in page.messages]
+
+    def streamed(self, session_id: str, **fields) -> list:
+        """Every message of a session, as a stream."""
+        return [m for page in self.StreamAll(session_id=session_id, **fields)
+                for m in page.messages]
 
     def all_contents(self, session_id: str, page_size: int = 1000) -> list:
         """Every content of a session, page by page."""

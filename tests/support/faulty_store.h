@@ -152,6 +152,13 @@ class FaultyStore : public Store {
     return store_->ReadPositions(key, generation, positions, max_bytes);
   }
 
+  absl::StatusOr<std::vector<std::int64_t>> FindPositions(
+      const SessionKey& key, std::uint64_t generation,
+      std::span<const std::string> message_ids) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->FindPositions(key, generation, message_ids);
+  }
+
   absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
                                                  PositionRange range,
                                                  std::int64_t max_rows) override {

@@ -19,6 +19,12 @@ class PlainBodyReader final : public BodyReader {
     message.text = std::string(body);
     return message;
   }
+  absl::StatusOr<MessageHead> ReadHead(std::string_view body) const override {
+    if (body == "unreadable") return absl::DataLossError("the body can't be read back");
+    MessageHead head;
+    head.role = "user";
+    return head;
+  }
   absl::StatusOr<StoredMessage> ReadParts(std::string_view body) const override {
     if (body == "unreadable") return absl::DataLossError("the body can't be read back");
     StoredMessage message;
@@ -33,7 +39,7 @@ class PlainBodyReader final : public BodyReader {
   }
   absl::StatusOr<ContentValue> ReadContent(std::string_view body) const override {
     if (body == "unreadable") return absl::DataLossError("the body can't be read back");
-    return ContentValue{ContentValue::Kind::kText, "text/plain", std::string(body)};
+    return ContentValue{ContentValue::Kind::kText, "text/plain", std::string(body), {}};
   }
 };
 

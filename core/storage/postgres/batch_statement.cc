@@ -39,11 +39,12 @@ constexpr unsigned ArrayOf(unsigned type) {
   }
 }
 
-constexpr std::size_t kSessionColumns = 23;
+constexpr std::size_t kSessionColumns = 24;
 constexpr std::size_t kMessageColumns = 11;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
 constexpr std::size_t kEraseParameters = 5;
+constexpr std::size_t kReplacedColumns = 8;
 constexpr std::size_t kBlockColumns = 10;
 constexpr std::size_t kRemovedColumns = 4;
 constexpr std::size_t kJobColumns = 19;
@@ -55,8 +56,8 @@ constexpr std::string_view kInsertSessions =
     "WITH won AS (INSERT INTO memoryd_sessions AS s (tenant, session, generation, revision, "
     "previous_revision, next_position, floor_position, watermark, pinned, active_count, "
     "archived_count, active_tokens, content_generation, next_content, content_count, "
-    "message_bytes, content_bytes, block_generation, create_us, update_us, deleted, commit_tag, "
-    "config) ";
+    "message_bytes, content_bytes, edit_revision, block_generation, create_us, update_us, deleted, "
+    "commit_tag, config) ";
 // coalesce: a NULL configuration is one that stays as it is.
 constexpr std::string_view kUpdateSessions =
     " ON CONFLICT (tenant, session) DO UPDATE SET generation = excluded.generation, "
@@ -67,7 +68,8 @@ constexpr std::string_view kUpdateSessions =
     "active_tokens = excluded.active_tokens, "
     "content_generation = excluded.content_generation, next_content = excluded.next_content, "
     "content_count = excluded.content_count, message_bytes = excluded.message_bytes, "
-    "content_bytes = excluded.content_bytes, block_generation = excluded.block_generation, "
+    "content_bytes = excluded.content_bytes, edit_revision = excluded.edit_revision, "
+    "block_generation = excluded.block_generation, "
     "create_us = excluded.create_us, update_us = excluded.update_us, deleted = excluded.deleted, "
     "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config) "
     "WHERE s.revision = -excluded.previous_revision RETURNING s.previous_revision)";
@@ -86,6 +88,11 @@ constexpr std::string_view kUpdateGarbage =
 constexpr std::string_view kEraseMessages = ", e AS (DELETE FROM memoryd_messages WHERE ";
 constexpr std::string_view kErase =
     "(tenant = ${} AND session = ${} AND generation = ${} AND position >= ${} AND position < ${})";
+constexpr std::string_view kReplaceMessages =
+    ", u AS (UPDATE memoryd_messages m SET token_count = k.token_count, tool_ids = k.tool_ids, "
+    "body = k.body, checksum = k.checksum FROM unnest({}) AS k (tenant, session, generation, "
+    "position, token_count, tool_ids, body, checksum) WHERE m.tenant = k.tenant "
+    "AND m.session = k.session AND m.generation = k.generation AND m.position = k.position)";
 constexpr std::string_view kInsertBlocks =
     ", b AS (INSERT INTO memoryd_blocks (tenant, session, generation, name, done, next, "
     "entry_generation, next_entry, update_us, state) ";
@@ -224,6 +231,7 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   sink.Int8(row.content_count);
   sink.Int8(row.message_bytes);
   sink.Int8(row.content_bytes);
+  sink.Int8(row.edit_revision);
   sink.Int8(std::bit_cast<std::int64_t>(row.block_generation));
   sink.Int8(row.create_us);
   sink.Int8(row.update_us);
@@ -281,6 +289,18 @@ void WriteGeneration(const SessionChange& change, std::uint64_t generation, Sink
   sink.Text(change.key.tenant);
   sink.Text(change.key.session);
   sink.Int8(std::bit_cast<std::int64_t>(generation));
+}
+
+template <typename Sink>
+void WriteReplaced(const SessionChange& change, const Message& message, Sink& sink) {
+  WriteGeneration(change, change.row.generation, sink);
+  sink.Int8(message.position);
+  sink.Int8(message.token_count);
+  std::string tool_ids = EncodeToolIds(message);
+  const std::int64_t checksum = ChecksumOf(message, tool_ids);
+  sink.Owned(std::move(tool_ids), kBytea);
+  sink.Bytes(message.body);
+  sink.Int8(checksum);
 }
 
 template <typename Sink>
@@ -417,8 +437,9 @@ class BatchStatement::Columns {
 std::size_t BatchStatement::ParameterCount(const SessionChange& change) {
   return kSessionColumns + MessageRows(change) * kMessageColumns +
          change.requests.size() * kRequestColumns + change.garbage.size() * kGarbageColumns +
-         (change.erase ? kEraseParameters : 0) + change.blocks.size() * kBlockColumns +
-         change.jobs.size() * kJobColumns + (change.removed_blocks.empty() ? 0 : kRemovedColumns) +
+         change.erase.size() * kEraseParameters + (change.replaced.empty() ? 0 : kReplacedColumns) +
+         change.blocks.size() * kBlockColumns + change.jobs.size() * kJobColumns +
+         (change.removed_blocks.empty() ? 0 : kRemovedColumns) +
          (change.ended_jobs.empty() ? 0 : kEndedColumns) +
          (change.cancel_jobs_of == 0 ? 0 : kCancelledColumns) +
          (change.blocks.empty() ? 0 : kJobKeyColumns);
@@ -431,13 +452,14 @@ bool BatchStatement::NeedsArrays(const SessionChange& change) {
 }
 
 BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
-  std::size_t parameters = 0, removed = 0, ended = 0, cancelled = 0, marked = 0;
+  std::size_t parameters = 0, replaced = 0, removed = 0, ended = 0, cancelled = 0, marked = 0;
   for (const SessionChange* change : changes) {
     ++shape_.sessions;
     shape_.messages += MessageRows(*change);
     shape_.requests += change->requests.size();
     shape_.garbage += change->garbage.size();
-    shape_.erased += change->erase ? 1 : 0;
+    shape_.erased += change->erase.size();
+    replaced += change->replaced.size();
     shape_.blocks += change->blocks.size();
     shape_.jobs += change->jobs.size();
     removed += change->removed_blocks.size();
@@ -446,6 +468,7 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
     marked += JobsToMark(*change).size();
     parameters += ParameterCount(*change);
   }
+  shape_.replaced_messages = replaced > 0;
   shape_.removed_blocks = removed > 0;
   shape_.ended_jobs = ended > 0;
   shape_.cancelled_jobs = cancelled > 0;
@@ -457,8 +480,9 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
       *rows = *rows == 0 ? 0 : 1;
     }
     parameters = kSessionColumns + kMessageColumns + kRequestColumns + kGarbageColumns +
-                 kEraseParameters + kBlockColumns + kJobColumns + kRemovedColumns + kEndedColumns +
-                 kCancelledColumns + kJobKeyColumns;
+                 changes.front()->erase.size() * kEraseParameters + kReplacedColumns +
+                 kBlockColumns + kJobColumns + kRemovedColumns + kEndedColumns + kCancelledColumns +
+                 kJobKeyColumns;
   }
   values_.reserve(parameters);
   lengths_.reserve(parameters);
@@ -467,12 +491,11 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
   Rows rows(*this);
   for (const SessionChange* change : changes) WriteSession(*change, rows);
   for (const SessionChange* change : changes) {
-    if (!change->erase) continue;
-    rows.Text(change->key.tenant);
-    rows.Text(change->key.session);
-    rows.Int8(std::bit_cast<std::int64_t>(change->row.generation));
-    rows.Int8(change->erase->begin);
-    rows.Int8(change->erase->end);
+    for (const PositionRange& range : change->erase) {
+      WriteGeneration(*change, change->row.generation, rows);
+      rows.Int8(range.begin);
+      rows.Int8(range.end);
+    }
   }
   if (shape_.arrays) {
     const SessionChange& change = *changes.front();
@@ -513,11 +536,15 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
       for (const Job& job : change->jobs) WriteJob(*change, job, rows);
     }
   }
+  Columns replaced_messages(kReplacedColumns, replaced);
   Columns removed_blocks(kRemovedColumns, removed);
   Columns ended_jobs(kEndedColumns, ended);
   Columns cancelled_jobs(kCancelledColumns, cancelled);
   Columns marked_jobs(kJobKeyColumns, marked);
   for (const SessionChange* change : changes) {
+    for (const MessagePtr& message : change->replaced) {
+      WriteReplaced(*change, *message, replaced_messages);
+    }
     for (const std::string& name : change->removed_blocks) {
       WriteGeneration(*change, change->row.block_generation, removed_blocks);
       removed_blocks.Text(name);
@@ -532,6 +559,7 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
     WriteGeneration(*change, change->cancel_jobs_of, cancelled_jobs);
     cancelled_jobs.Int8(change->row.update_us);
   }
+  replaced_messages.AddTo(*this);
   removed_blocks.AddTo(*this);
   ended_jobs.AddTo(*this);
   cancelled_jobs.AddTo(*this);
@@ -586,6 +614,9 @@ std::string BatchStatement::Sql() const {
     sql += kInsertJobs;
     shape_.arrays ? AppendJobUnnest(sql, number) : AppendJobValues(sql, number, shape_.jobs);
     sql += ')';
+  }
+  if (shape_.replaced_messages) {
+    fmt::format_to(std::back_inserter(sql), kReplaceMessages, Parameters(number, kReplacedColumns));
   }
   if (shape_.removed_blocks) {
     fmt::format_to(std::back_inserter(sql), kRemoveBlocks, Parameters(number, kRemovedColumns));

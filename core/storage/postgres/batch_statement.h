@@ -30,10 +30,11 @@ struct BatchShape {
   std::size_t messages = 0;
   std::size_t requests = 0;
   std::size_t garbage = 0;
-  std::size_t erased = 0;
+  std::size_t erased = 0;  // Ranges.
   std::size_t blocks = 0;
   std::size_t jobs = 0;
   // Whether there are any: however many, they come as one array for each column.
+  bool replaced_messages = false;
   bool removed_blocks = false;
   bool ended_jobs = false;
   bool cancelled_jobs = false;

@@ -39,8 +39,9 @@ TEST(BatchStatementTest, TheTextUsesEveryParameter) {
       SessionChange change = Change("s", messages);
       if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
       if (parts & 2) change.garbage = {{1, 2, 3}};
-      if (parts & 4) change.erase = PositionRange{1, 2};
+      if (parts & 4) change.erase = {{1, 2}, {5, 6}};
       if (parts & 8) change.blocks.resize(2);
+      if (parts & 12) change.replaced = {std::make_shared<Message>()};
       if (parts & 16) change.jobs.resize(3);
       if (parts & 32) change.removed_blocks = {"a", "b"};
       if (parts & 64) change.ended_jobs.resize(2);
@@ -82,14 +83,14 @@ TEST(BatchStatementTest, LargeChangesOfAnySizeShareOneText) {
 
 TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
   SessionChange one = Change("a", 0), two = Change("b", 0);
-  one.erase = two.erase = PositionRange{1, 2};
+  one.erase = two.erase = {{1, 2}};
   const SessionChange* const changes[] = {&one, &two};
   EXPECT_THAT(BatchStatement(changes).Sql(),
               HasSubstr("DELETE FROM memoryd_messages WHERE "
-                        "(tenant = $47 AND session = $48 AND generation = $49 AND position >= $50 "
-                        "AND position < $51) OR "
-                        "(tenant = $52 AND session = $53 AND generation = $54 AND position >= $55 "
-                        "AND position < $56))"));
+                        "(tenant = $49 AND session = $50 AND generation = $51 AND position >= $52 "
+                        "AND position < $53) OR "
+                        "(tenant = $54 AND session = $55 AND generation = $56 AND position >= $57 "
+                        "AND position < $58))"));
 }
 
 TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
@@ -104,7 +105,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              23 + static_cast<std::size_t>(messages + 2) * 11);
+              24 + static_cast<std::size_t>(messages + 2) * 11);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};

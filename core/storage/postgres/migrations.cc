@@ -143,6 +143,9 @@ ALTER TABLE memoryd_sessions
     R"sql(
 ALTER TABLE memoryd_messages ADD COLUMN checksum bigint NOT NULL DEFAULT 0;
 )sql",
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN edit_revision bigint NOT NULL DEFAULT 0;
+)sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);
 

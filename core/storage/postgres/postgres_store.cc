@@ -73,6 +73,9 @@ class PostgresStore : public Store, private PoolDropper {
                                                         std::uint64_t generation,
                                                         std::span<const std::int64_t> positions,
                                                         std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<std::int64_t>> FindPositions(
+      const SessionKey& key, std::uint64_t generation,
+      std::span<const std::string> message_ids) override;
   absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
                                                  PositionRange range,
                                                  std::int64_t max_rows) override;
@@ -197,6 +200,20 @@ absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadPositions(
            fmt::format("{{{}}}", fmt::join(positions, ",")), std::to_string(max_bytes)}));
   if (result.size() > 0 && result.Int(0, kMessageColumnCount) > max_bytes) return ReplyTooLarge();
   return DecodeMessages(result);
+}
+
+absl::StatusOr<std::vector<std::int64_t>> PostgresStore::FindPositions(
+    const SessionKey& key, std::uint64_t generation, std::span<const std::string> message_ids) {
+  std::vector<std::int64_t> positions;
+  if (message_ids.empty()) return positions;
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Run(readers_, kFindPositions,
+          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
+           ArrayParameter(message_ids)}));
+  positions.reserve(static_cast<std::size_t>(result.size()));
+  for (int row = 0; row < result.size(); ++row) positions.push_back(result.Int(row, 0));
+  return positions;
 }
 
 absl::StatusOr<std::vector<RowSize>> PostgresStore::ReadSizes(const SessionKey& key,

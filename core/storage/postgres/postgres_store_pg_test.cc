@@ -77,7 +77,8 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
       "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
-      "DROP COLUMN content_bytes; DELETE FROM memoryd_schema WHERE version > 1");
+      "DROP COLUMN content_bytes, DROP COLUMN edit_revision; DELETE FROM memoryd_schema WHERE "
+      "version > 1");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key);
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
@@ -107,7 +108,7 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
       "DROP TABLE memoryd_blocks, memoryd_jobs; "
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
-      "DROP COLUMN content_bytes; "
+      "DROP COLUMN content_bytes, DROP COLUMN edit_revision; "
       "DELETE FROM memoryd_schema WHERE version > 2");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key);
@@ -446,6 +447,39 @@ TEST(PostgresStoreTest, AReadOnlyServerIsUnavailable) {
   const CommitResult result = CommitOne(*store, change);
   EXPECT_THAT(result, Is(CommitOutcome::kFailed));
   EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
+}
+
+// Every read that a page of GetAll makes, with a filter too, keeps to the rows of its session: no
+// other key range is touched, and no row of another session read and dropped.
+TEST(PostgresStoreTest, PagesTouchTheirSessionAlone) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  const SessionChange change = CreateChange("s50", 0);
+  ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  const std::string generation = std::to_string(static_cast<std::int64_t>(change.row.generation));
+  // The same generation everywhere, so that only the session tells the rows apart.
+  database.Run("INSERT INTO memoryd_messages SELECT 't', 's' || s, " + generation +
+               ", n, 'id' || n, 1, 1, 1, '', 'body' FROM generate_series(1, 100) s, "
+               "generate_series(1, 500) n");
+  database.Run("ANALYZE");
+  const std::vector<std::tuple<Query, std::string, int>> calls = {
+      {kReadRange, "('t', 's50', " + generation + ", 100, 400, 50, 1000000)", 50},
+      {kReadPositions, "('t', 's50', " + generation + ", '{3,5,7}', 1000000)", 3},
+      {kFindPositions, "('t', 's50', " + generation + ", '{id3,id5,id9999}')", 2},
+  };
+  for (const auto& [query, arguments, rows] : calls) {
+    database.Run("SET plan_cache_mode = force_generic_plan");
+    database.Run(fmt::format("PREPARE {} AS {}", query.name, query.sql));
+    std::string plan;
+    for (const auto row :
+         database.Run(fmt::format("EXPLAIN (ANALYZE) EXECUTE {} {}", query.name, arguments))) {
+      plan += row[0].c_str() + std::string("\n");
+    }
+    const std::string key = "Index Cond: ((tenant = $1) AND (session = $2)";
+    EXPECT_THAT(plan, AllOf(HasSubstr(key), HasSubstr(fmt::format("rows={} ", rows))));
+    EXPECT_THAT(plan, Not(HasSubstr("Seq Scan"))) << query.name;
+    EXPECT_THAT(plan, Not(HasSubstr("Rows Removed by Filter"))) << query.name;
+  }
 }
 
 // What a query's plan says, with a table that is one large session: the worst case for statistics.

@@ -55,6 +55,11 @@ inline constexpr Query kReadPositions{
     "AND session = $2 AND generation = $3::bigint AND position = ANY ($4::bigint[])) m "
     "WHERE m.n = 1 OR m.bytes <= $5::bigint ORDER BY m.position"};
 
+inline constexpr Query kFindPositions{
+    "find_positions",
+    "SELECT position FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
+    "AND generation = $3::bigint AND message_id = ANY ($4::text[]) ORDER BY position"};
+
 inline constexpr Query kReadSizes{
     "read_sizes",
     "SELECT position, token_count, octet_length(body) FROM memoryd_messages WHERE tenant = $1 "

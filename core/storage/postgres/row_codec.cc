@@ -54,6 +54,7 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.config = result.Bytes(row, column + 17);
   session.message_bytes = result.Int(row, column + 18);
   session.content_bytes = result.Int(row, column + 19);
+  session.edit_revision = result.Int(row, column + 20);
   return session;
 }
 

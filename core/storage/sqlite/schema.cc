@@ -140,6 +140,9 @@ ALTER TABLE memoryd_sessions ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0
     R"sql(
 ALTER TABLE memoryd_messages ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 )sql",
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN edit_revision INTEGER NOT NULL DEFAULT 0;
+)sql",
 };
 
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {

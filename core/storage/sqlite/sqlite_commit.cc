@@ -22,17 +22,17 @@ constexpr char kRelease[] = "RELEASE change";
 constexpr char kInsertSession[] =
     "INSERT INTO memoryd_sessions (generation, revision, next_position, floor_position, watermark,"
     " pinned, active_count, archived_count, active_tokens, content_generation, next_content,"
-    " content_count, message_bytes, content_bytes, block_generation, create_us, update_us, deleted,"
-    " commit_tag, config, tenant, session)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " content_count, message_bytes, content_bytes, edit_revision, block_generation, create_us,"
+    " update_us, deleted, commit_tag, config, tenant, session)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING";
 
 constexpr char kUpdateSession[] =
     "UPDATE memoryd_sessions SET generation = ?, revision = ?, next_position = ?,"
     " floor_position = ?, watermark = ?, pinned = ?, active_count = ?, archived_count = ?,"
     " active_tokens = ?, content_generation = ?, next_content = ?, content_count = ?,"
-    " message_bytes = ?, content_bytes = ?, block_generation = ?, create_us = ?, update_us = ?,"
-    " deleted = ?, commit_tag = ?, config = coalesce(?, config)"
+    " message_bytes = ?, content_bytes = ?, edit_revision = ?, block_generation = ?,"
+    " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?, config = coalesce(?, config)"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
 constexpr char kInsertMessage[] =
@@ -43,6 +43,10 @@ constexpr char kInsertMessage[] =
 constexpr char kEraseMessages[] =
     "DELETE FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?";
+
+constexpr char kReplaceMessage[] =
+    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND position = ?";
 
 constexpr char kUpsertBlock[] =
     "INSERT INTO memoryd_blocks (tenant, session, generation, name, done, next, entry_generation,"
@@ -117,6 +121,7 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
       .Bind(row.content_count)
       .Bind(row.message_bytes)
       .Bind(row.content_bytes)
+      .Bind(row.edit_revision)
       .BindBits(row.block_generation)
       .Bind(row.create_us)
       .Bind(row.update_us)
@@ -136,13 +141,31 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
   return code;
 }
 
-int EraseMessages(Database& db, const SessionChange& change) {
+int EraseMessages(Database& db, const SessionChange& change, PositionRange range) {
   Query query = db.Prepare(kEraseMessages);
   query.BindText(change.key.tenant)
       .BindText(change.key.session)
       .BindBits(change.row.generation)
-      .Bind(change.erase->begin)
-      .Bind(change.erase->end);
+      .Bind(range.begin)
+      .Bind(range.end);
+  return Done(query.Step());
+}
+
+int ReplaceMessage(Database& db, const SessionChange& change, const Message& message) {
+  const std::string tool_ids = EncodeToolIds(message);
+  Query query = db.Prepare(kReplaceMessage);
+  query.Bind(message.token_count);
+  if (tool_ids.empty()) {
+    query.BindNull();
+  } else {
+    query.BindBlob(tool_ids);
+  }
+  query.BindBlob(message.body)
+      .Bind(ChecksumOf(message, tool_ids))
+      .BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindBits(change.row.generation)
+      .Bind(message.position);
   return Done(query.Step());
 }
 
@@ -330,8 +353,11 @@ int WriteParts(Database& db, const SessionChange& change, CommitOutcome& outcome
     outcome = CommitOutcome::kRevisionLost;
     return SQLITE_OK;
   }
-  if (change.erase.has_value()) {
-    if (const int code = EraseMessages(db, change); code != SQLITE_OK) return code;
+  for (const PositionRange& range : change.erase) {
+    if (const int code = EraseMessages(db, change, range); code != SQLITE_OK) return code;
+  }
+  for (const MessagePtr& message : change.replaced) {
+    if (const int code = ReplaceMessage(db, change, *message); code != SQLITE_OK) return code;
   }
   if (const int code = InsertMessages(db, change, outcome); code != SQLITE_OK) return code;
   if (const int code = WriteBlocksAndJobs(db, change); code != SQLITE_OK) return code;

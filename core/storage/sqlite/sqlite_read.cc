@@ -18,7 +18,7 @@ namespace {
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
   " block_generation, create_us, update_us, deleted, commit_tag, config,"                 \
-  " message_bytes, content_bytes"
+  " message_bytes, content_bytes, edit_revision"
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -40,6 +40,10 @@ constexpr char kSelectMessages[] =
     " FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
+
+constexpr char kSelectPosition[] =
+    "SELECT position FROM memoryd_messages"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND message_id = ?";
 
 constexpr char kSelectSizes[] =
     "SELECT position, token_count, length(body) FROM memoryd_messages"
@@ -82,6 +86,7 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.config = query.String(17);
   row.message_bytes = query.Int(18);
   row.content_bytes = query.Int(19);
+  row.edit_revision = query.Int(20);
   return row;
 }
 
@@ -197,6 +202,23 @@ absl::StatusOr<std::vector<MessagePtr>> ReadPositions(Database& db, const Sessio
   return messages;
 }
 
+absl::StatusOr<std::vector<std::int64_t>> FindPositions(Database& db, const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::string> message_ids) {
+  const ReadTransaction transaction(db);
+  MEMORYD_RETURN_IF_ERROR(transaction.status());
+  std::vector<std::int64_t> positions;
+  for (const std::string& id : message_ids) {
+    Query query = db.Prepare(kSelectPosition);
+    query.BindText(key.tenant).BindText(key.session).BindBits(generation).BindText(id);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (found) positions.push_back(query.Int(0));
+  }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
+}
+
 absl::StatusOr<std::vector<RowSize>> ReadSizes(Database& db, const SessionKey& key,
                                                std::uint64_t generation, PositionRange range,
                                                std::int64_t max_rows) {
@@ -255,7 +277,7 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return sessions;
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(20), std::move(row)});
+    sessions.push_back({query.String(21), std::move(row)});
   }
 }
 

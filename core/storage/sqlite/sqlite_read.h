@@ -26,6 +26,9 @@ absl::StatusOr<std::vector<MessagePtr>> ReadPositions(Database& db, const Sessio
                                                       std::uint64_t generation,
                                                       std::span<const std::int64_t> positions,
                                                       std::int64_t max_bytes);
+absl::StatusOr<std::vector<std::int64_t>> FindPositions(Database& db, const SessionKey& key,
+                                                        std::uint64_t generation,
+                                                        std::span<const std::string> message_ids);
 absl::StatusOr<std::vector<RowSize>> ReadSizes(Database& db, const SessionKey& key,
                                                std::uint64_t generation, PositionRange range,
                                                std::int64_t max_rows);

@@ -73,6 +73,13 @@ class SqliteStore final : public Store {
     return sqlite::ReadPositions(*db, key, generation, positions, max_bytes);
   }
 
+  absl::StatusOr<std::vector<std::int64_t>> FindPositions(
+      const SessionKey& key, std::uint64_t generation,
+      std::span<const std::string> message_ids) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::FindPositions(*db, key, generation, message_ids);
+  }
+
   absl::StatusOr<std::vector<RowSize>> ReadSizes(const SessionKey& key, std::uint64_t generation,
                                                  PositionRange range,
                                                  std::int64_t max_rows) override {

@@ -136,6 +136,7 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_sessions DROP COLUMN content_count;"
       "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
       "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN edit_revision;"
       "PRAGMA user_version = 1;"
       "INSERT INTO memoryd_sessions VALUES"
       "  ('t', 's', 7, 3, 2, 1, 1, '', 1, 0, 5, 11, 12, 0, 99, x'7B7D'),"
@@ -193,6 +194,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
           "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
           "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
           "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
+          "ALTER TABLE memoryd_sessions DROP COLUMN edit_revision;"
           "PRAGMA user_version = 2;");
   const auto store = OpenReady(file_);
   const auto loaded = store->LoadSession(change.key);

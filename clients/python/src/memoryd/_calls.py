@@ -19,6 +19,7 @@ from google.protobuf import duration_pb2
 from google.protobuf.message import Message
 
 from memoryd.errors import MemorydError, error_info
+from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import job_service_pb2 as job_wire
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
@@ -95,6 +96,33 @@ class Pages(Generic[Item]):
         request.CopyFrom(self.first.request)
         request.page_token = page.next_page_token
         return dataclasses.replace(self.first, request=request)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream(Generic[Item]):
+    """A call whose reply is a stream of pages. One that breaks off is gone on with behind the last
+    page that came, each attempt for up to `timeout` seconds, without limit where there is none."""
+
+    rpc: Rpc
+    request: Any
+    items: Callable[[Any], Iterable[Item]]
+    timeout: float | None
+
+    def attempts(self, client_timeout: float, wait_for_ready: bool) -> Attempts:
+        """How to go on once the stream has broken off, until a page comes."""
+        call = Call(self.rpc, self.request, _reply, None)
+        return Attempts(call, client_timeout, wait_for_ready)
+
+    def options(self, token: str | None) -> dict[str, Any]:
+        """Arguments of an attempt beside the request."""
+        return {"timeout": self.timeout, "metadata": authorization(token)}
+
+    def behind(self, page: Any) -> Stream[Item]:
+        """The rest of the stream behind `page`."""
+        request = type(self.request)()
+        request.CopyFrom(self.request)
+        request.page_token = page.next_page_token
+        return dataclasses.replace(self, request=request)
 
 
 class Attempts:
@@ -185,12 +213,41 @@ def get_all(
     session_id: str,
     *,
     status: memory.MessageStatus | None = None,
+    filter: filter_wire.Filter | None = None,
     page_size: int = 1000,
     timeout: float | None = None,
 ) -> Pages[memory.Message]:
-    """All messages, oldest first, fetched page by page; the deadline is each page's own."""
-    request = wire.GetAllRequest(session_id=session_id, page_size=page_size, status=status)
+    """All messages, oldest first, fetched page by page; the deadline is each page's own. With a
+    `filter` those that pass it."""
+    request = wire.GetAllRequest(
+        session_id=session_id, page_size=page_size, status=status, filter=filter
+    )
     return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.messages)
+
+
+def stream_all(
+    session_id: str,
+    *,
+    filter: filter_wire.Filter | None = None,
+    timeout: float | None = None,
+) -> Stream[memory.Message]:
+    """All messages that are there now, oldest first, as a stream, which the server reads as it is
+    taken. There is no deadline unless one is given."""
+    request = wire.StreamAllRequest(session_id=session_id, filter=filter)
+    return Stream(_STREAM_ALL, request, lambda page: page.messages, timeout)
+
+
+def count_messages(
+    session_id: str,
+    *,
+    filter: filter_wire.Filter | None = None,
+    timeout: float | None = None,
+) -> Call[int]:
+    """How many messages there are, or pass `filter`, for which the whole session is read."""
+    request = wire.GetAllRequest(
+        session_id=session_id, page_size=1, filter=filter, include_total=True
+    )
+    return Call(_GET_ALL, request, lambda reply: int(reply.total_count), timeout)
 
 
 def get_all_contents(
@@ -238,6 +295,54 @@ def reset(
         expected_revision=expected_revision,
     )
     return Call(_RESET, request, _reply, timeout)
+
+
+def update_message(
+    session_id: str,
+    message_id: str,
+    text: str | None = None,
+    *,
+    parts: Iterable[memory.Part] = (),
+    metadata_json: str | None = None,
+    name: str | None = None,
+    token_count: int | None = None,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.UpdateMessageResponse]:
+    """Changes a message in place; what is not given stays."""
+    request = wire.UpdateMessageRequest(
+        session_id=session_id,
+        message_id=message_id,
+        text=text,
+        parts=parts,
+        metadata_json=metadata_json,
+        name=name,
+        token_count=token_count,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_UPDATE_MESSAGE, request, _reply, timeout)
+
+
+def delete_message(
+    session_id: str,
+    message_id: str,
+    *,
+    with_tool_messages: bool = False,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.DeleteMessageResponse]:
+    """Deletes a message, and on request what its tool calls and results are tied to."""
+    request = wire.DeleteMessageRequest(
+        session_id=session_id,
+        message_id=message_id,
+        with_tool_messages=with_tool_messages,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_DELETE_MESSAGE, request, _reply, timeout)
 
 
 def query(
@@ -406,6 +511,9 @@ def _job(reply: Any) -> job_wire.Job:
 _PUT = Rpc("MemoryService", "Put", wire.PutResponse)
 _GET = Rpc("MemoryService", "Get", wire.GetResponse)
 _GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
+_STREAM_ALL = Rpc("MemoryService", "StreamAll", wire.StreamAllResponse)
+_UPDATE_MESSAGE = Rpc("MemoryService", "UpdateMessage", wire.UpdateMessageResponse)
+_DELETE_MESSAGE = Rpc("MemoryService", "DeleteMessage", wire.DeleteMessageResponse)
 _SET = Rpc("MemoryService", "Set", wire.SetResponse)
 _RESET = Rpc("MemoryService", "Reset", wire.ResetResponse)
 _QUERY = Rpc("MemoryService", "Query", wire.QueryResponse)

@@ -45,6 +45,19 @@ def _calls_for_pages(
     return made
 
 
+def _calls_for_stream(
+    build: Callable[Arguments, _calls.Stream[Item]],
+) -> Callable[Concatenate[AsyncClient, Arguments], AsyncIterator[Item]]:
+    def method(
+        self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> AsyncIterator[Item]:
+        return self._streamed(build(*given, **named))
+
+    made: Callable[Concatenate[AsyncClient, Arguments], AsyncIterator[Item]]
+    made = as_method(method, build)
+    return made
+
+
 class AsyncClient:
     """Client for asyncio: the same methods as coroutines, and as asynchronous iterators where
     Client's iterate. Deadlines, retries and errors are Client's.
@@ -93,8 +106,12 @@ class AsyncClient:
     get = _calls_once(_calls.get)
     get_all = _calls_for_pages(_calls.get_all)
     get_all_contents = _calls_for_pages(_calls.get_all_contents)
+    stream_all = _calls_for_stream(_calls.stream_all)
+    count_messages = _calls_once(_calls.count_messages)
     set = _calls_once(_calls.set)
     reset = _calls_once(_calls.reset)
+    update_message = _calls_once(_calls.update_message)
+    delete_message = _calls_once(_calls.delete_message)
     query = _calls_once(_calls.query)
     update_context = _calls_once(_calls.update_context)
 
@@ -118,6 +135,27 @@ class AsyncClient:
             for item in pages.items(page):
                 yield item
             call = pages.next(page)
+
+    async def _streamed(self, stream: _calls.Stream[Item]) -> AsyncIterator[Item]:
+        attempts = stream.attempts(self._timeout, self._wait_for_ready)
+        while True:
+            try:
+                options = stream.options(await self._token_now())
+                pages: Any = self._connection().channel.unary_stream(
+                    stream.rpc.path,
+                    request_serializer=lambda request: request.SerializeToString(),
+                    response_deserializer=stream.rpc.reply.FromString,
+                )(stream.request, **options)
+                async for page in pages:
+                    for item in stream.items(page):
+                        yield item
+                    if not page.next_page_token:
+                        return
+                    stream = stream.behind(page)
+                    attempts = stream.attempts(self._timeout, self._wait_for_ready)
+            except grpc.RpcError as error:
+                pause = attempts.pause(error)
+            await asyncio.sleep(pause)
 
     async def _call(self, call: _calls.Call[Result]) -> Result:
         method = self._connection().method(call.rpc)

@@ -95,6 +95,18 @@ def _calls_for_pages(
     return made
 
 
+def _calls_for_stream(
+    build: Callable[Arguments, _calls.Stream[Item]],
+) -> Callable[Concatenate[Client, Arguments], Iterator[Item]]:
+    def method(
+        self: Client, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Iterator[Item]:
+        return self._streamed(build(*given, **named))
+
+    made: Callable[Concatenate[Client, Arguments], Iterator[Item]] = as_method(method, build)
+    return made
+
+
 class Client:
     """A connection to one memoryd, for any number of threads.
 
@@ -146,8 +158,12 @@ class Client:
     get = _calls_once(_calls.get)
     get_all = _calls_for_pages(_calls.get_all)
     get_all_contents = _calls_for_pages(_calls.get_all_contents)
+    stream_all = _calls_for_stream(_calls.stream_all)
+    count_messages = _calls_once(_calls.count_messages)
     set = _calls_once(_calls.set)
     reset = _calls_once(_calls.reset)
+    update_message = _calls_once(_calls.update_message)
+    delete_message = _calls_once(_calls.delete_message)
     query = _calls_once(_calls.query)
     update_context = _calls_once(_calls.update_context)
 
@@ -170,6 +186,28 @@ class Client:
             page = self._call(call)
             yield from pages.items(page)
             call = pages.next(page)
+
+    def _streamed(self, stream: _calls.Stream[Item]) -> Iterator[Item]:
+        attempts = stream.attempts(self._timeout, self._wait_for_ready)
+        while True:
+            try:
+                token = self._token() if callable(self._token) else self._token
+                pages: Any = self._channel.unary_stream(
+                    stream.rpc.path,
+                    request_serializer=lambda request: request.SerializeToString(),
+                    response_deserializer=stream.rpc.reply.FromString,
+                )(stream.request, **stream.options(token))
+                for page in pages:
+                    yield from stream.items(page)
+                    if not page.next_page_token:
+                        return
+                    stream = stream.behind(page)
+                    attempts = stream.attempts(self._timeout, self._wait_for_ready)
+            except grpc.RpcError as error:
+                if self._closed:
+                    raise MemorydError.of(error) from error
+                pause = attempts.pause(error)
+            time.sleep(pause)
 
     def _call(self, call: _calls.Call[Result]) -> Result:
         with _loops.holding_up():

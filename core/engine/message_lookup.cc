@@ -1,0 +1,148 @@
+#include "core/engine/message_lookup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+
+absl::Status MessageNotFound() {
+  return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
+               "message_id: the session has no such message");
+}
+
+bool IsStored(const SessionRow& row, std::int64_t position) {
+  if (position >= row.next_position) return false;
+  return position >= row.floor ||
+         std::find(row.pinned.begin(), row.pinned.end(), position) != row.pinned.end();
+}
+
+// Null when there is none. One that was given the id comes before one that it may be derived from.
+absl::StatusOr<MessagePtr> FindMessage(Store& store, const SessionKey& key, const SessionRow& row,
+                                       const std::string& id) {
+  MEMORYD_ASSIGN_OR_RETURN(std::vector<std::int64_t> positions,
+                           store.FindPositions(key, row.generation, {&id, 1}));
+  if (const auto derived = PositionInId(id, row.generation); derived.has_value()) {
+    positions.push_back(*derived);
+  }
+  for (const std::int64_t position : positions) {
+    if (!IsStored(row, position)) continue;
+    MEMORYD_ASSIGN_OR_RETURN(
+        const std::vector<MessagePtr> found,
+        store.ReadRange(key, row.generation, {position, position + 1}, 1, kReadBytes));
+    if (!found.empty() && MessageId(*found.front(), row.generation) == id) return found.front();
+  }
+  return nullptr;
+}
+
+// The stored messages around `position`, ascending.
+absl::StatusOr<std::vector<MessagePtr>> ReadAround(Store& store, const SessionKey& key,
+                                                   const SessionRow& row, std::int64_t position) {
+  std::vector<MessagePtr> around;
+  for (PositionRange range : StoredRanges(row, StatusFilter::kAll)) {
+    range.begin = std::max(range.begin, position - kToolPairReach);
+    range.end = std::min(range.end, position + kToolPairReach + 1);
+    while (range.begin < range.end) {
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<MessagePtr> rows,
+          store.ReadRange(key, row.generation, range, kToolPairReach, kReadBytes));
+      if (rows.empty()) break;
+      range.begin = rows.back()->position + 1;
+      for (const MessagePtr& message : rows) {
+        // What has no part in a pair is not kept while the rest is read.
+        if (!message->call_ids.empty() || !message->result_ids.empty()) around.push_back(message);
+      }
+    }
+  }
+  return around;
+}
+
+// The message at `position` and those that calls and results tie to it. An answer belongs to the
+// latest call of its id before it.
+std::vector<MessagePtr> TiedTo(std::int64_t position, const std::vector<MessagePtr>& around) {
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  std::map<std::string_view, std::size_t> latest_call;
+  for (std::size_t i = 0; i < around.size(); ++i) {
+    for (const std::string& id : around[i]->call_ids) latest_call[id] = i;
+    for (const std::string& id : around[i]->result_ids) {
+      const auto call = latest_call.find(id);
+      if (call != latest_call.end() && call->second != i) pairs.emplace_back(call->second, i);
+    }
+  }
+  std::set<std::size_t> tied;
+  for (std::size_t i = 0; i < around.size(); ++i) {
+    if (around[i]->position == position) tied.insert(i);
+  }
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const auto& [call, result] : pairs) {
+      if (tied.count(call) == tied.count(result)) continue;
+      tied.insert(call);
+      tied.insert(result);
+      grown = true;
+    }
+  }
+  std::vector<MessagePtr> messages;
+  for (const std::size_t i : tied) messages.push_back(around[i]);
+  return messages;
+}
+
+absl::Status ToolPair(const std::vector<MessagePtr>& tied, std::uint64_t generation,
+                      const MessagePtr& named) {
+  constexpr std::size_t kMostNamed = 20;
+  std::string others;
+  std::size_t count = 0;
+  for (const MessagePtr& message : tied) {
+    if (message->position == named->position || ++count > kMostNamed) continue;
+    others += (others.empty() ? "" : ", ") + MessageId(*message, generation);
+  }
+  return Error(absl::StatusCode::kFailedPrecondition, "TOOL_PAIR",
+               fmt::format("message_id: a tool's call and its results go together; set "
+                           "with_tool_messages to delete {} too",
+                           others),
+               {{"message_ids", others}});
+}
+
+}  // namespace
+
+absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
+                                           const WriteRequest& request) {
+  FoundMessages found;
+  found.generation = info.row.generation;
+  found.revision = info.row.revision;
+  found.watermark = info.row.watermark;
+  if (!info.exists()) {
+    found.status = SessionNotFound();
+    return found;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(const MessagePtr named,
+                           FindMessage(store, request.key, info.row, request.message_id));
+  if (named == nullptr) {
+    found.status = MessageNotFound();
+    return found;
+  }
+  found.messages = {named};
+  const bool has_part = !named->call_ids.empty() || !named->result_ids.empty();
+  if (request.kind != WriteKind::kDeleteMessage || !has_part) return found;
+  MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> around,
+                           ReadAround(store, request.key, info.row, named->position));
+  std::vector<MessagePtr> tied = TiedTo(named->position, around);
+  if (tied.size() > 1 && !request.with_tool_messages) {
+    found.status = ToolPair(tied, info.row.generation, named);
+  } else if (!tied.empty()) {
+    found.messages = std::move(tied);
+  }
+  return found;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,27 @@
+// Finds messages by the ids that callers know them by.
+#ifndef MEMORYD_CORE_ENGINE_MESSAGE_LOOKUP_H_
+#define MEMORYD_CORE_ENGINE_MESSAGE_LOOKUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/engine/page.h"
+#include "core/engine/write.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// How far a tool's call and its result may lie apart to be known as a pair, in positions.
+inline constexpr std::int64_t kToolPairReach = 1000;
+
+// Finds the message that an UpdateMessage or DeleteMessage names, and for the latter what has to go
+// with it: a tool's call and its results go together. Blocks. `info` describes the session. What
+// can't be changed is told in the result's status; the call fails when the store does.
+absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
+                                           const WriteRequest& request);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_MESSAGE_LOOKUP_H_
