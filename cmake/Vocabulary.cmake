@@ -26,7 +26,13 @@ add_custom_target(memoryd_vocabulary ALL DEPENDS ${MEMORYD_VOCABULARIES})
 
 install(FILES ${MEMORYD_VOCABULARIES} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
 
-# The vectors of words, for tests: the server does not read them yet, and they are not installed.
+# The vectors of words, which the server reads from beside its own file. Whether they may be passed on
+# is for whoever does so to decide (docs/DEPENDENCIES.md), so they are not installed unasked.
+option(MEMORYD_INSTALL_WORD_VECTORS "Install the vectors of words with the server" OFF)
+set(MEMORYD_WORD_VECTORS ${MEMORYD_VOCABULARY_DIR}/l2_supercat_256.safetensors)
 memoryd_fetch(word_vectors "Fetching the vectors of words"
-  l2_supercat_256.safetensors l2_supercat_tokenizer.json)
-add_custom_target(memoryd_word_vectors DEPENDS ${word_vectors})
+  l2_supercat_256.safetensors l2_supercat_256.tokenizer.json)
+add_custom_target(memoryd_word_vectors ALL DEPENDS ${word_vectors})
+if(MEMORYD_INSTALL_WORD_VECTORS)
+  install(FILES ${word_vectors} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
+endif()

@@ -265,6 +265,13 @@ constexpr std::array kSettings = {
     Setting{"vocabulary_dir", "Directory of the tokenizers' vocabularies.",
             &DefaultVocabularyDirectory,
             [](Config& c, const std::string& v) { return Keep(v, c.vocabulary_dir); }},
+    Setting{"word_vectors",
+            "Table of word vectors by which Query finds what is alike, .safetensors, or off.",
+            [] { return DefaultVocabularyDirectory() + "/l2_supercat_256.safetensors"; },
+            [](Config& c, const std::string& v) {
+              c.word_vectors = v == "off" ? "" : v;
+              return std::string(v.empty() ? "must be a file or off" : "");
+            }},
     Setting{"reflection",
             "gRPC reflection: on, off, or auto (with credentials for the right admin, else on for "
             "local addresses only).",

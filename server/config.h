@@ -48,7 +48,8 @@ struct Config {
   int max_connection_age_s = 0;       // 0: connections may grow as old as they like.
   int max_connection_age_grace_s = 0;
   std::string vocabulary_dir;
-  std::string reflection;  // `auto`, `on`, `off`.
+  std::string word_vectors;  // Empty: none.
+  std::string reflection;    // `auto`, `on`, `off`.
   int drain_seconds = 0;
   std::string metrics_listen;  // `IP:PORT`; empty for none.
   std::string log_level;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <openssl/sha.h>
 
+#include <array>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "core/base/error.h"
@@ -370,6 +372,70 @@ absl::StatusOr<std::vector<IncomingContent>> FromProto(
   return result;
 }
 
+namespace {
+
+// A number of v1::Retrieval, and what it is called in the core.
+struct Weight {
+  std::optional<double> RankingSettings::*setting;
+  double RankingOptions::*option;
+  bool (v1::Retrieval::*is_set)() const;
+  double (v1::Retrieval::*get)() const;
+  void (v1::Retrieval::*set)(double);
+};
+
+constexpr auto kWeights = std::to_array<Weight>({
+    {&RankingSettings::bm25_k1, &RankingOptions::bm25_k1, &v1::Retrieval::has_bm25_k1,
+     &v1::Retrieval::bm25_k1, &v1::Retrieval::set_bm25_k1},
+    {&RankingSettings::bm25_b, &RankingOptions::bm25_b, &v1::Retrieval::has_bm25_b,
+     &v1::Retrieval::bm25_b, &v1::Retrieval::set_bm25_b},
+    {&RankingSettings::vector_weight, &RankingOptions::vector_weight,
+     &v1::Retrieval::has_vector_weight, &v1::Retrieval::vector_weight,
+     &v1::Retrieval::set_vector_weight},
+    {&RankingSettings::vector_threshold, &RankingOptions::vector_threshold,
+     &v1::Retrieval::has_vector_threshold, &v1::Retrieval::vector_threshold,
+     &v1::Retrieval::set_vector_threshold},
+    {&RankingSettings::author_weight, &RankingOptions::author_weight,
+     &v1::Retrieval::has_author_weight, &v1::Retrieval::author_weight,
+     &v1::Retrieval::set_author_weight},
+    {&RankingSettings::neighbour_weight, &RankingOptions::neighbour_weight,
+     &v1::Retrieval::has_neighbour_weight, &v1::Retrieval::neighbour_weight,
+     &v1::Retrieval::set_neighbour_weight},
+    {&RankingSettings::neighbour_tokens, &RankingOptions::neighbour_tokens,
+     &v1::Retrieval::has_neighbour_tokens, &v1::Retrieval::neighbour_tokens,
+     &v1::Retrieval::set_neighbour_tokens},
+    {&RankingSettings::length_weight, &RankingOptions::length_weight,
+     &v1::Retrieval::has_length_weight, &v1::Retrieval::length_weight,
+     &v1::Retrieval::set_length_weight},
+    {&RankingSettings::length_tokens, &RankingOptions::length_tokens,
+     &v1::Retrieval::has_length_tokens, &v1::Retrieval::length_tokens,
+     &v1::Retrieval::set_length_tokens},
+    {&RankingSettings::user_weight, &RankingOptions::user_weight, &v1::Retrieval::has_user_weight,
+     &v1::Retrieval::user_weight, &v1::Retrieval::set_user_weight},
+    {&RankingSettings::recency_weight, &RankingOptions::recency_weight,
+     &v1::Retrieval::has_recency_weight, &v1::Retrieval::recency_weight,
+     &v1::Retrieval::set_recency_weight},
+});
+
+RankingSettings FromRetrieval(const v1::Retrieval& retrieval) {
+  RankingSettings settings;
+  for (const Weight& weight : kWeights) {
+    if ((retrieval.*weight.is_set)()) settings.*weight.setting = (retrieval.*weight.get)();
+  }
+  if (retrieval.has_expansion()) settings.expansion = retrieval.expansion();
+  if (retrieval.has_dates()) settings.dates = retrieval.dates();
+  return settings;
+}
+
+v1::Retrieval ToProto(const RankingOptions& ranking) {
+  v1::Retrieval retrieval;
+  for (const Weight& weight : kWeights) (retrieval.*weight.set)(ranking.*weight.option);
+  if (ranking.expansion.has_value()) retrieval.set_expansion(*ranking.expansion);
+  retrieval.set_dates(ranking.dates);
+  return retrieval;
+}
+
+}  // namespace
+
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
   SessionSettings settings;
   if (!config.profile().empty()) {
@@ -429,6 +495,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
                              FromBlock(fmt::format("config.blocks[{}]", i), config.blocks(i)));
     settings.blocks->push_back(std::move(block));
   }
+  settings.ranking = FromRetrieval(config.retrieval());
   return settings;
 }
 
@@ -460,6 +527,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   proto.set_video_token_count(config.counting.video_token_count);
   proto.set_document_token_count(config.counting.document_token_count);
   for (const BlockSettings& settings : config.blocks) *proto.add_blocks() = ToProto(settings);
+  *proto.mutable_retrieval() = ToProto(config.ranking);
   return proto;
 }
 

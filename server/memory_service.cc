@@ -231,7 +231,7 @@ grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* by
         MEMORYD_ASSIGN_OR_RETURN(QueryRequest request, FromProto(call->request()));
         request.key = {call->tenant(), call->request().session_id()};
         engine_.Query(std::move(request), call->deadline(), [call](absl::StatusOr<Found> found) {
-          call->Finish(found.ok() ? QueryReply(*found) : found.status());
+          call->Finish(found.ok() ? QueryReply(*found, call->request()) : found.status());
         });
         return absl::OkStatus();
       });

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/error.h"
@@ -21,6 +23,7 @@ constexpr int kMaxResults = 1000;
 constexpr int kDefaultResults = 10;
 constexpr int kMaxNeighbours = 10;
 constexpr int kMaxRoles = 16;
+constexpr std::int64_t kMaxTokenBudget = std::numeric_limits<std::int32_t>::max();
 constexpr int kMaxContextMessages = 10'000;
 
 absl::StatusOr<std::int64_t> Micros(std::string_view field,
@@ -54,8 +57,34 @@ absl::StatusOr<SearchFilter> FromFilter(const v1::QueryFilter& asked) {
   return filter;
 }
 
+v1::ScoreParts ToProto(const FoundItem& item) {
+  v1::ScoreParts parts;
+  parts.set_words(item.parts.words);
+  parts.set_vector(item.parts.vector);
+  parts.set_author(item.parts.author);
+  parts.set_user(item.parts.user);
+  parts.set_length(item.parts.length);
+  parts.set_recency(item.parts.recency);
+  parts.set_neighbours(item.parts.neighbours);
+  if (item.cosine.has_value()) parts.set_cosine(*item.cosine);
+  return parts;
+}
+
+// Of which a passage stands beside it.
+template <typename Proto>
+Message WithoutText(const Message& row) {
+  Message bare = row;
+  Proto body;
+  // What can't be read has no passage.
+  body.ParseFromString(row.body);
+  body.clear_text();
+  if constexpr (std::is_same_v<Proto, v1::Message>) body.clear_parts();
+  bare.body = body.SerializeAsString();
+  return bare;
+}
+
 // Appends the items as `field` of a reply. False when the reply grows too large.
-bool AppendResults(std::string& reply, int field, const Found& found) {
+bool AppendResults(std::string& reply, int field, const Found& found, bool with_parts = false) {
   std::string result;
   const auto status = [&found](const Message& message) {
     return IsActive(found.row, message.position) ? v1::MESSAGE_STATUS_ACTIVE
@@ -66,15 +95,28 @@ bool AppendResults(std::string& reply, int field, const Found& found) {
     MessageWriter writer(result);
     AppendDouble(result, v1::QueryResult::kScoreFieldNumber, item.score);
     if (item.message != nullptr) {
-      writer.Append(v1::QueryResult::kMessageFieldNumber, *item.message, found.row.generation,
-                    status(*item.message));
+      Message bare;
+      if (!item.passage.empty()) bare = WithoutText<v1::Message>(*item.message);
+      const Message& message = item.passage.empty() ? *item.message : bare;
+      writer.Append(v1::QueryResult::kMessageFieldNumber, message, found.row.generation,
+                    status(message));
     } else {
-      writer.AppendContent(v1::QueryResult::kContentFieldNumber, *item.content,
+      Content bare;
+      if (!item.passage.empty()) bare = WithoutText<v1::Content>(*item.content);
+      writer.AppendContent(v1::QueryResult::kContentFieldNumber,
+                           item.passage.empty() ? *item.content : bare,
                            found.row.content_generation);
+    }
+    if (!item.passage.empty()) {
+      AppendBytes(result, v1::QueryResult::kPassageFieldNumber, item.passage);
     }
     for (const MessagePtr& neighbour : item.neighbours) {
       writer.Append(v1::QueryResult::kNeighboursFieldNumber, *neighbour, found.row.generation,
                     status(*neighbour));
+    }
+    if (with_parts && item.score > 0) {
+      AppendBytes(result, v1::QueryResult::kPartsOfScoreFieldNumber,
+                  ToProto(item).SerializeAsString());
     }
     if (reply.size() + result.size() > kMaxReplyBytes) return false;
     AppendBytes(reply, field, result);
@@ -133,20 +175,38 @@ absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& asked) {
   if (asked.neighbours() < 0 || asked.neighbours() > kMaxNeighbours) {
     return InvalidField("neighbours", fmt::format("must be between 0 and {}", kMaxNeighbours));
   }
+  // Written so that NaN fails as well.
+  if (asked.has_score_threshold() &&
+      !(asked.score_threshold() >= -1 && asked.score_threshold() <= 1)) {
+    return InvalidField("score_threshold", "must be between -1 and 1");
+  }
+  if (asked.has_token_budget() &&
+      (asked.token_budget() < 1 || asked.token_budget() > kMaxTokenBudget)) {
+    return InvalidField("token_budget", fmt::format("must be between 1 and {}", kMaxTokenBudget));
+  }
   QueryRequest request;
+  if (asked.has_score_threshold()) request.score_threshold = asked.score_threshold();
   request.byte_size = asked.ByteSizeLong();
   request.query = asked.query();
   request.top_k = static_cast<std::size_t>(
       asked.top_k() == 0 ? kDefaultResults : std::min(asked.top_k(), kMaxResults));
-  request.neighbours = static_cast<std::size_t>(asked.neighbours());
+  request.shape.neighbours = static_cast<std::size_t>(asked.neighbours());
+  if (asked.has_token_budget()) request.shape.token_budget = asked.token_budget();
+  request.shape.passages = asked.passages();
   MEMORYD_ASSIGN_OR_RETURN(request.filter, FromFilter(asked.filter()));
   return request;
 }
 
-absl::StatusOr<std::string> QueryReply(const Found& found) {
+absl::StatusOr<std::string> QueryReply(const Found& found, const v1::QueryRequest& request) {
   std::string reply;
-  if (!AppendResults(reply, v1::QueryResponse::kResultsFieldNumber, found)) return ReplyTooLarge();
+  if (!AppendResults(reply, v1::QueryResponse::kResultsFieldNumber, found,
+                     request.parts_of_score())) {
+    return ReplyTooLarge();
+  }
   AppendInt(reply, v1::QueryResponse::kRevisionFieldNumber, found.row.revision);
+  if (found.lacks_vectors) {
+    AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "NO_WORD_VECTORS");
+  }
   return reply;
 }
 

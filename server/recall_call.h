@@ -16,7 +16,7 @@ namespace memoryd {
 absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& request);
 
 // FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB.
-absl::StatusOr<std::string> QueryReply(const Found& found);
+absl::StatusOr<std::string> QueryReply(const Found& found, const v1::QueryRequest& request);
 
 // Checks the messages in place. `key` and `keep_alive` are left to the caller: the result points
 // into `request`.

@@ -51,7 +51,7 @@ TEST(QueryFromProtoTest, WhatIsNotSaidTakesItsDefault) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->query, "");
   EXPECT_EQ(request->top_k, 10U);
-  EXPECT_EQ(request->neighbours, 0U);
+  EXPECT_EQ(request->shape.neighbours, 0U);
   EXPECT_THAT(request->filter.roles, SizeIs(0));
   EXPECT_FALSE(request->filter.thread_id || request->filter.start_us || request->filter.end_us);
 }
@@ -71,7 +71,7 @@ TEST(QueryFromProtoTest, EveryFieldIsRead) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->query, "words");
   EXPECT_EQ(request->top_k, 7U);
-  EXPECT_EQ(request->neighbours, 10U);
+  EXPECT_EQ(request->shape.neighbours, 10U);
   EXPECT_THAT(request->filter.roles, ElementsAre("user", "tool"));
   EXPECT_EQ(request->filter.thread_id, "") << "set to nothing: those without a thread";
   EXPECT_EQ(request->filter.start_us, -1);
@@ -290,18 +290,18 @@ TEST(QueryReplyTest, TellsWhatWasFoundBestFirst) {
   v1::QueryResponse expected;
   AddSomeResults(*expected.mutable_results());
   expected.set_revision(9);
-  ExpectEqual(Read<v1::QueryResponse>(QueryReply(SomeFound())), expected);
-  EXPECT_EQ(Read<v1::QueryResponse>(QueryReply({})).ByteSizeLong(), 0U);
+  ExpectEqual(Read<v1::QueryResponse>(QueryReply(SomeFound(), {})), expected);
+  EXPECT_EQ(Read<v1::QueryResponse>(QueryReply({}, {})).ByteSizeLong(), 0U);
 }
 
 TEST(QueryReplyTest, AReplyAboveSixtyFourMebibytesNamesTheWayOut) {
   Found found;
   const MessagePtr large = StoredMessage(1, std::string(std::size_t{1} << 20, 'x'));
   for (int i = 0; i < 63; ++i) found.items.push_back({1, large, nullptr, {}});
-  EXPECT_TRUE(QueryReply(found).ok());
+  EXPECT_TRUE(QueryReply(found, {}).ok());
   // Neighbours count too.
   found.items.back().neighbours = {large, large};
-  const absl::Status status = QueryReply(found).status();
+  const absl::Status status = QueryReply(found, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(ErrorReason(status), "REPLY_TOO_LARGE");
   EXPECT_NE(status.message().find("GetAll"), absl::string_view::npos);

@@ -103,6 +103,19 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   return options;
 }
 
+// Null, with a line in the log, where there are none: Query does without.
+std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
+  if (file.empty()) {
+    spdlog::info("word_vectors is off: Query ranks by words alone");
+    return nullptr;
+  }
+  absl::StatusOr<std::shared_ptr<const WordVectors>> vectors = WordVectors::Load(file);
+  if (vectors.ok()) return *std::move(vectors);
+  spdlog::warn("no word vectors, Query ranks by words alone: {}; see the setting word_vectors",
+               std::string(vectors.status().message()));
+  return nullptr;
+}
+
 LoggedCalls LoggedCallsOf(const Config& config) {
   if (config.log_requests == "all") return LoggedCalls::kAll;
   return config.log_requests == "none" ? LoggedCalls::kNone : LoggedCalls::kErrors;
@@ -226,6 +239,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   WorkerRegistry workers;
   Models models(std::move(configured), &workers);
   EngineOptions options = EngineOptionsOf(config, bodies);
+  options.word_vectors = LoadWordVectors(config.word_vectors);
   options.models = &models;
   options.workers = &workers;
   Engine engine(&store, options);

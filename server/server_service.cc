@@ -61,6 +61,7 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts) {
   SetLimits(facts.options, *info.mutable_limits());
   for (const std::string_view name : ProfileNames()) info.add_profiles(std::string(name));
   for (const std::string_view name : TokenizerNames()) info.add_tokenizers(std::string(name));
+  info.set_has_word_vectors(facts.options.word_vectors != nullptr);
   info.set_plaintext_beyond_loopback(facts.config.ListensInPlaintext());
   if (facts.config.Authenticates()) info.add_authentication(v1::AUTHENTICATION_METHOD_TOKEN);
   if (!facts.config.tls_client_ca.empty()) {

@@ -70,7 +70,7 @@ Engine::Engine(Store* store, EngineOptions options)
       options_(std::move(options)),
       token_rules_(options_.vocabulary_directory),
       cache_(options_.cache_bytes),
-      recall_(store_, options_.bodies, options_.index_bytes),
+      recall_(store_, options_.bodies, options_.index_bytes, options_.word_vectors),
       entries_(
           [this](const SessionKey& key, std::uint64_t generation, std::int64_t begin,
                  std::int64_t end, std::int64_t max_rows, std::int64_t max_bytes) {
@@ -838,7 +838,8 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
   absl::Status status;
   if (Recall::NeedsIndex(info, call->request)) {
     if (call->index == nullptr) call->index = recall_.search().Open(call->request.key);
-    const auto ready = recall_.search().CatchUp(call->index, info.row, accept_missing);
+    const auto ready =
+        recall_.search().CatchUp(call->index, info.row, info.config->ranking, accept_missing);
     if (ready.ok() && !*ready) {
       QueueStep(call);
       return;

@@ -34,6 +34,7 @@
 #include "core/engine/session_loader.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
+#include "core/retrieval/word_vectors.h"
 #include "core/storage/store.h"
 #include "core/storage/stores.h"
 
@@ -56,6 +57,8 @@ struct EngineOptions {
   std::size_t cache_bytes = std::size_t{256} << 20;
   // Bytes of search indexes kept in memory.
   std::size_t index_bytes = std::size_t{128} << 20;
+  // Null: searches go by words alone.
+  std::shared_ptr<const WordVectors> word_vectors;
   // Must outlive the engine.
   const BodyReader* bodies = nullptr;
   // What blocks call; must outlive the engine, and end all calls before it goes. May be null where

@@ -67,8 +67,11 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
   search.query = request.query;
   search.top_k = request.top_k;
   search.filter = request.filter;
-  search.ranking = WordsAlone();
-  return search_.Find(index, search, request.neighbours, accept_missing);
+  search.ranking = info.config->ranking;
+  search.least_cosine = request.score_threshold;
+  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, search, request.shape, accept_missing));
+  found.lacks_vectors = search.ranking.vector_weight > 0 && !search_.has_vectors();
+  return found;
 }
 
 bool Recall::NeedsIndex(const SessionInfo& info, const UpdateContextRequest&) {
@@ -210,12 +213,11 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   SearchRequest search;
   search.query = context.question;
   search.top_k = kRecallCandidates;
-  search.ranking = WordsAlone();
+  search.ranking = info.config->ranking;
   search.filter.accept = [&info](ItemKind kind, std::int64_t position) {
     return kind == ItemKind::kMessage && !IsActive(info.row, position);
   };
-  MEMORYD_ASSIGN_OR_RETURN(Found found,
-                           search_.Find(index, search, /*neighbours=*/0, accept_missing));
+  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, search, AnswerShape(), accept_missing));
   if (found.row.generation != info.row.generation) {
     if (!accept_missing) return SessionChanged();
     return recalled;

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,8 +26,9 @@ struct QueryRequest {
   std::size_t byte_size = 0;
   std::string query;
   std::size_t top_k = 10;
-  std::size_t neighbours = 0;
+  AnswerShape shape;
   SearchFilter filter;
+  std::optional<double> score_threshold;
 };
 
 struct UpdateContextRequest {
@@ -59,9 +62,10 @@ struct UpdatedContext {
 // is gone is left out. FAILED_PRECONDITION `REPLY_TOO_LARGE`.
 class Recall {
  public:
-  // Both must outlive it.
-  Recall(Store* store, const BodyReader* bodies, std::size_t index_bytes)
-      : store_(*store), bodies_(*bodies), search_(store, bodies, index_bytes) {}
+  // Store and bodies must outlive it; `vectors` may be null.
+  Recall(Store* store, const BodyReader* bodies, std::size_t index_bytes,
+         std::shared_ptr<const WordVectors> vectors = nullptr)
+      : store_(*store), bodies_(*bodies), search_(store, bodies, index_bytes, std::move(vectors)) {}
 
   static bool NeedsIndex(const SessionInfo& info, const QueryRequest& request);
   absl::StatusOr<Found> Answer(const SessionInfo& info, const SessionSearch::Index& index,

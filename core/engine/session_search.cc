@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/engine/page.h"
+#include "core/retrieval/passages.h"
 
 namespace memoryd {
 namespace {
@@ -18,14 +20,6 @@ constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kStepRows = 10'000;
 
 absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }
-
-// What is to be read for a reply.
-struct Wanted {
-  std::set<std::int64_t> messages;
-  std::set<std::int64_t> contents;
-  // For each hit the neighbours that are its own.
-  std::vector<std::vector<std::int64_t>> neighbours;
-};
 
 // Rows of a generation by position.
 class Rows {
@@ -52,34 +46,66 @@ class Rows {
   std::vector<MessagePtr> rows_;  // Ascending.
 };
 
-Wanted WantedFor(const SessionIndex& index, const std::vector<SearchHit>& hits,
-                 std::size_t neighbours) {
-  Wanted wanted;
-  for (const SearchHit& hit : hits) {
-    (hit.kind == ItemKind::kMessage ? wanted.messages : wanted.contents).insert(hit.position);
-  }
-  for (const SearchHit& hit : hits) {
-    std::vector<std::int64_t>& own = wanted.neighbours.emplace_back();
-    if (hit.kind != ItemKind::kMessage || neighbours == 0) continue;
-    for (const std::int64_t position : index.Neighbours(hit.position, neighbours)) {
-      if (wanted.messages.insert(position).second) own.push_back(position);
+// Of what ranks so low that nothing would be left.
+constexpr double kLeastScore = 1e-6;
+
+double Sum(const ScoreParts& parts) {
+  return parts.words + parts.vector + parts.author + parts.user + parts.length + parts.recency +
+         parts.neighbours;
+}
+
+// `best` has 1, and others their share of it.
+void SetScore(const SearchHit& hit, const SearchHit& best, FoundItem& item) {
+  const double whole = Sum(best.parts);
+  const bool is_best = hit.raw_score == best.raw_score;
+  item.score = is_best     ? 1
+               : whole > 0 ? std::max(Sum(hit.parts) / whole, kLeastScore)
+                           : kLeastScore;
+  item.parts = hit.parts;
+  if (whole > 0) {
+    for (double* part :
+         {&item.parts.words, &item.parts.vector, &item.parts.author, &item.parts.user,
+          &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
+      *part /= whole;
     }
   }
-  return wanted;
+  item.cosine = hit.cosine;
+}
+
+// A text of up to so many characters, 230 tokens, is shown whole, a longer one by so many.
+constexpr std::size_t kWholeCharacters = 920;
+constexpr std::size_t kPassageCharacters = 700;
+
+// What of a row's tokens is shown.
+std::int64_t ShownTokens(const FoundItem& item, std::size_t text_bytes) {
+  const std::int64_t tokens = (item.message != nullptr ? item.message : item.content)->token_count;
+  if (item.passage.empty()) return tokens;
+  const auto whole = static_cast<std::int64_t>(text_bytes);
+  return (tokens * static_cast<std::int64_t>(item.passage.size()) + whole - 1) / whole;
 }
 
 }  // namespace
 
-SessionSearch::SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes)
-    : store_(*store), bodies_(*bodies), max_bytes_(max_bytes) {}
+SessionSearch::SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes,
+                             std::shared_ptr<const WordVectors> vectors)
+    : store_(*store), bodies_(*bodies), max_bytes_(max_bytes), vectors_(std::move(vectors)) {}
+
+IndexOptions SessionSearch::OptionsFor(const RankingOptions& ranking) const {
+  IndexOptions options;
+  options.expansion = ranking.expansion;
+  if (ranking.vector_weight == 0 && !ranking.expansion.has_value()) options.expansion = false;
+  if (ranking.vector_weight > 0 || ranking.expansion == true) options.vectors = vectors_;
+  options.dates = ranking.dates;
+  return options;
+}
 
 absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow& row,
-                                            bool accept_missing) {
+                                            const RankingOptions& ranking, bool accept_missing) {
   absl::StatusOr<bool> done;
   std::size_t bytes = 0;
   {
     MutexLock lock(index->mutex);
-    done = Step(*index, row, accept_missing);
+    done = Step(*index, row, ranking, accept_missing);
     bytes = sizeof(Entry) + index->key.tenant.size() + index->key.session.size() +
             index->row.config.size() + index->index.ByteSize();
   }
@@ -88,28 +114,45 @@ absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow
 }
 
 absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchRequest& request,
-                                          std::size_t neighbours, bool accept_missing) {
+                                          const AnswerShape& shape, bool accept_missing) {
   Found found;
   std::vector<SearchHit> hits;
-  Wanted wanted;
+  // Around each hit.
+  std::vector<std::vector<std::int64_t>> beside;
   {
     MutexLock lock(index->mutex);
     if (!index->complete) return SessionChanged();
     found.row = index->row;
     hits = index->index.Search(request);
-    wanted = WantedFor(index->index, hits, neighbours);
+    for (const SearchHit& hit : hits) {
+      beside.push_back(hit.kind == ItemKind::kMessage && shape.neighbours > 0
+                           ? index->index.Neighbours(hit.position, shape.neighbours)
+                           : std::vector<std::int64_t>());
+    }
   }
 
+  std::set<std::int64_t> message_positions, content_positions;
+  for (const SearchHit& hit : hits) {
+    (hit.kind == ItemKind::kMessage ? message_positions : content_positions).insert(hit.position);
+  }
   Rows messages, contents;
   auto bytes_left = static_cast<std::int64_t>(kMaxReplyBytes);
   MEMORYD_RETURN_IF_ERROR(
-      messages.Read(store_, index->key, found.row.generation, wanted.messages, bytes_left));
-  MEMORYD_RETURN_IF_ERROR(
-      contents.Read(store_, index->key, found.row.content_generation, wanted.contents, bytes_left));
+      messages.Read(store_, index->key, found.row.generation, message_positions, bytes_left));
+  MEMORYD_RETURN_IF_ERROR(contents.Read(store_, index->key, found.row.content_generation,
+                                        content_positions, bytes_left));
+  std::int64_t tokens_left = shape.token_budget.value_or(std::numeric_limits<std::int64_t>::max());
+  // Whether there is room, and then it is taken.
+  const auto fits = [&tokens_left](std::int64_t tokens) {
+    if (tokens > tokens_left) return false;
+    tokens_left -= tokens;
+    return true;
+  };
+  std::vector<std::size_t> shown;  // Indexes in `hits`.
+  message_positions.clear();
   for (std::size_t i = 0; i < hits.size(); ++i) {
     FoundItem item;
-    // The best that passes the filter has 1.
-    item.score = hits.front().score > 0 ? hits[i].score / hits.front().score : 0;
+    SetScore(hits[i], hits.front(), item);
     const bool is_message = hits[i].kind == ItemKind::kMessage;
     (is_message ? item.message : item.content) =
         (is_message ? messages : contents).at(hits[i].position);
@@ -117,28 +160,67 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchReques
       if (!accept_missing) return SessionChanged();
       continue;
     }
-    for (const std::int64_t position : wanted.neighbours[i]) {
-      if (MessagePtr neighbour = messages.at(position); neighbour != nullptr) {
-        item.neighbours.push_back(std::move(neighbour));
+    const std::size_t text_bytes = shape.passages ? CutToPassage(index, request, item) : 0;
+    if (!fits(ShownTokens(item, text_bytes))) continue;
+    if (is_message) message_positions.insert(hits[i].position);
+    shown.push_back(i);
+    found.items.push_back(std::move(item));
+  }
+
+  std::set<std::int64_t> wanted;
+  for (const std::size_t i : shown) {
+    for (const std::int64_t position : beside[i]) {
+      if (!message_positions.contains(position)) wanted.insert(position);
+    }
+  }
+  Rows neighbours;
+  MEMORYD_RETURN_IF_ERROR(
+      neighbours.Read(store_, index->key, found.row.generation, wanted, bytes_left));
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    for (const std::int64_t position : beside[shown[i]]) {
+      if (wanted.erase(position) == 0) continue;
+      if (MessagePtr row = neighbours.at(position); row != nullptr && fits(row->token_count)) {
+        found.items[i].neighbours.push_back(std::move(row));
       }
     }
-    found.items.push_back(std::move(item));
   }
   return found;
 }
 
-absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row, bool accept_missing) {
+std::size_t SessionSearch::CutToPassage(const Index& index, const SearchRequest& request,
+                                        FoundItem& item) const {
+  std::string text;
+  if (item.message != nullptr) {
+    text = bodies_.ReadMessage(item.message->body).value_or(MessageText()).text;
+  } else {
+    ContentValue content = bodies_.ReadContent(item.content->body).value_or(ContentValue());
+    if (content.kind == ContentValue::Kind::kText) text = std::move(content.value);
+  }
+  if (CharacterCount(text) <= kWholeCharacters) return text.size();
+  const std::vector<std::string_view> passages = SplitIntoPassages(text, kPassageCharacters);
+  if (passages.size() < 2) return text.size();
+  MutexLock lock(index->mutex);
+  item.passage = passages[index->index.BestPassage(request.query, request.ranking, passages)];
+  return text.size();
+}
+
+absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row,
+                                         const RankingOptions& ranking, bool accept_missing) {
+  const IndexOptions options = OptionsFor(ranking);
   const bool same = !entry.spoilt && entry.row.generation == row.generation &&
                     entry.row.edit_revision == row.edit_revision &&
                     (entry.contents == 0 || row.content_count == 0 ||
-                     entry.row.content_generation == row.content_generation);
+                     entry.row.content_generation == row.content_generation) &&
+                    // An older row may have other settings, which hold no longer.
+                    (entry.options == options || entry.row.revision > row.revision);
   if (!same) {
     // Either may be the later state: revisions begin anew once the tombstone of a deleted session
     // is gone.
     if (!entry.spoilt && entry.row.revision > row.revision && !accept_missing) {
       return SessionChanged();
     }
-    entry.index = SessionIndex();
+    entry.index = SessionIndex(options);
+    entry.options = options;
     entry.messages = entry.contents = 0;
     entry.spoilt = false;
   } else if (entry.complete && entry.row.revision >= row.revision) {
@@ -194,9 +276,9 @@ void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
     item.role = message.role;
     item.thread_id = message.thread_id;
     item.time_us = message.create_us.value_or(row.ingest_us);
-    const std::string words =
-        message.name.empty() ? message.text : message.name + '\n' + message.text;
-    item.text = words;
+    item.name = message.name;
+    item.create_us = message.create_us;
+    item.text = message.text;
     entry.index.Add(item);
     ++entry.messages;
     return;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,12 +28,28 @@ struct FoundItem {
   MessagePtr message;
   ContentPtr content;
   std::vector<MessagePtr> neighbours;  // Of `message`, oldest first.
+  ScoreParts parts = {};  // They add up to the score, where it is not the least there is.
+  std::optional<double> cosine = std::nullopt;
+  // What of a long text is to be shown; empty: all.
+  std::string passage = {};
+};
+
+// What of the hits is shown.
+struct AnswerShape {
+  // How many messages around each message found come with it.
+  std::size_t neighbours = 0;
+  // Of all that is shown; a hit that does not fit is passed over. None: any number.
+  std::optional<std::int64_t> token_budget;
+  // Whether long texts are cut to their best passage.
+  bool passages = false;
 };
 
 struct Found {
   std::vector<FoundItem> items;
   // The session as it was found; at least as new as it was asked for.
   SessionRow row;
+  // Whether vectors were to count and there are none.
+  bool lacks_vectors = false;
 };
 
 // Indexes of the sessions searched lately, in memory. A search reads from the store what came since
@@ -47,25 +65,29 @@ class SessionSearch {
   // A session's index. Whoever holds it may use it, evicted or not.
   using Index = std::shared_ptr<Entry>;
 
-  // Both must outlive it. At most `max_bytes` of indexes are kept, the least recently used go
-  // first.
-  SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes);
+  // Store and bodies must outlive it. `vectors` may be null: then words alone find. At most
+  // `max_bytes` of indexes are kept, the least recently used go first.
+  SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes,
+                std::shared_ptr<const WordVectors> vectors = nullptr);
+
+  bool has_vectors() const { return vectors_ != nullptr; }
 
   // The session's index, kept from before or empty.
   Index Open(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
 
   // Takes a step towards the session that `row` describes: true when the index is there, false when
   // another step is due. A step reads some 10,000 rows, so that a large session does not hold up
-  // others. ABORTED when a Set or Reset has cut the session since `row` was read, or since the
-  // index was last brought up: read it again and begin anew. With `accept_missing` what is gone is
-  // left out instead.
-  absl::StatusOr<bool> CatchUp(const Index& index, const SessionRow& row, bool accept_missing);
+  // others. `ranking` is the session's, as of `row`; an index that was made for another is made
+  // anew where that matters. ABORTED when a Set or Reset has cut the session since `row` was read,
+  // or since the index was last brought up: read it again and begin anew. With `accept_missing`
+  // what is gone is left out instead.
+  absl::StatusOr<bool> CatchUp(const Index& index, const SessionRow& row,
+                               const RankingOptions& ranking, bool accept_missing);
 
-  // Searches an index that has caught up. `neighbours` is how many messages around each message
-  // found come with it; each message stands only once in the result. ABORTED as above;
-  // FAILED_PRECONDITION `REPLY_TOO_LARGE` when what was found exceeds kMaxReplyBytes.
+  // Searches an index that has caught up. Each message stands only once in the result. ABORTED as
+  // above; FAILED_PRECONDITION `REPLY_TOO_LARGE` when what was found exceeds kMaxReplyBytes.
   absl::StatusOr<Found> Find(const Index& index, const SearchRequest& request,
-                             std::size_t neighbours, bool accept_missing);
+                             const AnswerShape& shape, bool accept_missing);
 
   // Drops what is kept of a session that is no more.
   void Forget(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
@@ -82,6 +104,7 @@ class SessionSearch {
     const SessionKey key;
     Mutex mutex;
     SessionIndex index MEMORYD_GUARDED_BY(mutex);
+    IndexOptions options MEMORYD_GUARDED_BY(mutex);  // Of `index`.
     // What the index is of, or is on the way to.
     SessionRow row MEMORYD_GUARDED_BY(mutex);
     bool complete MEMORYD_GUARDED_BY(mutex) = false;
@@ -93,10 +116,14 @@ class SessionSearch {
   };
   using Order = std::list<std::shared_ptr<Entry>>;  // Most recently used first.
 
+  // Cuts a long text to what answers the query best; returns the whole text's bytes.
+  std::size_t CutToPassage(const Index& index, const SearchRequest& request, FoundItem& item) const;
   void Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);
   void Drop(Order::iterator place) MEMORYD_REQUIRES(mutex_);
-  absl::StatusOr<bool> Step(Entry& entry, const SessionRow& row, bool accept_missing)
-      MEMORYD_REQUIRES(entry.mutex);
+  // What an index ranked so takes in.
+  IndexOptions OptionsFor(const RankingOptions& ranking) const;
+  absl::StatusOr<bool> Step(Entry& entry, const SessionRow& row, const RankingOptions& ranking,
+                            bool accept_missing) MEMORYD_REQUIRES(entry.mutex);
   // Adds what is missing up to entry.row, at most some rows; true when nothing is left.
   absl::StatusOr<bool> AddMissing(Entry& entry) MEMORYD_REQUIRES(entry.mutex);
   absl::Status AddRange(Entry& entry, ItemKind kind, std::uint64_t generation, PositionRange range,
@@ -106,6 +133,7 @@ class SessionSearch {
   Store& store_;
   const BodyReader& bodies_;
   const std::size_t max_bytes_;
+  const std::shared_ptr<const WordVectors> vectors_;
   Mutex mutex_;
   Order order_ MEMORYD_GUARDED_BY(mutex_);
   std::unordered_map<SessionKey, Order::iterator, SessionKeyHash> entries_

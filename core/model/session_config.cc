@@ -1,5 +1,7 @@
 #include "core/model/session_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd {
 
@@ -62,6 +65,30 @@ constexpr std::array<std::string_view, 4> kTokenizers = {"cl100k_base", "o200k_b
 
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
+constexpr std::string_view kRanking = "retrieval.";
+
+struct WeightRange {
+  double least;
+  double most;
+};
+
+// Calls visit(name, field, range) for every number of RankingSettings or RankingOptions.
+template <typename Ranking, typename Visitor>
+void VisitWeights(Ranking& ranking, Visitor visit) {
+  constexpr WeightRange kWeight{0, 10};
+  visit("bm25_k1", ranking.bm25_k1, kWeight);
+  visit("bm25_b", ranking.bm25_b, WeightRange{0, 1});
+  visit("vector_weight", ranking.vector_weight, kWeight);
+  visit("vector_threshold", ranking.vector_threshold, WeightRange{-1, 1});
+  visit("author_weight", ranking.author_weight, kWeight);
+  visit("neighbour_weight", ranking.neighbour_weight, WeightRange{0, 1});
+  visit("neighbour_tokens", ranking.neighbour_tokens, WeightRange{0, 1e6});
+  visit("length_weight", ranking.length_weight, kWeight);
+  visit("length_tokens", ranking.length_tokens, WeightRange{1, 1e6});
+  visit("user_weight", ranking.user_weight, kWeight);
+  visit("recency_weight", ranking.recency_weight, kWeight);
+}
+
 // Calls visit(name, field) for every plainly stored field, so that reading, writing and merging
 // can't forget one.
 template <typename Settings, typename Visitor>
@@ -79,6 +106,11 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("video_token_count", settings.video_token_count);
   visit("document_token_count", settings.document_token_count);
   visit("blocks", settings.blocks);
+  VisitWeights(settings.ranking, [&visit](const char* name, auto& field, const WeightRange&) {
+    visit((std::string(kRanking) + name).c_str(), field);
+  });
+  visit("retrieval.expansion", settings.ranking.expansion);
+  visit("retrieval.dates", settings.ranking.dates);
 }
 
 absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_t>& value,
@@ -88,6 +120,29 @@ absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_
                         "must be between " + std::to_string(lowest) + " and 2147483647");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
+  RankingOptions options;
+  std::vector<double*> weights;
+  VisitWeights(options,
+               [&](const char*, double& weight, WeightRange) { weights.push_back(&weight); });
+  absl::Status status;
+  auto weight = weights.begin();
+  VisitWeights(
+      settings, [&](const char* name, const std::optional<double>& set, WeightRange range) {
+        **weight = set.value_or(**weight);
+        // Written so that NaN fails as well.
+        if (status.ok() && !(**weight >= range.least && **weight <= range.most)) {
+          status = InvalidField(fmt::format("config.{}{}", kRanking, name),
+                                fmt::format("must be between {} and {}", range.least, range.most));
+        }
+        ++weight;
+      });
+  if (!status.ok()) return status;
+  options.expansion = settings.expansion;
+  options.dates = settings.dates.value_or(options.dates);
+  return options;
 }
 
 }  // namespace
@@ -230,6 +285,7 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   config.feed = settings.feed.value_or(
       counting.profile == Profile::kLlamaIndex ? FeedTime::kBeforeReply : FeedTime::kAfterCommit);
   config.blocks = settings.blocks.value_or(std::vector<BlockSettings>());
+  MEMORYD_ASSIGN_OR_RETURN(config.ranking, ResolveRanking(settings.ranking));
   return config;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/model/ranking_options.h"
 
 namespace memoryd {
 
@@ -34,6 +35,25 @@ struct BlockSettings {
   friend bool operator==(const BlockSettings&, const BlockSettings&) = default;
 };
 
+// What a caller set of RankingOptions; absent fields take their defaults.
+struct RankingSettings {
+  std::optional<double> bm25_k1;
+  std::optional<double> bm25_b;
+  std::optional<double> vector_weight;
+  std::optional<double> vector_threshold;
+  std::optional<double> author_weight;
+  std::optional<double> neighbour_weight;
+  std::optional<double> neighbour_tokens;
+  std::optional<double> length_weight;
+  std::optional<double> length_tokens;
+  std::optional<double> user_weight;
+  std::optional<double> recency_weight;
+  std::optional<bool> expansion;
+  std::optional<bool> dates;
+
+  friend bool operator==(const RankingSettings&, const RankingSettings&) = default;
+};
+
 // What a caller set; absent fields take the profile's default. This is what the store keeps, so
 // that a default follows the setting it is derived from.
 struct SessionSettings {
@@ -50,6 +70,7 @@ struct SessionSettings {
   std::optional<std::int64_t> video_token_count;
   std::optional<std::int64_t> document_token_count;
   std::optional<std::vector<BlockSettings>> blocks;
+  RankingSettings ranking;
 
   // `changes` over this.
   SessionSettings With(const SessionSettings& changes) const;
@@ -84,6 +105,7 @@ struct SessionConfig {
   PolicyKind policy = PolicyKind::kFifo;
   FeedTime feed = FeedTime::kAfterCommit;
   std::vector<BlockSettings> blocks;  // In the caller's order.
+  RankingOptions ranking;
 
   // Blocks are taken as they are: MakeBlocks() checks them.
   // INVALID_ARGUMENT that names the field of memoryd.v1.SessionConfig.

@@ -41,6 +41,19 @@ SessionSettings Everything() {
   settings.audio_token_count = 0;
   settings.video_token_count = 3;
   settings.document_token_count = 4;
+  settings.ranking = {.bm25_k1 = 1.2,
+                      .bm25_b = 0.75,
+                      .vector_weight = 0,
+                      .vector_threshold = -0.5,
+                      .author_weight = 0.1,
+                      .neighbour_weight = 0.3,
+                      .neighbour_tokens = 200,
+                      .length_weight = 0.4,
+                      .length_tokens = 50,
+                      .user_weight = 0.5,
+                      .recency_weight = 0.05,
+                      .expansion = true,
+                      .dates = false};
   return settings;
 }
 
@@ -74,6 +87,50 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
   EXPECT_EQ(config.insert_method, InsertMethod::kUser);
   EXPECT_EQ(config.policy, PolicyKind::kBuffer);
   EXPECT_EQ(config.feed, FeedTime::kAfterCommit);
+  const RankingOptions ranking = {.bm25_k1 = 1.2,
+                                  .bm25_b = 0.75,
+                                  .vector_weight = 0,
+                                  .vector_threshold = -0.5,
+                                  .author_weight = 0.1,
+                                  .neighbour_weight = 0.3,
+                                  .neighbour_tokens = 200,
+                                  .length_weight = 0.4,
+                                  .length_tokens = 50,
+                                  .user_weight = 0.5,
+                                  .recency_weight = 0.05,
+                                  .expansion = true,
+                                  .dates = false};
+  EXPECT_EQ(config.ranking, ranking);
+}
+
+TEST(SessionConfigTest, AWeightBeyondItsRangeNamesItsField) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const auto refused = [](const std::string& field, std::optional<double> RankingSettings::*weight,
+                          double value) {
+    SessionSettings settings;
+    settings.ranking.*weight = value;
+    ExpectInvalid(settings, "config.retrieval." + field);
+  };
+  refused("bm25_k1", &RankingSettings::bm25_k1, -0.1);
+  refused("bm25_b", &RankingSettings::bm25_b, 1.01);
+  refused("vector_weight", &RankingSettings::vector_weight, kNan);
+  refused("vector_threshold", &RankingSettings::vector_threshold, 1.1);
+  refused("author_weight", &RankingSettings::author_weight, 10.1);
+  refused("neighbour_weight", &RankingSettings::neighbour_weight, 1.1);
+  refused("neighbour_tokens", &RankingSettings::neighbour_tokens, -1);
+  refused("length_weight", &RankingSettings::length_weight, -1);
+  refused("length_tokens", &RankingSettings::length_tokens, 0);
+  refused("user_weight", &RankingSettings::user_weight, 11);
+  refused("recency_weight", &RankingSettings::recency_weight,
+          std::numeric_limits<double>::infinity());
+  SessionSettings edge;
+  edge.ranking.bm25_k1 = 10;
+  edge.ranking.bm25_b = 0;
+  edge.ranking.vector_threshold = -1;
+  edge.ranking.neighbour_weight = 1;
+  edge.ranking.neighbour_tokens = 1e6;
+  edge.ranking.length_tokens = 1;
+  EXPECT_EQ(MustResolve(edge).ranking.bm25_k1, 10);
 }
 
 TEST(SessionConfigTest, TheFlushSizeOfDefaultIsATenthOfTheLimitAndAtLeastOne) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/retrieval/passages.h"
 
 namespace memoryd {
 namespace {
@@ -64,12 +65,6 @@ std::string DayWords(std::int64_t time_us) {
   return std::to_string(static_cast<unsigned>(day.day())) + ' ' +
          std::string(kMonths[static_cast<unsigned>(day.month()) - 1]) + ' ' +
          std::to_string(static_cast<int>(day.year()));
-}
-
-std::size_t CharacterCount(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
 }
 
 }  // namespace
@@ -328,9 +323,14 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
       add();
     }
   } else {
-    for (const QueryWord& word : QueryWords(query)) {
-      raise(word.term, 1);
-      RaiseLikeWords(word, raise);
+    const std::vector<QueryWord> words = QueryWords(query);
+    std::vector<std::string_view> wanted;
+    for (const QueryWord& word : words) wanted.push_back(word.word);
+    const std::vector<std::vector<LikeWord>> like =
+        vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      raise(words[i].term, 1);
+      RaiseLikeWords(words[i], like[i], raise);
       add();
     }
   }
@@ -341,14 +341,13 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
 }
 
 void SessionIndex::RaiseLikeWords(
-    const QueryWord& word,
+    const QueryWord& word, const std::vector<LikeWord>& like_words,
     absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
   if (word.word.empty()) return;
   const auto own = terms_.find(word.term);
   const double own_rarity = Rarity(own == terms_.end() ? 0 : own->second.doc_count);
   absl::flat_hash_set<std::string> seen = {word.term};
-  for (const LikeWord& like :
-       vocabulary_.Nearest(*options_.vectors, word.word, kMaxLikeWords, kLeastLikeness)) {
+  for (const LikeWord& like : like_words) {
     const std::string term = StemOf(like.word);
     const auto found = terms_.find(term);
     if (found == terms_.end() || !seen.insert(term).second) continue;
@@ -359,8 +358,7 @@ void SessionIndex::RaiseLikeWords(
   }
 }
 
-SessionIndex::Scores SessionIndex::VectorScores(std::string_view query) const {
-  Scores scores(docs_.size());
+WordVectors::Vector SessionIndex::QueryVector(std::string_view query) const {
   WordVectors::Vector vector = {};
   for (const WordVectors::Token token : options_.vectors->Tokens(query)) {
     const auto found = token_docs_.find(token);
@@ -368,11 +366,13 @@ SessionIndex::Scores SessionIndex::VectorScores(std::string_view query) const {
     options_.vectors->Add(token, static_cast<float>(rarity), vector);
   }
   Normalize(vector);
-  vectors_.Dot(vector, scores);
-  const double largest = *std::max_element(scores.begin(), scores.end());
-  // With none above 0 there is nothing to tell them apart by.
-  for (double& score : scores) score = largest > 0 ? score / largest : 0;
-  return scores;
+  return vector;
+}
+
+SessionIndex::Scores SessionIndex::Cosines(std::string_view query) const {
+  Scores cosines(docs_.size());
+  vectors_.Dot(QueryVector(query), cosines);
+  return cosines;
 }
 
 // The scores of items for one query.
@@ -390,7 +390,8 @@ class SessionIndex::Scorer {
         named_(index.authors_.Split(query)),
         words_(index.MatchWords(named_.rest, ranking)),
         by_vector_(index.options_.vectors != nullptr && ranking.vector_weight > 0),
-        vectors_(by_vector_ ? index.VectorScores(named_.rest) : Scores()),
+        cosines_(by_vector_ ? index.Cosines(named_.rest) : Scores()),
+        vector_scale_(VectorScale(ranking.vector_weight, cosines_)),
         user_weight_(index.authors_.is_role_chat() ? ranking.user_weight : 0),
         // A single item is the newest and the oldest.
         newest_(std::max<double>(1, static_cast<double>(index.docs_.size()) - 1)) {}
@@ -411,7 +412,7 @@ class SessionIndex::Scorer {
     const Doc& item = index_.docs_[doc];
     ScoreParts parts;
     parts.words = words_.scores[doc];
-    if (by_vector_) parts.vector = ranking_.vector_weight * vectors_[doc];
+    if (by_vector_) parts.vector = vector_scale_ * cosines_[doc];
     if (item.kind == ItemKind::kMessage) {
       if (named_.author == item.author) parts.author = ranking_.author_weight;
       if (user_weight_ > 0 && index_.authors_.IsUser(item.author)) parts.user = user_weight_;
@@ -425,9 +426,15 @@ class SessionIndex::Scorer {
 
   Score Own(DocId doc) const {
     const ScoreParts parts = OwnParts(doc);
-    const double evidence = parts.words + std::max(0.0, parts.vector) + parts.author;
+    const bool is_like = by_vector_ && cosines_[doc] >= ranking_.vector_threshold;
+    const double evidence =
+        parts.words + (is_like ? std::max(0.0, parts.vector) : 0) + parts.author;
     return {parts.words + parts.vector + parts.author + parts.user + parts.length + parts.recency,
             evidence};
+  }
+
+  std::optional<double> Cosine(DocId doc) const {
+    return by_vector_ ? std::optional(cosines_[doc]) : std::nullopt;
   }
 
   // What a message gets of the sum of its neighbours' scores.
@@ -438,12 +445,20 @@ class SessionIndex::Scorer {
   }
 
  private:
+  // By which cosines are multiplied, so that the largest becomes `weight`.
+  static double VectorScale(double weight, const Scores& cosines) {
+    const auto largest = std::max_element(cosines.begin(), cosines.end());
+    // With none above 0 there is nothing to tell them apart by.
+    return largest != cosines.end() && *largest > 0 ? weight / *largest : 0;
+  }
+
   const SessionIndex& index_;
   const RankingOptions& ranking_;
   const Authors::NamedQuery named_;
   const WordMatches words_;
   const bool by_vector_;
-  const Scores vectors_;
+  const Scores cosines_;
+  const double vector_scale_;
   const double user_weight_;
   const double newest_;
 };
@@ -455,9 +470,10 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
   const Scorer scorer(*this, request.query, request.ranking);
   TopHits top(request.top_k);
   const auto offer = [&](DocId doc, Scorer::Score score) {
-    if (score.evidence > 0 && top.MayTake(score.score) && filter.Passes(docs_[doc])) {
-      top.Offer(docs_[doc], score.score);
-    }
+    if (score.evidence <= 0 || !top.MayTake(score.score)) return;
+    const std::optional<double> cosine = scorer.Cosine(doc);
+    if (cosine.has_value() && cosine < request.least_cosine) return;
+    if (filter.Passes(docs_[doc])) top.Offer(docs_[doc], score.score);
   };
   // `own` gives the score of each message of the thread before its neighbours count.
   const auto offer_message = [&](const std::vector<DocId>& thread, std::size_t place, auto own) {
@@ -466,9 +482,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
     if (share > 0) {
       for (const std::size_t beside : {place - 1, place + 1}) {
         if (beside >= thread.size()) continue;  // Also before the first.
-        const Scorer::Score other = own(beside);
-        score.score += share * other.score;
-        score.evidence += share * other.evidence;
+        score.score += share * own(beside).score;
       }
     }
     offer(thread[place], score);
@@ -483,7 +497,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
     }
     for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scorer.Own(doc));
   } else {
-    for (const DocId doc : WithNeighbours(scorer.docs_with_words(), request.ranking)) {
+    for (const DocId doc : scorer.docs_with_words()) {
       if (docs_[doc].kind == ItemKind::kContent) {
         offer(doc, scorer.Own(doc));
         continue;
@@ -507,24 +521,9 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
                  own.recency / best,
                  (hit.raw_score - scorer.Own(doc).score) / best};
     hit.score = std::clamp(hit.raw_score / best, 0.0, 1.0);
+    hit.cosine = scorer.Cosine(doc);
   }
   return hits;
-}
-
-std::vector<SessionIndex::DocId> SessionIndex::WithNeighbours(const std::vector<DocId>& docs,
-                                                              const RankingOptions& ranking) const {
-  std::vector<DocId> all = docs;
-  if (ranking.neighbour_weight == 0) return all;
-  for (const DocId doc : docs) {
-    if (docs_[doc].kind == ItemKind::kContent) continue;
-    const std::vector<DocId>& thread = docs_of_thread_[docs_[doc].thread];
-    const std::size_t place = PlaceIn(thread, doc);
-    if (place > 0) all.push_back(thread[place - 1]);
-    if (place + 1 < thread.size()) all.push_back(thread[place + 1]);
-  }
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
 }
 
 std::size_t SessionIndex::PlaceIn(const std::vector<DocId>& thread, DocId doc) {
@@ -551,6 +550,53 @@ std::vector<std::int64_t> SessionIndex::Neighbours(std::int64_t position, std::s
     if (i != self) positions.push_back(docs_[thread[i]].position);
   }
   return positions;
+}
+
+std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptions& ranking,
+                                      const std::vector<std::string_view>& passages) const {
+  const std::string rest = authors_.Split(query).rest;
+  NameMap<std::size_t> places;  // In `rarities`.
+  std::vector<double> rarities;
+  for (std::string& term : QueryTerms(rest)) {
+    const auto found = terms_.find(term);
+    places.emplace(std::move(term), rarities.size());
+    rarities.push_back(Rarity(found == terms_.end() ? 0 : found->second.doc_count));
+  }
+  const bool by_vector = options_.vectors != nullptr && ranking.vector_weight > 0;
+  const WordVectors::Vector wanted = by_vector ? QueryVector(rest) : WordVectors::Vector();
+  Scores words(passages.size());
+  Scores cosines(passages.size());
+  for (std::size_t i = 0; i < passages.size(); ++i) {
+    std::vector<std::uint32_t> counts(rarities.size());
+    ForEachTerm(passages[i], [&](std::string_view term, TermKind, std::string_view) {
+      if (const auto found = places.find(term); found != places.end()) ++counts[found->second];
+    });
+    for (std::size_t j = 0; j < counts.size(); ++j) {
+      if (counts[j] > 0) words[i] += rarities[j] * counts[j] / (counts[j] + ranking.bm25_k1);
+    }
+    if (!by_vector) continue;
+    WordVectors::Vector vector = {};
+    for (const WordVectors::Token token : options_.vectors->Tokens(passages[i])) {
+      options_.vectors->Add(token, 1, vector);
+    }
+    Normalize(vector);
+    for (std::size_t j = 0; j < vector.size(); ++j) cosines[i] += vector[j] * wanted[j];
+  }
+  const auto share_of_largest = [](const Scores& scores, std::size_t i) {
+    const double largest = *std::max_element(scores.begin(), scores.end());
+    return largest > 0 ? scores[i] / largest : 0;
+  };
+  std::size_t best = 0;
+  double best_score = -std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < passages.size(); ++i) {
+    const double score =
+        share_of_largest(words, i) + ranking.vector_weight * share_of_largest(cosines, i);
+    if (score > best_score) {
+      best = i;
+      best_score = score;
+    }
+  }
+  return best;
 }
 
 std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {

@@ -14,9 +14,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "core/model/ranking_options.h"
 #include "core/retrieval/authors.h"
 #include "core/retrieval/quantized_vectors.h"
-#include "core/retrieval/ranking_options.h"
 #include "core/retrieval/terms.h"
 #include "core/retrieval/vocabulary.h"
 #include "core/retrieval/word_vectors.h"
@@ -57,6 +57,8 @@ struct SearchRequest {
   SearchFilter filter;
   // Of these, `expansion` and `dates` must be as in the index's IndexOptions.
   RankingOptions ranking;
+  // The least cosine of a hit's vector and the query's; not looked at without vectors.
+  std::optional<double> least_cosine = std::nullopt;
 };
 
 // What a score is made of. They add up to it, but for rounding and the bounds.
@@ -79,6 +81,8 @@ struct SearchHit {
   // Before it is bounded.
   double raw_score = 0;
   ScoreParts parts;
+  // Of its vector and the query's; none without vectors.
+  std::optional<double> cosine = std::nullopt;
 };
 
 // What an index takes in; others are made by building anew.
@@ -88,6 +92,8 @@ struct IndexOptions {
   Precision precision = Precision::k8Bits;
   std::optional<bool> expansion;
   bool dates = true;
+
+  friend bool operator==(const IndexOptions&, const IndexOptions&) = default;
 };
 
 // The messages and contents of one session in memory: an inverted index, and a vector for each.
@@ -104,20 +110,25 @@ class SessionIndex {
   void Add(const IndexedItem& item);
 
   // The best hits, at most top_k, that pass the filter: items that share a term with the query
-  // (QueryTerms() in terms.h), have a word or a vector like it, were said by the one it names, or
-  // stand beside such a one. None when the query has no term. Of equals, messages come before
-  // contents, and of one kind the later position first.
+  // (QueryTerms() in terms.h), have a word like it, or a vector by
+  // RankingOptions::vector_threshold, or were said by the one it names. What stands beside such a
+  // one gets some of its score, but is no hit for that. None when the query has no term. Of equals,
+  // messages come before contents, and of one kind the later position first.
   //
   // RankingOptions tells what counts; BM25 takes each term of the query once. How rare a term is
   // and how long a text usually is are taken over all items, filtered or not. With vectors, or when
-  // the query names a speaker, every item is looked at, else those with a term of the query and the
-  // messages beside them.
+  // the query names a speaker, every item is looked at, else those with a term of the query.
   std::vector<SearchHit> Search(const SearchRequest& request) const;
 
   // Positions of the messages around the one at `position` within its thread (messages without one
   // are one thread): up to `count` before it and as many behind, in order, without itself. Empty
   // when there is no such message.
   std::vector<std::int64_t> Neighbours(std::int64_t position, std::size_t count) const;
+
+  // The best of `passages`, pieces of one text, for the query: by its words and its vector, as
+  // items are ranked; of equals the first. 0 when there is none.
+  std::size_t BestPassage(std::string_view query, const RankingOptions& ranking,
+                          const std::vector<std::string_view>& passages) const;
 
   // The position of the kind's last item; none when there is no item of it.
   std::optional<std::int64_t> LastPosition(ItemKind kind) const;
@@ -189,15 +200,14 @@ class SessionIndex {
   // BM25 of each item, multiplied by `weight`; or the larger one of that and what is in `scores`.
   void RaiseToBm25(const Postings& postings, const RankingOptions& ranking, double weight,
                    Scores& scores, std::vector<DocId>& touched) const;
-  // Calls `raise` for the terms of words like `word`.
-  void RaiseLikeWords(const QueryWord& word,
+  // Calls `raise` for the terms of `like_words`, those like `word`.
+  void RaiseLikeWords(const QueryWord& word, const std::vector<LikeWord>& like_words,
                       absl::FunctionRef<void(std::string_view term, double weight)> raise) const;
   WordMatches MatchWords(std::string_view query, const RankingOptions& ranking) const;
-  // The likeness of each item's vector to the query's, divided by the largest.
-  Scores VectorScores(std::string_view query) const;
-  // Ascending.
-  std::vector<DocId> WithNeighbours(const std::vector<DocId>& docs,
-                                    const RankingOptions& ranking) const;
+  // The vector of a query, each token as rare as it is in the session.
+  WordVectors::Vector QueryVector(std::string_view query) const;
+  // The cosine of each item's vector and the query's.
+  Scores Cosines(std::string_view query) const;
   static std::size_t PlaceIn(const std::vector<DocId>& thread, DocId doc);
   // kNoDoc when there is none.
   DocId FindDoc(ItemKind kind, std::int64_t position) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace memoryd {
 namespace {
@@ -15,23 +14,29 @@ float Product(const Vector& a, const Vector& b) {
   return sum;
 }
 
-// The products of rows of the table with one vector, each made when it is first asked for.
+// The products of rows of the table with some vectors, made when a row is first asked for.
 class RowProducts {
  public:
-  RowProducts(const WordVectors& vectors, const Vector& vector)
-      : vectors_(vectors),
-        vector_(vector),
-        products_(vectors.token_count(), std::numeric_limits<float>::quiet_NaN()) {}
+  RowProducts(const WordVectors& table, const std::vector<Vector>& vectors)
+      : table_(table), vectors_(vectors), places_(table.token_count(), kNone) {}
 
-  float operator[](WordVectors::Token token) {
-    float& product = products_[token];
-    if (std::isnan(product)) product = vectors_.Dot(token, vector_);
-    return product;
+  // As many as there are vectors, valid until the next call.
+  const float* operator[](WordVectors::Token token) {
+    std::uint32_t& place = places_[token];
+    if (place == kNone) {
+      place = static_cast<std::uint32_t>(products_.size());
+      products_.resize(products_.size() + vectors_.size());
+      table_.Dot(token, vectors_, &products_[place]);
+    }
+    return &products_[place];
   }
 
  private:
-  const WordVectors& vectors_;
-  const Vector& vector_;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  const WordVectors& table_;
+  const std::vector<Vector>& vectors_;
+  std::vector<std::uint32_t> places_;  // In products_, by token.
   std::vector<float> products_;
 };
 
@@ -56,46 +61,55 @@ void Vocabulary::Add(const WordVectors& vectors, std::string_view word) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-std::vector<LikeWord> Vocabulary::Nearest(const WordVectors& vectors, std::string_view word,
-                                          std::size_t count, double least) const {
-  std::vector<LikeWord> nearest;
-  if (words_.empty() || count == 0) return nearest;
+std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vectors,
+                                                       const std::vector<std::string_view>& wanted,
+                                                       std::size_t count, double least) const {
+  std::vector<std::vector<LikeWord>> nearest(wanted.size());
+  if (words_.empty() || wanted.empty() || count == 0) return nearest;
   Vector mean;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     mean[i] = static_cast<float>(sum_[i] / static_cast<double>(words_.size()));
   }
-  Vector wanted = {};
-  for (const WordVectors::Token token : vectors.Tokens(word)) vectors.Add(token, 1, wanted);
-  Normalize(wanted);
-  for (std::size_t i = 0; i < mean.size(); ++i) wanted[i] -= mean[i];
-  Normalize(wanted);
-
+  // Those of `wanted` without the mean, and behind them the mean.
+  std::vector<Vector> factors(wanted.size(), Vector());
+  std::vector<float> with_mean;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    for (const WordVectors::Token token : vectors.Tokens(wanted[i])) {
+      vectors.Add(token, 1, factors[i]);
+    }
+    Normalize(factors[i]);
+    for (std::size_t j = 0; j < mean.size(); ++j) factors[i][j] -= mean[j];
+    Normalize(factors[i]);
+    with_mean.push_back(Product(mean, factors[i]));
+  }
   const float mean_square = Product(mean, mean);
-  const float mean_wanted = Product(mean, wanted);
-  RowProducts with_wanted(vectors, wanted);
-  RowProducts with_mean(vectors, mean);
+  factors.push_back(mean);
+  RowProducts row_products(vectors, factors);
+  std::vector<float> products(factors.size());
   for (const auto& [text, place] : words_) {
-    float wanted_product = 0;
-    float mean_product = 0;
+    std::fill(products.begin(), products.end(), 0.0F);
     for (std::uint32_t i = 0; i < place.token_count; ++i) {
-      const WordVectors::Token token = tokens_[place.first_token + i];
-      wanted_product += with_wanted[token];
-      mean_product += with_mean[token];
+      const float* const of_token = row_products[tokens_[place.first_token + i]];
+      for (std::size_t j = 0; j < products.size(); ++j) products[j] += of_token[j];
     }
     // The square of the length of what is left without the mean.
-    const float square = 1 - 2 * mean_product * place.scale + mean_square;
+    const float square = 1 - 2 * products.back() * place.scale + mean_square;
     if (square <= 1e-6F) continue;
-    const double cosine = (wanted_product * place.scale - mean_wanted) / std::sqrt(square);
-    const LikeWord like{text, cosine};
-    if (cosine < least || (nearest.size() == count && !Better(like, nearest.front()))) continue;
-    if (nearest.size() == count) {
-      std::pop_heap(nearest.begin(), nearest.end(), Better);
-      nearest.pop_back();
+    const float length = std::sqrt(square);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double cosine = (products[i] * place.scale - with_mean[i]) / length;
+      std::vector<LikeWord>& best = nearest[i];
+      const LikeWord like{text, cosine};
+      if (cosine < least || (best.size() == count && !Better(like, best.front()))) continue;
+      if (best.size() == count) {
+        std::pop_heap(best.begin(), best.end(), Better);
+        best.pop_back();
+      }
+      best.push_back(like);
+      std::push_heap(best.begin(), best.end(), Better);
     }
-    nearest.push_back(like);
-    std::push_heap(nearest.begin(), nearest.end(), Better);
   }
-  std::sort_heap(nearest.begin(), nearest.end(), Better);
+  for (std::vector<LikeWord>& best : nearest) std::sort_heap(best.begin(), best.end(), Better);
   return nearest;
 }
 

@@ -28,11 +28,13 @@ class Vocabulary {
   // Does nothing when the word is there already.
   void Add(const WordVectors& vectors, std::string_view word);
 
-  // The words most like `word`, which need not be one of them: at most `count`, the best first,
-  // none below `least`. By the cosine of what is left of the vectors without the mean of all words,
-  // of which every word has much. `vectors` are those of Add().
-  std::vector<LikeWord> Nearest(const WordVectors& vectors, std::string_view word,
-                                std::size_t count, double least) const;
+  // For each of `wanted`, which need not be words of the vocabulary, those most like it: at most
+  // `count`, the best first, none below `least`. By the cosine of what is left of the vectors
+  // without the mean of all words, of which every word has much. `vectors` are those of Add(). All
+  // at once costs little more than one.
+  std::vector<std::vector<LikeWord>> Nearest(const WordVectors& vectors,
+                                             const std::vector<std::string_view>& wanted,
+                                             std::size_t count, double least) const;
 
   std::size_t size() const { return words_.size(); }
 

@@ -6,6 +6,11 @@
 #include <unistd.h>
 #include <utf8proc.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cmath>
@@ -35,6 +40,81 @@ float FromHalf(std::uint16_t half) {
                               static_cast<std::uint32_t>(half & 0x8000) << 16);
 }
 
+void PlainAdd(const std::uint16_t* row, float weight, WordVectors::Vector& sum) {
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * FromHalf(row[i]);
+}
+
+void PlainDot(const std::uint16_t* row, std::span<const WordVectors::Vector> vectors,
+              float* products) {
+  WordVectors::Vector wide;
+  for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = FromHalf(row[i]);
+  for (const WordVectors::Vector& vector : vectors) {
+    // Sums apart from each other, so that they can be made at a time.
+    std::array<float, 16> sums = {};
+    for (std::size_t i = 0; i < vector.size(); i += sums.size()) {
+      for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += wide[i + j] * vector[i + j];
+    }
+    *products = 0;
+    for (const float part : sums) *products += part;
+    ++products;
+  }
+}
+
+#ifdef __x86_64__
+// The eight numbers at `row`.
+__attribute__((target("avx2,f16c,fma"))) inline __m256 Eight(const std::uint16_t* row) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row)));
+}
+
+__attribute__((target("avx2,f16c,fma"))) void Avx2Add(const std::uint16_t* row, float weight,
+                                                      WordVectors::Vector& sum) {
+  const __m256 weights = _mm256_set1_ps(weight);
+  for (std::size_t i = 0; i < sum.size(); i += 8) {
+    const __m256 added = _mm256_fmadd_ps(weights, Eight(row + i), _mm256_loadu_ps(&sum[i]));
+    _mm256_storeu_ps(&sum[i], added);
+  }
+}
+
+__attribute__((target("avx2,f16c,fma"))) void Avx2Dot(const std::uint16_t* row,
+                                                      std::span<const WordVectors::Vector> vectors,
+                                                      float* products) {
+  WordVectors::Vector wide;
+  for (std::size_t i = 0; i < wide.size(); i += 8) _mm256_storeu_ps(&wide[i], Eight(row + i));
+  for (const WordVectors::Vector& vector : vectors) {
+    __m256 sums = _mm256_setzero_ps();
+    __m256 others = _mm256_setzero_ps();
+    for (std::size_t i = 0; i < vector.size(); i += 16) {
+      sums = _mm256_fmadd_ps(_mm256_loadu_ps(&wide[i]), _mm256_loadu_ps(&vector[i]), sums);
+      others =
+          _mm256_fmadd_ps(_mm256_loadu_ps(&wide[i + 8]), _mm256_loadu_ps(&vector[i + 8]), others);
+    }
+    sums = _mm256_add_ps(sums, others);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    *products++ = _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
+  }
+}
+#endif
+
+struct RowMath {
+  void (*add)(const std::uint16_t* row, float weight, WordVectors::Vector& sum);
+  void (*dot)(const std::uint16_t* row, std::span<const WordVectors::Vector> vectors,
+              float* products);
+};
+
+RowMath FastestRowMath() {
+#ifdef __x86_64__
+  // Every processor with AVX2 has F16C.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {&Avx2Add, &Avx2Dot};
+#endif
+  return {&PlainAdd, &PlainDot};
+}
+
+const RowMath& Math() {
+  static const RowMath math = FastestRowMath();
+  return math;
+}
+
 std::string Lower(std::string_view text) {
   std::string lower;
   lower.reserve(text.size());
@@ -60,13 +140,13 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-absl::Status NotATable(const std::filesystem::path& file, std::string_view what) {
-  return absl::InvalidArgumentError(file.string() + ": " + std::string(what));
+absl::Status NotATable(const std::string& file, std::string_view what) {
+  return absl::InvalidArgumentError(file + ": " + std::string(what));
 }
 
 // Where the table begins in a safetensors file: its header's size in 8 bytes, the header as JSON,
 // the numbers.
-absl::StatusOr<std::size_t> TableOffset(const std::filesystem::path& file, std::string_view bytes,
+absl::StatusOr<std::size_t> TableOffset(const std::string& file, std::string_view bytes,
                                         std::size_t rows) {
   std::uint64_t header_bytes = 0;
   if (bytes.size() < sizeof header_bytes) return NotATable(file, "too short");
@@ -91,10 +171,15 @@ WordVectors::~WordVectors() {
   if (map_ != nullptr) munmap(map_, map_bytes_);
 }
 
-absl::StatusOr<std::shared_ptr<const WordVectors>> WordVectors::Load(const std::string& folder) {
-  const std::filesystem::path tokenizer_file = std::filesystem::path(folder) / kTokenizerFile;
+std::string WordVectors::TokenizerFile(const std::string& table_file) {
+  return std::filesystem::path(table_file).replace_extension(".tokenizer.json").string();
+}
+
+absl::StatusOr<std::shared_ptr<const WordVectors>> WordVectors::Load(
+    const std::string& table_file) {
+  const std::string tokenizer_file = TokenizerFile(table_file);
   std::ifstream stream(tokenizer_file, std::ios::binary);
-  if (!stream) return absl::NotFoundError("there is no " + tokenizer_file.string());
+  if (!stream) return absl::NotFoundError("there is no " + tokenizer_file);
   const std::string json((std::istreambuf_iterator<char>(stream)),
                          std::istreambuf_iterator<char>());
   auto vectors = std::shared_ptr<WordVectors>(new WordVectors());
@@ -104,9 +189,8 @@ absl::StatusOr<std::shared_ptr<const WordVectors>> WordVectors::Load(const std::
   }
   vectors->tokenizer_ = *std::move(tokenizer);
 
-  const std::filesystem::path table_file = std::filesystem::path(folder) / kVectorsFile;
   const int descriptor = open(table_file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return absl::NotFoundError("there is no " + table_file.string());
+  if (descriptor < 0) return absl::NotFoundError("there is no " + table_file);
   struct stat status = {};
   if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
     void* const map = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED,
@@ -135,22 +219,11 @@ std::vector<WordVectors::Token> WordVectors::Tokens(std::string_view text) const
 }
 
 void WordVectors::Add(Token token, float weight, Vector& sum) const {
-  const std::uint16_t* const row = Row(token);
-  for (std::size_t i = 0; i < kDimensions; ++i) sum[i] += weight * FromHalf(row[i]);
+  Math().add(Row(token), weight, sum);
 }
 
-float WordVectors::Dot(Token token, const Vector& vector) const {
-  const std::uint16_t* const row = Row(token);
-  // Sums apart from each other, so that they can be made at a time.
-  std::array<float, 16> sums = {};
-  for (std::size_t i = 0; i < kDimensions; i += sums.size()) {
-    for (std::size_t j = 0; j < sums.size(); ++j) {
-      sums[j] += FromHalf(row[i + j]) * vector[i + j];
-    }
-  }
-  float sum = 0;
-  for (const float part : sums) sum += part;
-  return sum;
+void WordVectors::Dot(Token token, std::span<const Vector> vectors, float* products) const {
+  Math().dot(Row(token), vectors, products);
 }
 
 void Normalize(WordVectors::Vector& vector) {

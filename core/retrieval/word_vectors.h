@@ -24,12 +24,14 @@ class WordVectors {
   using Token = SubwordTokenizer::Token;
   using Vector = std::array<float, kDimensions>;
 
-  // The files of kVectorsFile and kTokenizerFile in `folder`. NOT_FOUND when one is not there,
-  // INVALID_ARGUMENT, which names the file, when it is not what it must be.
-  static absl::StatusOr<std::shared_ptr<const WordVectors>> Load(const std::string& folder);
+  // `table_file` is a safetensors file with one tensor `embedding.weight` of F16, a row of
+  // kDimensions for each token; beside it lies its tokenizer, of the same name with
+  // `.tokenizer.json` instead of the extension. NOT_FOUND when one is not there, INVALID_ARGUMENT,
+  // which names the file, when it is not what it must be.
+  static absl::StatusOr<std::shared_ptr<const WordVectors>> Load(const std::string& table_file);
 
-  static constexpr std::string_view kVectorsFile = "l2_supercat_256.safetensors";
-  static constexpr std::string_view kTokenizerFile = "l2_supercat_tokenizer.json";
+  // Where the tokenizer of a table is looked for.
+  static std::string TokenizerFile(const std::string& table_file);
 
   WordVectors(const WordVectors&) = delete;
   WordVectors& operator=(const WordVectors&) = delete;
@@ -44,8 +46,8 @@ class WordVectors {
   // Adds `weight` times the token's vector to `sum`.
   void Add(Token token, float weight, Vector& sum) const;
 
-  // The product of the token's vector and `vector`.
-  float Dot(Token token, const Vector& vector) const;
+  // The products of the token's vector with each of `vectors`, to as many `products`.
+  void Dot(Token token, std::span<const Vector> vectors, float* products) const;
 
  private:
   WordVectors() = default;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -15,9 +16,12 @@
 namespace memoryd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::size_t kTokens = 259;
+constexpr std::string_view kTable = "table.safetensors";
+constexpr std::string_view kTokenizer = "table.tokenizer.json";
 
 class WordVectorsTest : public ::testing::Test {
  protected:
@@ -31,8 +35,8 @@ class WordVectorsTest : public ::testing::Test {
     nlohmann::json tokenizer;
     tokenizer["model"] = model;
     tokenizer["model"]["merges"] = nlohmann::json::array();
-    Write(WordVectors::kTokenizerFile, tokenizer.dump());
-    Write(WordVectors::kVectorsFile, Table(kTokens));
+    Write(kTokenizer, tokenizer.dump());
+    Write(kTable, Table(kTokens));
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -62,14 +66,18 @@ class WordVectorsTest : public ::testing::Test {
 };
 
 TEST_F(WordVectorsTest, NumbersOf16BitsAreReadAsTheyAre) {
-  const auto vectors = WordVectors::Load(folder_);
+  const auto vectors = WordVectors::Load(folder_ / kTable);
   ASSERT_TRUE(vectors.ok()) << vectors.status();
   WordVectors::Vector sum = {};
   (*vectors)->Add(3 + 'a', 0.5F, sum);
   EXPECT_EQ(sum[0], -1);
   EXPECT_EQ(sum[255], -1);
-  EXPECT_EQ((*vectors)->Dot(3 + 'a', sum), 512);
-  EXPECT_EQ((*vectors)->Dot(3 + 'b', sum), -256 * std::ldexp(1.0F, -24));
+  const std::array<WordVectors::Vector, 2> factors = {sum, WordVectors::Vector{1}};
+  std::array<float, 2> products = {};
+  (*vectors)->Dot(3 + 'a', factors, products.data());
+  EXPECT_THAT(products, ElementsAre(512, -2));
+  (*vectors)->Dot(3 + 'b', factors, products.data());
+  EXPECT_EQ(products[0], -256 * std::ldexp(1.0F, -24));
   // In lower case, and with the space that stands before every text.
   EXPECT_EQ((*vectors)->Tokens("A").back(), 3 + 'a');
   EXPECT_EQ((*vectors)->Tokens("É"), (*vectors)->Tokens("é"));
@@ -77,25 +85,25 @@ TEST_F(WordVectorsTest, NumbersOf16BitsAreReadAsTheyAre) {
 
 TEST_F(WordVectorsTest, AFileThatIsNotThereIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(WordVectors::Load(folder_ / "none").status()));
-  std::filesystem::remove(folder_ / WordVectors::kVectorsFile);
-  const absl::Status status = WordVectors::Load(folder_).status();
+  std::filesystem::remove(folder_ / kTable);
+  const absl::Status status = WordVectors::Load(folder_ / kTable).status();
   EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(WordVectors::kVectorsFile)));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(kTable)));
 }
 
 TEST_F(WordVectorsTest, AFileThatIsNoneIsNamed) {
   for (const std::string& bytes :
        {std::string(), std::string("short"), std::string(100, '\xFF'), Table(kTokens - 1),
         Table(kTokens) + "x", Table(kTokens).substr(0, 1000)}) {
-    Write(WordVectors::kVectorsFile, bytes);
-    const absl::Status status = WordVectors::Load(folder_).status();
+    Write(kTable, bytes);
+    const absl::Status status = WordVectors::Load(folder_ / kTable).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << bytes.size();
-    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(WordVectors::kVectorsFile)));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(kTable)));
   }
-  Write(WordVectors::kTokenizerFile, "{}");
-  const absl::Status status = WordVectors::Load(folder_).status();
+  Write(kTokenizer, "{}");
+  const absl::Status status = WordVectors::Load(folder_ / kTable).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(WordVectors::kTokenizerFile)));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(kTokenizer)));
 }
 
 }  // namespace

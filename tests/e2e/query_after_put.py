@@ -24,8 +24,9 @@ from support.server import Server  # noqa: E402
 from support.stores import STORES, fresh_store  # noqa: E402
 
 SESSIONS = 4
-# Small, so that most of a session is archived.
-CONFIG = memory.SessionConfig(token_limit=300, token_flush_size=30)
+# Small, so that most of a session is archived. A word finds what has it, not what is like it.
+CONFIG = memory.SessionConfig(token_limit=300, token_flush_size=30,
+                              retrieval=memory.Retrieval(vector_weight=0))
 REPLACED_EVERY = 50
 
 

@@ -15,6 +15,9 @@ Content = memory.Content
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 PICTURE = bytes(range(256)) * (3 * 2**20 // 256)
+# BM25 and nothing else.
+WORDS_ALONE = memory.SessionConfig(retrieval=memory.Retrieval(
+    vector_weight=0, author_weight=0, neighbour_weight=0, length_weight=0, user_weight=0))
 FRANCE = "The capital of France is Paris."
 
 
@@ -58,6 +61,7 @@ def test_archived_messages_are_found_and_say_so(calls, session_id):
 
 
 def test_scores_fall_from_one(calls, session_id):
+    calls.CreateSession(session_id=session_id, config=WORDS_ALONE)
     put = [user("tea"), user("tea and coffee are drinks"), user("coffee"), user("a tea tea tea")]
     calls.Put(session_id=session_id, messages=put, contents=[note("tea beside coffee")])
     reply = calls.Query(session_id=session_id, query="tea coffee")
@@ -69,6 +73,7 @@ def test_scores_fall_from_one(calls, session_id):
 
 
 def test_of_equal_scores_the_newest_is_first(calls, session_id):
+    calls.CreateSession(session_id=session_id, config=WORDS_ALONE)
     for name in ("anna", "bert", "carl"):
         calls.Put(session_id=session_id, messages=[user("same words", name=name)])
     reply = calls.Query(session_id=session_id, query="words")
@@ -197,6 +202,7 @@ def test_neighbours_come_from_the_thread_and_stand_once(calls, filled):
 
 
 def test_top_k_bounds_the_results(calls, session_id):
+    calls.CreateSession(session_id=session_id, config=WORDS_ALONE)
     for _ in range(3):
         calls.Put(session_id=session_id, messages=[user("word")] * 400)
     for top_k, found in ((0, 10), (1, 1), (999, 999), (1000, 1000), (1001, 1000),
@@ -336,3 +342,123 @@ def test_autogen_list_over_64_mebibytes_is_refused(calls, session_id):
         calls.Put(session_id=session_id, contents=[picture])
     error = refusal(calls.Query, session_id=session_id)
     assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "GetAll" in error.details()
+
+
+# What counts besides words, and what is shown.
+
+
+@pytest.fixture
+def talked(calls, session_id):
+    """Two speakers, a day, a question with its answer beside it, and what is alike without a word."""
+    day = timestamp_pb2.Timestamp(seconds=1_683_547_200)  # 8 May 2023.
+    calls.Put(session_id=session_id, messages=[
+        user("I painted a sunrise last night.", name="Caroline", create_time=day),
+        user("I ran a marathon.", name="Melanie"),
+        user("Which colour is your parrot?", name="Caroline"),
+        user("Bright green!", name="Melanie"),
+        user("My doctor says all is well.", name="Melanie"),
+    ])
+    return session_id
+
+
+def has_vectors(calls) -> bool:
+    return calls.GetServerInfo().has_word_vectors
+
+
+def test_the_speaker_whom_the_query_names_comes_first(calls, talked):
+    reply = calls.Query(session_id=talked, query="What does Melanie say?", parts_of_score=True)
+    assert {r.message.name for r in reply.results[:3]} == {"Melanie"}
+    assert all((r.parts_of_score.author > 0) == (r.message.name == "Melanie")
+               for r in reply.results)
+
+
+def test_a_message_is_found_by_its_day(calls, talked):
+    assert find(calls, talked, "8 May 2023")[0] == "I painted a sunrise last night."
+    calls.UpdateSession(session_id=talked, config=memory.SessionConfig(
+        retrieval=memory.Retrieval(dates=False, vector_weight=0)))
+    assert find(calls, talked, "8 May 2023") == []
+
+
+def test_what_is_alike_is_found_without_a_word(calls, talked):
+    assert has_vectors(calls), "the build fetches the table"
+    first, *_ = calls.Query(session_id=talked, query="bird", parts_of_score=True).results
+    assert first.message.text == "Which colour is your parrot?"
+    assert 0.3 <= first.parts_of_score.cosine <= 1
+    above = first.parts_of_score.cosine + 0.01
+    assert find(calls, talked, "bird", score_threshold=above) == []
+    calls.UpdateSession(session_id=talked, config=memory.SessionConfig(
+        retrieval=memory.Retrieval(vector_weight=0)))
+    assert find(calls, talked, "bird") == []
+
+
+def test_parts_add_up_to_the_score(calls, talked):
+    reply = calls.Query(session_id=talked, query="Caroline painted a parrot", parts_of_score=True)
+    assert reply.results[0].score == 1 and not reply.notices
+    for result in reply.results:
+        parts = result.parts_of_score
+        total = (parts.words + parts.vector + parts.author + parts.user + parts.length
+                 + parts.recency + parts.neighbours)
+        assert total == pytest.approx(result.score, abs=1e-9)
+    plain = calls.Query(session_id=talked, query="Caroline painted a parrot")
+    assert not any(result.HasField("parts_of_score") for result in plain.results)
+
+
+def test_a_budget_is_kept_and_what_does_not_fit_is_passed_over(calls, session_id):
+    config = memory.SessionConfig(tokenizer="whitespace")
+    calls.Put(session_id=session_id, config=config, messages=[
+        user("parrot " * 30), user("a green parrot"), user("parrot"), user("unrelated")])
+    reply = calls.Query(session_id=session_id, query="green parrot", token_budget=16, neighbours=1)
+    assert texts(reply)[0] == "a green parrot"
+    shown = [m for r in reply.results for m in [r.message, *r.neighbours]]
+    assert sum(m.token_count for m in shown) <= 16 and len(shown) >= 2
+    assert "parrot " * 30 not in [m.text for m in shown]
+    assert not calls.Query(session_id=session_id, query="green parrot", token_budget=1).results
+
+
+def test_a_long_text_is_cut_to_its_best_passage(calls, session_id):
+    filler = "Nothing of that kind is said in this long sentence. " * 40
+    long = filler + "The parrot is called Kiwi. " + filler
+    calls.Put(session_id=session_id, messages=[user("a parrot"), assistant(long)],
+              contents=[note(long)])
+    whole = calls.Query(session_id=session_id, query="parrot called Kiwi")
+    assert long in texts(whole) and not any(result.passage for result in whole.results)
+    cut = calls.Query(session_id=session_id, query="parrot called Kiwi", passages=True).results
+    passages = [result.passage for result in cut if result.passage]
+    assert len(passages) == 2
+    for passage in passages:
+        assert "The parrot is called Kiwi." in passage and len(passage) <= 700 and passage in long
+    for result in cut:
+        item = getattr(result, result.WhichOneof("item"))
+        assert bool(result.passage) != item.HasField("text")
+
+
+def test_without_a_table_words_find_and_the_reply_says_so(tmp_path):
+    server = Server(f"sqlite:{tmp_path / 'memory.db'}",
+                    arguments=[f"--word-vectors={tmp_path / 'none.safetensors'}"])
+    with server, server.channel() as channel:
+        calls = Calls(channel)
+        calls.Put(session_id="s", messages=[user("a green parrot")])
+        assert not has_vectors(calls)
+        reply = calls.Query(session_id="s", query="parrot", score_threshold=0.9)
+        assert texts(reply) == ["a green parrot"] and list(reply.notices) == ["NO_WORD_VECTORS"]
+        assert not calls.Query(session_id="s", query="bird").results
+        calls.UpdateSession(session_id="s", config=WORDS_ALONE)
+        assert not calls.Query(session_id="s", query="parrot").notices
+        assert "no word vectors" in server.output()
+
+
+@pytest.mark.parametrize("field, fields", (
+    ("score_threshold", {"score_threshold": 1.1}), ("score_threshold", {"score_threshold": -1.1}),
+    ("score_threshold", {"score_threshold": float("nan")}),
+    ("token_budget", {"token_budget": 0}), ("token_budget", {"token_budget": -1}),
+    ("token_budget", {"token_budget": 2**31}),
+))
+def test_refuses_what_is_out_of_range(calls, session_id, field, fields):
+    error = refusal(calls.Query, session_id=session_id, query="x", **fields)
+    assert error.code() == INVALID and field in error.details()
+
+
+def test_a_weight_out_of_range_is_named(calls, session_id):
+    error = refusal(calls.CreateSession, session_id=session_id, config=memory.SessionConfig(
+        retrieval=memory.Retrieval(neighbour_weight=2)))
+    assert error.code() == INVALID and "config.retrieval.neighbour_weight" in error.details()

@@ -13,6 +13,10 @@ COMPLETE = Config(
     insert_method=memory.INSERT_METHOD_USER, tokenizer="whitespace", policy="buffer",
     feed=memory.FEED_BEFORE_REPLY, image_token_count=1, audio_token_count=2,
     video_token_count=3, document_token_count=4,
+    retrieval=memory.Retrieval(
+        bm25_k1=1.2, bm25_b=0.75, vector_weight=0.1, vector_threshold=0.5, author_weight=0.2,
+        neighbour_weight=0.3, neighbour_tokens=200, length_weight=0.4, length_tokens=50,
+        user_weight=0.5, recency_weight=0.05, expansion=False, dates=False),
 )
 
 

@@ -111,7 +111,7 @@ def compare(arguments, name, conversations, changes, *, bits, table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tool", default="build/bin/rank")
-    parser.add_argument("--vectors", default="build/share/memoryd")
+    parser.add_argument("--vectors", default="build/share/memoryd/l2_supercat_256.safetensors")
     parser.add_argument("--locomo", type=pathlib.Path, help="locomo10.json")
     parser.add_argument("--beam", type=pathlib.Path, help="the folder of BEAM's 100K chats")
     arguments = parser.parse_args()

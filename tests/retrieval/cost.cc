@@ -1,9 +1,9 @@
 // What the index of a session costs: makes it of messages like those given, and asks it.
 //
-//   retrieval_cost VECTORS_DIR WORKLOAD [MESSAGES...]
+//   retrieval_cost VECTORS WORKLOAD [MESSAGES...]
 //
 // WORKLOAD is what rank reads; its messages are taken in turn, all as one chat, and its questions
-// are asked. VECTORS_DIR `none`: by words alone. Prints a line for each number of messages: the
+// are asked. VECTORS `none`: by words alone. Prints a line for each number of messages: the
 // time to index a message, the median and the 95th of 100 times a question takes, the memory of a
 // message.
 #include <algorithm>
@@ -68,13 +68,13 @@ void Measure(const IndexOptions& options, const std::vector<Said>& said,
 
 int Main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: retrieval_cost VECTORS_DIR WORKLOAD [MESSAGES...]\n";
+    std::cerr << "usage: retrieval_cost VECTORS WORKLOAD [MESSAGES...]\n";
     return 2;
   }
   IndexOptions options;
-  if (const std::string folder = argv[1]; folder != "none") {
+  if (const std::string table = argv[1]; table != "none") {
     const double start = Microseconds();
-    auto vectors = WordVectors::Load(folder);
+    auto vectors = WordVectors::Load(table);
     if (!vectors.ok()) {
       std::cerr << vectors.status() << '\n';
       return 1;

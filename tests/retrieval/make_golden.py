@@ -96,7 +96,7 @@ def chat(messages, questions, table):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--vectors", default="build/share/memoryd")
+    parser.add_argument("--vectors", default="build/share/memoryd/l2_supercat_256.safetensors")
     table = reference.Table(parser.parse_args().vectors)
     friends = [reference.Message(speaker, text, day.isoformat(), day)
                for day, said in FRIENDS.items() for speaker, text in said]

@@ -1,12 +1,12 @@
 // What compare.py runs: ranks the messages of chats for their questions, as the server does.
 //
-//   rank VECTORS_DIR [WORKLOAD]
+//   rank VECTORS [WORKLOAD]
 //
 // Reads JSON, from standard input without a file: {"options": {...}, "precision": 8 or 16, "chats":
 // [{"messages": [{"name", "role", "thread_id", "create_us", "text"}], "questions": ["..."]}]},
 // where options are those of RankingOptions, and writes for each chat and question the hits, best
 // first:
-// [[index of the message, score, [parts]]]. VECTORS_DIR `none`: by words alone.
+// [[index of the message, score, [parts]]]. VECTORS `none`: by words alone.
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -32,6 +32,8 @@ RankingOptions OptionsOf(const Json& json) {
       options.bm25_b = value;
     else if (name == "vector_weight")
       options.vector_weight = value;
+    else if (name == "vector_threshold")
+      options.vector_threshold = value;
     else if (name == "author_weight")
       options.author_weight = value;
     else if (name == "neighbour_weight")
@@ -91,7 +93,7 @@ Json Rank(const Json& chat, const IndexOptions& index_options, const RankingOpti
 
 int Main(int argc, char** argv) {
   if (argc < 2 || argc > 3) {
-    std::cerr << "usage: rank VECTORS_DIR [WORKLOAD]\n";
+    std::cerr << "usage: rank VECTORS [WORKLOAD]\n";
     return 2;
   }
   Json workload;
@@ -105,8 +107,8 @@ int Main(int argc, char** argv) {
   options.precision = workload.value("precision", 8) == 16 ? Precision::k16Bits : Precision::k8Bits;
   options.expansion = ranking.expansion;
   options.dates = ranking.dates;
-  if (const std::string folder = argv[1]; folder != "none") {
-    auto vectors = WordVectors::Load(folder);
+  if (const std::string table = argv[1]; table != "none") {
+    auto vectors = WordVectors::Load(table);
     if (!vectors.ok()) {
       std::cerr << vectors.status() << '\n';
       return 1;

@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import datetime
 import itertools
+import pathlib
 import re
 import unicodedata
 
@@ -34,11 +35,12 @@ LEAST_LIKENESS = 0.3
 
 @dataclasses.dataclass
 class Options:
-    """As core/retrieval/ranking_options.h has them."""
+    """As core/model/ranking_options.h has them."""
 
     bm25_k1: float = 0.9
     bm25_b: float = 0.4
     vector_weight: float = 0.6
+    vector_threshold: float = 0.3
     author_weight: float = 0.8
     neighbour_weight: float = 0.2
     neighbour_tokens: float = 100
@@ -61,11 +63,12 @@ class Message:
 class Table:
     """The vectors of tokens."""
 
-    def __init__(self, folder):
-        self.tokenizer = tokenizers.Tokenizer.from_file(f"{folder}/l2_supercat_tokenizer.json")
+    def __init__(self, file):
+        tokenizer = pathlib.Path(file).with_suffix(".tokenizer.json")
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        rows = safetensors.numpy.load_file(f"{folder}/l2_supercat_256.safetensors")
+        rows = safetensors.numpy.load_file(file)
         self.rows = rows["embedding.weight"].astype(np.float32)
         self.word_cache = {}
 
@@ -247,9 +250,10 @@ class Session:
         evidence = scores
         if self.table is not None:
             wanted = self.table.pool(self.table.tokens(rest.lower()), self.token_rarity)
-            likeness = options.vector_weight * of_largest(self.vectors @ wanted)
+            cosines = self.vectors @ wanted
+            likeness = options.vector_weight * of_largest(cosines)
             scores = scores + likeness
-            evidence = evidence + np.maximum(0, likeness)
+            evidence = evidence + (cosines >= options.vector_threshold) * np.maximum(0, likeness)
         named = [author for author in set(self.authors) if author & seen]
         if len(named) == 1:
             said = np.array([author == named[0] for author in self.authors])
@@ -259,7 +263,7 @@ class Session:
         scores = scores + options.recency_weight * np.arange(self.count) / max(1, self.count - 1)
         longer = np.maximum(1, self.tokens / options.length_tokens)
         scores = scores - options.length_weight * np.log(longer)
-        return self._with_neighbours(scores), self._with_neighbours(evidence)
+        return self._with_neighbours(scores), evidence
 
     def _with_neighbours(self, scores):
         share = np.full(self.count, self.options.neighbour_weight)

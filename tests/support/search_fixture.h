@@ -47,10 +47,10 @@ inline absl::StatusOr<Found> FindIn(SessionSearch& search, const SessionKey& key
   const SessionSearch::Index index = search.Open(key);
   absl::StatusOr<bool> done = false;
   for (int tries_left = 1; !done.ok() || !*done;) {
-    done = search.CatchUp(index, row, accept_missing);
+    done = search.CatchUp(index, row, request.ranking, accept_missing);
     if (!done.ok() && (!absl::IsAborted(done.status()) || tries_left-- == 0)) return done.status();
   }
-  return search.Find(index, request, neighbours, accept_missing);
+  return search.Find(index, request, {neighbours, std::nullopt, false}, accept_missing);
 }
 
 class SearchFixture : public SessionDraftTest {

@@ -21,7 +21,7 @@ SHA256 = {
     "o200k_base.tiktoken": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     "l2_supercat_256.safetensors":
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
-    "l2_supercat_tokenizer.json":
+    "l2_supercat_256.tokenizer.json":
         "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
 }
 

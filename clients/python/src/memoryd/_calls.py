@@ -352,11 +352,23 @@ def query(
     top_k: int = 10,
     filter: wire.QueryFilter | None = None,
     neighbours: int = 0,
+    score_threshold: float | None = None,
+    parts_of_score: bool = False,
+    token_budget: int | None = None,
+    passages: bool = False,
     timeout: float | None = None,
 ) -> Call[wire.QueryResponse]:
-    """What the session knows of `query`, the best first."""
+    """What the session knows of `query`, the best first; wire.QueryRequest has the rest."""
     request = wire.QueryRequest(
-        session_id=session_id, query=query, top_k=top_k, filter=filter, neighbours=neighbours
+        session_id=session_id,
+        query=query,
+        top_k=top_k,
+        filter=filter,
+        neighbours=neighbours,
+        score_threshold=score_threshold,
+        parts_of_score=parts_of_score,
+        token_budget=token_budget,
+        passages=passages,
     )
     return Call(_QUERY, request, _reply, timeout)
 

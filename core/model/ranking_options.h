@@ -1,6 +1,6 @@
 // How what a session holds is ranked.
-#ifndef MEMORYD_CORE_RETRIEVAL_RANKING_OPTIONS_H_
-#define MEMORYD_CORE_RETRIEVAL_RANKING_OPTIONS_H_
+#ifndef MEMORYD_CORE_MODEL_RANKING_OPTIONS_H_
+#define MEMORYD_CORE_MODEL_RANKING_OPTIONS_H_
 
 #include <optional>
 
@@ -14,6 +14,8 @@ struct RankingOptions {
   double bm25_b = 0.4;
   // Likeness of the text's vector to the query's.
   double vector_weight = 0.6;
+  // The cosine from which on a vector alone makes an item a hit.
+  double vector_threshold = 0.3;
   // For what was said by the one whom the query names.
   double author_weight = 0.8;
   // Share of the scores of the messages before and after, in the thread. A text of more than
@@ -27,8 +29,8 @@ struct RankingOptions {
   double user_weight = 0.2;
   // For the newest, and less the older one is.
   double recency_weight = 0;
-  // Whether a word of the query also finds words like it. Absent: where speakers have names and the
-  // session has at most 10,000 words.
+  // Whether a word of the query also finds words like it. Absent: where vectors count, speakers
+  // have names and the session has at most 10,000 words.
   std::optional<bool> expansion;
   // Whether messages are found by the date at which they were created.
   bool dates = true;
@@ -41,9 +43,10 @@ inline RankingOptions WordsAlone() {
   RankingOptions options;
   options.vector_weight = options.author_weight = options.neighbour_weight = 0;
   options.length_weight = options.user_weight = 0;
+  options.expansion = false;
   return options;
 }
 
 }  // namespace memoryd
 
-#endif  // MEMORYD_CORE_RETRIEVAL_RANKING_OPTIONS_H_
+#endif  // MEMORYD_CORE_MODEL_RANKING_OPTIONS_H_
