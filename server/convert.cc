@@ -141,6 +141,15 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
   return InvalidField(field, "exactly one kind must be set");
 }
 
+// What reflection takes for it is a fortieth of a Put; most messages have nothing that it would
+// find.
+void DiscardUnknownFields(v1::Message& message) {
+  const bool is_plain = message.parts_size() == 0 && !message.has_create_time() &&
+                        !message.has_ingest_time() &&
+                        message.GetReflection()->GetUnknownFields(message).empty();
+  if (!is_plain) message.DiscardUnknownFields();
+}
+
 Role ParseRole(std::string_view role) {
   if (role == "user") return Role::kUser;
   if (role == "assistant") return Role::kAssistant;
@@ -277,7 +286,7 @@ absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp
 absl::Status CheckMessage(const std::string& field, v1::Message& message,
                           IncomingMessage& incoming) {
   const std::string prefix = field.empty() ? "" : field + ".";
-  message.DiscardUnknownFields();
+  DiscardUnknownFields(message);
   MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "role", message.role(), kMaxRoleBytes));
   MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "name", message.name(), kMaxName));
   if (!message.message_id().empty()) {

@@ -254,6 +254,43 @@ TEST(FromProtoTest, TheStoredFormSaysWhoWroteAndTheRequestDoesNot) {
   }
 }
 
+// Field 99, which no message knows.
+constexpr int kUnknownField = 99;
+
+void AddUnknownField(google::protobuf::Message& message) {
+  message.GetReflection()->MutableUnknownFields(&message)->AddVarint(kUnknownField, 1);
+}
+
+TEST(FromProtoTest, UnknownFieldsAreNotStoredWhereverTheyStand) {
+  v1::Message plain = UserText("text");
+  const std::string bytes = Stored(plain).SerializeAsString();
+  AddUnknownField(plain);
+  EXPECT_EQ(Stored(plain).SerializeAsString(), bytes);
+
+  // In every message that a message may hold.
+  const auto* const descriptor = v1::Message::descriptor();
+  int nested = 0;
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    const auto* const field = descriptor->field(i);
+    if (field->message_type() == nullptr) continue;
+    ++nested;
+    v1::Message message = UserText("text");
+    if (field->is_repeated()) {
+      message.clear_text();
+      message.add_parts()->set_json("1");
+      AddUnknownField(*message.GetReflection()->MutableRepeatedMessage(&message, field, 0));
+    } else {
+      AddUnknownField(*message.GetReflection()->MutableMessage(&message, field));
+    }
+    std::string stored = Stored(message).SerializeAsString();
+    v1::Message read;
+    ASSERT_TRUE(read.ParseFromString(stored));
+    read.DiscardUnknownFields();
+    EXPECT_EQ(read.SerializeAsString(), stored) << field->full_name();
+  }
+  EXPECT_EQ(nested, 3);
+}
+
 TEST(FromProtoTest, BytesOfTextAreKeptAsTheyAre) {
   const std::string text("nul \0 and \xF0\x9F\xA6\x89", 14);
   EXPECT_EQ(Stored(UserText(text)).text(), text);

@@ -4,6 +4,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -73,6 +74,9 @@ WriteResult Result() {
 TEST(MessageIdTest, IsTheGivenOneOrMadeFromGenerationAndPosition) {
   EXPECT_EQ(MessageId(*NewMessage(7, "given", {}), 1), "given");
   EXPECT_EQ(MessageId(*NewMessage(7, "", {}), 0xAB), "00000000000000ab-7");
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(MessageId(*NewMessage(kLast, "", {}), ~std::uint64_t{0}),
+            "ffffffffffffffff-9223372036854775807");
 }
 
 TEST(ReplyTest, APutReplyTellsWhatWasStored) {

@@ -110,10 +110,16 @@ absl::Status UnaryCall::Admit() {
 }
 
 void UnaryCall::Succeed(std::string reply) {
+  // Given away, not copied.
+  auto kept = std::make_unique<std::string>(std::move(reply));
   if (finished_.exchange(true)) return;
-  const grpc::Slice slice(reply);
+  const std::string_view bytes = *kept;
+  const grpc::Slice slice(
+      kept->data(), kept->size(), [](void* owned) { delete static_cast<std::string*>(owned); },
+      kept.get());
+  kept.release();
   *response_ = grpc::ByteBuffer(&slice, 1);
-  End(absl::OkStatus(), reply);
+  End(absl::OkStatus(), bytes);
 }
 
 void UnaryCall::Fail(const absl::Status& status) {

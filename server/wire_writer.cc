@@ -1,8 +1,9 @@
 #include "server/wire_writer.h"
 
-#include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 
 #include "server/timestamp.h"
@@ -27,6 +28,52 @@ void AppendVarint(std::string& out, std::uint64_t value) {
   out.append(reinterpret_cast<const char*>(buffer), static_cast<std::size_t>(end - buffer));
 }
 
+// What a message gets besides its id, on the stack: to append each number to a string took
+// a tenth of a Get of 20 messages.
+class NumberFields {
+ public:
+  NumberFields() = default;
+  NumberFields(const NumberFields&) = delete;
+  NumberFields& operator=(const NumberFields&) = delete;
+
+  void Add(int field, std::int64_t value) {
+    end_ = CodedOutputStream::WriteVarint32ToArray(Tag(field, kVarint), end_);
+    end_ = CodedOutputStream::WriteVarint64ToArray(static_cast<std::uint64_t>(value), end_);
+  }
+  void AddTime(int field, std::int64_t micros) {
+    NumberFields time;
+    time.Add(google::protobuf::Timestamp::kSecondsFieldNumber, micros / kMicrosPerSecond);
+    time.Add(google::protobuf::Timestamp::kNanosFieldNumber, micros % kMicrosPerSecond * 1000);
+    const std::string_view bytes = time.bytes();
+    end_ = CodedOutputStream::WriteVarint32ToArray(Tag(field, kLengthDelimited), end_);
+    end_ = CodedOutputStream::WriteVarint32ToArray(static_cast<std::uint32_t>(bytes.size()), end_);
+    end_ = std::copy(bytes.begin(), bytes.end(), end_);
+  }
+  std::string_view bytes() const {
+    return {reinterpret_cast<const char*>(buffer_.data()),
+            static_cast<std::size_t>(end_ - buffer_.data())};
+  }
+
+ private:
+  // Three numbers and a time, each number of at most 10 bytes and its tag.
+  std::array<std::uint8_t, 64> buffer_;
+  std::uint8_t* end_ = buffer_.data();
+};
+
+// The field `field` of `out`: a stored body, and behind it what the server adds.
+void AppendStored(std::string& out, int field, std::string_view body, int id_field,
+                  std::string_view id, const NumberFields& added) {
+  std::uint8_t header[20];
+  std::uint8_t* end =
+      CodedOutputStream::WriteVarint32ToArray(Tag(id_field, kLengthDelimited), header);
+  end = CodedOutputStream::WriteVarint64ToArray(id.size(), end);
+  const std::string_view id_header(reinterpret_cast<const char*>(header),
+                                   static_cast<std::size_t>(end - header));
+  AppendVarint(out, Tag(field, kLengthDelimited));
+  AppendVarint(out, body.size() + id_header.size() + id.size() + added.bytes().size());
+  out.append(body).append(id_header).append(id).append(added.bytes());
+}
+
 }  // namespace
 
 void AppendInt(std::string& out, int field, std::int64_t value) {
@@ -49,35 +96,21 @@ void AppendBytes(std::string& out, int field, std::string_view value) {
 
 void MessageWriter::Append(int field, const Message& message, std::uint64_t generation,
                            v1::MessageStatus status) {
-  added_.clear();
-  AppendBytes(added_, v1::Message::kMessageIdFieldNumber, MessageId(message, generation));
-  AppendInt(added_, v1::Message::kTokenCountFieldNumber, message.token_count);
-  AppendInt(added_, v1::Message::kPositionFieldNumber, message.position);
-  AppendInt(added_, v1::Message::kStatusFieldNumber, status);
-  AppendTime(v1::Message::kIngestTimeFieldNumber, message.ingest_us);
-  Finish(field, message.body);
+  NumberFields added;
+  added.Add(v1::Message::kTokenCountFieldNumber, message.token_count);
+  added.Add(v1::Message::kPositionFieldNumber, message.position);
+  added.Add(v1::Message::kStatusFieldNumber, status);
+  added.AddTime(v1::Message::kIngestTimeFieldNumber, message.ingest_us);
+  AppendStored(out_, field, message.body, v1::Message::kMessageIdFieldNumber,
+               MessageId(message, generation), added);
 }
 
 void MessageWriter::AppendContent(int field, const Content& content, std::uint64_t generation) {
-  added_.clear();
-  AppendBytes(added_, v1::Content::kContentIdFieldNumber, MessageId(content, generation));
-  AppendInt(added_, v1::Content::kPositionFieldNumber, content.position);
-  AppendTime(v1::Content::kIngestTimeFieldNumber, content.ingest_us);
-  Finish(field, content.body);
-}
-
-void MessageWriter::AppendTime(int field, std::int64_t micros) {
-  time_.clear();
-  AppendInt(time_, google::protobuf::Timestamp::kSecondsFieldNumber, micros / kMicrosPerSecond);
-  AppendInt(time_, google::protobuf::Timestamp::kNanosFieldNumber,
-            micros % kMicrosPerSecond * 1000);
-  AppendBytes(added_, field, time_);
-}
-
-void MessageWriter::Finish(int field, std::string_view body) {
-  AppendVarint(out_, Tag(field, kLengthDelimited));
-  AppendVarint(out_, body.size() + added_.size());
-  out_.append(body).append(added_);
+  NumberFields added;
+  added.Add(v1::Content::kPositionFieldNumber, content.position);
+  added.AddTime(v1::Content::kIngestTimeFieldNumber, content.ingest_us);
+  AppendStored(out_, field, content.body, v1::Content::kContentIdFieldNumber,
+               MessageId(content, generation), added);
 }
 
 std::size_t WireSize(const std::vector<MessagePtr>& messages) {

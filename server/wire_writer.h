@@ -30,12 +30,7 @@ class MessageWriter {
   void AppendContent(int field, const Content& content, std::uint64_t generation);
 
  private:
-  void AppendTime(int field, std::int64_t micros);
-  void Finish(int field, std::string_view body);
-
   std::string& out_;
-  std::string added_;
-  std::string time_;
 };
 
 // The most bytes that a reply adds to a body, but for a given id.

@@ -145,7 +145,8 @@ void AppendValues(std::string& sql, std::size_t& number, std::size_t rows, std::
   for (std::size_t row = 0; row < rows; ++row) {
     sql += row == 0 ? "(" : ",(";
     for (std::size_t column = 0; column < columns; ++column) {
-      fmt::format_to(std::back_inserter(sql), "{}${}", column == 0 ? "" : ",", ++number);
+      sql += column == 0 ? "$" : ",$";
+      sql += std::to_string(++number);
     }
     sql += ')';
   }

@@ -10,8 +10,8 @@
 
 namespace memoryd::sqlite {
 
-// Store::Commit in one transaction, each session's change under a savepoint of its own. An error
-// of the file (full, I/O) fails the whole batch, an error of a change that change alone.
+// Store::Commit in one transaction. An error of the file (full, I/O) fails the whole batch, an
+// error of a change that change alone.
 std::vector<CommitResult> CommitChanges(Database& db, std::span<const SessionChange> changes);
 
 }  // namespace memoryd::sqlite
