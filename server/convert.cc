@@ -141,7 +141,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
   return InvalidField(field, "exactly one kind must be set");
 }
 
-// What reflection takes for it is a fortieth of a Put; most messages have nothing that it would
+// Without a walk by reflection, see docs/adr/0024, since most messages have nothing that it would
 // find.
 void DiscardUnknownFields(v1::Message& message) {
   const bool is_plain = message.parts_size() == 0 && !message.has_create_time() &&

@@ -35,7 +35,8 @@ class RecallTest : public SearchFixture {
     if (Recall::NeedsIndex(info, request)) {
       index = recall_->search().Open(request.key);
       for (bool done = false; !done;) {
-        MEMORYD_ASSIGN_OR_RETURN(done, recall_->search().CatchUp(index, info.row, accept_missing));
+        MEMORYD_ASSIGN_OR_RETURN(
+            done, recall_->search().CatchUp(index, info.row, info.config->ranking, accept_missing));
       }
     }
     return recall_->Answer(info, index, request, accept_missing);

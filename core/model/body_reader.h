@@ -33,8 +33,8 @@ struct ContentValue {
   enum class Kind { kText, kJson, kBytes, kImage };
   Kind kind = Kind::kText;
   std::string mime_type;
-  std::string value;          // Text, JSON or bytes as stored; empty for an image.
-  std::string metadata_json;  // Empty for none.
+  std::string value;               // Text, JSON or bytes as stored; empty for an image.
+  std::string metadata_json = {};  // Empty for none.
 };
 
 // One part of a stored message.

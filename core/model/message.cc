@@ -4,27 +4,35 @@
 #include <charconv>
 #include <cstddef>
 
-#include <charconv>
-
 namespace memoryd {
+namespace {
+
+// 16 hexadecimal digits of the generation, and a hyphen.
+constexpr std::size_t kPrefixBytes = 17;
+
+// Not by fmt: a reply names each of its messages, see docs/adr/0024.
+void WritePrefix(std::uint64_t generation, char* out) {
+  out[kPrefixBytes - 1] = '-';
+  for (std::size_t i = kPrefixBytes - 1; i-- > 0; generation >>= 4) {
+    out[i] = "0123456789abcdef"[generation & 0xF];
+  }
+}
+
+}  // namespace
 
 std::string MessageId(const Message& message, std::uint64_t generation) {
   if (!message.message_id.empty()) return message.message_id;
-  // By hand: a reply names each of its messages, and fmt took a sixth of a Get of 20 messages.
-  constexpr std::size_t kDigits = 16;
-  std::array<char, kDigits + 1 + 20> id;
-  for (std::size_t i = kDigits; i-- > 0; generation >>= 4) {
-    id[i] = "0123456789abcdef"[generation & 0xF];
-  }
-  id[kDigits] = '-';
+  std::array<char, kPrefixBytes + 20> id;
+  WritePrefix(generation, id.data());
   const auto end =
-      std::to_chars(id.data() + kDigits + 1, id.data() + id.size(), message.position).ptr;
+      std::to_chars(id.data() + kPrefixBytes, id.data() + id.size(), message.position).ptr;
   return std::string(id.data(), end);
 }
 
 std::optional<std::int64_t> PositionInId(std::string_view id, std::uint64_t generation) {
-  const std::string prefix = fmt::format("{:016x}-", generation);
-  if (!id.starts_with(prefix)) return std::nullopt;
+  std::array<char, kPrefixBytes> prefix;
+  WritePrefix(generation, prefix.data());
+  if (!id.starts_with(std::string_view(prefix.data(), prefix.size()))) return std::nullopt;
   id.remove_prefix(prefix.size());
   std::int64_t position = 0;
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), position);

@@ -89,7 +89,7 @@ void RunQuery(const std::string& bytes) {
   if (!request.ParseFromString(bytes)) return;
   const auto query = FromProto(request);
   if (!query.ok()) return RequireNamesField(query.status());
-  Require(query->top_k >= 1 && query->top_k <= 1000 && query->neighbours <= 10);
+  Require(query->top_k >= 1 && query->top_k <= 1000 && query->shape.neighbours <= 10);
 }
 
 }  // namespace

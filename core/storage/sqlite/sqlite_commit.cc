@@ -459,8 +459,8 @@ std::optional<std::vector<CommitResult>> CommitOnce(Database& db,
 }  // namespace
 
 std::vector<CommitResult> CommitChanges(Database& db, std::span<const SessionChange> changes) {
-  // Under a savepoint the first change of a page copies it: 12 KiB and a tenth of all instructions
-  // of a Put. Changes that can't be stored are rare; a batch with one of them is written twice.
+  // Under a savepoint the first change of a page copies it, see docs/adr/0024. Changes that can't
+  // be stored are rare; a batch with one of them is written twice.
   if (auto results = CommitOnce(db, changes, /*apart=*/false); results.has_value()) return *results;
   return *CommitOnce(db, changes, /*apart=*/true);
 }
