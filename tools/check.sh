@@ -32,7 +32,7 @@ $results step 'ruff' tools/lint_python.sh ruff
 # those of concurrent calls, jobs, workers, searches, reloads and ends (TSAN=all: every one but those
 # that move 64 MiB, in more than the time that a call may have).
 tsan_files=$(printf 'tests/e2e/test_%s.py ' auth blocks concurrency idempotency jobs lifecycle logs \
-  metrics query sessions store_down tls update_context worker)
+  metrics query sessions single_messages store_down stream_all tls update_context worker)
 [ "${TSAN:-}" = all ] && tsan_files=tests/e2e
 declare -A marks=([asan]='not matrix' [tsan]='not matrix and not large')
 declare -A files=([asan]=tests/e2e [tsan]="$tsan_files")

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import os
 import pathlib
 import sys
@@ -28,6 +29,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from support.background import Background  # noqa: E402
 from support.calls import Calls  # noqa: E402
 from support.paths import BINARY  # noqa: E402
 from support.postgres import free_port  # noqa: E402
@@ -43,8 +45,8 @@ SESSIONS = 6
 CALL_SECONDS = 30.0
 
 
-class Agents:
-    """Threads that put and get until the context is left; `errors` is what their clients showed."""
+class Agents(Background):
+    """Put and get; `errors` is what their clients showed."""
 
     def __init__(self, target: str, writers: int) -> None:
         self.progress = Progress()
@@ -52,24 +54,13 @@ class Agents:
         self.acknowledged: dict[str, list[str]] = collections.defaultdict(list)
         self.longest = 0.0
         self._guard = threading.Lock()
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(target, writer))
-                         for writer in range(writers)]
-
-    def __enter__(self) -> Agents:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__([functools.partial(self._run, target, writer)
+                          for writer in range(writers)])
 
     def _run(self, target: str, writer: int) -> None:
         number = 0
         with memoryd.Client(target, timeout=CALL_SECONDS) as memory:
-            while not self._stop.is_set():
+            while not self.ending.is_set():
                 session, text = f"s{(writer + number) % SESSIONS}", f"{writer}/{number}/x"
                 begin = time.monotonic()
                 try:

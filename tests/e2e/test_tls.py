@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import shutil
@@ -16,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from support.access import Caller, bearer, credential, write_credentials
+from support.background import Background
 from support.calls import user
 from support.metrics import scrape, value
 from support.server import Server, failed_start, open_channel, ready
@@ -166,32 +168,21 @@ def wait_for(condition, attempts: int = 400, pause: float = 0.01) -> None:
     raise AssertionError("it never held")
 
 
-class Load:
-    """Puts over connections that last, and over new ones for every Put, until stop()."""
+class Load(Background):
+    """Puts over connections that last, and over new ones for every Put."""
 
     def __init__(self, target: str, authority: Authority, lasting: int, fresh: int) -> None:
         self.failures: list[grpc.RpcError] = []
         self.made = [0] * (lasting + fresh)
         self._target, self._authority = target, authority
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(number, number < lasting))
-                         for number in range(lasting + fresh)]
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__([functools.partial(self._run, number, number < lasting)
+                          for number in range(lasting + fresh)])
 
     def _run(self, number: int, lasting: bool) -> None:
-        while not self._stop.is_set():
+        while not self.ending.is_set():
             with secure_channel(self._target, self._authority.certificate) as opened:
                 caller = Caller(opened)
-                while not self._stop.is_set():
+                while not self.ending.is_set():
                     error = caller.error("Put", session_id=f"s{number}")
                     if error is not None:
                         self.failures.append(error)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import pathlib
 import random
 import sys
@@ -28,6 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import grpc
 from grpc_health.v1 import health_pb2
 
+from support.background import Background
 from support.calls import Calls, user
 from support.postgres import Cluster, at_port
 from support.postgres_proxy import Link, Proxies
@@ -44,23 +46,22 @@ _HEALTH_TIMEOUT = 60.0
 _REST_SECONDS = 2.0
 
 
-class Callers:
-    """Threads that call every server, each with one deadline, until the context is left."""
+class Callers(Background):
+    """Call every server, each with one deadline."""
 
     def __init__(self, targets: list[str]) -> None:
         self.overrun = 0.0
         self.longest = 0.0
         self.codes: collections.Counter[str] = collections.Counter()
-        self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._threads = [threading.Thread(target=self._run, args=(target, seconds))
-                         for target in targets for seconds in DEADLINES]
+        super().__init__([functools.partial(self._run, target, seconds)
+                          for target in targets for seconds in DEADLINES])
 
     def _run(self, target: str, seconds: float) -> None:
         session = f"deadline-{seconds}"
         with open_channel(target) as channel:
             calls = Calls(channel)
-            while not self._stop.is_set():
+            while not self.ending.is_set():
                 call = random.choice((calls.Get, calls.Put))
                 fields = {"messages": [user("x")]} if call == calls.Put else {}
                 begin, code = time.monotonic(), "OK"
@@ -73,17 +74,7 @@ class Callers:
                     self.codes[code] += 1
                     self.overrun = max(self.overrun, took - seconds)
                     self.longest = max(self.longest, took)
-                self._stop.wait(0.02)
-
-    def __enter__(self) -> Callers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+                self.ending.wait(0.02)
 
 
 @contextlib.contextmanager
