@@ -27,21 +27,6 @@ void ExpectInvalid(const SessionSettings& settings, const std::string& field) {
   EXPECT_THAT(ErrorDetails(status), ElementsAre(Pair("field", field)));
 }
 
-// No default among them.
-constexpr RankingOptions kRanking = {.bm25_k1 = 1.2,
-                                     .bm25_b = 0.75,
-                                     .vector_weight = 0,
-                                     .vector_threshold = -0.5,
-                                     .author_weight = 0.1,
-                                     .neighbour_weight = 0.3,
-                                     .neighbour_tokens = 200,
-                                     .length_weight = 0.4,
-                                     .length_tokens = 50,
-                                     .user_weight = 0.5,
-                                     .recency_weight = 0.05,
-                                     .expansion = true,
-                                     .dates = false};
-
 SessionSettings Everything() {
   SessionSettings settings;
   settings.profile = Profile::kLlamaIndex;
@@ -56,7 +41,19 @@ SessionSettings Everything() {
   settings.audio_token_count = 0;
   settings.video_token_count = 3;
   settings.document_token_count = 4;
-  settings.ranking = kRanking;
+  settings.ranking = {.bm25_k1 = 1.2,
+                      .bm25_b = 0.75,
+                      .vector_weight = 0,
+                      .vector_threshold = -0.5,
+                      .author_weight = 0.1,
+                      .neighbour_weight = 0.3,
+                      .neighbour_tokens = 200,
+                      .length_weight = 0.4,
+                      .length_tokens = 50,
+                      .user_weight = 0.5,
+                      .recency_weight = 0.05,
+                      .expansion = true,
+                      .dates = false};
   return settings;
 }
 
@@ -90,7 +87,20 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
   EXPECT_EQ(config.insert_method, InsertMethod::kUser);
   EXPECT_EQ(config.policy, PolicyKind::kBuffer);
   EXPECT_EQ(config.feed, FeedTime::kAfterCommit);
-  EXPECT_EQ(config.ranking, kRanking);
+  const RankingOptions ranking = {.bm25_k1 = 1.2,
+                                  .bm25_b = 0.75,
+                                  .vector_weight = 0,
+                                  .vector_threshold = -0.5,
+                                  .author_weight = 0.1,
+                                  .neighbour_weight = 0.3,
+                                  .neighbour_tokens = 200,
+                                  .length_weight = 0.4,
+                                  .length_tokens = 50,
+                                  .user_weight = 0.5,
+                                  .recency_weight = 0.05,
+                                  .expansion = true,
+                                  .dates = false};
+  EXPECT_EQ(config.ranking, ranking);
 }
 
 TEST(SessionConfigTest, AWeightBeyondItsRangeNamesItsField) {
