@@ -109,7 +109,8 @@ def test_the_reference_has_every_setting_and_its_default():
     documented = documented_settings()
     # Those that depend on the machine are told in words.
     words = {"store": "sqlite:` in the state directory",
-             "vocabulary_dir": "../share/memoryd` beside the binary"}
+             "vocabulary_dir": "../share/memoryd` beside the binary",
+             "word_vectors": "../share/memoryd/l2_supercat_256.safetensors` beside the binary"}
     assert documented == {**told, **words}
 
 
