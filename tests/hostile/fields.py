@@ -38,7 +38,7 @@ def unary_with(field: str) -> list[str]:
 
 
 # What other fields an RPC wants before it looks further.
-OTHERS = {"block": "b", "change": 1, "job_id": "0000000000000001-1-b"}
+OTHERS = {"block": "b", "change": 1, "job_id": "0000000000000001-1-b", "message_id": "m"}
 
 
 def minimal(rpc: str, **fields: Any) -> dict[str, Any]:
