@@ -117,7 +117,7 @@ void UnaryCall::Succeed(std::string reply) {
   const grpc::Slice slice(
       kept->data(), kept->size(), [](void* owned) { delete static_cast<std::string*>(owned); },
       kept.get());
-  kept.release();
+  static_cast<void>(kept.release());  // The slice's.
   *response_ = grpc::ByteBuffer(&slice, 1);
   End(absl::OkStatus(), bytes);
 }

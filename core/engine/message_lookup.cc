@@ -93,6 +93,7 @@ std::vector<MessagePtr> TiedTo(std::int64_t position, const std::vector<MessageP
     }
   }
   std::vector<MessagePtr> messages;
+  messages.reserve(tied.size());
   for (const std::size_t i : tied) messages.push_back(around[i]);
   return messages;
 }

@@ -748,6 +748,7 @@ SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& reques
 
 std::int64_t SessionDraft::RetireFacts(const std::vector<MessagePtr>& messages) {
   std::vector<std::string> ids;
+  ids.reserve(messages.size());
   for (const MessagePtr& message : messages) ids.push_back(MessageId(*message, row_.generation));
   std::int64_t count = 0;
   for (const BlockSettings& block : config_->blocks) {

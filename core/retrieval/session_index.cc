@@ -325,6 +325,7 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
   } else {
     const std::vector<QueryWord> words = QueryWords(query);
     std::vector<std::string_view> wanted;
+    wanted.reserve(words.size());
     for (const QueryWord& word : words) wanted.push_back(word.word);
     const std::vector<std::vector<LikeWord>> like =
         vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
