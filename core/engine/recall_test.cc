@@ -269,7 +269,8 @@ TEST_F(RecallTest, AtMostFiveAreRecalledAndAsManyAsFit) {
   Archive();
   EXPECT_THAT(Update({{"user", "red"}}).found.items, SizeIs(5));
 
-  // Six tokens each; the long one, which has fourteen, is passed over for what fits: those beside it.
+  // Six tokens each; the long one, which has fourteen, is passed over for what fits: those beside
+  // it.
   Commit(Plain(WriteKind::kDeleteSession));
   CreateWith(13);
   CommitNotes({}, {{"user", "red x"},

@@ -74,9 +74,13 @@ WORKER = "torture"
 RIGHTS = ("read", "write", "worker")
 # Of the sessions: those that are set and reset, and those whose blocks are fed.
 TURNING, WITH_JOBS = 0.25, 0.1
+# A Query looks for the one message that has a word, however long it is and whatever is like it.
+BY_WORD = memory.Retrieval(vector_weight=0)
 # Short-term memory of some dozen messages, so that a Get stays small.
-PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100)
-FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000)
+PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100,
+                             retrieval=BY_WORD)
+FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000,
+                 retrieval=BY_WORD)
 # How often a failpoint is passed, at most, before it ends its server; reached within seconds.
 PASSES_TO_FAILPOINT = 400
 # How long clients may go on after their time: a call and its repetitions.
