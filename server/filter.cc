@@ -77,38 +77,39 @@ absl::Status CheckNumber(const std::string& field, double number) {
   return std::isfinite(number) ? absl::OkStatus() : InvalidField(field, "must be finite");
 }
 
-absl::StatusOr<MetadataTest> FromTest(const std::string& field, const v1::MetadataTest& asked) {
+absl::Status ReadTest(const std::string& field, const v1::MetadataTest& asked, MetadataTest& test) {
   if (asked.key().empty()) return InvalidField(field + ".key", "is required");
   MEMORYD_RETURN_IF_ERROR(CheckText(field + ".key", asked.key(), kMaxKey));
-  MetadataTest test{asked.key(), MetadataTest::Exists{asked.exists()}};
+  test.key = asked.key();
+  test.test = KeyExists{asked.exists()};
   switch (asked.test_case()) {
     case v1::MetadataTest::kStringValue:
       MEMORYD_RETURN_IF_ERROR(CheckText(field + ".string_value", asked.string_value(), kMaxValue));
       test.test = asked.string_value();
-      return test;
+      return absl::OkStatus();
     case v1::MetadataTest::kNumberValue:
       MEMORYD_RETURN_IF_ERROR(CheckNumber(field + ".number_value", asked.number_value()));
       test.test = asked.number_value();
-      return test;
+      return absl::OkStatus();
     case v1::MetadataTest::kBoolValue:
       test.test = asked.bool_value();
-      return test;
+      return absl::OkStatus();
     case v1::MetadataTest::kNumberRange: {
       const std::string range = field + ".number_range";
       MEMORYD_RETURN_IF_ERROR(CheckNumber(range + ".min", asked.number_range().min()));
       MEMORYD_RETURN_IF_ERROR(CheckNumber(range + ".below", asked.number_range().below()));
       MEMORYD_ASSIGN_OR_RETURN(test.test, FromValues<double>(range, asked.number_range()));
-      return test;
+      return absl::OkStatus();
     }
     case v1::MetadataTest::kStringRange: {
       const std::string range = field + ".string_range";
       MEMORYD_RETURN_IF_ERROR(CheckText(range + ".min", asked.string_range().min(), kMaxValue));
       MEMORYD_RETURN_IF_ERROR(CheckText(range + ".below", asked.string_range().below(), kMaxValue));
       MEMORYD_ASSIGN_OR_RETURN(test.test, FromValues<std::string>(range, asked.string_range()));
-      return test;
+      return absl::OkStatus();
     }
     case v1::MetadataTest::kExists:
-      return test;
+      return absl::OkStatus();
     case v1::MetadataTest::TEST_NOT_SET:
       break;
   }
@@ -148,9 +149,8 @@ absl::StatusOr<MessageFilter> FromFilter(const std::string& field, const v1::Fil
   MEMORYD_ASSIGN_OR_RETURN(filter.ingest, FromRange(field + ".ingest_time", asked.ingest_time()));
   MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".metadata", asked.metadata_size(), kMaxListed));
   for (int i = 0; i < asked.metadata_size(); ++i) {
-    MEMORYD_ASSIGN_OR_RETURN(MetadataTest test,
-                             FromTest(fmt::format("{}.metadata[{}]", field, i), asked.metadata(i)));
-    filter.metadata.push_back(std::move(test));
+    MEMORYD_RETURN_IF_ERROR(ReadTest(fmt::format("{}.metadata[{}]", field, i), asked.metadata(i),
+                                     filter.metadata.emplace_back()));
   }
   if (nested && asked.any_of_size() > 0) {
     return InvalidField(field + ".any_of", "a filter in any_of has none of its own");

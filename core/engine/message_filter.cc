@@ -29,7 +29,7 @@ bool IsWithin(const ValueRange<T>& range, const T& value) {
 bool Holds(const MetadataTest& test, const MetadataValue* value) {
   const auto holds = [value](const auto& wanted) {
     using Wanted = std::decay_t<decltype(wanted)>;
-    if constexpr (std::is_same_v<Wanted, MetadataTest::Exists>) {
+    if constexpr (std::is_same_v<Wanted, KeyExists>) {
       return (value != nullptr) == wanted.wanted;
     } else if constexpr (std::is_same_v<Wanted, ValueRange<double>>) {
       const double* const number = value == nullptr ? nullptr : std::get_if<double>(value);

@@ -35,14 +35,16 @@ struct ValueRange {
   std::optional<T> below;
 };
 
+// Whether a key is to be there.
+struct KeyExists {
+  bool wanted = true;
+};
+
 // What the value of a top-level key of the metadata must be.
 struct MetadataTest {
-  struct Exists {
-    bool wanted = true;
-  };
-
   std::string key;
-  std::variant<Exists, std::string, double, bool, ValueRange<double>, ValueRange<std::string>> test;
+  std::variant<KeyExists, std::string, double, bool, ValueRange<double>, ValueRange<std::string>>
+      test;
 };
 
 // What is empty does not limit; the rest must all hold. See memoryd.v1.Filter.

@@ -63,15 +63,15 @@ TEST(MessageFilterTest, AValueIsComparedWithItsTypeAlone) {
 TEST(MessageFilterTest, AKeyIsThereWhateverItsValue) {
   const std::string metadata = R"({"z":null,"o":{"inner":1},"a":[{"deep":2}],"":0})";
   for (const char* key : {"z", "o", "a", ""}) {
-    EXPECT_TRUE(Passes({key, MetadataTest::Exists{true}}, metadata)) << key;
-    EXPECT_FALSE(Passes({key, MetadataTest::Exists{false}}, metadata)) << key;
+    EXPECT_TRUE(Passes({key, KeyExists{true}}, metadata)) << key;
+    EXPECT_FALSE(Passes({key, KeyExists{false}}, metadata)) << key;
   }
   for (const char* key : {"inner", "deep", "o.inner", "Z"}) {
-    EXPECT_FALSE(Passes({key, MetadataTest::Exists{true}}, metadata)) << key;
-    EXPECT_TRUE(Passes({key, MetadataTest::Exists{false}}, metadata)) << key;
+    EXPECT_FALSE(Passes({key, KeyExists{true}}, metadata)) << key;
+    EXPECT_TRUE(Passes({key, KeyExists{false}}, metadata)) << key;
   }
-  EXPECT_TRUE(Passes({"z", MetadataTest::Exists{false}}, ""));
-  EXPECT_FALSE(Passes({"z", MetadataTest::Exists{true}}, ""));
+  EXPECT_TRUE(Passes({"z", KeyExists{false}}, ""));
+  EXPECT_FALSE(Passes({"z", KeyExists{true}}, ""));
 }
 
 TEST(MessageFilterTest, RangesHoldTheirLowerEndAndNotTheirUpper) {
