@@ -245,6 +245,16 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   }
 }
 
+// The last columns of a message: what may take another's place.
+template <typename Sink>
+void WriteBody(const Message& message, Sink& sink) {
+  std::string tool_ids = EncodeToolIds(message);
+  const std::int64_t checksum = ChecksumOf(message, tool_ids);
+  sink.Owned(std::move(tool_ids), kBytea);
+  sink.Bytes(message.body);
+  sink.Int8(checksum);
+}
+
 template <typename Sink>
 void WriteMessage(const SessionKey& key, std::uint64_t generation, const Message& message,
                   Sink& sink) {
@@ -260,11 +270,7 @@ void WriteMessage(const SessionKey& key, std::uint64_t generation, const Message
   sink.Int2(static_cast<std::int16_t>(message.role));
   sink.Int8(message.token_count);
   sink.Int8(message.ingest_us);
-  std::string tool_ids = EncodeToolIds(message);
-  const std::int64_t checksum = ChecksumOf(message, tool_ids);
-  sink.Owned(std::move(tool_ids), kBytea);
-  sink.Bytes(message.body);
-  sink.Int8(checksum);
+  WriteBody(message, sink);
 }
 
 template <typename Sink>
@@ -297,11 +303,7 @@ void WriteReplaced(const SessionChange& change, const Message& message, Sink& si
   WriteGeneration(change, change.row.generation, sink);
   sink.Int8(message.position);
   sink.Int8(message.token_count);
-  std::string tool_ids = EncodeToolIds(message);
-  const std::int64_t checksum = ChecksumOf(message, tool_ids);
-  sink.Owned(std::move(tool_ids), kBytea);
-  sink.Bytes(message.body);
-  sink.Int8(checksum);
+  WriteBody(message, sink);
 }
 
 template <typename Sink>
