@@ -9,19 +9,21 @@ is one tape: a Put or Set writes its items at its positions, a Set or Reset move
 what counts (the floor) to the next position. A reply says where its items lie and, by its revision,
 in which order the acknowledged writes were done. What every read may show follows from that in one
 pass, without a search over possible orders, in O(n log n). A write of unknown outcome was done if
-its items are on the tape. A wipe without items (a Reset, or a Set to nothing) of unknown outcome
+its items are on the tape. A delete of one message leaves its position empty for ever; one of unknown
+outcome may have been done at any time after it was sent. A wipe without items (a Reset, or a Set to nothing) of unknown outcome
 may or may not have been done, at any time after it was sent; it excuses one beginning of a tape.
 
 What is counted, each item, write or read once per count:
 
-  lost       acknowledged items that the final read lacks though nothing wiped them; items that a
-             Set or Reset says it did not find; positions of the final read that hold nothing
+  lost       acknowledged items that the final read lacks though nothing wiped or deleted them; items
+             that a Set, Reset or delete says it did not find; positions of the final read that hold
+             nothing
   doubled    items stored at two positions, and requests acknowledged twice with different replies
   reordered  writes whose order (revisions, positions) contradicts the order in which they were
              acknowledged and sent, or each other; items stored elsewhere than the reply says;
              positions that changed their item; reads whose items do not ascend
   stale      reads that miss what was acknowledged before they were sent, miss what an earlier read
-             showed, show what was wiped before, or have a hole; wipes that were acknowledged and
+             showed, show what was wiped or deleted before, or have a hole; wipes that were acknowledged and
              did not begin a new generation
   leaked     bodies of another tenant, session or run in a read; any body in an error
   invented   items that nobody sent (other bytes included), that were sent only after the read, or
@@ -45,10 +47,11 @@ from collections.abc import Iterable, Iterator
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from torture import history
+from torture.deletions import Deletions
 from torture.history import Record
 
 COUNTS = ("lost", "doubled", "reordered", "stale", "leaked", "invented", "mixed")
-_WRITES = ("put", "set", "reset")
+_WRITES = ("put", "set", "reset", "delete")
 _WIPES = ("set", "reset")
 # Reads that end with the newest item, if there is any.
 _TO_THE_END = ("get", "getall", "final")
@@ -127,6 +130,8 @@ class _Request:
     generation: str = ""
     positions: list[int] = dataclasses.field(default_factory=list)
     removed: int | None = None
+    target: str = ""  # The item that a delete is for.
+    not_found: float = _NEVER  # When the server said that there is no such item.
     must_fail: bool = False
 
     @property
@@ -163,6 +168,7 @@ class _Session:
         self._seen: dict[int, str] = {}  # Items by position, from reads.
         self._elsewhere: dict[str, set[int]] = collections.defaultdict(set)  # Further positions.
         self._excuses: set[int] = set()  # Beginnings that wipes of unknown outcome excuse.
+        self._deletions = Deletions()
 
     def _count(self, count: str, key: object, example: str, times: int = 1) -> None:
         if (count, key) not in self._counted:
@@ -173,6 +179,10 @@ class _Session:
         self._requests = list(self._merge(writes))
         self._done = sorted((r for r in self._requests if r.done), key=lambda r: r.revision)
         self._sender = {item: r for r in self._requests for item in r.items}
+        for request in self._requests:
+            if request.op == "delete" and request.outcome != "fail":
+                self._deletions.add(request.target, request.invoke, request.returned,
+                                    request.revision)
         self._count_requests()
         self._check_revisions()
         self._place_promised()
@@ -185,6 +195,7 @@ class _Session:
         self._index_wipes()
         self._index_times()
         self._check_removed()
+        self._check_not_found()
         finals = [read for read in reads if read["op"] == "final"]
         self._check_reads([read for read in reads if read["op"] != "final"])
         for read in finals:
@@ -205,6 +216,9 @@ class _Session:
                 str(name), first["op"], first.get("items", []),
                 "unknown" if undecided else "fail",
                 min(r["invoke_ns"] for r in undecided or records),
+                target=first.get("target", ""),
+                not_found=min((r["return_ns"] for r in records if r.get("code") == "NOT_FOUND"),
+                              default=_NEVER),
                 must_fail=any(r.get("must_fail") for r in records))
             answers = [r for r in records if r["outcome"] == "ok"]
             if answers:
@@ -212,10 +226,10 @@ class _Session:
                 request.outcome = "ok"
                 request.returned = min(r["return_ns"] for r in answers)
                 request.revision = answer["revision"]
-                request.generation = answer["generation"]
+                request.generation = answer.get("generation", "")
                 request.positions = answer.get("positions", [])
                 request.removed = answer.get("removed")
-                said = {(r["revision"], r["generation"], tuple(r.get("positions", ())))
+                said = {(r["revision"], r.get("generation"), tuple(r.get("positions", ())))
                         for r in answers}
                 if len(said) > 1:
                     self._count("doubled", request.name,
@@ -272,7 +286,9 @@ class _Session:
                             f"{request.name} begins at {positions[0]}, revisions before it reach "
                             f"{highest}")
             highest = max(highest, *positions, 0)
-            self._promised.update(zip(request.items, positions, strict=False))
+            for item, position in zip(request.items, positions, strict=False):
+                self._promised[item] = position
+                self._deletions.place(position, item)
 
     # What reads show, by itself.
 
@@ -303,6 +319,7 @@ class _Session:
             known = self._places.setdefault(item, position)
             if known != position:
                 self._elsewhere[item].add(position)
+            self._deletions.place(position, item)
             there = self._seen.setdefault(position, item)
             if there != item:
                 self._count("reordered", position,
@@ -333,7 +350,8 @@ class _Session:
             if sender.op == "set" and begin > 0:
                 self._count("mixed", sender, f"{_name(read)} showed set {sender.name} behind "
                                              f"{items[begin - 1]}")
-            whole = sender.items
+            whole = [item for item in sender.items
+                     if item in shown or not self._deletions.may_lack(item, read["return_ns"])]
             fits = (shown == whole
                     or (cut_front and shown == whole[len(whole) - len(shown):])
                     or (cut_back and shown == whole[:len(shown)]))
@@ -439,6 +457,15 @@ class _Session:
 
     def _may_begin(self, position: int, before: float) -> bool:
         """Whether a tape may begin at `position` for a read that returned at `before`."""
+        first = position
+        while not self._begins(first, before):
+            if not self._deletions.may_lack_position(first - 1, before):
+                return self._excused(first, before)
+            first -= 1
+        return True
+
+    def _begins(self, position: int, before: float) -> bool:
+        """Whether a wipe that is known, or none, lets a tape begin at `position`."""
         if position <= _FIRST_POSITION or self._set_begins.get(position, _NEVER) < before:
             return True
         # Wipes in a row make equal floors, so those that can have made this one are neighbours.
@@ -448,7 +475,7 @@ class _Session:
             if wipe.empties and wipe.invoke < before:
                 return True
             index += 1
-        return self._excused(position, before)
+        return False
 
     def _excused(self, position: int, before: float) -> bool:
         """Whether a wipe of unknown outcome is left that may have made a tape begin here."""
@@ -464,19 +491,33 @@ class _Session:
         if self._maybe_wiped or self._maybe_set < _NEVER:
             return
         unknown = sum(len(r.items) for r in self._requests if r.outcome == "unknown")
+        deleted = len(self._deletions)
         kept = 0
         for request in self._done:
             if request.op in _WIPES:
                 removed = request.removed
-                if removed is not None and removed < kept:
+                if removed is not None and removed < kept - deleted:
                     self._count("lost", request,
                                 f"{request.op} {request.name} found {removed} of {kept} messages",
-                                kept - removed)
+                                kept - deleted - removed)
                 elif removed is not None and removed > kept + unknown:
                     self._count("doubled", request,
                                 f"{request.op} {request.name} found {removed} messages of {kept}")
                 kept = 0
             kept += len(request.items)
+
+    def _check_not_found(self) -> None:
+        """Deletes of what was there for certain."""
+        for request in self._requests:
+            sender = self._sender.get(request.target)
+            if (request.op != "delete" or request.not_found == _NEVER or sender is None
+                    or not sender.done or sender.returned >= request.invoke):
+                continue
+            before = request.not_found
+            wiped = any(r.op in _WIPES and r.outcome != "fail" and r.invoke < before
+                        and (not r.done or r.revision > sender.revision) for r in self._requests)
+            if not wiped and not self._deletions.may_lack(request.target, before):
+                self._count("lost", request, f"delete {request.name} did not find {request.target}")
 
     # What reads have to show.
 
@@ -515,6 +556,9 @@ class _Session:
             floor = max(floor, self._floor_by(named))
         if positions and min(positions) < floor:
             return "stale", f"shows position {min(positions)}, wiped up to {floor:.0f} before"
+        deleted = self._deletions.shown(positions, read["items"], invoke, named)
+        if deleted:
+            return "stale", f"shows {deleted}, deleted before"
         if read["op"] == "query":
             return self._wrong_with_query(read)
         if positions:
@@ -522,23 +566,31 @@ class _Session:
             if mixed is not None:
                 return "mixed", mixed
         if positions and positions[-1] - positions[0] + 1 != len(positions):
-            return "stale", f"has holes between {positions[0]} and {positions[-1]}"
+            missing = self._deletions.lacks(positions, returned)
+            if missing:
+                return "stale", f"has holes, the first at {missing[0]}"
         if positions and read["op"] == "getall" and not self._may_begin(positions[0], returned):
             return "stale", f"begins at {positions[0]}, and nothing was wiped before that"
         if read["op"] == "getall" and not read.get("complete"):
             return None
-        return self._end_missed(read, end, written)
+        return self._end_missed(read, end, written, floor)
 
-    def _end_missed(self, read: Record, end: int, written: int) -> tuple[str, str] | None:
+    def _end_missed(self, read: Record, end: int, written: int,
+                    floor: float) -> tuple[str, str] | None:
         """Whether a read lacks the end of the tape."""
         invoke, returned, positions = read["invoke_ns"], read["return_ns"], read["positions"]
         needed = max(self._end_at.before(invoke), end, self._highest[written])
+        last_shown = positions[-1] if positions else int(floor) - 1
+        if self._deletions.may_lack_positions(range(last_shown + 1, int(needed) + 1), returned):
+            needed = last_shown
         if positions:
-            if positions[-1] < needed:
-                return "stale", f"ends at {positions[-1]}, {needed:.0f} was there before"
+            if last_shown < needed:
+                return "stale", f"ends at {last_shown}, {needed:.0f} was there before"
             named, newest = read.get("revision"), read["senders"][-1]
             if named is not None and newest is not None and newest.revision > named:
                 return "mixed", f"shows {newest.name} of {newest.revision}, says {named}"
+            return None
+        if needed == last_shown:
             return None
         named = read.get("revision")
         last = self._item_revision_at.before(invoke)
@@ -563,6 +615,8 @@ class _Session:
         later = bisect.bisect_right(self._revisions, sender.revision)
         wiped = any(r.op in _WIPES and r.invoke < returned for r in self._done[later:])
         if wiped or self._maybe(returned) or self._maybe_set < returned:
+            return None
+        if self._deletions.may_lack(read["wanted"], returned):
             return None
         if read["wanted"] not in read["items"]:
             return "stale", f"did not find {read['wanted']}"
@@ -589,12 +643,16 @@ class _Session:
                 begin = _NEVER
         lacking = 0
         for item, position in self._promised.items():
-            if position >= begin and item not in items and not self._sender[item].must_fail:
+            if (position >= begin and item not in items and not self._sender[item].must_fail
+                    and not self._deletions.may_lack(item)):
                 lacking += 1
                 self._count("lost", item, f"the final read lacks {item} at {position}")
-        holes = positions[-1] - positions[0] + 1 - len(positions) if positions else 0
-        if holes > 0 and not lacking:
-            self._count("lost", id(read), f"the final read has {holes} holes", holes)
+        deleted = self._deletions.shown(positions, read["items"], read["invoke_ns"], None)
+        if deleted:
+            self._count("stale", deleted, f"the final read shows {deleted}, deleted before")
+        holes = self._deletions.lacks(positions, read["return_ns"]) if positions else []
+        if holes and not lacking:
+            self._count("lost", id(read), f"the final read has {len(holes)} holes", len(holes))
 
 
 def _name(record: Record) -> str:

@@ -20,8 +20,8 @@ def counts(report):
     return {name: getattr(report, name) for name in checker.COUNTS if getattr(report, name)}
 
 
-def run(seed, unknown=0.1, state=State, calls=CALLS):
-    return SimulatedServer(seed, unknown, state).run(calls)
+def run(seed, unknown=0.1, state=State, calls=CALLS, deletes=4):
+    return SimulatedServer(seed, unknown, state, deletes).run(calls)
 
 
 @pytest.mark.parametrize("unknown", (0.0, 0.1, 0.4))
@@ -214,7 +214,7 @@ class ResetsHalf(_Sometimes):
 class RemovesFewerThanWereThere(_Sometimes):
     def write(self, record):
         reply = super().write(record)
-        if reply["removed"] and self.now():
+        if reply.get("removed") and self.now():
             return {**reply, "removed": reply["removed"] - 1}
         return reply
 
@@ -226,6 +226,42 @@ class QueryMissesWhatIsNew(State):
             at = reply["items"].index(record["wanted"])
             del reply["items"][at], reply["positions"][at]
         return reply
+
+
+class DeletesNothing(State):
+    def delete(self, target):
+        return any(item == target for _, item in self.items)
+
+
+class DeletesTheNextOneToo(State):
+    def delete(self, target):
+        items = [item for _, item in self.items]
+        at = items.index(target) if target in items else len(items)
+        return super().delete(target) and (super().delete((*items, "", "")[at + 1]) or True)
+
+
+class DeletesWhatComesBack(State):
+    gone = None
+
+    def delete(self, target):
+        kept = self.gone
+        self.gone = next((pair for pair in self.items if pair[1] == target), None)
+        done = super().delete(target)
+        if kept is not None and self.items:
+            self.items = sorted({*self.items, kept})
+        return done
+
+
+class UsesPositionsOfTheDeletedAgain(State):
+    def delete(self, target):
+        if self.items and self.items[-1][1] == target:
+            self.next_position -= 1
+        return super().delete(target)
+
+
+class FindsNotWhatItShallDelete(State):
+    def delete(self, target):
+        return False
 
 
 @pytest.mark.parametrize(("bug", "count"), [
@@ -251,9 +287,14 @@ class QueryMissesWhatIsNew(State):
     (ResetsHalf, "stale"),
     (RemovesFewerThanWereThere, "lost"),
     (QueryMissesWhatIsNew, "stale"),
+    (DeletesNothing, "stale"),
+    (DeletesTheNextOneToo, "lost"),
+    (DeletesWhatComesBack, "stale"),
+    (UsesPositionsOfTheDeletedAgain, "reordered"),
+    (FindsNotWhatItShallDelete, "lost"),
 ], ids=lambda value: value if isinstance(value, str) else value.__name__)
 def test_a_bug_of_a_server_is_caught(bug, count):
-    caught = [counts(checker.check(run(seed, unknown=0.02, state=bug))).get(count, 0)
+    caught = [counts(checker.check(run(seed, unknown=0.02, state=bug, deletes=8))).get(count, 0)
               for seed in SEEDS_OF_BUGS]
     # Some bugs need a write that few short histories have.
     assert sum(n > 0 for n in caught) >= len(caught) // 2, caught
@@ -264,7 +305,7 @@ def test_a_bug_of_a_server_is_caught(bug, count):
 
 def report_after(change, seed=3):
     """The report of a clean history in which `change` changed something."""
-    records = run(seed, unknown=0.05)
+    records = run(seed, unknown=0.05, deletes=0)
     change(records)
     return checker.check(records)
 
@@ -284,6 +325,13 @@ def drop(read, item):
     del read["items"][at], read["positions"][at]
 
 
+def test_a_history_with_deletes_has_holes_that_are_none():
+    records = run(3, unknown=0.05, deletes=20)
+    gone = {r["target"] for r in acknowledged(records, op="delete")}
+    assert len(gone) > 5 and not gone & set(final(records)["items"])
+    assert counts(checker.check(records)) == {}
+
+
 def test_one_acknowledged_item_missing_at_the_end_is_lost():
     def change(records):
         drop(final(records), acknowledged(records)[10]["items"][0])
@@ -293,7 +341,8 @@ def test_one_acknowledged_item_missing_at_the_end_is_lost():
 def test_all_items_missing_at_the_end_are_lost():
     def change(records):
         final(records).update(items=[], positions=[])
-    expected = {item for record in acknowledged(run(3, unknown=0.05)) for item in record["items"]}
+    records = run(3, unknown=0.05, deletes=0)
+    expected = {item for record in acknowledged(records) for item in record["items"]}
     assert counts(report_after(change)) == {"lost": len(expected)}
 
 

@@ -36,7 +36,8 @@ from torture.history import Record
 from memoryd.errors import error_info
 
 # In percent.
-OPERATIONS = {"put": 60, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5}
+OPERATIONS = {"put": 58, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5,
+              "delete": 2}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -86,7 +87,7 @@ class Replica:
         self.channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
         stub = memory_service_pb2_grpc.MemoryServiceStub(self.channel)
         self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
-                      "reset": stub.Reset, "query": stub.Query}
+                      "reset": stub.Reset, "query": stub.Query, "delete": stub.DeleteMessage}
 
 
 class Client:
@@ -107,6 +108,7 @@ class Client:
         self._sent = 0
         self._latest: dict[str, tuple[int, int, str]] = {}  # Position, number, item of a session.
         self._revisions: dict[str, int] = {}
+        self._shown: dict[str, tuple[str, str]] = {}  # Id and item of a message read, by session.
         self._weights = [self._weight(session) for session in settings.sessions]
 
     def _weight(self, session: str) -> float:
@@ -146,12 +148,26 @@ class Client:
         request = wire.ResetRequest(session_id=session, scope=scope)
         await self._write("reset", session, [], request, keyed=True)
 
+    async def _delete(self) -> None:
+        """Of a message that was read a while ago, perhaps deleted or wiped since. What blocks took in
+        stays: it is counted at the end."""
+        session = self._session()
+        message_id, item = self._shown.pop(session, ("", ""))
+        if not message_id or item == "foreign" or session in self._settings.with_jobs:
+            return
+        request = wire.DeleteMessageRequest(session_id=session, message_id=message_id)
+        await self._write("delete", session, [], request, keyed=True, target=item)
+
     async def _get(self) -> None:
         session = self._session()
         reply, record = await self._call("get", session, wire.GetRequest(session_id=session))
         if reply is not None:
             record["revision"] = reply.revision
             self._note_messages(record, reply.messages)
+            shown = [message.message_id for message in reply.messages if message.message_id]
+            if shown:
+                at = self._chance.randrange(len(shown))
+                self._shown[session] = shown[at], record["items"][at]
         self._writer.add(record)
 
     async def _getall(self, session: str = "") -> None:
@@ -219,14 +235,14 @@ class Client:
         return int(math.exp(self._chance.uniform(math.log(max(1, least)), math.log(most))))
 
     async def _write(self, operation: str, session: str, items: list[str], request: Any,
-                     keyed: bool) -> None:
+                     keyed: bool, **fields: str) -> None:
         """Sends a write; one with a key perhaps several times, and certainly again where a wipe is
         in doubt: what nobody knows of it excuses too much."""
         self._sent += 1
         name = f"c{self._number}-{self._sent}"
         if keyed:
             request.request_id = name
-        write = {"request": name, "items": items, "keyed": keyed}
+        write = {"request": name, "items": items, "keyed": keyed, **fields}
         chance = self._chance.random()
         if keyed and chance < CONCURRENT:
             outcomes = await asyncio.gather(
@@ -256,11 +272,12 @@ class Client:
         reply, record = await self._call(operation, session, request, replica)
         record.update(write)
         if reply is not None:
-            record.update(revision=reply.revision, generation=f"{reply.generation:x}",
-                          replayed=reply.replayed)
+            record.update(revision=reply.revision, replayed=reply.replayed)
+            if operation != "delete":
+                record["generation"] = f"{reply.generation:x}"
             if operation == "reset":
                 record["removed"] = reply.active_count + reply.archived_count
-            else:
+            elif operation != "delete":
                 record["positions"] = list(reply.positions)
             if operation == "set":
                 record["removed"] = reply.removed_count

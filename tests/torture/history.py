@@ -5,7 +5,8 @@ nanoseconds, which all processes of a machine share: `invoke_ns` is taken before
 and `return_ns` after its end is known, so the call lies between them.
 
 Every record:
-  op           put, set, reset; get, getall, query; final (a complete GetAll after the run)
+  op           put, set, reset, delete (of a message); get, getall, query; final (a complete GetAll
+               after the run)
   tenant, session, client, replica
   invoke_ns, return_ns
   outcome      ok; fail (nothing was stored, and the server says so); unknown
@@ -15,6 +16,7 @@ Writes:
   request      which request this is an attempt of; attempts of equal `request` are one request. It
                is sent as request_id where `keyed`
   items        what is stored, in order, see bodies.py
+  target       delete: the item that is to go
   must_fail    the key was used and acknowledged before with another body
   revision, generation, positions, removed (messages that a set or reset took away), replayed
                when ok

@@ -36,7 +36,10 @@ class State:
         if record["request"] in self.replies:
             return {**self.replies[record["request"]], "replayed": True}
         removed = None
-        if record["op"] != "put":
+        if record["op"] == "delete":
+            if not self.delete(record["target"]):
+                return {"outcome": "fail", "code": "NOT_FOUND"}
+        elif record["op"] != "put":
             removed = len(self.items)
             self.wipe()
         positions = self.append(record["items"])
@@ -49,6 +52,12 @@ class State:
     def wipe(self) -> None:
         self.items = []
         self.generation += 1
+
+    def delete(self, target: str) -> bool:
+        """Whether there was such an item."""
+        before = len(self.items)
+        self.items = [pair for pair in self.items if pair[1] != target]
+        return len(self.items) < before
 
     def append(self, items: list[str]) -> list[int]:
         """Stores items and says where they are."""
@@ -83,10 +92,11 @@ class SimulatedServer:
     """Clients and a server in simulated time. A call takes effect at one moment between its begin
     and its end, or, when its outcome is unknown, at any time from its begin on, or never."""
 
-    def __init__(self, seed: int, unknown: float = 0.1,
-                 state: Callable[[], State] = State) -> None:
+    def __init__(self, seed: int, unknown: float = 0.1, state: Callable[[], State] = State,
+                 deletes: int = 4) -> None:
         self._chance = random.Random(seed)
         self._unknown = unknown
+        self._deletes = deletes  # Of a hundred calls.
         self._states = {(t, s): state() for t in TENANTS for s in SESSIONS}
         self._records: list[Record] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -132,7 +142,7 @@ class SimulatedServer:
         elif kind < 0.15:
             self._attempt(dict(record), lambda: None)
             self._attempt(record, again)
-        elif kind < 0.17:
+        elif kind < 0.17 and record["items"]:
             other = {**record, "request": record["request"] + "!", "must_fail": True,
                      "items": [self._item(client)]}
             self._attempt(record, lambda: self._attempt(other, again, refused=True), certain=True)
@@ -143,18 +153,20 @@ class SimulatedServer:
         chance = self._chance
         tenant = TENANTS[client % len(TENANTS)]
         session = chance.choice(SESSIONS)
-        op = chance.choices(("put", "batch", "get", "getall", "query", "set", "reset"),
-                            (55, 8, 14, 8, 5, 6, 4))[0]
+        op = chance.choices(("put", "batch", "get", "getall", "query", "set", "reset", "delete"),
+                            (55 - self._deletes, 8, 14, 8, 5, 6, 4, self._deletes))[0]
         record = self._record("put" if op == "batch" else op, client, tenant, session)
+        if op in ("query", "delete"):
+            sent = [r for r in self._records if r["op"] == "put" and r["session"] == session
+                    and r["tenant"] == tenant and r["outcome"] == "ok"]
+            record["wanted" if op == "query" else "target"] = (
+                chance.choice(sent)["items"][0] if sent else "")
         if op in ("get", "getall", "query"):
-            if op == "query":
-                sent = [r for r in self._records if r["op"] == "put" and r["session"] == session
-                        and r["tenant"] == tenant and r["outcome"] == "ok"]
-                record["wanted"] = chance.choice(sent)["items"][0] if sent else ""
             return record
         if op in ("set", "reset"):
             record["session"] = _TURNING
-        counts = {"put": (1, 1), "batch": (2, 5), "set": (0, 4), "reset": (0, 0)}
+        counts = {"put": (1, 1), "batch": (2, 5), "set": (0, 4), "reset": (0, 0),
+                  "delete": (0, 0)}
         record["items"] = [self._item(client) for _ in range(chance.randint(*counts[op]))]
         record["request"] = f"{client}-{next(self._numbers)}"
         return record
