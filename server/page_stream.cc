@@ -156,7 +156,8 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::string scope_;
   grpc::ByteBuffer out_;
   bool last_ = false;
-  // That a write ends after it began is gRPC's doing, and not to be seen by ThreadSanitizer in there.
+  // That a write ends after it began is gRPC's doing, and not to be seen by ThreadSanitizer in
+  // there.
   std::atomic<bool> writing_ = false;
   std::shared_ptr<PageStream> self_;  // Until gRPC is done with it.
 };

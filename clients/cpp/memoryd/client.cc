@@ -150,6 +150,37 @@ absl::StatusOr<std::vector<v1::Content>> Client::AllContents(std::string_view se
   return all;
 }
 
+absl::Status Client::StreamAll(v1::StreamAllRequest request, const PageReader& read,
+                               const CallOptions& options) const {
+  Attempt attempt{.deadline = Deadline(options)};
+  absl::BitGen random;
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    bool came = false;
+    bool ended = false;
+    const absl::Status status =
+        connection_->StreamAll(request, attempt, [&](v1::StreamAllResponse page) {
+          came = true;
+          request.set_page_token(page.next_page_token());
+          ended = !read(std::move(page)) || request.page_token().empty();
+          return !ended;
+        });
+    if (ended || status.ok()) return absl::OkStatus();
+    if (came) {
+      attempt.deadline = Deadline(options);
+      pause = kFirstPause;
+    }
+    // The deadline of a stream that was being read is no page's.
+    const bool goes_on = (wait_for_ready_ && EndsWithoutAnswer(status)) ||
+                         (came && absl::IsDeadlineExceeded(status));
+    const absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
+    if (!goes_on || connection_->Now() + wait >= attempt.deadline) return status;
+    connection_->Wait(wait);
+    pause = std::min(2 * pause, kLongestPause);
+    attempt.wait_for_ready = true;
+  }
+}
+
 absl::StatusOr<v1::SetResponse> Client::Set(v1::SetRequest request,
                                             const CallOptions& options) const {
   return Change(&Connection::Set, std::move(request), options);
@@ -158,6 +189,16 @@ absl::StatusOr<v1::SetResponse> Client::Set(v1::SetRequest request,
 absl::StatusOr<v1::ResetResponse> Client::Reset(v1::ResetRequest request,
                                                 const CallOptions& options) const {
   return Change(&Connection::Reset, std::move(request), options);
+}
+
+absl::StatusOr<v1::UpdateMessageResponse> Client::UpdateMessage(v1::UpdateMessageRequest request,
+                                                                const CallOptions& options) const {
+  return Change(&Connection::UpdateMessage, std::move(request), options);
+}
+
+absl::StatusOr<v1::DeleteMessageResponse> Client::DeleteMessage(v1::DeleteMessageRequest request,
+                                                                const CallOptions& options) const {
+  return Change(&Connection::DeleteMessage, std::move(request), options);
 }
 
 absl::StatusOr<v1::QueryResponse> Client::Query(const v1::QueryRequest& request,

@@ -7,6 +7,7 @@
 #ifndef MEMORYD_CLIENT_H_
 #define MEMORYD_CLIENT_H_
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
 
@@ -63,10 +64,18 @@ class Client {
                                                        const CallOptions& options = {}) const;
   absl::StatusOr<std::vector<v1::Content>> AllContents(std::string_view session_id,
                                                        const CallOptions& options = {}) const;
+  // Every page of the stream, which is gone on with behind its last page when it breaks off; a page
+  // is waited for as long as the timeout says. OK too when `read` ended it.
+  absl::Status StreamAll(v1::StreamAllRequest request, const PageReader& read,
+                         const CallOptions& options = {}) const;
   absl::StatusOr<v1::SetResponse> Set(v1::SetRequest request,
                                       const CallOptions& options = {}) const;
   absl::StatusOr<v1::ResetResponse> Reset(v1::ResetRequest request,
                                           const CallOptions& options = {}) const;
+  absl::StatusOr<v1::UpdateMessageResponse> UpdateMessage(v1::UpdateMessageRequest request,
+                                                          const CallOptions& options = {}) const;
+  absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(v1::DeleteMessageRequest request,
+                                                          const CallOptions& options = {}) const;
   absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
                                           const CallOptions& options = {}) const;
   absl::StatusOr<v1::UpdateContextResponse> UpdateContext(const v1::UpdateContextRequest& request,

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,6 +56,67 @@ TEST_F(ClientTest, PagesAreFetchedToTheLast) {
   ASSERT_EQ(contents->size(), 1500U);
   EXPECT_EQ(contents->back().text(), "1499");
   EXPECT_EQ(client_.AllSessions()->size(), 1U);
+}
+
+class ClientStreamTest : public ClientTest {
+ protected:
+  ClientStreamTest() {
+    for (int i = 0; i < 25; ++i) {
+      EXPECT_TRUE(client_.Put("s", {MakeMessage("user", std::to_string(i))}).ok());
+      expected_.push_back(std::to_string(i));
+    }
+    request_.set_session_id("s");
+    request_.set_page_size(10);
+  }
+
+  // Reads messages until `enough` are there.
+  PageReader Reader(std::size_t enough = 1000) {
+    return [this, enough](const v1::StreamAllResponse& page) {
+      for (const v1::Message& message : page.messages()) found_.push_back(message.text());
+      if (!failures_.empty()) {
+        fake_->FailNext(failures_.back());
+        failures_.pop_back();
+      }
+      return found_.size() < enough;
+    };
+  }
+
+  v1::StreamAllRequest request_;
+  std::vector<std::string> expected_;
+  std::vector<std::string> found_;
+  std::vector<absl::Status> failures_;  // The last comes first, behind a page each.
+};
+
+TEST_F(ClientStreamTest, AStreamIsReadToItsEndOrUntilTheReaderHasEnough) {
+  EXPECT_TRUE(client_.StreamAll(request_, Reader()).ok());
+  EXPECT_EQ(found_, expected_);
+  found_.clear();
+  EXPECT_TRUE(client_.StreamAll(request_, Reader(15)).ok());
+  EXPECT_EQ(found_.size(), 20U);
+  request_.set_session_id("");
+  EXPECT_TRUE(absl::IsInvalidArgument(client_.StreamAll(request_, Reader())));
+}
+
+TEST_F(ClientStreamTest, AStreamThatBreaksOffIsGoneOnWith) {
+  failures_ = {absl::DeadlineExceededError("slow reader"), absl::UnavailableError("restarting")};
+  EXPECT_TRUE(client_.StreamAll(request_, Reader()).ok());
+  EXPECT_EQ(found_, expected_);
+}
+
+TEST_F(ClientStreamTest, OtherFailuresEndAStream) {
+  failures_ = {absl::AbortedError("replaced")};
+  EXPECT_TRUE(absl::IsAborted(client_.StreamAll(request_, Reader())));
+  EXPECT_EQ(found_.size(), 10U);
+  fake_->FailNext(absl::DeadlineExceededError("no page came"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(client_.StreamAll(request_, Reader())));
+}
+
+TEST_F(ClientStreamTest, APageIsWaitedForAsLongAsTheTimeoutSays) {
+  for (int i = 0; i < 1000; ++i) fake_->FailNext(absl::UnavailableError("away"));
+  EXPECT_TRUE(
+      absl::IsUnavailable(client_.StreamAll(request_, Reader(), {.timeout = absl::Seconds(3)})));
+  EXPECT_LT(fake_->waited(), absl::Seconds(3));
+  EXPECT_GT(fake_->waited(), absl::Seconds(1.5));
 }
 
 TEST_F(ClientTest, ALostReplyIsAskedForAgainAndTheChangeMadeOnce) {

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "memoryd/error_info.h"
 #include "memoryd/options.h"
@@ -66,6 +67,22 @@ class GrpcConnection final : public Connection {
                                             const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::GetAll, request, attempt);
   }
+  absl::Status StreamAll(const v1::StreamAllRequest& request, const Attempt& attempt,
+                         const PageReader& read) override {
+    grpc::ClientContext context;
+    Prepare(attempt, context);
+    const auto stream = memory_->StreamAll(&context, request);
+    v1::StreamAllResponse page;
+    while (stream->Read(&page)) {
+      if (read(std::move(page))) {
+        page.Clear();
+      } else {
+        context.TryCancel();
+        break;
+      }
+    }
+    return FromGrpcStatus(stream->Finish());
+  }
   absl::StatusOr<v1::SetResponse> Set(const v1::SetRequest& request,
                                       const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::Set, request, attempt);
@@ -73,6 +90,14 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<v1::ResetResponse> Reset(const v1::ResetRequest& request,
                                           const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::Reset, request, attempt);
+  }
+  absl::StatusOr<v1::UpdateMessageResponse> UpdateMessage(const v1::UpdateMessageRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::UpdateMessage, request, attempt);
+  }
+  absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(const v1::DeleteMessageRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::DeleteMessage, request, attempt);
   }
   absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
                                           const Attempt& attempt) override {
@@ -127,15 +152,19 @@ class GrpcConnection final : public Connection {
   }
 
  private:
+  void Prepare(const Attempt& attempt, grpc::ClientContext& context) const {
+    context.set_deadline(absl::ToChronoTime(attempt.deadline));
+    context.set_wait_for_ready(attempt.wait_for_ready);
+    if (token_) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_()));
+  }
+
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Stub& stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
                                 const Request& request, const Attempt& attempt) {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(attempt.deadline));
-    context.set_wait_for_ready(attempt.wait_for_ready);
-    if (token_) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_()));
+    Prepare(attempt, context);
     Response response;
     absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
     if (!status.ok()) return status;
@@ -163,12 +192,26 @@ absl::StatusOr<v1::GetAllResponse> Connection::GetAll(const v1::GetAllRequest&, 
   return NotHere("GetAll");
 }
 
+absl::Status Connection::StreamAll(const v1::StreamAllRequest&, const Attempt&, const PageReader&) {
+  return NotHere("StreamAll");
+}
+
 absl::StatusOr<v1::SetResponse> Connection::Set(const v1::SetRequest&, const Attempt&) {
   return NotHere("Set");
 }
 
 absl::StatusOr<v1::ResetResponse> Connection::Reset(const v1::ResetRequest&, const Attempt&) {
   return NotHere("Reset");
+}
+
+absl::StatusOr<v1::UpdateMessageResponse> Connection::UpdateMessage(const v1::UpdateMessageRequest&,
+                                                                    const Attempt&) {
+  return NotHere("UpdateMessage");
+}
+
+absl::StatusOr<v1::DeleteMessageResponse> Connection::DeleteMessage(const v1::DeleteMessageRequest&,
+                                                                    const Attempt&) {
+  return NotHere("DeleteMessage");
 }
 
 absl::StatusOr<v1::QueryResponse> Connection::Query(const v1::QueryRequest&, const Attempt&) {

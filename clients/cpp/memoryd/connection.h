@@ -3,9 +3,11 @@
 #ifndef MEMORYD_CONNECTION_H_
 #define MEMORYD_CONNECTION_H_
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
 
+#include <functional>
 #include <memory>
 
 #include "memoryd/options.h"
@@ -23,6 +25,9 @@ struct Attempt {
   bool wait_for_ready = false;
 };
 
+// Takes a page of a stream; false ends the stream.
+using PageReader = std::function<bool(v1::StreamAllResponse)>;
+
 // For any number of threads. The contract of each method stands with the RPC of the same name in
 // proto/memoryd/v1; those that are not overridden answer UNIMPLEMENTED.
 class Connection {
@@ -32,8 +37,15 @@ class Connection {
   virtual absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest&, const Attempt&);
+  // Calls `read` for each page, on the caller's thread. CANCELLED when `read` ended the stream.
+  virtual absl::Status StreamAll(const v1::StreamAllRequest&, const Attempt&,
+                                 const PageReader& read);
   virtual absl::StatusOr<v1::SetResponse> Set(const v1::SetRequest&, const Attempt&);
   virtual absl::StatusOr<v1::ResetResponse> Reset(const v1::ResetRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::UpdateMessageResponse> UpdateMessage(const v1::UpdateMessageRequest&,
+                                                                  const Attempt&);
+  virtual absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(const v1::DeleteMessageRequest&,
+                                                                  const Attempt&);
   virtual absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest&, const Attempt&);
   virtual absl::StatusOr<v1::UpdateContextResponse> UpdateContext(const v1::UpdateContextRequest&,
                                                                   const Attempt&);

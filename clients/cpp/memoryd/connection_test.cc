@@ -41,6 +41,17 @@ class ScriptedService final : public v1::MemoryService::Service {
     return answer;
   }
 
+  // Pages without end, until the caller has enough.
+  grpc::Status StreamAll(grpc::ServerContext* context, const v1::StreamAllRequest* request,
+                         grpc::ServerWriter<v1::StreamAllResponse>* writer) override {
+    v1::StreamAllResponse page;
+    page.add_messages()->set_text(request->page_token());
+    page.set_next_page_token("more");
+    while (!context->IsCancelled() && writer->Write(page)) {
+    }
+    return grpc::Status::OK;
+  }
+
   std::deque<grpc::Status> answers;
   std::vector<v1::PutRequest> requests;
   std::vector<std::string> tokens;
@@ -103,6 +114,20 @@ TEST_F(ConnectionTest, AFailureKeepsCodeTextAndReason) {
   EXPECT_EQ(reply.status().message(), "read again");
   EXPECT_EQ(GetErrorInfo(reply.status()).reason, "REVISION_MISMATCH");
   EXPECT_EQ(service_.tokens, std::vector<std::string>{""});
+}
+
+TEST_F(ConnectionTest, AStreamEndsWhenItsReaderHasEnough) {
+  v1::StreamAllRequest request;
+  request.set_session_id("s");
+  request.set_page_token("begin");
+  std::vector<std::string> found;
+  const absl::Status status =
+      Client(options_).StreamAll(request, [&](const v1::StreamAllResponse& page) {
+        found.push_back(page.messages(0).text());
+        return found.size() < 3;
+      });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(found, (std::vector<std::string>{"begin", "begin", "begin"}));
 }
 
 TEST_F(ConnectionTest, OverTlsOnlyAServerThatIsBelievedGetsTheToken) {

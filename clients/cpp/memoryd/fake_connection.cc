@@ -189,6 +189,23 @@ v1::Session FakeConnection::Described(const std::string& session_id, const Sessi
   return described;
 }
 
+template <typename Request>
+absl::StatusOr<FakeConnection::Place> FakeConnection::PlaceOf(const Request& request) {
+  if (absl::Status status = CheckSessionId(request); !status.ok()) return status;
+  if (request.message_id().empty()) return Bad("message_id", "is required");
+  Session* const session = Found(request.session_id());
+  if (session == nullptr) return NoSession();
+  if (absl::Status status = CheckRevision(request, session->revision); !status.ok()) return status;
+  const auto message = std::find_if(
+      session->messages.begin(), session->messages.end(),
+      [&](const v1::Message& known) { return known.message_id() == request.message_id(); });
+  if (message == session->messages.end()) {
+    return Refusal(absl::StatusCode::kNotFound, "message_id: there is no such message",
+                   "MESSAGE_NOT_FOUND", "message_id");
+  }
+  return Place{.session = session, .message = message};
+}
+
 template <typename Request, typename Response>
 void FakeConnection::Append(const Request& request, Session& session, Response& reply) {
   for (const v1::Message& message : request.messages()) {
@@ -267,6 +284,26 @@ absl::StatusOr<v1::GetAllResponse> FakeConnection::GetAll(const v1::GetAllReques
   });
 }
 
+absl::Status FakeConnection::StreamAll(const v1::StreamAllRequest& request, const Attempt& attempt,
+                                       const PageReader& read) {
+  v1::GetAllRequest next;
+  next.set_session_id(request.session_id());
+  next.set_include_contents(request.include_contents());
+  next.set_page_token(request.page_token());
+  next.set_page_size(request.page_size());
+  do {
+    absl::StatusOr<v1::GetAllResponse> page = GetAll(next, attempt);
+    if (!page.ok()) return page.status();
+    next.set_page_token(page->next_page_token());
+    v1::StreamAllResponse reply;
+    reply.mutable_messages()->Swap(page->mutable_messages());
+    reply.mutable_contents()->Swap(page->mutable_contents());
+    reply.set_next_page_token(page->next_page_token());
+    if (!read(std::move(reply))) return absl::CancelledError("the reader has ended the stream");
+  } while (!next.page_token().empty());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::SetResponse> FakeConnection::Set(const v1::SetRequest& request, const Attempt&) {
   return RunOnce<v1::SetResponse>("Set", request, [&]() -> absl::StatusOr<v1::SetResponse> {
     if (absl::Status status = CheckItems(request); !status.ok()) return status;
@@ -311,6 +348,42 @@ absl::StatusOr<v1::ResetResponse> FakeConnection::Reset(const v1::ResetRequest& 
     }
     reply.set_revision(++session->revision);
     reply.set_generation(session->generation);
+    return reply;
+  });
+}
+
+absl::StatusOr<v1::UpdateMessageResponse> FakeConnection::UpdateMessage(
+    const v1::UpdateMessageRequest& request, const Attempt&) {
+  using Reply = absl::StatusOr<v1::UpdateMessageResponse>;
+  return RunOnce<v1::UpdateMessageResponse>("UpdateMessage", request, [&]() -> Reply {
+    const absl::StatusOr<Place> place = PlaceOf(request);
+    if (!place.ok()) return place.status();
+    v1::Message& message = *place->message;
+    if (request.has_text() || request.parts_size() > 0) {
+      message.clear_text();
+      *message.mutable_parts() = request.parts();
+      if (request.has_text()) message.set_text(request.text());
+    }
+    if (request.has_metadata_json()) message.set_metadata_json(request.metadata_json());
+    if (request.has_name()) message.set_name(request.name());
+    v1::UpdateMessageResponse reply;
+    reply.set_position(message.position());
+    reply.set_revision(++place->session->revision);
+    return reply;
+  });
+}
+
+absl::StatusOr<v1::DeleteMessageResponse> FakeConnection::DeleteMessage(
+    const v1::DeleteMessageRequest& request, const Attempt&) {
+  using Reply = absl::StatusOr<v1::DeleteMessageResponse>;
+  return RunOnce<v1::DeleteMessageResponse>("DeleteMessage", request, [&]() -> Reply {
+    const absl::StatusOr<Place> place = PlaceOf(request);
+    if (!place.ok()) return place.status();
+    v1::DeleteMessageResponse reply;
+    reply.add_message_ids(request.message_id());
+    reply.set_active_count(1);
+    reply.set_revision(++place->session->revision);
+    place->session->messages.erase(place->message);
     return reply;
   });
 }

@@ -31,10 +31,11 @@ enum class FailAt {
 // Keeps messages, contents and sessions as memoryd does: positions, ids, revisions, request ids,
 // pages, and the refusals INVALID_ARGUMENT (no session id, message without a role), NOT_FOUND,
 // ALREADY_EXISTS and ABORTED with their reasons. Nothing ever leaves short-term memory: Get answers
-// all messages and counts no tokens. Query finds what holds all words of the query, compared
-// bytewise, the newest first; it knows no filters and neighbours. UpdateContext returns the context
-// as it is. There are no jobs. Subclass it for other answers; call the method of this class for the
-// rest.
+// all messages and counts no tokens. StreamAll knows no filter, and fails as ordered before any of
+// its pages. A tool's call goes without its results. Query finds what holds all words of the query,
+// compared bytewise, the newest first; it knows no filters and neighbours. UpdateContext returns
+// the context as it is. There are no jobs. Subclass it for other answers; call the method of this
+// class for the rest.
 //
 // For any number of threads.
 class FakeConnection : public Connection {
@@ -53,10 +54,16 @@ class FakeConnection : public Connection {
                                       const Attempt& attempt) override;
   absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest& request,
                                             const Attempt& attempt) override;
+  absl::Status StreamAll(const v1::StreamAllRequest& request, const Attempt& attempt,
+                         const PageReader& read) override;
   absl::StatusOr<v1::SetResponse> Set(const v1::SetRequest& request,
                                       const Attempt& attempt) override;
   absl::StatusOr<v1::ResetResponse> Reset(const v1::ResetRequest& request,
                                           const Attempt& attempt) override;
+  absl::StatusOr<v1::UpdateMessageResponse> UpdateMessage(const v1::UpdateMessageRequest& request,
+                                                          const Attempt& attempt) override;
+  absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(const v1::DeleteMessageRequest& request,
+                                                          const Attempt& attempt) override;
   absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
                                           const Attempt& attempt) override;
   absl::StatusOr<v1::UpdateContextResponse> UpdateContext(const v1::UpdateContextRequest& request,
@@ -86,6 +93,10 @@ class FakeConnection : public Connection {
     std::vector<v1::Message> messages;
     std::vector<v1::Content> contents;
   };
+  struct Place {
+    Session* session;
+    std::vector<v1::Message>::iterator message;
+  };
   struct Failure {
     absl::Status status;
     FailAt at;
@@ -106,6 +117,9 @@ class FakeConnection : public Connection {
   // The session, made if there is none; null where there is none. The mutex is held.
   Session& Made(const std::string& session_id);
   Session* Found(const std::string& session_id);
+  // Where the message is that a request means, which is checked.
+  template <typename Request>
+  absl::StatusOr<Place> PlaceOf(const Request& request);
   v1::Session Described(const std::string& session_id, const Session& session) const;
   // Stores the messages and contents of a Put or Set and fills in what its reply says of them.
   template <typename Request, typename Response>

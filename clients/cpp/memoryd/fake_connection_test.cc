@@ -72,6 +72,31 @@ TEST_F(FakeConnectionTest, SetReplacesAndResetRemoves) {
   EXPECT_EQ(client_.GetSession("s")->content_count(), 0);
 }
 
+TEST_F(FakeConnectionTest, SingleMessagesChangeAndGo) {
+  ASSERT_TRUE(client_.Put(PutOf("a")).ok());
+  const auto put = client_.Put(PutOf("b"));
+  v1::UpdateMessageRequest update;
+  update.set_session_id("s");
+  update.set_message_id(put->message_ids(0));
+  update.set_text("c");
+  update.set_name("Ada");
+  EXPECT_EQ(client_.UpdateMessage(update)->position(), put->positions(0));
+  const auto changed = client_.AllMessages("s")->at(1);
+  EXPECT_EQ(changed.text(), "c");
+  EXPECT_EQ(changed.name(), "Ada");
+  v1::DeleteMessageRequest remove;
+  remove.set_session_id("s");
+  remove.set_message_id(put->message_ids(0));
+  remove.set_expected_revision(1);
+  EXPECT_EQ(GetErrorInfo(client_.DeleteMessage(remove).status()).reason, "REVISION_MISMATCH");
+  remove.clear_expected_revision();
+  EXPECT_EQ(client_.DeleteMessage(remove)->message_ids(0), put->message_ids(0));
+  EXPECT_EQ(client_.AllMessages("s")->size(), 1U);
+  EXPECT_EQ(GetErrorInfo(client_.DeleteMessage(remove).status()).reason, "MESSAGE_NOT_FOUND");
+  remove.set_message_id("");
+  EXPECT_EQ(GetErrorInfo(client_.DeleteMessage(remove).status()).field, "message_id");
+}
+
 TEST_F(FakeConnectionTest, QueryFindsTheNewestThatHoldsAllWords) {
   ASSERT_TRUE(client_
                   .Put("s", {MakeMessage("user", "tea in China"), MakeMessage("user", "coffee"),
