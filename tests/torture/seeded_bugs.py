@@ -153,4 +153,13 @@ BUGS = (
               "  row_.pinned.clear();\n",
               "  row_.floor = row_.watermark = row_.next_position;\n"
               "  row_.pinned.clear();\n"),)),
+    SeededBug(
+        "delete_keeps_the_row", "a deleted message goes from memory and stays in the store", _SQLITE,
+        (Edit("core/storage/sqlite/sqlite_commit.cc",
+              "constexpr char kEraseMessages[] =\n"
+              '    "DELETE FROM memoryd_messages"\n'
+              '    " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ?',
+              "constexpr char kEraseMessages[] =\n"
+              '    "DELETE FROM memoryd_messages"\n'
+              '    " WHERE tenant = ? AND session = ? AND generation = ? AND position > ?'),)),
 )
