@@ -6,9 +6,10 @@ usage: results.py step NAME COMMAND...        one check: passes when COMMAND exi
        results.py pytest NAME [ARG...]        the test cases of a pytest run
        results.py summary FILE...             the table, and last `N passed, N failed`
 
-A step that takes longer than 30 minutes is killed and has failed. Every step adds a line to the
-file named by MEMORYD_TEST_RESULTS, and exits with 1 when something failed. GoogleTest and pytest
-are counted by test case, all else by command.
+A step that takes longer than 30 minutes is killed and has failed; so has a test of pytest's, and the
+others go on, that takes longer than 6. Every step adds a line to the file named by
+MEMORYD_TEST_RESULTS, and exits with 1 when something failed. GoogleTest and pytest are counted by
+test case, all else by command.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 STEP_SECONDS = 1800
+TEST_SECONDS = 360
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -88,7 +90,8 @@ def run_pytest(name: str, arguments: list[str]) -> tuple[int, int]:
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     python = str(ROOT / "build" / "venv" / "bin" / "python")
-    command = [python, "-m", "pytest", "-q", f"--junitxml={report}"] + arguments
+    command = [python, "-m", "pytest", "-q", f"--timeout={TEST_SECONDS}", f"--junitxml={report}"]
+    command += arguments
     status = run_command(command)
     passed, failed = count_junit(report) if report.exists() else (0, 0)
     if status != 0 and failed == 0:

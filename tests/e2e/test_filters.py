@@ -182,6 +182,8 @@ def test_pages_are_stable_while_others_write(server, calls, session_id):
     rng = random.Random(7)
     stored = fill(calls, session_id, rng, 300)
     stop = threading.Event()
+    # A Put for each page, so that the reading comes to an end however slow it is.
+    pages = threading.Semaphore(0)
     failures = []
 
     def write() -> None:
@@ -190,7 +192,7 @@ def test_pages_are_stable_while_others_write(server, calls, session_id):
             with server.channel() as channel:
                 others = Calls(channel)
                 number = 1000
-                while not stop.is_set():
+                while pages.acquire() and not stop.is_set():
                     others.Put(session_id=session_id, messages=[random_message(own, number)])
                     number += 1
         except Exception as error:  # noqa: BLE001  (told below)
@@ -204,7 +206,10 @@ def test_pages_are_stable_while_others_write(server, calls, session_id):
             asked = random_filter(rng, stored)
             for one in (asked, *asked.any_of):
                 one.status = memory.MESSAGE_STATUS_UNSPECIFIED
-            read = [m for page in calls.pages(session_id, 5, filter=asked) for m in page.messages]
+            read = []
+            for page in calls.pages(session_id, 5, filter=asked):
+                read += page.messages
+                pages.release()
             positions = [m.position for m in read]
             assert positions == sorted(set(positions)), "in order, none twice"
             before = [m.position for m in stored if passes(asked, m)]
@@ -212,6 +217,7 @@ def test_pages_are_stable_while_others_write(server, calls, session_id):
             assert all(passes(asked, m) for m in read), asked
     finally:
         stop.set()
+        pages.release()
         writer.join()
     assert not failures
 
