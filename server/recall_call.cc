@@ -166,6 +166,12 @@ void ReplaceTexts(const std::vector<std::string>& texts, v1::Message& message) {
   message.mutable_parts()->Swap(kept.mutable_parts());
 }
 
+absl::Status CheckCosine(std::string_view field, double cosine) {
+  // Written so that NaN fails as well.
+  if (cosine >= -1 && cosine <= 1) return absl::OkStatus();
+  return InvalidField(field, "must be between -1 and 1");
+}
+
 }  // namespace
 
 absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& asked) {
@@ -175,17 +181,15 @@ absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& asked) {
   if (asked.neighbours() < 0 || asked.neighbours() > kMaxNeighbours) {
     return InvalidField("neighbours", fmt::format("must be between 0 and {}", kMaxNeighbours));
   }
-  // Written so that NaN fails as well.
-  if (asked.has_score_threshold() &&
-      !(asked.score_threshold() >= -1 && asked.score_threshold() <= 1)) {
-    return InvalidField("score_threshold", "must be between -1 and 1");
-  }
+  MEMORYD_RETURN_IF_ERROR(CheckCosine("score_threshold", asked.score_threshold()));
+  MEMORYD_RETURN_IF_ERROR(CheckCosine("vector_threshold", asked.vector_threshold()));
   if (asked.has_token_budget() &&
       (asked.token_budget() < 1 || asked.token_budget() > kMaxTokenBudget)) {
     return InvalidField("token_budget", fmt::format("must be between 1 and {}", kMaxTokenBudget));
   }
   QueryRequest request;
   if (asked.has_score_threshold()) request.score_threshold = asked.score_threshold();
+  if (asked.has_vector_threshold()) request.vector_threshold = asked.vector_threshold();
   request.byte_size = asked.ByteSizeLong();
   request.query = asked.query();
   request.top_k = static_cast<std::size_t>(

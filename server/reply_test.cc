@@ -157,11 +157,11 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   retrieval->set_bm25_k1(0.9);
   retrieval->set_bm25_b(0.4);
   retrieval->set_vector_weight(0.6);
-  retrieval->set_vector_threshold(0.3);
+  retrieval->set_vector_threshold(-1);
   retrieval->set_author_weight(0.8);
   retrieval->set_neighbour_weight(0.2);
   retrieval->set_neighbour_tokens(100);
-  retrieval->set_length_weight(0.3);
+  retrieval->set_length_weight(0.35);
   retrieval->set_length_tokens(100);
   retrieval->set_user_weight(0.2);
   retrieval->set_recency_weight(0);

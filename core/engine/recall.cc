@@ -23,6 +23,8 @@ constexpr std::int64_t kMaxPrefixBytes = std::int64_t{4} << 20;
 constexpr std::size_t kMaxRecalled = 5;
 // Looked at, since some may be in the context already.
 constexpr std::size_t kRecallCandidates = 20;
+// Of a message that is inserted for its likeness to the question alone.
+constexpr double kLeastRecallCosine = 0.3;
 
 // What a context holds besides chat history.
 std::int64_t LongTermTokens(const SessionConfig& config) {
@@ -68,6 +70,8 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
   search.top_k = request.top_k;
   search.filter = request.filter;
   search.ranking = info.config->ranking;
+  search.ranking.vector_threshold =
+      request.vector_threshold.value_or(search.ranking.vector_threshold);
   search.least_cosine = request.score_threshold;
   MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, search, request.shape, accept_missing));
   found.lacks_vectors = search.ranking.vector_weight > 0 && !search_.has_vectors();
@@ -214,6 +218,7 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   search.query = context.question;
   search.top_k = kRecallCandidates;
   search.ranking = info.config->ranking;
+  search.ranking.vector_threshold = std::max(search.ranking.vector_threshold, kLeastRecallCosine);
   search.filter.accept = [&info](ItemKind kind, std::int64_t position) {
     return kind == ItemKind::kMessage && !IsActive(info.row, position);
   };

@@ -29,6 +29,7 @@ struct QueryRequest {
   AnswerShape shape;
   SearchFilter filter;
   std::optional<double> score_threshold;
+  std::optional<double> vector_threshold;  // Absent: the session's.
 };
 
 struct UpdateContextRequest {

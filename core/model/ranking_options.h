@@ -14,8 +14,8 @@ struct RankingOptions {
   double bm25_b = 0.4;
   // Likeness of the text's vector to the query's.
   double vector_weight = 0.6;
-  // The cosine from which on a vector alone makes an item a hit.
-  double vector_threshold = 0.3;
+  // The cosine from which on a vector alone makes an item a hit. -1: everything is one.
+  double vector_threshold = -1;
   // For what was said by the one whom the query names.
   double author_weight = 0.8;
   // Share of the scores of the messages before and after, in the thread. A text of more than
@@ -23,7 +23,7 @@ struct RankingOptions {
   double neighbour_weight = 0.2;
   double neighbour_tokens = 100;
   // Taken away for each time that a text is e times as long as `length_tokens`.
-  double length_weight = 0.3;
+  double length_weight = 0.35;
   double length_tokens = 100;
   // For the user's turns, where everyone is a role.
   double user_weight = 0.2;

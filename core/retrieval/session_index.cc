@@ -381,7 +381,7 @@ class SessionIndex::Scorer {
  public:
   struct Score {
     double score = 0;
-    double evidence = 0;  // What of it speaks for the item itself; above 0 for a hit.
+    bool is_hit = false;  // Whether something speaks for the item itself.
   };
 
   // `index` and `ranking` must outlive it.
@@ -428,10 +428,8 @@ class SessionIndex::Scorer {
   Score Own(DocId doc) const {
     const ScoreParts parts = OwnParts(doc);
     const bool is_like = by_vector_ && cosines_[doc] >= ranking_.vector_threshold;
-    const double evidence =
-        parts.words + (is_like ? std::max(0.0, parts.vector) : 0) + parts.author;
     return {parts.words + parts.vector + parts.author + parts.user + parts.length + parts.recency,
-            evidence};
+            parts.words > 0 || is_like || parts.author > 0};
   }
 
   std::optional<double> Cosine(DocId doc) const {
@@ -471,7 +469,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
   const Scorer scorer(*this, request.query, request.ranking);
   TopHits top(request.top_k);
   const auto offer = [&](DocId doc, Scorer::Score score) {
-    if (score.evidence <= 0 || !top.MayTake(score.score)) return;
+    if (!score.is_hit || !top.MayTake(score.score)) return;
     const std::optional<double> cosine = scorer.Cosine(doc);
     if (cosine.has_value() && cosine < request.least_cosine) return;
     if (filter.Passes(docs_[doc])) top.Offer(docs_[doc], score.score);

@@ -18,6 +18,8 @@ PICTURE = bytes(range(256)) * (3 * 2**20 // 256)
 # BM25 and nothing else.
 WORDS_ALONE = memory.SessionConfig(retrieval=memory.Retrieval(
     vector_weight=0, author_weight=0, neighbour_weight=0, length_weight=0, user_weight=0))
+# Nothing for the vector alone, but what is much like it.
+MUCH_ALIKE = memory.Retrieval(vector_threshold=0.3)
 FRANCE = "The capital of France is Paris."
 
 
@@ -29,10 +31,18 @@ def texts(reply: wire.QueryResponse) -> list[str]:
     return [getattr(result, result.WhichOneof("item")).text for result in reply.results]
 
 
+@pytest.fixture
+def strict(calls, session_id) -> str:
+    """A session in which a result has a word of the query or is much like it."""
+    calls.CreateSession(session_id=session_id, config=memory.SessionConfig(retrieval=MUCH_ALIKE))
+    return session_id
+
+
 def find(calls, session_id: str, query: str, **fields) -> list[str]:
     return texts(calls.Query(session_id=session_id, query=query, **fields))
 
 
+@pytest.mark.usefixtures("strict")
 def test_a_message_is_found_right_after_its_put(calls, session_id):
     put = calls.Put(session_id=session_id, messages=[
         user("What is the capital of France?"), assistant(FRANCE, name="bot"), user("Thanks!")])
@@ -49,7 +59,8 @@ def test_a_message_is_found_right_after_its_put(calls, session_id):
 
 
 def test_archived_messages_are_found_and_say_so(calls, session_id):
-    config = memory.SessionConfig(token_limit=40, token_flush_size=1, tokenizer="whitespace")
+    config = memory.SessionConfig(token_limit=40, token_flush_size=1, tokenizer="whitespace",
+                                  retrieval=MUCH_ALIKE)
     calls.Put(session_id=session_id, messages=[user("my parrot is green")], config=config)
     for number in range(10):
         calls.Put(session_id=session_id, messages=[user(f"filler {number} and some more words")])
@@ -81,6 +92,7 @@ def test_of_equal_scores_the_newest_is_first(calls, session_id):
     assert {result.score for result in reply.results} == {1.0}
 
 
+@pytest.mark.usefixtures("strict")
 def test_contents_are_found_whatever_their_kind_of_text(calls, session_id):
     contents = [
         note("Prefers metric units."), note("# Zürich\n\n* lake", "text/markdown"),
@@ -102,6 +114,7 @@ def test_contents_are_found_whatever_their_kind_of_text(calls, session_id):
     ("painted", "She is painting"), ("strasse", "Hauptstraße 5, Straße"), ("😀 smile", "a smile 😀"),
     ("nul", "nul \0 byte"),
 ))
+@pytest.mark.usefixtures("strict")
 def test_case_accents_and_scripts(calls, session_id, query, found):
     calls.Put(session_id=session_id, messages=[user(text) for text in (
         "Zürich", "Le café", "東京都に住んでいます", "привет, мир", "She is painting",
@@ -110,12 +123,14 @@ def test_case_accents_and_scripts(calls, session_id, query, found):
 
 
 @pytest.mark.parametrize("query", ("", " ", "!?", "\0", "elephant", "😀"), ids=ascii)
+@pytest.mark.usefixtures("strict")
 def test_nothing_is_found(calls, session_id, query):
     calls.Put(session_id=session_id, messages=[user("tea"), user("")], contents=[note("coffee")])
     reply = calls.Query(session_id=session_id, query=query)
     assert not reply.results and reply.revision > 0
 
 
+@pytest.mark.usefixtures("strict")
 def test_a_query_of_stop_words_finds_them_and_another_ignores_them(calls, session_id):
     calls.Put(session_id=session_id, messages=[user("Who is he?"), user("tea")])
     assert find(calls, session_id, "who is he") == ["Who is he?"]
@@ -143,13 +158,13 @@ def test_sessions_do_not_find_each_other(calls, session_id):
 
 
 @pytest.fixture
-def filled(calls, session_id):
+def filled(calls, strict):
     """Messages 0 to 9, odd ones of thread `t`, created at second 1000 and on, and a content."""
-    calls.Put(session_id=session_id, contents=[note("word content")], messages=[
+    calls.Put(session_id=strict, contents=[note("word content")], messages=[
         memory.Message(role=("user", "assistant", "tool")[i % 3], text=f"word {i}",
                        thread_id="t" if i % 2 else "", create_time=at(1000 + i))
         for i in range(10)])
-    return session_id
+    return strict
 
 
 @pytest.mark.parametrize("fields, found", (
@@ -348,17 +363,17 @@ def test_autogen_list_over_64_mebibytes_is_refused(calls, session_id):
 
 
 @pytest.fixture
-def talked(calls, session_id):
+def talked(calls, strict):
     """Two speakers, a day, a question with its answer beside it, and what is alike without a word."""
     day = timestamp_pb2.Timestamp(seconds=1_683_547_200)  # 8 May 2023.
-    calls.Put(session_id=session_id, messages=[
+    calls.Put(session_id=strict, messages=[
         user("I painted a sunrise last night.", name="Caroline", create_time=day),
         user("I ran a marathon.", name="Melanie"),
         user("Which colour is your parrot?", name="Caroline"),
         user("Bright green!", name="Melanie"),
         user("My doctor says all is well.", name="Melanie"),
     ])
-    return session_id
+    return strict
 
 
 def has_vectors(calls) -> bool:
@@ -389,6 +404,18 @@ def test_what_is_alike_is_found_without_a_word(calls, talked):
     calls.UpdateSession(session_id=talked, config=memory.SessionConfig(
         retrieval=memory.Retrieval(vector_weight=0)))
     assert find(calls, talked, "bird") == []
+
+
+def test_unless_told_otherwise_the_best_are_returned_however_little_they_fit(calls, session_id):
+    said = ["a green parrot", "the parrot sleeps", "taxes are due", "she sings"]
+    calls.Put(session_id=session_id, messages=[user(text) for text in said])
+    found = find(calls, session_id, "which colour has the parrot")
+    assert set(found[:2]) == set(said[:2]) and set(found) == set(said)
+    assert find(calls, session_id, "which colour has the parrot", top_k=1) == found[:1]
+    assert find(calls, session_id, "?") == []
+    for threshold, count in ((0.3, 2), (1, 2), (-1, 4)):
+        alike = find(calls, session_id, "which colour has the parrot", vector_threshold=threshold)
+        assert alike == found[:count], threshold
 
 
 def test_parts_add_up_to_the_score(calls, talked):
@@ -450,6 +477,8 @@ def test_without_a_table_words_find_and_the_reply_says_so(tmp_path):
 @pytest.mark.parametrize("field, fields", (
     ("score_threshold", {"score_threshold": 1.1}), ("score_threshold", {"score_threshold": -1.1}),
     ("score_threshold", {"score_threshold": float("nan")}),
+    ("vector_threshold", {"vector_threshold": 1.1}),
+    ("vector_threshold", {"vector_threshold": float("nan")}),
     ("token_budget", {"token_budget": 0}), ("token_budget", {"token_budget": -1}),
     ("token_budget", {"token_budget": 2**31}),
 ))

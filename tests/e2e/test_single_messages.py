@@ -118,7 +118,8 @@ def test_archived_messages_are_changed_and_deleted_too(calls, session_id):
 
 
 def test_search_follows(calls, session_id):
-    calls.Put(session_id=session_id, messages=[
+    words_alone = memory.SessionConfig(retrieval=memory.Retrieval(vector_weight=0))
+    calls.Put(config=words_alone, session_id=session_id, messages=[
         user("a parrot", message_id="a"), user("a hamster", message_id="b")])
 
     def found(query: str) -> list[str]:

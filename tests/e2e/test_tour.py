@@ -163,7 +163,7 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert get["limit"] == "30000"
     assert [m["text"] for m in get_all["messages"]] == ["Hello, world!"]
     assert len(more["message_ids"]) == 2 and len(more["content_ids"]) == 1
-    assert {r["message"]["text"] for r in query["results"]} == {
+    assert {r["message"]["text"] for r in query["results"][:2]} == {
         "What is the capital of France?", "The capital of France is Paris."}
     assert query["results"][0]["score"] == 1
     inserted, asked = context["messages"]

@@ -40,11 +40,11 @@ class Options:
     bm25_k1: float = 0.9
     bm25_b: float = 0.4
     vector_weight: float = 0.6
-    vector_threshold: float = 0.3
+    vector_threshold: float = -1
     author_weight: float = 0.8
     neighbour_weight: float = 0.2
     neighbour_tokens: float = 100
-    length_weight: float = 0.3
+    length_weight: float = 0.35
     length_tokens: float = 100
     user_weight: float = 0.2
     recency_weight: float = 0
@@ -239,31 +239,31 @@ class Session:
     def ranking(self, query):
         """The hits as (index, score), the best first and of equals the newest: what something speaks
         for, be it only beside it."""
-        scores, evidence = self._scores(query)
+        scores, is_hit = self._scores(query)
         order = sorted(range(self.count), key=lambda i: (-scores[i], -i))
-        return [(i, scores[i]) for i in order if evidence[i] > 0]
+        return [(i, scores[i]) for i in order if is_hit[i]]
 
     def _scores(self, query):
         options = self.options
         rest, seen = without_names(query, self.names)
         scores = of_largest(self._word_scores(rest))
-        evidence = scores
+        is_hit = scores > 0
         if self.table is not None:
             wanted = self.table.pool(self.table.tokens(rest.lower()), self.token_rarity)
             cosines = self.vectors @ wanted
             likeness = options.vector_weight * of_largest(cosines)
             scores = scores + likeness
-            evidence = evidence + (cosines >= options.vector_threshold) * np.maximum(0, likeness)
+            is_hit = is_hit | (cosines >= options.vector_threshold)
         named = [author for author in set(self.authors) if author & seen]
         if len(named) == 1:
             said = np.array([author == named[0] for author in self.authors])
             scores = scores + options.author_weight * said
-            evidence = evidence + options.author_weight * said
+            is_hit = is_hit | (options.author_weight * said > 0)
         scores = scores + options.user_weight * self.is_user
         scores = scores + options.recency_weight * np.arange(self.count) / max(1, self.count - 1)
         longer = np.maximum(1, self.tokens / options.length_tokens)
         scores = scores - options.length_weight * np.log(longer)
-        return self._with_neighbours(scores), evidence
+        return self._with_neighbours(scores), is_hit
 
     def _with_neighbours(self, scores):
         share = np.full(self.count, self.options.neighbour_weight)

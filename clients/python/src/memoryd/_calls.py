@@ -356,6 +356,7 @@ def query(
     parts_of_score: bool = False,
     token_budget: int | None = None,
     passages: bool = False,
+    vector_threshold: float | None = None,
     timeout: float | None = None,
 ) -> Call[wire.QueryResponse]:
     """What the session knows of `query`, the best first; wire.QueryRequest has the rest."""
@@ -369,6 +370,7 @@ def query(
         parts_of_score=parts_of_score,
         token_budget=token_budget,
         passages=passages,
+        vector_threshold=vector_threshold,
     )
     return Call(_QUERY, request, _reply, timeout)
 

@@ -27,6 +27,8 @@ from memoryd.v1 import memory_service_pb2 as wire
 
 _HEADING = "From memory, the most fitting first:"
 _LARGEST_QUERY_BYTES = 64 * 1024
+# What is inserted unasked and has no word of the question is like it at least so much.
+_MUCH_ALIKE = 0.3
 
 
 class SearchMemoryConfig(BaseModel):
@@ -111,7 +113,8 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
             return MemoryQueryResult(results=[])
         client = self._connection.async_client()
         reply = await cancellable(
-            client.query(self._session_id, text, top_k=top_k), cancellation_token)
+            client.query(self._session_id, text, top_k=top_k, vector_threshold=_MUCH_ALIKE),
+            cancellation_token)
         return MemoryQueryResult(results=[self._result(result) for result in reply.results])
 
     async def add(
