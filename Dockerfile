@@ -14,6 +14,7 @@ COPY cmake cmake
 COPY tools/tokens tools/tokens
 COPY proto proto
 COPY core core
+COPY cli cli
 COPY server server
 # Compilers at once; empty for one per core.
 ARG JOBS=

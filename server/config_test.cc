@@ -86,6 +86,8 @@ TEST_F(ConfigTest, VariablesOfOthersMayStandBesideOurs) {
                          {"MEMORYD_URI", "memoryd://localhost:50051"},
                          {"MEMORYD_CA_FILE", "/ca.pem"},
                          {"MEMORYD_TOKEN_FILE", "/token"},
+                         {"MEMORYD_CLIENT_CERT_FILE", "/client.pem"},
+                         {"MEMORYD_CLIENT_KEY_FILE", "/client.key"},
                          {"MEMORYD_PORT", "tcp://10.0.0.1:50051"},
                          {"MEMORYD_SERVICE_HOST", "10.0.0.1"}})
                   .ok());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "cli/run.h"
 #include "server/access.h"
 #include "server/config.h"
 #include "server/log.h"
@@ -39,6 +40,8 @@ void RaiseDescriptorLimit() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (memoryd::cli::IsCommand(argc, argv)) return memoryd::cli::Run(argc, argv);
+
   const auto line = memoryd::ParseCommandLine(argc, argv, memoryd::MemorydEnvironment());
   if (!line.ok()) return Fail(2, line.status());
 
@@ -57,6 +60,8 @@ int main(int argc, char** argv) {
   absl::Status status;
   switch (line->command) {
     case memoryd::Command::kHelp:
+      fmt::print("{}{}", line->text, memoryd::cli::Summary());
+      return 0;
     case memoryd::Command::kPrintConfig:
       fmt::print("{}", line->text);
       return 0;

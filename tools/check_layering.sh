@@ -17,14 +17,14 @@ forbid() {
   fi
 }
 sources=()
-for folder in core server clients tests; do
+for folder in core cli server clients tests; do
   [ ! -d "$folder" ] || sources+=("$folder")
 done
 
 forbid 'core knows no gRPC' '(grpc|grpcpp|grpc\+\+)/|[^>"]*\.pb\.h' core
 forbid 'core knows no protobuf' 'google/' core
 forbid 'core does not log' 'spdlog/' core
-forbid 'core does not know what stands above it' '(server|clients)/' core
+forbid 'core does not know what stands above it' '(cli|server|clients)/' core
 EXCEPT='_test\.cc:' forbid 'only unit tests know tests/support' 'tests/' core server
 EXCEPT='^(core/storage/postgres|tests)/' \
   forbid 'only core/storage/postgres knows PostgreSQL' 'pqxx/|libpq-fe\.h|libpq/' "${sources[@]}"
@@ -32,7 +32,10 @@ EXCEPT='^(core/storage/sqlite|tests)/' \
   forbid 'only core/storage/sqlite knows SQLite' 'sqlite3(ext)?\.h' "${sources[@]}"
 EXCEPT='^core/models/http_client\.cc:' \
   forbid 'only core/models/http_client.cc knows libcurl' 'curl/' "${sources[@]}"
-[ ! -d clients ] || forbid 'clients know the wire alone' '(core|server)/' clients
+forbid "the operators' commands know the wire and core/base" \
+  '(server|clients)/|core/([^b]|b[^a])' cli
+EXCEPT='^server/main\.cc:' forbid "only main.cc knows the operators' commands" 'cli/' server
+[ ! -d clients ] || forbid 'clients know the wire alone' '(core|cli|server)/' clients
 # main.cc only turns off the deadlock detector of gRPC's own mutexes.
 EXCEPT='^server/main\.cc:' \
   forbid 'absl::Mutex gives false races under ThreadSanitizer: use core/base/mutex.h' \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # clang_tidy.sh [--analyzer] [FILE...]
-# Runs clang-tidy over core/, server/ and clients/cpp/, or over the files given, by the clang preset's
+# Runs clang-tidy over core/, cli/, server/ and clients/cpp/, or over the files given, by the clang preset's
 # database; with --analyzer the static analyzer too, which takes five times as long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ fi
 if [ $# -gt 0 ]; then
   files=("$@")
 else
-  mapfile -t files < <(find core server clients/cpp/memoryd -name '*.cc' ! -name '*_test.cc' | sort)
+  mapfile -t files < <(find core cli server clients/cpp/memoryd -name '*.cc' ! -name '*_test.cc' | sort)
 fi
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 4 -P "${JOBS:-$(nproc)}" clang-tidy-14 -p build/clang --quiet "${checks[@]}" 2>/dev/null

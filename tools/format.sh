@@ -2,7 +2,7 @@
 # Formats the C++ sources in place; with --check only names the files that differ, and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sources() { find core server clients tests \( -name '*.h' -o -name '*.cc' \) -print0; }
+sources() { find core cli server clients tests \( -name '*.h' -o -name '*.cc' \) -print0; }
 
 if [ "${1:-}" != --check ]; then
   sources | xargs -0 clang-format-14 --style=file -i

@@ -1,0 +1,70 @@
+// Calls of a running server, one after the other.
+#ifndef MEMORYD_CLI_CONNECTION_H_
+#define MEMORYD_CLI_CONNECTION_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/call_error.h"
+#include "core/base/status_macros.h"
+#include "memoryd/v1/memory_service.grpc.pb.h"
+
+namespace memoryd::cli {
+
+struct ConnectionOptions {
+  std::string target = "127.0.0.1:50051";  // Where a server listens unless it is told otherwise.
+  std::string token_file;                  // Empty: no token.
+  std::string ca_file;                     // Empty: plain text.
+  std::string client_cert_file;            // Empty: no certificate of one's own.
+  std::string client_key_file;
+  double timeout_s = 10;  // Of a call.
+};
+
+class Connection {
+ public:
+  // Reads the files; the server is dialled by the first call. INVALID_ARGUMENT names the option.
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const ConnectionOptions& options);
+
+  // Such as Call(&v1::SessionService::Stub::GetSession, request). Errors as FromGrpcStatus.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Response*),
+                                const Request& request) {
+    grpc::ClientContext context;
+    MEMORYD_RETURN_IF_ERROR(Prepare(context));
+    Stub stub(channel_);
+    Response response;
+    absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  // Gives each page to `read` until it fails; that is the error then.
+  absl::Status StreamAll(const v1::StreamAllRequest& request,
+                         const std::function<absl::Status(const v1::StreamAllResponse&)>& read);
+
+  // Whether a call waits for a server that can't be reached, until its time is over, rather than
+  // fails at once.
+  void WaitForServer(bool wait) { wait_for_server_ = wait; }
+
+ private:
+  Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel);
+
+  absl::Status Prepare(grpc::ClientContext& context) const;
+
+  const std::string token_file_;
+  const std::chrono::duration<double> timeout_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  bool wait_for_server_ = false;
+};
+
+}  // namespace memoryd::cli
+
+#endif  // MEMORYD_CLI_CONNECTION_H_

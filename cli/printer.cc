@@ -1,0 +1,74 @@
+#include "cli/printer.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/wrappers.pb.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "cli/field_lines.h"
+#include "cli/terminal.h"
+
+namespace memoryd::cli {
+absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!status.ok()) return absl::InternalError("no JSON: " + status.ToString());
+  return json;
+}
+
+Printer::Printer(bool json) : json_(json), width_(TerminalWidth(STDOUT_FILENO)) {}
+
+void Printer::Print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    Fail(absl::UnknownError(fmt::format("standard output: {}", std::strerror(errno))));
+  }
+}
+
+void Printer::PrintMessage(const google::protobuf::Message& message) {
+  if (!json_) {
+    Print(FieldLines(message));
+  } else if (const auto json = ToJson(message); json.ok()) {
+    Print(*json + "\n");
+  } else {
+    Fail(json.status());
+  }
+}
+
+void Printer::PrintJson(std::string_view name, const google::protobuf::Message& message,
+                        const std::string& session_id) {
+  std::string line = "{";
+  if (!session_id.empty()) {
+    google::protobuf::StringValue value;
+    value.set_value(session_id);
+    const auto json = ToJson(value);
+    if (!json.ok()) return Fail(json.status());
+    line += fmt::format("\"session_id\":{},", *json);
+  }
+  const auto json = ToJson(message);
+  if (!json.ok()) return Fail(json.status());
+  Print(fmt::format("{}\"{}\":{}}}\n", line, name, *json));
+}
+
+void Printer::Flush() {
+  if (std::fflush(stdout) != 0) {
+    Fail(absl::UnknownError(fmt::format("standard output: {}", std::strerror(errno))));
+  }
+}
+
+absl::Status Printer::Finish() {
+  Flush();
+  return status_;
+}
+
+void Printer::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+}  // namespace memoryd::cli
