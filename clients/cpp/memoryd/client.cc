@@ -158,7 +158,7 @@ absl::Status Client::StreamAll(v1::StreamAllRequest request, const PageReader& r
   while (true) {
     bool came = false;
     bool ended = false;
-    const absl::Status status =
+    absl::Status status =
         connection_->StreamAll(request, attempt, [&](v1::StreamAllResponse page) {
           came = true;
           request.set_page_token(page.next_page_token());
