@@ -106,6 +106,8 @@ class Disk:
 
     def __init__(self, folder: pathlib.Path, seed: int | str = 0,
                  copy_of: Disk | None = None) -> None:
+        if not DISK_FAULTS.exists():  # Of which the loader would only warn.
+            raise FileNotFoundError(f"{DISK_FAULTS}: build the target disk_faults first")
         folder = folder.resolve()
         self._database = folder / "disk" / "memory.db"
         self._database.parent.mkdir()

@@ -1,7 +1,8 @@
 """Bodies that say who sent them, and the item that stands for one in a history.
 
 An item is `CLIENT.NUMBER:CRC`. The CRC is of the whole text, so equal items are equal bytes. A text
-that is not as it was sent gives an item that nobody sent.
+that is not as it was sent gives an item that nobody sent. What an update makes of an item is an
+edition of it, `ITEM+EDITOR.NUMBER:CRC`: its text tells the item that it takes the place of.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _ALPHABET = ("the agent books a table for two in a town by the sea and forgets n
              + "\U0001f600\U0010fffd")
 _POOL_CHARACTERS = 1 << 20
 _HEAD = re.compile(MARKER + r" ([^/ ]+)/([^/ ]+)/(\d+)/(\d+)/(\d+) ")
+_EDIT = re.compile(r"\S+ edit (\d+\.\d+):([0-9a-f]{8}) ")  # Behind the head.
 _CRC_CHARACTERS = 8
 
 
@@ -40,15 +42,27 @@ class Bodies:
         chance = random.Random(f"bodies {seed}")
         self._pool = "".join(chance.choices(_ALPHABET, k=_POOL_CHARACTERS // 16)) * 16
 
-    def text(self, sender: Sender, number: int, size: int) -> str:
+    def text(self, sender: Sender, number: int, size: int, edit: str = "") -> str:
         """A body of about `size` bytes, at least its head."""
         head = (f"{MARKER} {sender.tenant}/{sender.session}/{sender.client}/{number}/"
-                f"{sender.seed} {word(sender.client, number)} ")
+                f"{sender.seed} {word(sender.client, number)} {edit}")
         length = max(0, size - len(head) - _CRC_CHARACTERS)
         # In UTF-8 the pool is a tenth longer than it has characters.
         begin = number * 7919 % max(1, len(self._pool) - length)
         text = head + self._pool[begin:begin + length * 10 // 11]
         return text + _crc(text)
+
+    def edition(self, editor: Sender, item: str, number: int, size: int) -> str:
+        """As text(), of what takes the place of an item, or of an edition of one."""
+        put, crc = original(item).split(":")
+        client, of_client = map(int, put.split("."))
+        sender = dataclasses.replace(editor, client=client)
+        return self.text(sender, of_client, size, f"edit {editor.client}.{number}:{crc} ")
+
+
+def original(item: str) -> str:
+    """The item as it was put of one that may be an edition of it."""
+    return item.partition("+")[0]
 
 
 def word(client: int, number: int) -> str:
@@ -64,6 +78,9 @@ def item_of(text: str) -> str:
     body, crc = text[:-_CRC_CHARACTERS], text[-_CRC_CHARACTERS:]
     if _crc(body) != crc:
         return f"{head[3]}.{head[4]}:changed-{_crc(text)}"
+    edit = _EDIT.match(text, head.end())
+    if edit is not None:
+        return f"{head[3]}.{head[4]}:{edit[2]}+{edit[1]}:{crc}"
     return f"{head[3]}.{head[4]}:{crc}"
 
 

@@ -9,22 +9,24 @@ is one tape: a Put or Set writes its items at its positions, a Set or Reset move
 what counts (the floor) to the next position. A reply says where its items lie and, by its revision,
 in which order the acknowledged writes were done. What every read may show follows from that in one
 pass, without a search over possible orders, in O(n log n). A write of unknown outcome was done if
-its items are on the tape. A delete of one message leaves its position empty for ever; one of unknown
-outcome may have been done at any time after it was sent. A wipe without items (a Reset, or a Set to nothing) of unknown outcome
-may or may not have been done, at any time after it was sent; it excuses one beginning of a tape.
+its items are on the tape. An update leaves the item where it is and gives it another edition; a
+delete of one message leaves its position empty for ever; one of either of unknown outcome may have
+been done at any time after it was sent. A wipe without items (a Reset, or a Set to nothing) of
+unknown outcome may or may not have been done, at any time after it was sent; it excuses one
+beginning of a tape.
 
 What is counted, each item, write or read once per count:
 
-  lost       acknowledged items that the final read lacks though nothing wiped or deleted them; items
-             that a Set, Reset or delete says it did not find; positions of the final read that hold
-             nothing
+  lost       acknowledged items that the final read lacks though nothing wiped or deleted them, or of
+             which it shows an earlier edition; items that a Set, Reset, update or delete says it did
+             not find; positions of the final read that hold nothing
   doubled    items stored at two positions, and requests acknowledged twice with different replies
   reordered  writes whose order (revisions, positions) contradicts the order in which they were
              acknowledged and sent, or each other; items stored elsewhere than the reply says;
              positions that changed their item; reads whose items do not ascend
   stale      reads that miss what was acknowledged before they were sent, miss what an earlier read
-             showed, show what was wiped or deleted before, or have a hole; wipes that were acknowledged and
-             did not begin a new generation
+             showed, show what was wiped, deleted or updated before, or have a hole; wipes that were
+             acknowledged and did not begin a new generation
   leaked     bodies of another tenant, session or run in a read; any body in an error
   invented   items that nobody sent (other bytes included), that were sent only after the read, or
              that were definitely refused; requests acknowledged that had to be refused
@@ -47,11 +49,14 @@ from collections.abc import Iterable, Iterator
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from torture import history
+from torture.bodies import original
 from torture.deletions import Deletions
+from torture.edits import Edits
+from torture.highest import Highest
 from torture.history import Record
 
 COUNTS = ("lost", "doubled", "reordered", "stale", "leaked", "invented", "mixed")
-_WRITES = ("put", "set", "reset", "delete")
+_WRITES = ("put", "set", "reset", "update", "delete")
 _WIPES = ("set", "reset")
 # Reads that end with the newest item, if there is any.
 _TO_THE_END = ("get", "getall", "final")
@@ -130,7 +135,9 @@ class _Request:
     generation: str = ""
     positions: list[int] = dataclasses.field(default_factory=list)
     removed: int | None = None
-    target: str = ""  # The item that a delete is for.
+    target: str = ""  # The item that an update or delete is for.
+    edition: str = ""  # What an update makes of it.
+    position: int = 0  # Where an acknowledged update found it.
     not_found: float = _NEVER  # When the server said that there is no such item.
     must_fail: bool = False
 
@@ -141,19 +148,6 @@ class _Request:
     @property
     def empties(self) -> bool:
         return self.op in _WIPES and not self.items
-
-
-class _Highest:
-    """The highest value of pairs (time, value) before a time, `least` when there is none."""
-
-    def __init__(self, pairs: Iterable[tuple[float, float]], least: float = 0) -> None:
-        ordered = sorted(pairs)
-        self._times = [time for time, _ in ordered]
-        self._highest = list(
-            itertools.accumulate((value for _, value in ordered), max, initial=least))
-
-    def before(self, time: float) -> float:
-        return self._highest[bisect.bisect_left(self._times, time)]
 
 
 class _Session:
@@ -169,6 +163,7 @@ class _Session:
         self._elsewhere: dict[str, set[int]] = collections.defaultdict(set)  # Further positions.
         self._excuses: set[int] = set()  # Beginnings that wipes of unknown outcome excuse.
         self._deletions = Deletions()
+        self._edits = Edits()
 
     def _count(self, count: str, key: object, example: str, times: int = 1) -> None:
         if (count, key) not in self._counted:
@@ -183,6 +178,9 @@ class _Session:
             if request.op == "delete" and request.outcome != "fail":
                 self._deletions.add(request.target, request.invoke, request.returned,
                                     request.revision)
+            elif request.op == "update":
+                self._edits.add(request.edition, request.invoke, request.returned,
+                                request.revision, refused=request.outcome == "fail")
         self._count_requests()
         self._check_revisions()
         self._place_promised()
@@ -216,7 +214,7 @@ class _Session:
                 str(name), first["op"], first.get("items", []),
                 "unknown" if undecided else "fail",
                 min(r["invoke_ns"] for r in undecided or records),
-                target=first.get("target", ""),
+                target=first.get("target", ""), edition=first.get("edition", ""),
                 not_found=min((r["return_ns"] for r in records if r.get("code") == "NOT_FOUND"),
                               default=_NEVER),
                 must_fail=any(r.get("must_fail") for r in records))
@@ -228,6 +226,7 @@ class _Session:
                 request.revision = answer["revision"]
                 request.generation = answer.get("generation", "")
                 request.positions = answer.get("positions", [])
+                request.position = answer.get("position", 0)
                 request.removed = answer.get("removed")
                 said = {(r["revision"], r.get("generation"), tuple(r.get("positions", ())))
                         for r in answers}
@@ -293,8 +292,12 @@ class _Session:
     # What reads show, by itself.
 
     def _check_items(self, read: Record) -> None:
-        """Each item of a read; sets positions and the _Request of each item."""
-        items = read["items"]
+        """Each item of a read; sets positions, what is shown of each item, and its _Request."""
+        read["shown"] = read["items"]
+        items = read["items"] = [original(item) for item in read["shown"]]
+        for edition in self._edits.note(read):
+            self._count("invented", edition, f"{_name(read)} showed {edition}, which nobody sent, "
+                                             "or sent later, or which was refused")
         if "positions" not in read:
             first = read.get("first", 0)
             read["positions"] = range(first, first + len(items))
@@ -372,6 +375,11 @@ class _Session:
                        for p in (self._places[item], *positions)):
                 self._count("doubled", item,
                             f"{item} was seen at {self._places[item]} and {sorted(positions)}")
+        for request in self._requests:
+            there = self._places.get(request.target, request.position)
+            if request.op == "update" and request.done and there != request.position:
+                self._count("reordered", request, f"update {request.name} found {request.target} at "
+                                                  f"{request.position}, it was seen at {there}")
         for item, position in self._places.items():
             promised = self._promised.get(item, position)
             if promised != position and ("doubled", item) not in self._counted:
@@ -433,10 +441,10 @@ class _Session:
 
     def _index_times(self) -> None:
         done = self._done
-        self._revision_at = _Highest((r.returned, r.revision) for r in done)
-        self._item_revision_at = _Highest((r.returned, r.revision) for r in done if r.items)
-        self._end_at = _Highest((r.returned, r.positions[-1]) for r in done if r.positions)
-        self._floor_at = _Highest(
+        self._revision_at = Highest((r.returned, r.revision) for r in done)
+        self._item_revision_at = Highest((r.returned, r.revision) for r in done if r.items)
+        self._end_at = Highest((r.returned, r.positions[-1]) for r in done if r.positions)
+        self._floor_at = Highest(
             ((done[i].returned, floor[0])
              for i, floor in zip(self._wipes, self._floors, strict=True)),
             _FIRST_POSITION)
@@ -507,17 +515,18 @@ class _Session:
             kept += len(request.items)
 
     def _check_not_found(self) -> None:
-        """Deletes of what was there for certain."""
+        """Updates and deletes of what was there for certain."""
         for request in self._requests:
             sender = self._sender.get(request.target)
-            if (request.op != "delete" or request.not_found == _NEVER or sender is None
+            if (request.op not in ("update", "delete") or request.not_found == _NEVER or sender is None
                     or not sender.done or sender.returned >= request.invoke):
                 continue
             before = request.not_found
             wiped = any(r.op in _WIPES and r.outcome != "fail" and r.invoke < before
                         and (not r.done or r.revision > sender.revision) for r in self._requests)
             if not wiped and not self._deletions.may_lack(request.target, before):
-                self._count("lost", request, f"delete {request.name} did not find {request.target}")
+                self._count("lost", request,
+                            f"{request.op} {request.name} did not find {request.target}")
 
     # What reads have to show.
 
@@ -559,8 +568,14 @@ class _Session:
         deleted = self._deletions.shown(positions, read["items"], invoke, named)
         if deleted:
             return "stale", f"shows {deleted}, deleted before"
+        updated = self._edits.older_than_known(read)
+        if updated:
+            return "stale", f"shows {updated}, updated before"
         if read["op"] == "query":
             return self._wrong_with_query(read)
+        unnamed = self._edits.newer_than_named(read)
+        if unnamed:
+            return "mixed", f"shows {unnamed}, which came behind revision {named}"
         if positions:
             mixed = self._mixture(read)
             if mixed is not None:
@@ -650,6 +665,9 @@ class _Session:
         deleted = self._deletions.shown(positions, read["items"], read["invoke_ns"], None)
         if deleted:
             self._count("stale", deleted, f"the final read shows {deleted}, deleted before")
+        updated = self._edits.older_than_known(read)
+        if updated:
+            self._count("lost", updated, f"the final read shows {updated}, updated before")
         holes = self._deletions.lacks(positions, read["return_ns"]) if positions else []
         if holes and not lacking:
             self._count("lost", id(read), f"the final read has {len(holes)} holes", len(holes))

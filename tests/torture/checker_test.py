@@ -8,6 +8,7 @@ import random
 import pytest
 
 from torture import bodies, checker, history
+from torture.bodies import original
 from torture.simulated_server import SimulatedServer, State
 
 SEEDS = range(30)
@@ -20,8 +21,8 @@ def counts(report):
     return {name: getattr(report, name) for name in checker.COUNTS if getattr(report, name)}
 
 
-def run(seed, unknown=0.1, state=State, calls=CALLS, deletes=4):
-    return SimulatedServer(seed, unknown, state, deletes).run(calls)
+def run(seed, unknown=0.1, state=State, calls=CALLS, deletes=4, updates=4):
+    return SimulatedServer(seed, unknown, state, deletes, updates).run(calls)
 
 
 @pytest.mark.parametrize("unknown", (0.0, 0.1, 0.4))
@@ -222,20 +223,21 @@ class RemovesFewerThanWereThere(_Sometimes):
 class QueryMissesWhatIsNew(State):
     def read(self, record, chance):
         reply = super().read(record, chance)
-        if record["op"] == "query" and record["wanted"] in reply["items"]:
-            at = reply["items"].index(record["wanted"])
+        items = [original(item) for item in reply["items"]]
+        if record["op"] == "query" and record["wanted"] in items:
+            at = items.index(record["wanted"])
             del reply["items"][at], reply["positions"][at]
         return reply
 
 
 class DeletesNothing(State):
     def delete(self, target):
-        return any(item == target for _, item in self.items)
+        return any(original(item) == target for _, item in self.items)
 
 
 class DeletesTheNextOneToo(State):
     def delete(self, target):
-        items = [item for _, item in self.items]
+        items = [original(item) for _, item in self.items]
         at = items.index(target) if target in items else len(items)
         return super().delete(target) and (super().delete((*items, "", "")[at + 1]) or True)
 
@@ -245,7 +247,7 @@ class DeletesWhatComesBack(State):
 
     def delete(self, target):
         kept = self.gone
-        self.gone = next((pair for pair in self.items if pair[1] == target), None)
+        self.gone = next((pair for pair in self.items if original(pair[1]) == target), None)
         done = super().delete(target)
         if kept is not None and self.items:
             self.items = sorted({*self.items, kept})
@@ -254,7 +256,7 @@ class DeletesWhatComesBack(State):
 
 class UsesPositionsOfTheDeletedAgain(State):
     def delete(self, target):
-        if self.items and self.items[-1][1] == target:
+        if self.items and original(self.items[-1][1]) == target:
             self.next_position -= 1
         return super().delete(target)
 
@@ -262,6 +264,44 @@ class UsesPositionsOfTheDeletedAgain(State):
 class FindsNotWhatItShallDelete(State):
     def delete(self, target):
         return False
+
+
+class UpdatesNothing(State):
+    def update(self, target, edition):
+        return next((p for p, item in self.items if original(item) == target), 0)
+
+
+class ShowsTextsFromBeforeAnUpdate(_Sometimes):
+    before = ()
+
+    def update(self, target, edition):
+        self.before = list(self.items)
+        return super().update(target, edition)
+
+    def read(self, record, chance):
+        now = self.items
+        if record["op"] != "final" and self.now():
+            self.items = [(p, dict(self.before).get(p, item)) for p, item in now]
+        reply = super().read(record, chance)
+        self.items = now
+        return reply
+
+
+class UpdatesTheNextOne(State):
+    def update(self, target, edition):
+        items = [original(item) for _, item in self.items]
+        at = items.index(target) if target in items else len(items)
+        return super().update((*items, target, target)[at + 1], edition)
+
+
+class UpdatesAtTheEnd(State):
+    def update(self, target, edition):
+        return super().delete(target) and self.append([edition])[0]
+
+
+class FindsNotWhatItShallUpdate(State):
+    def update(self, target, edition):
+        return 0
 
 
 @pytest.mark.parametrize(("bug", "count"), [
@@ -292,9 +332,16 @@ class FindsNotWhatItShallDelete(State):
     (DeletesWhatComesBack, "stale"),
     (UsesPositionsOfTheDeletedAgain, "reordered"),
     (FindsNotWhatItShallDelete, "lost"),
+    (UpdatesNothing, "lost"),
+    (UpdatesNothing, "stale"),
+    (ShowsTextsFromBeforeAnUpdate, "stale"),
+    (UpdatesTheNextOne, "doubled"),
+    (UpdatesAtTheEnd, "doubled"),
+    (FindsNotWhatItShallUpdate, "lost"),
 ], ids=lambda value: value if isinstance(value, str) else value.__name__)
 def test_a_bug_of_a_server_is_caught(bug, count):
-    caught = [counts(checker.check(run(seed, unknown=0.02, state=bug, deletes=8))).get(count, 0)
+    caught = [counts(checker.check(run(seed, unknown=0.02, state=bug, deletes=8,
+                                         updates=5))).get(count, 0)
               for seed in SEEDS_OF_BUGS]
     # Some bugs need a write that few short histories have.
     assert sum(n > 0 for n in caught) >= len(caught) // 2, caught
@@ -305,7 +352,7 @@ def test_a_bug_of_a_server_is_caught(bug, count):
 
 def report_after(change, seed=3):
     """The report of a clean history in which `change` changed something."""
-    records = run(seed, unknown=0.05, deletes=0)
+    records = run(seed, unknown=0.05, deletes=0, updates=0)
     change(records)
     return checker.check(records)
 
@@ -332,6 +379,37 @@ def test_a_history_with_deletes_has_holes_that_are_none():
     assert counts(checker.check(records)) == {}
 
 
+def test_the_last_acknowledged_edition_is_what_reads_show():
+    records = run(3, unknown=0, updates=20, deletes=0)
+    updates = acknowledged(records, op="update")
+    last = {r["target"]: r["edition"] for r in sorted(updates, key=lambda r: r["revision"])}
+    shown = {original(item): item for item in final(records)["items"]}
+    assert len(updates) > len(last) > 5 and last == {item: shown[item] for item in last}
+    assert counts(checker.check(records)) == {}
+
+
+def test_an_edition_that_was_refused_is_invented():
+    records = run(3, unknown=0.05, updates=20, deletes=0)
+    shown = set(final(records)["items"])
+    update = next(r for r in acknowledged(records, op="update") if r["edition"] in shown)
+    for record in records:
+        if record.get("request") == update["request"]:
+            record["outcome"] = "fail"
+    assert checker.check(records).invented >= 1
+
+
+def test_an_edition_behind_the_revision_that_a_read_names_is_mixed():
+    records = run(3, unknown=0.05, updates=20, deletes=0)
+    update = next(r for r in acknowledged(records, op="update")
+                  if r["edition"] in final(records)["items"])
+    read = final(records)
+    at = read["items"].index(update["edition"])
+    records.append({**read, "op": "get", "client": 1, "revision": update["revision"] - 1,
+                    "items": read["items"][at:at + 1], "positions": read["positions"][at:at + 1],
+                    "invoke_ns": update["invoke_ns"], "return_ns": update["return_ns"]})
+    assert checker.check(records).mixed == 1
+
+
 def test_one_acknowledged_item_missing_at_the_end_is_lost():
     def change(records):
         drop(final(records), acknowledged(records)[10]["items"][0])
@@ -341,7 +419,7 @@ def test_one_acknowledged_item_missing_at_the_end_is_lost():
 def test_all_items_missing_at_the_end_are_lost():
     def change(records):
         final(records).update(items=[], positions=[])
-    records = run(3, unknown=0.05, deletes=0)
+    records = run(3, unknown=0.05, deletes=0, updates=0)
     expected = {item for record in acknowledged(records) for item in record["items"]}
     assert counts(report_after(change)) == {"lost": len(expected)}
 
@@ -496,6 +574,9 @@ def test_a_body_tells_whose_it_is_and_every_change_of_it(size):
     for other in (bodies.Sender("t1", "s1", 3, 7), bodies.Sender("t0", "s2", 3, 7),
                   bodies.Sender("t0", "s1", 3, 8)):
         assert not bodies.is_of(text, other)
+    edition = bodies.Bodies(7).edition(bodies.Sender("t0", "s1", 4, 7), item, 99, size)
+    assert bodies.item_of(edition).startswith(f"{item}+4.99:") and bodies.is_of(edition, sender)
+    assert original(bodies.item_of(edition)) == original(item) == item
     for changed in (text[:-1], text[:40], text[:30] + "!" + text[31:], text + "\0", ""):
         assert bodies.item_of(changed) != item
 

@@ -36,8 +36,8 @@ from torture.history import Record
 from memoryd.errors import error_info
 
 # In percent.
-OPERATIONS = {"put": 58, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5,
-              "delete": 2}
+OPERATIONS = {"put": 56, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5,
+              "update": 2, "delete": 2}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -87,7 +87,8 @@ class Replica:
         self.channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
         stub = memory_service_pb2_grpc.MemoryServiceStub(self.channel)
         self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
-                      "reset": stub.Reset, "query": stub.Query, "delete": stub.DeleteMessage}
+                      "reset": stub.Reset, "query": stub.Query, "update": stub.UpdateMessage,
+                      "delete": stub.DeleteMessage}
 
 
 class Client:
@@ -148,15 +149,32 @@ class Client:
         request = wire.ResetRequest(session_id=session, scope=scope)
         await self._write("reset", session, [], request, keyed=True)
 
+    async def _update(self) -> None:
+        session, message_id, item = self._message_read()
+        if not message_id:
+            return
+        self._sent += 1
+        text = self._texts.edition(self._sender(session), item, self._sent, self._size(session))
+        request = wire.UpdateMessageRequest(session_id=session, message_id=message_id, text=text)
+        await self._write("update", session, [], request, keyed=True, target=item,
+                          edition=bodies.item_of(text))
+
     async def _delete(self) -> None:
-        """Of a message that was read a while ago, perhaps deleted or wiped since. What blocks took in
-        stays: it is counted at the end."""
-        session = self._session()
-        message_id, item = self._shown.pop(session, ("", ""))
-        if not message_id or item == "foreign" or session in self._settings.with_jobs:
+        session, message_id, item = self._message_read()
+        if not message_id:
             return
         request = wire.DeleteMessageRequest(session_id=session, message_id=message_id)
         await self._write("delete", session, [], request, keyed=True, target=item)
+
+    def _message_read(self) -> tuple[str, str, str]:
+        """Session, id and item of a message that was read a while ago, perhaps changed, deleted or
+        wiped since; no id where there is none. What blocks took in is counted at the end, so it
+        stays as it is."""
+        session = self._session()
+        message_id, item = self._shown.pop(session, ("", ""))
+        if item == "foreign" or session in self._settings.with_jobs:
+            return session, "", ""
+        return session, message_id, bodies.original(item)
 
     async def _get(self) -> None:
         session = self._session()
@@ -273,10 +291,12 @@ class Client:
         record.update(write)
         if reply is not None:
             record.update(revision=reply.revision, replayed=reply.replayed)
-            if operation != "delete":
+            if operation not in ("update", "delete"):
                 record["generation"] = f"{reply.generation:x}"
             if operation == "reset":
                 record["removed"] = reply.active_count + reply.archived_count
+            elif operation == "update":
+                record["position"] = reply.position
             elif operation != "delete":
                 record["positions"] = list(reply.positions)
             if operation == "set":

@@ -5,7 +5,7 @@ nanoseconds, which all processes of a machine share: `invoke_ns` is taken before
 and `return_ns` after its end is known, so the call lies between them.
 
 Every record:
-  op           put, set, reset, delete (of a message); get, getall, query; final (a complete GetAll
+  op           put, set, reset, update, delete (of a message); get, getall, query; final (a complete GetAll
                after the run)
   tenant, session, client, replica
   invoke_ns, return_ns
@@ -16,7 +16,8 @@ Writes:
   request      which request this is an attempt of; attempts of equal `request` are one request. It
                is sent as request_id where `keyed`
   items        what is stored, in order, see bodies.py
-  target       delete: the item that is to go
+  target       update, delete: the item as it was put
+  edition      update: what it is from then on
   must_fail    the key was used and acknowledged before with another body
   revision, generation, positions, removed (messages that a set or reset took away), replayed
                when ok
@@ -24,7 +25,7 @@ Reads, when ok:
   revision     what the reply says it was made from; absent for getall and final
   first        position of the first item; the others follow one by one
   positions    instead, where they do not
-  items        in the order of the reply
+  items        in the order of the reply; of those that were updated, their editions
   foreign      texts of another tenant, session or run, when there are any
   complete     getall: all pages were read
   wanted       query: the item that was asked for

@@ -162,4 +162,13 @@ BUGS = (
               "constexpr char kEraseMessages[] =\n"
               '    "DELETE FROM memoryd_messages"\n'
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position > ?'),)),
+    SeededBug(
+        "update_keeps_the_row", "an updated message changes in memory and not in the store", _SQLITE,
+        (Edit("core/storage/sqlite/sqlite_commit.cc",
+              "constexpr char kReplaceMessage[] =\n"
+              '    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
+              '    " WHERE tenant = ? AND session = ? AND generation = ? AND position = ?',
+              "constexpr char kReplaceMessage[] =\n"
+              '    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
+              '    " WHERE tenant = ? AND session = ? AND generation = ? AND position < ? - 4000000'),)),
 )

@@ -16,8 +16,8 @@ def test_what_a_bug_replaces_stands_once(bug):
         assert text != (ROOT / path).read_text()
 
 
-def test_there_are_thirteen_of_different_names():
-    assert len({bug.name for bug in BUGS}) == len(BUGS) == 13
+def test_names_differ():
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
 
 
 @pytest.mark.parametrize("old", ("\n", "what no source says"))

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from torture.bodies import original
 from torture.history import Record
 
 TENANTS = ("t0", "t1")
@@ -39,6 +40,10 @@ class State:
         if record["op"] == "delete":
             if not self.delete(record["target"]):
                 return {"outcome": "fail", "code": "NOT_FOUND"}
+        elif record["op"] == "update":
+            found = self.update(record["target"], record["edition"])
+            if not found:
+                return {"outcome": "fail", "code": "NOT_FOUND"}
         elif record["op"] != "put":
             removed = len(self.items)
             self.wipe()
@@ -46,6 +51,8 @@ class State:
         self.revision += 1
         reply = {"revision": self.revision, "generation": str(self.generation),
                  "positions": positions, "removed": removed, "replayed": False}
+        if record["op"] == "update":
+            reply["position"] = found
         self.replies[record["request"]] = reply
         return reply
 
@@ -56,8 +63,16 @@ class State:
     def delete(self, target: str) -> bool:
         """Whether there was such an item."""
         before = len(self.items)
-        self.items = [pair for pair in self.items if pair[1] != target]
+        self.items = [pair for pair in self.items if original(pair[1]) != target]
         return len(self.items) < before
+
+    def update(self, target: str, edition: str) -> int:
+        """Where the item is; 0 when it is nowhere."""
+        at = next((i for i, pair in enumerate(self.items) if original(pair[1]) == target), None)
+        if at is None:
+            return 0
+        self.items[at] = (self.items[at][0], edition)
+        return self.items[at][0]
 
     def append(self, items: list[str]) -> list[int]:
         """Stores items and says where they are."""
@@ -79,7 +94,7 @@ class State:
             shown = shown if reply["complete"] else shown[:_PAGE]
         elif record["op"] == "query":
             shown = [pair for pair in shown
-                     if pair[1] == record["wanted"] or chance.random() < 0.1]
+                     if original(pair[1]) == record["wanted"] or chance.random() < 0.1]
             chance.shuffle(shown)
         if record["op"] in ("get", "query"):
             reply["revision"] = self.revision
@@ -93,10 +108,11 @@ class SimulatedServer:
     and its end, or, when its outcome is unknown, at any time from its begin on, or never."""
 
     def __init__(self, seed: int, unknown: float = 0.1, state: Callable[[], State] = State,
-                 deletes: int = 4) -> None:
+                 deletes: int = 4, updates: int = 4) -> None:
         self._chance = random.Random(seed)
         self._unknown = unknown
         self._deletes = deletes  # Of a hundred calls.
+        self._updates = updates
         self._states = {(t, s): state() for t in TENANTS for s in SESSIONS}
         self._records: list[Record] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -153,10 +169,12 @@ class SimulatedServer:
         chance = self._chance
         tenant = TENANTS[client % len(TENANTS)]
         session = chance.choice(SESSIONS)
-        op = chance.choices(("put", "batch", "get", "getall", "query", "set", "reset", "delete"),
-                            (55 - self._deletes, 8, 14, 8, 5, 6, 4, self._deletes))[0]
+        op = chance.choices(
+            ("put", "batch", "get", "getall", "query", "set", "reset", "update", "delete"),
+            (55 - self._updates - self._deletes, 8, 14, 8, 5, 6, 4, self._updates,
+             self._deletes))[0]
         record = self._record("put" if op == "batch" else op, client, tenant, session)
-        if op in ("query", "delete"):
+        if op in ("query", "update", "delete"):
             sent = [r for r in self._records if r["op"] == "put" and r["session"] == session
                     and r["tenant"] == tenant and r["outcome"] == "ok"]
             record["wanted" if op == "query" else "target"] = (
@@ -165,8 +183,10 @@ class SimulatedServer:
             return record
         if op in ("set", "reset"):
             record["session"] = _TURNING
+        if op == "update":
+            record["edition"] = f"{record['target']}+{self._item(client)}"
         counts = {"put": (1, 1), "batch": (2, 5), "set": (0, 4), "reset": (0, 0),
-                  "delete": (0, 0)}
+                  "update": (0, 0), "delete": (0, 0)}
         record["items"] = [self._item(client) for _ in range(chance.randint(*counts[op]))]
         record["request"] = f"{client}-{next(self._numbers)}"
         return record
