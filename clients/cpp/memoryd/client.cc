@@ -158,13 +158,12 @@ absl::Status Client::StreamAll(v1::StreamAllRequest request, const PageReader& r
   while (true) {
     bool came = false;
     bool ended = false;
-    absl::Status status =
-        connection_->StreamAll(request, attempt, [&](v1::StreamAllResponse page) {
-          came = true;
-          request.set_page_token(page.next_page_token());
-          ended = !read(std::move(page)) || request.page_token().empty();
-          return !ended;
-        });
+    absl::Status status = connection_->StreamAll(request, attempt, [&](v1::StreamAllResponse page) {
+      came = true;
+      request.set_page_token(page.next_page_token());
+      ended = !read(std::move(page)) || request.page_token().empty();
+      return !ended;
+    });
     if (ended || status.ok()) return absl::OkStatus();
     if (came) {
       attempt.deadline = Deadline(options);
