@@ -596,7 +596,10 @@ class _Session:
         invoke, returned, positions = read["invoke_ns"], read["return_ns"], read["positions"]
         needed = max(self._end_at.before(invoke), end, self._highest[written])
         last_shown = positions[-1] if positions else int(floor) - 1
-        if self._deletions.may_lack_positions(range(last_shown + 1, int(needed) + 1), returned):
+        lacked = range(last_shown + 1, int(needed) + 1)
+        if not positions and read["op"] == "get":
+            lacked = lacked[-1:]  # Short-term memory may have held the newest item alone.
+        if self._deletions.may_lack_positions(lacked, returned):
             needed = last_shown
         if positions:
             if last_shown < needed:

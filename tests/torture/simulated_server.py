@@ -18,6 +18,8 @@ SESSIONS = ("s0", "s1", "s2")
 # Only this one is set and reset.
 _TURNING = "s0"
 _WINDOW = 12
+# Every so many revisions all but the newest item leave what Get shows.
+_FLUSHED = 5
 _PAGE = 8
 _CALL_TIME = 1000
 
@@ -29,6 +31,7 @@ class State:
     revision: int = 1
     generation: int = 1
     next_position: int = 1
+    watermark: int = 1
     items: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     replies: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
@@ -80,6 +83,8 @@ class State:
         self.next_position += len(items)
         positions = list(range(first, self.next_position))
         self.items += zip(positions, items, strict=True)
+        if items and self.revision % _FLUSHED == 0:
+            self.watermark = positions[-1]
         return positions
 
     def read(self, record: Record, chance: random.Random) -> dict[str, Any]:
@@ -88,7 +93,7 @@ class State:
         if record["op"] == "get":
             # As the end of a job does.
             self.revision += chance.random() < 0.2
-            shown = shown[-_WINDOW:]
+            shown = [pair for pair in shown if pair[0] >= self.watermark][-_WINDOW:]
         elif record["op"] == "getall":
             reply["complete"] = chance.random() < 0.7
             shown = shown if reply["complete"] else shown[:_PAGE]
