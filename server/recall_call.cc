@@ -11,8 +11,8 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "server/convert.h"
+#include "server/filter.h"
 #include "server/stored_body.h"
-#include "server/timestamp.h"
 #include "server/wire_writer.h"
 
 namespace memoryd {
@@ -22,40 +22,8 @@ constexpr std::size_t kMaxQuery = std::size_t{64} << 10;
 constexpr int kMaxResults = 1000;
 constexpr int kDefaultResults = 10;
 constexpr int kMaxNeighbours = 10;
-constexpr int kMaxRoles = 16;
 constexpr std::int64_t kMaxTokenBudget = std::numeric_limits<std::int32_t>::max();
 constexpr int kMaxContextMessages = 10'000;
-
-absl::StatusOr<std::int64_t> Micros(std::string_view field,
-                                    const google::protobuf::Timestamp& time) {
-  MEMORYD_RETURN_IF_ERROR(CheckTime(field, time));
-  return ToMicros(time);
-}
-
-absl::StatusOr<SearchFilter> FromFilter(const v1::QueryFilter& asked) {
-  SearchFilter filter;
-  if (asked.roles_size() > kMaxRoles) {
-    return InvalidField("filter.roles", fmt::format("at most {} roles", kMaxRoles));
-  }
-  for (int i = 0; i < asked.roles_size(); ++i) {
-    MEMORYD_RETURN_IF_ERROR(
-        CheckId(fmt::format("filter.roles[{}]", i), asked.roles(i), kMaxRoleBytes));
-    filter.roles.push_back(asked.roles(i));
-  }
-  if (asked.has_thread_id()) {
-    if (!asked.thread_id().empty()) {
-      MEMORYD_RETURN_IF_ERROR(CheckId("filter.thread_id", asked.thread_id(), kMaxIdBytes));
-    }
-    filter.thread_id = asked.thread_id();
-  }
-  if (asked.has_start_time()) {
-    MEMORYD_ASSIGN_OR_RETURN(filter.start_us, Micros("filter.start_time", asked.start_time()));
-  }
-  if (asked.has_end_time()) {
-    MEMORYD_ASSIGN_OR_RETURN(filter.end_us, Micros("filter.end_time", asked.end_time()));
-  }
-  return filter;
-}
 
 v1::ScoreParts ToProto(const FoundItem& item) {
   v1::ScoreParts parts;
@@ -197,7 +165,7 @@ absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& asked) {
   request.shape.neighbours = static_cast<std::size_t>(asked.neighbours());
   if (asked.has_token_budget()) request.shape.token_budget = asked.token_budget();
   request.shape.passages = asked.passages();
-  MEMORYD_ASSIGN_OR_RETURN(request.filter, FromFilter(asked.filter()));
+  MEMORYD_ASSIGN_OR_RETURN(request.filter, FromProto(asked.filter()));
   return request;
 }
 
@@ -210,6 +178,9 @@ absl::StatusOr<std::string> QueryReply(const Found& found, const v1::QueryReques
   AppendInt(reply, v1::QueryResponse::kRevisionFieldNumber, found.row.revision);
   if (found.lacks_vectors) {
     AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "NO_WORD_VECTORS");
+  }
+  if (found.filter_limit) {
+    AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "FILTER_LIMIT");
   }
   return reply;
 }

@@ -53,7 +53,7 @@ TEST(QueryFromProtoTest, WhatIsNotSaidTakesItsDefault) {
   EXPECT_EQ(request->top_k, 10U);
   EXPECT_EQ(request->shape.neighbours, 0U);
   EXPECT_THAT(request->filter.roles, SizeIs(0));
-  EXPECT_FALSE(request->filter.thread_id || request->filter.start_us || request->filter.end_us);
+  EXPECT_TRUE(request->filter.IsStatusAlone());
 }
 
 TEST(QueryFromProtoTest, EveryFieldIsRead) {
@@ -63,10 +63,11 @@ TEST(QueryFromProtoTest, EveryFieldIsRead) {
   asked.mutable_filter()->add_roles("user");
   asked.mutable_filter()->add_roles("tool");
   asked.mutable_filter()->set_thread_id("");
-  asked.mutable_filter()->mutable_start_time()->set_seconds(-1);
-  asked.mutable_filter()->mutable_start_time()->set_nanos(999'999'999);
-  asked.mutable_filter()->mutable_end_time()->set_seconds(1'700'000'000);
-  asked.mutable_filter()->mutable_end_time()->set_nanos(1500);
+  v1::TimeRange& create_time = *asked.mutable_filter()->mutable_create_time();
+  create_time.mutable_start()->set_seconds(-1);
+  create_time.mutable_start()->set_nanos(999'999'999);
+  create_time.mutable_end()->set_seconds(1'700'000'000);
+  create_time.mutable_end()->set_nanos(1500);
   const auto request = FromProto(asked);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->query, "words");
@@ -74,8 +75,8 @@ TEST(QueryFromProtoTest, EveryFieldIsRead) {
   EXPECT_EQ(request->shape.neighbours, 10U);
   EXPECT_THAT(request->filter.roles, ElementsAre("user", "tool"));
   EXPECT_EQ(request->filter.thread_id, "") << "set to nothing: those without a thread";
-  EXPECT_EQ(request->filter.start_us, -1);
-  EXPECT_EQ(request->filter.end_us, 1'700'000'000'000'001);
+  EXPECT_EQ(request->filter.create.start_us, -1);
+  EXPECT_EQ(request->filter.create.end_us, 1'700'000'000'000'001);
 
   asked.set_top_k(1001);
   EXPECT_EQ(FromProto(asked)->top_k, 1000U) << "more is capped";
@@ -106,10 +107,12 @@ TEST(QueryFromProtoTest, EveryBadFieldIsNamed) {
   refused("filter.thread_id", [](auto& q) { q.mutable_filter()->set_thread_id("a\nb"); });
   refused("filter.thread_id",
           [](auto& q) { q.mutable_filter()->set_thread_id(std::string(129, 't')); });
-  refused("filter.start_time",
-          [](auto& q) { q.mutable_filter()->mutable_start_time()->set_nanos(-1); });
-  refused("filter.end_time",
-          [](auto& q) { q.mutable_filter()->mutable_end_time()->set_seconds(253402300800); });
+  refused("filter.create_time.start", [](auto& q) {
+    q.mutable_filter()->mutable_create_time()->mutable_start()->set_nanos(-1);
+  });
+  refused("filter.ingest_time.end", [](auto& q) {
+    q.mutable_filter()->mutable_ingest_time()->mutable_end()->set_seconds(253402300800);
+  });
 }
 
 v1::Message UserText(const std::string& text) {

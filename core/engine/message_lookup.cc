@@ -116,6 +116,19 @@ absl::Status ToolPair(const std::vector<MessagePtr>& tied, std::uint64_t generat
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,
+                                                      std::uint64_t generation,
+                                                      const std::vector<std::string>& ids) {
+  MEMORYD_ASSIGN_OR_RETURN(std::vector<std::int64_t> positions,
+                           store.FindPositions(key, generation, ids));
+  for (const std::string& id : ids) {
+    if (const auto position = PositionInId(id, generation)) positions.push_back(*position);
+  }
+  std::sort(positions.begin(), positions.end());
+  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
+  return positions;
+}
+
 absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
                                            const WriteRequest& request) {
   FoundMessages found;

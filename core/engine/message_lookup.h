@@ -16,6 +16,12 @@ namespace memoryd {
 // How far a tool's call and its result may lie apart to be known as a pair, in positions.
 inline constexpr std::int64_t kToolPairReach = 1000;
 
+// Where the messages with these ids may stand, ascending: an id that memoryd made tells its place
+// whether there is such a message or not. Blocks.
+absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,
+                                                      std::uint64_t generation,
+                                                      const std::vector<std::string>& ids);
+
 // Finds the message that an UpdateMessage or DeleteMessage names, and for the latter what has to go
 // with it: a tool's call and its results go together. Blocks. `info` describes the session. What
 // can't be changed is told in the result's status; the call fails when the store does.

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/engine/message_lookup.h"
 
 namespace memoryd {
 namespace {
@@ -110,20 +111,6 @@ class PageReader {
   std::int64_t bytes_read_ = 0;
   bool full_ = false;
 };
-
-// Where the messages with these ids may stand, ascending.
-absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,
-                                                      std::uint64_t generation,
-                                                      const std::vector<std::string>& ids) {
-  MEMORYD_ASSIGN_OR_RETURN(std::vector<std::int64_t> positions,
-                           store.FindPositions(key, generation, ids));
-  for (const std::string& id : ids) {
-    if (const auto position = PositionInId(id, generation)) positions.push_back(*position);
-  }
-  std::sort(positions.begin(), positions.end());
-  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-  return positions;
-}
 
 // The parts of `ranges`, which ascend, that hold `positions`.
 std::vector<PositionRange> Narrowed(const std::vector<PositionRange>& ranges,

@@ -68,13 +68,13 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
   SearchRequest search;
   search.query = request.query;
   search.top_k = request.top_k;
-  search.filter = request.filter;
   search.ranking = info.config->ranking;
   search.ranking.vector_threshold =
       request.vector_threshold.value_or(search.ranking.vector_threshold);
   search.least_cosine = request.score_threshold;
-  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, search, request.shape, accept_missing));
-  found.lacks_vectors = search.ranking.vector_weight > 0 && !search_.has_vectors();
+  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, std::move(search), request.filter,
+                                                     request.shape, accept_missing));
+  found.lacks_vectors = info.config->ranking.vector_weight > 0 && !search_.has_vectors();
   return found;
 }
 
@@ -219,10 +219,10 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   search.top_k = kRecallCandidates;
   search.ranking = info.config->ranking;
   search.ranking.vector_threshold = std::max(search.ranking.vector_threshold, kLeastRecallCosine);
-  search.filter.accept = [&info](ItemKind kind, std::int64_t position) {
-    return kind == ItemKind::kMessage && !IsActive(info.row, position);
-  };
-  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, search, AnswerShape(), accept_missing));
+  MessageFilter archived;
+  archived.status = StatusFilter::kArchived;
+  MEMORYD_ASSIGN_OR_RETURN(
+      Found found, search_.Find(index, std::move(search), archived, AnswerShape(), accept_missing));
   if (found.row.generation != info.row.generation) {
     if (!accept_missing) return SessionChanged();
     return recalled;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/engine/message_filter.h"
 #include "core/engine/page.h"
 #include "core/engine/session_search.h"
 #include "core/engine/update_context.h"
@@ -27,7 +28,7 @@ struct QueryRequest {
   std::string query;
   std::size_t top_k = 10;
   AnswerShape shape;
-  SearchFilter filter;
+  MessageFilter filter;
   std::optional<double> score_threshold;
   std::optional<double> vector_threshold;  // Absent: the session's.
 };

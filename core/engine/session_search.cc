@@ -4,10 +4,12 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <span>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/engine/message_lookup.h"
 #include "core/engine/page.h"
 #include "core/retrieval/passages.h"
 
@@ -18,6 +20,18 @@ namespace {
 constexpr std::int64_t kReadRows = 1000;
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kStepRows = 10'000;
+
+// With a filter that the index can't tell, so many hits are looked at, so many at a time.
+constexpr std::size_t kFilteredHits = 10'000;
+constexpr std::size_t kFilteredRead = 256;
+// The largest messages are of 4 MiB, so that as many fit into a read for certain.
+constexpr std::size_t kLeastFilteredRead = 16;
+
+// Whether an item's row must be read to know whether it passes.
+bool LooksAtRows(const MessageFilter& filter) {
+  return !filter.names.empty() || !filter.create.empty() || !filter.ingest.empty() ||
+         !filter.metadata.empty() || !filter.any_of.empty();
+}
 
 absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }
 
@@ -44,6 +58,30 @@ class Rows {
 
  private:
   std::vector<MessagePtr> rows_;  // Ascending.
+};
+
+// Rows of messages and contents that were hit.
+class HitRows {
+ public:
+  // Takes the bytes read from `bytes_left`.
+  absl::Status Read(Store& store, const SessionKey& key, const SessionRow& row,
+                    std::span<const SearchHit> hits, std::int64_t& bytes_left) {
+    std::set<std::int64_t> messages, contents;
+    for (const SearchHit& hit : hits) {
+      (hit.kind == ItemKind::kMessage ? messages : contents).insert(hit.position);
+    }
+    MEMORYD_RETURN_IF_ERROR(messages_.Read(store, key, row.generation, messages, bytes_left));
+    return contents_.Read(store, key, row.content_generation, contents, bytes_left);
+  }
+
+  // Null when it is not there.
+  MessagePtr at(const SearchHit& hit) const {
+    return (hit.kind == ItemKind::kMessage ? messages_ : contents_).at(hit.position);
+  }
+
+ private:
+  Rows messages_;
+  Rows contents_;
 };
 
 // Of what ranks so low that nothing would be left.
@@ -113,34 +151,55 @@ absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow
   return done;
 }
 
-absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchRequest& request,
-                                          const AnswerShape& shape, bool accept_missing) {
+absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest request,
+                                          const MessageFilter& filter, const AnswerShape& shape,
+                                          bool accept_missing) {
   Found found;
   std::vector<SearchHit> hits;
-  // Around each hit.
-  std::vector<std::vector<std::int64_t>> beside;
+  const std::size_t top_k = request.top_k;
+  const bool looks_at_rows = LooksAtRows(filter);
+  if (looks_at_rows) request.top_k = std::max(top_k, kFilteredHits);
+  request.filter.roles = filter.roles;
+  request.filter.thread_id = filter.thread_id;
   {
     MutexLock lock(index->mutex);
     if (!index->complete) return SessionChanged();
     found.row = index->row;
+    std::vector<std::int64_t> positions;
+    if (!filter.message_ids.empty()) {
+      MEMORYD_ASSIGN_OR_RETURN(
+          positions, PositionsOf(store_, index->key, found.row.generation, filter.message_ids));
+    }
+    if (!filter.message_ids.empty() || filter.status != StatusFilter::kAll) {
+      request.filter.accept = [&](ItemKind kind, std::int64_t position) {
+        return kind == ItemKind::kMessage &&
+               (filter.message_ids.empty() ||
+                std::binary_search(positions.begin(), positions.end(), position)) &&
+               (filter.status == StatusFilter::kAll ||
+                IsActive(found.row, position) == (filter.status == StatusFilter::kActive));
+      };
+    }
     hits = index->index.Search(request);
-    for (const SearchHit& hit : hits) {
-      beside.push_back(hit.kind == ItemKind::kMessage && shape.neighbours > 0
-                           ? index->index.Neighbours(hit.position, shape.neighbours)
-                           : std::vector<std::int64_t>());
+  }
+  if (looks_at_rows || !filter.message_ids.empty()) {
+    const bool all_seen = hits.size() < request.top_k;
+    MEMORYD_RETURN_IF_ERROR(KeepPassing(index->key, found.row, filter, top_k, hits));
+    found.filter_limit = !all_seen && hits.size() < top_k;
+  }
+  // Around each hit.
+  std::vector<std::vector<std::int64_t>> beside(hits.size());
+  if (shape.neighbours > 0) {
+    MutexLock lock(index->mutex);
+    if (!index->complete || index->row.generation != found.row.generation) return SessionChanged();
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      if (hits[i].kind != ItemKind::kMessage) continue;
+      beside[i] = index->index.Neighbours(hits[i].position, shape.neighbours);
     }
   }
 
-  std::set<std::int64_t> message_positions, content_positions;
-  for (const SearchHit& hit : hits) {
-    (hit.kind == ItemKind::kMessage ? message_positions : content_positions).insert(hit.position);
-  }
-  Rows messages, contents;
+  HitRows rows;
   auto bytes_left = static_cast<std::int64_t>(kMaxReplyBytes);
-  MEMORYD_RETURN_IF_ERROR(
-      messages.Read(store_, index->key, found.row.generation, message_positions, bytes_left));
-  MEMORYD_RETURN_IF_ERROR(contents.Read(store_, index->key, found.row.content_generation,
-                                        content_positions, bytes_left));
+  MEMORYD_RETURN_IF_ERROR(rows.Read(store_, index->key, found.row, hits, bytes_left));
   std::int64_t tokens_left = shape.token_budget.value_or(std::numeric_limits<std::int64_t>::max());
   // Whether there is room, and then it is taken.
   const auto fits = [&tokens_left](std::int64_t tokens) {
@@ -149,13 +208,12 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchReques
     return true;
   };
   std::vector<std::size_t> shown;  // Indexes in `hits`.
-  message_positions.clear();
+  std::set<std::int64_t> message_positions;
   for (std::size_t i = 0; i < hits.size(); ++i) {
     FoundItem item;
     SetScore(hits[i], hits.front(), item);
     const bool is_message = hits[i].kind == ItemKind::kMessage;
-    (is_message ? item.message : item.content) =
-        (is_message ? messages : contents).at(hits[i].position);
+    (is_message ? item.message : item.content) = rows.at(hits[i]);
     if (item.message == nullptr && item.content == nullptr) {
       if (!accept_missing) return SessionChanged();
       continue;
@@ -185,6 +243,39 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, const SearchReques
     }
   }
   return found;
+}
+
+absl::Status SessionSearch::KeepPassing(const SessionKey& key, const SessionRow& row,
+                                        const MessageFilter& filter, std::size_t top_k,
+                                        std::vector<SearchHit>& hits) const {
+  std::vector<SearchHit> kept;
+  std::size_t at_once = kFilteredRead;
+  for (std::span<const SearchHit> left(hits); !left.empty() && kept.size() < top_k;) {
+    const std::span<const SearchHit> some = left.first(std::min(at_once, left.size()));
+    HitRows rows;
+    auto bytes_left = static_cast<std::int64_t>(kMaxReplyBytes);
+    const absl::Status read = rows.Read(store_, key, row, some, bytes_left);
+    if (ErrorReason(read) == "REPLY_TOO_LARGE" && at_once > kLeastFilteredRead) {
+      at_once = kLeastFilteredRead;
+      continue;
+    }
+    MEMORYD_RETURN_IF_ERROR(read);
+    for (const SearchHit& hit : some) {
+      const MessagePtr item = rows.at(hit);
+      // What is gone is found to be so when it is to be shown.
+      bool passes = item == nullptr;
+      if (item != nullptr) {
+        MEMORYD_ASSIGN_OR_RETURN(passes, hit.kind == ItemKind::kMessage
+                                             ? filter.Passes(*item, row, bodies_)
+                                             : filter.PassesContent(*item, bodies_));
+      }
+      if (passes) kept.push_back(hit);
+    }
+    left = left.subspan(some.size());
+  }
+  kept.resize(std::min(kept.size(), top_k));
+  hits = std::move(kept);
+  return absl::OkStatus();
 }
 
 std::size_t SessionSearch::CutToPassage(const Index& index, const SearchRequest& request,
@@ -269,13 +360,11 @@ void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
   IndexedItem item;
   item.kind = kind;
   item.position = row.position;
-  item.time_us = row.ingest_us;
   // A body that can't be read has no words; it must not end all searches of its session.
   if (kind == ItemKind::kMessage) {
     const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());
     item.role = message.role;
     item.thread_id = message.thread_id;
-    item.time_us = message.create_us.value_or(row.ingest_us);
     item.name = message.name;
     item.create_us = message.create_us;
     item.text = message.text;

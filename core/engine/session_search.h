@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/engine/message_filter.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
@@ -50,6 +51,8 @@ struct Found {
   SessionRow row;
   // Whether vectors were to count and there are none.
   bool lacks_vectors = false;
+  // Whether more hits could have passed the filter than were looked at.
+  bool filter_limit = false;
 };
 
 // Indexes of the sessions searched lately, in memory. A search reads from the store what came since
@@ -84,9 +87,10 @@ class SessionSearch {
   absl::StatusOr<bool> CatchUp(const Index& index, const SessionRow& row,
                                const RankingOptions& ranking, bool accept_missing);
 
-  // Searches an index that has caught up. Each message stands only once in the result. ABORTED as
-  // above; FAILED_PRECONDITION `REPLY_TOO_LARGE` when what was found exceeds kMaxReplyBytes.
-  absl::StatusOr<Found> Find(const Index& index, const SearchRequest& request,
+  // Searches an index that has caught up, for what passes both filters, the request's and `filter`.
+  // Each message stands only once in the result. ABORTED as above; FAILED_PRECONDITION
+  // `REPLY_TOO_LARGE` when what was found exceeds kMaxReplyBytes.
+  absl::StatusOr<Found> Find(const Index& index, SearchRequest request, const MessageFilter& filter,
                              const AnswerShape& shape, bool accept_missing);
 
   // Drops what is kept of a session that is no more.
@@ -116,6 +120,10 @@ class SessionSearch {
   };
   using Order = std::list<std::shared_ptr<Entry>>;  // Most recently used first.
 
+  // Leaves the first request.top_k of `hits` that pass the filter.
+  absl::Status KeepPassing(const SessionKey& key, const SessionRow& row,
+                           const MessageFilter& filter, std::size_t top_k,
+                           std::vector<SearchHit>& hits) const;
   // Cuts a long text to what answers the query best; returns the whole text's bytes.
   std::size_t CutToPassage(const Index& index, const SearchRequest& request, FoundItem& item) const;
   void Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);

@@ -197,7 +197,7 @@ TEST_F(SessionSearchTest, ALargeSessionIsBroughtUpInSteps) {
   const SessionSearch::Index index = search_->Open(kKey);
   int steps = 1;
   for (; !*search_->CatchUp(index, session_.row, WordsAlone(), false); ++steps) {
-    EXPECT_TRUE(absl::IsAborted(search_->Find(index, AskFor("last"), {}, false).status()))
+    EXPECT_TRUE(absl::IsAborted(search_->Find(index, AskFor("last"), {}, {}, false).status()))
         << "half an index gives no answer";
     // What comes meanwhile is for the steps to come.
     if (steps == 1) CommitNotes({{"later"}});

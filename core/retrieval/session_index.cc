@@ -131,8 +131,6 @@ class SessionIndex::Filter {
   bool Passes(const Doc& doc) const {
     return (any_role_ || std::find(roles_.begin(), roles_.end(), doc.role) != roles_.end()) &&
            (any_thread_ || doc.thread == thread_) &&
-           (!filter_.start_us || doc.time_us >= *filter_.start_us) &&
-           (!filter_.end_us || doc.time_us < *filter_.end_us) &&
            (!filter_.accept || filter_.accept(doc.kind, doc.position));
   }
 
@@ -215,7 +213,7 @@ void SessionIndex::Add(const IndexedItem& item) {
     heap_bytes_ += HeapBytes(of_thread);
   }
   const float tokens = std::max(1.0F, static_cast<float>(CharacterCount(item.text)) / 4);
-  docs_.push_back({item.position, item.time_us, length, tokens, role, thread, author, item.kind});
+  docs_.push_back({item.position, length, tokens, role, thread, author, item.kind});
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
 }
 

@@ -32,7 +32,6 @@ struct IndexedItem {
   std::string_view role;       // Of a message; a content has none.
   std::string_view name;       // Its speaker's; "" for one without, who then goes by his role.
   std::string_view thread_id;  // Of a message; "" for one without.
-  std::int64_t time_us = 0;    // Microseconds since the epoch, what time filters look at.
   // When a message was created, by the caller's word; its day is among the terms it is found by.
   std::optional<std::int64_t> create_us;
   std::string_view text;
@@ -44,8 +43,6 @@ struct SearchFilter {
   std::vector<std::string> roles;
   // "": messages without a thread. No content is in a thread.
   std::optional<std::string> thread_id;
-  std::optional<std::int64_t> start_us;  // Not before.
-  std::optional<std::int64_t> end_us;    // Before.
   // Says false for what may not be a hit. Asked once for each item that has a word of the query and
   // passes the rest of the filter.
   std::function<bool(ItemKind kind, std::int64_t position)> accept;
@@ -155,7 +152,6 @@ class SessionIndex {
 
   struct Doc {
     std::int64_t position;
-    std::int64_t time_us;
     std::uint32_t length;  // In words.
     float tokens;          // A fourth of its characters, at least 1.
     std::uint32_t role;    // A content's is kNoName.

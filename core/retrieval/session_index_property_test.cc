@@ -23,7 +23,6 @@ struct Item {
   std::int64_t position;
   std::string role;
   std::string thread_id;
-  std::int64_t time_us;
   std::string text;
 
   IndexedItem View() const {
@@ -32,7 +31,6 @@ struct Item {
     item.position = position;
     item.role = role;
     item.thread_id = thread_id;
-    item.time_us = time_us;
     item.text = text;
     return item;
   }
@@ -73,8 +71,6 @@ std::vector<SearchHit> SearchByReading(const std::vector<Item>& items,
       continue;
     }
     if (filter.thread_id && (!message || item.thread_id != *filter.thread_id)) continue;
-    if (filter.start_us && item.time_us < *filter.start_us) continue;
-    if (filter.end_us && item.time_us >= *filter.end_us) continue;
     if (filter.accept && !filter.accept(item.kind, item.position)) continue;
     if (bm25 > 0) hits.push_back({item.kind, item.position, bm25, 0, {}});
   }
@@ -112,7 +108,7 @@ class RandomSessionTest : public ::testing::TestWithParam<unsigned> {
       const ItemKind kind = Pick(4) == 0 ? ItemKind::kContent : ItemKind::kMessage;
       std::int64_t& position = next[static_cast<std::size_t>(kind)];
       position += 1 + static_cast<std::int64_t>(Pick(3));
-      Item item{kind, position, "", "", static_cast<std::int64_t>(Pick(100)), RandomText(15)};
+      Item item{kind, position, "", "", RandomText(15)};
       if (kind == ItemKind::kMessage) {
         item.role = Pick(2) == 0 ? "user" : "assistant";
         item.thread_id = Pick(2) == 0 ? "" : fmt::format("t{}", Pick(3));
@@ -126,8 +122,6 @@ class RandomSessionTest : public ::testing::TestWithParam<unsigned> {
     SearchFilter filter;
     if (Pick(4) == 0) filter.roles = {Pick(2) == 0 ? "user" : "assistant"};
     if (Pick(4) == 0) filter.thread_id = Pick(2) == 0 ? "" : fmt::format("t{}", Pick(4));
-    if (Pick(4) == 0) filter.start_us = static_cast<std::int64_t>(Pick(100));
-    if (Pick(4) == 0) filter.end_us = static_cast<std::int64_t>(Pick(100));
     if (Pick(4) == 0) {
       const auto watermark = static_cast<std::int64_t>(Pick(200));
       filter.accept = [watermark](ItemKind kind, std::int64_t position) {

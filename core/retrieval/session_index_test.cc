@@ -23,22 +23,20 @@ constexpr ItemKind kMessage = ItemKind::kMessage;
 constexpr ItemKind kContent = ItemKind::kContent;
 
 IndexedItem Message(std::int64_t position, std::string_view text, std::string_view role = "user",
-                    std::string_view thread_id = "", std::int64_t time_us = 0) {
+                    std::string_view thread_id = "") {
   IndexedItem item;
   item.kind = kMessage;
   item.position = position;
   item.role = role;
   item.thread_id = thread_id;
-  item.time_us = time_us;
   item.text = text;
   return item;
 }
 
-IndexedItem Content(std::int64_t position, std::string_view text, std::int64_t time_us = 0) {
+IndexedItem Content(std::int64_t position, std::string_view text) {
   IndexedItem item;
   item.kind = kContent;
   item.position = position;
-  item.time_us = time_us;
   item.text = text;
   return item;
 }
@@ -128,10 +126,10 @@ TEST(SessionIndexTest, WhatHasNoWordOfTheQueryIsNoHit) {
 class FilterTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    index_.Add(Message(1, "tea tea tea", "user", "", 100));
-    index_.Add(Message(2, "tea tea", "assistant", "work", 200));
-    index_.Add(Message(3, "tea", "tool", "work", 300));
-    index_.Add(Content(1, "tea, sugar", 400));
+    index_.Add(Message(1, "tea tea tea", "user"));
+    index_.Add(Message(2, "tea tea", "assistant", "work"));
+    index_.Add(Message(3, "tea", "tool", "work"));
+    index_.Add(Content(1, "tea, sugar"));
   }
 
   std::vector<std::pair<ItemKind, std::int64_t>> Found(SearchFilter filter) {
@@ -166,14 +164,6 @@ TEST_F(FilterTest, ByThread) {
   EXPECT_THAT(Found(filter), IsEmpty());
 }
 
-TEST_F(FilterTest, ByTimeFromTheStartAndBeforeTheEnd) {
-  SearchFilter filter;
-  filter.start_us = 200;
-  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 2), Pair(kMessage, 3), Pair(kContent, 1)));
-  filter.end_us = 300;
-  EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 2)));
-}
-
 TEST_F(FilterTest, ByWhatTheCallerAccepts) {
   SearchFilter filter;
   filter.accept = [](ItemKind kind, std::int64_t position) {
@@ -186,14 +176,14 @@ TEST_F(FilterTest, AllMustHold) {
   SearchFilter filter;
   filter.roles = {"user", "tool"};
   filter.thread_id = "work";
-  filter.end_us = 1000;
+  filter.accept = [](ItemKind, std::int64_t position) { return position < 4; };
   EXPECT_THAT(Found(filter), ElementsAre(Pair(kMessage, 3)));
 }
 
 TEST_F(FilterTest, ScoresAreThoseWithoutAFilter) {
   const double unfiltered = Search(index_, "tea").back().score;
   SearchFilter filter;
-  filter.start_us = 400;
+  filter.accept = [](ItemKind kind, std::int64_t) { return kind == kContent; };
   const std::vector<SearchHit> hits = Search(index_, "tea", filter, 1);
   ASSERT_THAT(Items(hits), ElementsAre(Pair(kContent, 1)));
   EXPECT_EQ(hits[0].score, unfiltered);

@@ -17,6 +17,7 @@ from support.server import Server
 
 import memoryd
 from memoryd import AsyncClient, Client, MemorydError, content, message
+from memoryd.v1 import filter_pb2 as filter_wire
 
 NOBODY = "unix:/nonexistent/memoryd.sock"
 
@@ -50,7 +51,7 @@ def test_the_round_of_a_session(server, session_id):
             got = await client.get(session_id, input="x")
             assert [m.role for m in got.messages] == ["user", "assistant"]
             found = await client.query(session_id, "tea", top_k=1,
-                                       filter=wire.QueryFilter(roles=["user"]))
+                                       filter=filter_wire.Filter(roles=["user"]))
             assert [r.message.text for r in found.results] == ["Tea in France?"]
             context = await client.update_context(session_id, [message("user", "And Spain?")])
             assert "Likes tea." in context.messages[0].text

@@ -11,6 +11,7 @@ from support.calls import memory, wire
 from support.server import Server
 
 from memoryd import Client, MemorydError, content, message
+from memoryd.v1 import filter_pb2 as filter_wire
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_query_finds_and_update_context_inserts(client, session_id):
     client.put(session_id, [message("user", "What is the capital of France?"),
                             message("assistant", "Paris.")], contents=[content("Likes France.")])
     found = client.query(session_id, "france", top_k=1, neighbours=1,
-                         filter=wire.QueryFilter(roles=["user"])).results
+                         filter=filter_wire.Filter(roles=["user"])).results
     assert [r.message.text for r in found] == ["What is the capital of France?"]
     assert [m.text for m in found[0].neighbours] == ["Paris."]
     # Behind these, with a table of vectors, what is like them.

@@ -1,4 +1,4 @@
-"""GetAll with filters, against a model in Python over random messages."""
+"""GetAll and Query with filters, against a model in Python over random messages."""
 
 from __future__ import annotations
 
@@ -176,6 +176,59 @@ def test_filters_do_as_a_model_in_python(calls, session_id, seed):
         assert {page.total_count for page in pages} == {len(wanted)}, asked
         found += 0 < len(wanted) < len(stored)
     assert found > 40, "filters that let all or nothing through show little"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_query_finds_what_passes_in_the_order_of_all(calls, session_id, seed):
+    rng = random.Random(seed)
+    stored = fill(calls, session_id, rng, 100)
+
+    def ask(top_k: int, **fields) -> list[memory.Message]:
+        reply = calls.Query(session_id=session_id, query="message", top_k=top_k, **fields)
+        assert "FILTER_LIMIT" not in reply.notices
+        return [result.message for result in reply.results]
+
+    ranked = ask(1000)
+    assert sorted(m.position for m in ranked) == [m.position for m in stored]
+    found = 0
+    for _ in range(120):
+        asked = random_filter(rng, stored)
+        wanted = [m for m in ranked if passes(asked, m)]
+        top_k = rng.choice((1, 5, 1000))
+        assert ask(top_k, filter=asked) == wanted[:top_k], asked
+        found += 0 < len(wanted) < len(stored)
+    assert found > 40, "filters that let all or nothing through show little"
+
+
+def test_query_says_where_it_stopped_looking(calls, session_id):
+    calls.CreateSession(session_id=session_id, config=memory.SessionConfig(
+        retrieval=memory.Retrieval(vector_weight=0, neighbour_weight=0)))
+    for begin in range(0, 12_000, 1000):
+        calls.Put(session_id=session_id, messages=[
+            user("word", message_id=f"m{n}", name="Ann" if n in (0, 11_999) else "")
+            for n in range(begin, begin + 1000)])
+
+    def ask(top_k: int, **fields):
+        reply = calls.Query(session_id=session_id, query="word", top_k=top_k,
+                            filter=wire.Filter(**fields))
+        return [r.message.message_id for r in reply.results], list(reply.notices)
+
+    # Of equals the newest comes first, and the oldest is behind those that are looked at.
+    assert ask(1, names=["Ann"]) == (["m11999"], [])
+    assert ask(2, names=["Ann"]) == (["m11999"], ["FILTER_LIMIT"])
+    assert ask(2, names=["Ann"], message_ids=["m0", "m1"]) == (["m0"], [])
+
+
+@pytest.mark.large
+def test_query_looks_at_messages_that_are_more_than_a_reply_may_be(calls, session_id):
+    picture = memory.Part(image=memory.Media(data=bytes(3 << 20)))
+    for number in range(24):
+        calls.Put(session_id=session_id, messages=[memory.Message(
+            role="user", parts=[memory.Part(text=f"word {number}"), picture],
+            metadata_json='{"wanted": true}' if number == 3 else "")])
+    reply = calls.Query(session_id=session_id, query="word", filter=wire.Filter(
+        metadata=[wire.MetadataTest(key="wanted", bool_value=True)]))
+    assert [r.message.parts[0].text for r in reply.results] == ["word 3"]
 
 
 def test_pages_are_stable_while_others_write(server, calls, session_id):

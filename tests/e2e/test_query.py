@@ -11,6 +11,8 @@ from support.calls import Calls, assistant, memory, note, refusal, user, wire
 from support.server import Server
 from support.stores import STORES, fresh_store
 
+from memoryd.v1 import filter_pb2 as filters
+
 Content = memory.Content
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -162,7 +164,9 @@ def filled(calls, strict):
     """Messages 0 to 9, odd ones of thread `t`, created at second 1000 and on, and a content."""
     calls.Put(session_id=strict, contents=[note("word content")], messages=[
         memory.Message(role=("user", "assistant", "tool")[i % 3], text=f"word {i}",
-                       thread_id="t" if i % 2 else "", create_time=at(1000 + i))
+                       thread_id="t" if i % 2 else "", create_time=at(1000 + i),
+                       message_id=f"m{i}",
+                       metadata_json='{"k": 6}' if i == 6 else "")
         for i in range(10)])
     return strict
 
@@ -175,27 +179,24 @@ def filled(calls, strict):
     ({"thread_id": "t"}, {1, 3, 5, 7, 9}),
     ({"thread_id": ""}, {0, 2, 4, 6, 8}),
     ({"thread_id": "other"}, set()),
-    ({"end_time": at(1003)}, {0, 1, 2}),
-    # The content's time is its ingest_time.
-    ({"start_time": at(1007)}, {7, 8, 9, "content"}),
-    ({"start_time": at(1004), "end_time": at(1006)}, {4, 5}),
-    ({"start_time": at(1005), "end_time": at(1005)}, set()),
-    ({"start_time": at(2000)}, {"content"}),
-    ({"roles": ["user"], "thread_id": "t", "start_time": at(1004)}, {9}),
+    ({"create_time": {"end": at(1003)}}, {0, 1, 2}),
+    ({"create_time": {"start": at(1007)}}, {7, 8, 9}),
+    ({"create_time": {"start": at(1004), "end": at(1006)}}, {4, 5}),
+    ({"ingest_time": {"start": at(1007)}}, {*range(10), "content"}),
+    ({"ingest_time": {"end": at(1007)}}, set()),
+    ({"names": [""]}, set(range(10))),
+    ({"names": ["Ann"]}, set()),
+    ({"message_ids": ["m4", "m5", "nobody"]}, {4, 5}),
+    ({"status": memory.MESSAGE_STATUS_ACTIVE}, set(range(10))),
+    ({"status": memory.MESSAGE_STATUS_ARCHIVED}, set()),
+    ({"metadata": [{"key": "k", "number_value": 6}]}, {6}),
+    ({"metadata": [{"key": "k", "exists": False}]}, {*range(6), *range(7, 10), "content"}),
+    ({"any_of": [{"names": ["Ann"]}, {"message_ids": ["m9"]}]}, {9}),
+    ({"roles": ["user"], "thread_id": "t", "create_time": {"start": at(1004)}}, {9}),
 ), ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_a_filter_limits_what_is_found(calls, filled, fields, found):
-    got = find(calls, filled, "word", top_k=50, filter=wire.QueryFilter(**fields))
+    got = find(calls, filled, "word", top_k=50, filter=filters.Filter(**fields))
     assert len(got) == len(set(got)) and set(got) == {f"word {name}" for name in found}
-
-
-def test_a_message_without_create_time_has_its_ingest_time(calls, session_id):
-    calls.Put(session_id=session_id, messages=[user("word")])
-    ingest = calls.all_messages(session_id)[0].ingest_time
-    later = timestamp_pb2.Timestamp(seconds=ingest.seconds + 1)
-    for fields, found in (({"start_time": ingest}, 1), ({"end_time": ingest}, 0),
-                          ({"start_time": later}, 0), ({"end_time": later}, 1)):
-        got = find(calls, session_id, "word", filter=wire.QueryFilter(**fields))
-        assert len(got) == found, fields
 
 
 def test_neighbours_come_from_the_thread_and_stand_once(calls, filled):
@@ -208,7 +209,7 @@ def test_neighbours_come_from_the_thread_and_stand_once(calls, filled):
     assert [m.text for m in result.neighbours] == ["word 5", "word 7"]
     # Those of a filtered query are not filtered.
     result, = calls.Query(session_id=filled, query="3", neighbours=10,
-                          filter=wire.QueryFilter(roles=["user"])).results
+                          filter=filters.Filter(roles=["user"])).results
     assert [m.text for m in result.neighbours] == [f"word {i}" for i in (1, 5, 7, 9)]
     reply = calls.Query(session_id=filled, query="word", top_k=50, neighbours=10)
     positions = [m.position for r in reply.results if r.HasField("message")
@@ -246,12 +247,12 @@ def test_a_reply_over_64_mebibytes_is_refused(calls, session_id):
     ("top_k", {"top_k": -1}),
     ("neighbours", {"neighbours": -1}),
     ("neighbours", {"neighbours": 11}),
-    ("filter.roles", {"filter": wire.QueryFilter(roles=["user"] * 17)}),
-    ("filter.roles[1]", {"filter": wire.QueryFilter(roles=["user", ""])}),
-    ("filter.roles[0]", {"filter": wire.QueryFilter(roles=["r" * 65])}),
-    ("filter.thread_id", {"filter": wire.QueryFilter(thread_id="t" * 129)}),
-    ("filter.start_time", {"filter": wire.QueryFilter(start_time=at(2**63 - 1))}),
-    ("filter.end_time", {"filter": {"end_time": timestamp_pb2.Timestamp(nanos=-1)}}),
+    ("filter.roles", {"filter": filters.Filter(roles=["user"] * 17)}),
+    ("filter.roles[1]", {"filter": filters.Filter(roles=["user", ""])}),
+    ("filter.roles[0]", {"filter": filters.Filter(roles=["r" * 65])}),
+    ("filter.thread_id", {"filter": filters.Filter(thread_id="t" * 129)}),
+    ("filter.create_time.start", {"filter": {"create_time": {"start": at(2**63 - 1)}}}),
+    ("filter.metadata[0]", {"filter": {"metadata": [{"key": "k"}]}}),
 ), ids=lambda value: value if isinstance(value, str) else "")
 def test_refuses_and_names_the_field(calls, session_id, field, fields):
     error = refusal(calls.Query, **{"session_id": session_id, "query": "tea", **fields})
@@ -262,7 +263,7 @@ def test_refuses_and_names_the_field(calls, session_id, field, fields):
 def test_takes_what_lies_exactly_on_the_limits(calls, session_id):
     calls.Put(session_id=session_id, messages=[user("tea")])
     assert find(calls, session_id, "tea " * (16 * 1024), neighbours=10,
-                filter=wire.QueryFilter(roles=["user"] * 16)) == ["tea"]
+                filter=filters.Filter(roles=["user"] * 16)) == ["tea"]
 
 
 # What is gone is not found.
@@ -340,7 +341,7 @@ def test_autogen_list_returns_all_contents_whatever_is_asked(calls, session_id):
               messages=[user("c0")], config=config)
     stored = calls.all_contents(session_id)
     for fields in ({}, {"query": "c7", "top_k": 1}, {"query": "none", "neighbours": 10},
-                   {"filter": wire.QueryFilter(roles=["user"], start_time=at(4_000_000_000))}):
+                   {"filter": filters.Filter(roles=["user"], names=["nobody"])}):
         reply = calls.Query(session_id=session_id, **fields)
         assert [result.content for result in reply.results] == stored, fields
         assert {result.score for result in reply.results} == {0.0}

@@ -50,7 +50,7 @@ inline absl::StatusOr<Found> FindIn(SessionSearch& search, const SessionKey& key
     done = search.CatchUp(index, row, request.ranking, accept_missing);
     if (!done.ok() && (!absl::IsAborted(done.status()) || tries_left-- == 0)) return done.status();
   }
-  return search.Find(index, request, {neighbours, std::nullopt, false}, accept_missing);
+  return search.Find(index, request, {}, {neighbours, std::nullopt, false}, accept_missing);
 }
 
 class SearchFixture : public SessionDraftTest {

@@ -350,7 +350,7 @@ def query(
     query: str,
     *,
     top_k: int = 10,
-    filter: wire.QueryFilter | None = None,
+    filter: filter_wire.Filter | None = None,
     neighbours: int = 0,
     score_threshold: float | None = None,
     parts_of_score: bool = False,
