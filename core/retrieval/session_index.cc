@@ -15,8 +15,10 @@ namespace memoryd {
 namespace {
 
 // Of the words that a word of the query also finds: the most, the least cosine, and the most words
-// a session may have when the caller did not ask for it: they are all looked at.
+// a session may have when the caller did not ask for it: they are all looked at. A query's words
+// beyond the first are a text, in which enough is said by itself; each costs memory and time.
 constexpr std::size_t kMaxLikeWords = 20;
+constexpr std::size_t kMaxExpandedWords = 64;
 constexpr double kLeastLikeness = 0.3;
 constexpr std::size_t kMaxVocabulary = 10'000;
 
@@ -325,13 +327,16 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
   } else {
     const std::vector<QueryWord> words = QueryWords(query);
     std::vector<std::string_view> wanted;
-    wanted.reserve(words.size());
-    for (const QueryWord& word : words) wanted.push_back(word.word);
+    wanted.reserve(kMaxExpandedWords);
+    for (const QueryWord& word : words) {
+      if (wanted.size() == kMaxExpandedWords) break;
+      wanted.push_back(word.word);
+    }
     const std::vector<std::vector<LikeWord>> like =
         vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
     for (std::size_t i = 0; i < words.size(); ++i) {
       raise(words[i].term, 1);
-      RaiseLikeWords(words[i], like[i], raise);
+      if (i < like.size()) RaiseLikeWords(words[i], like[i], raise);
       add();
     }
   }
