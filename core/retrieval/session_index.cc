@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/retrieval/make_room.h"
 #include "core/retrieval/passages.h"
 
 namespace memoryd {
@@ -74,8 +75,12 @@ std::string DayWords(std::int64_t time_us) {
 // Walks through the items that have one term of a query.
 class SessionIndex::Cursor {
  public:
-  explicit Cursor(const Postings& postings)
-      : postings_(&postings), p_(postings.packed.data()), end_(p_ + postings.packed.size()) {
+  Cursor(const SessionIndex& index, const Postings& postings) : postings_(&postings) {
+    if (postings.doc_count > 1) {
+      const std::string& packed = index.packed_[postings.packed];
+      p_ = packed.data();
+      end_ = p_ + packed.size();
+    }
     Next();
   }
 
@@ -101,8 +106,8 @@ class SessionIndex::Cursor {
 
  private:
   const Postings* postings_;
-  const char* p_;
-  const char* end_;
+  const char* p_ = nullptr;
+  const char* end_ = nullptr;
   DocId doc_ = 0;
   std::uint32_t count_ = 0;
   bool at_last_ = false;
@@ -217,6 +222,7 @@ void SessionIndex::Add(const IndexedItem& item) {
     heap_bytes_ += HeapBytes(of_thread);
   }
   const float tokens = std::max(1.0F, static_cast<float>(CharacterCount(item.text)) / 4);
+  MakeRoom(docs_, 1);
   docs_.push_back({item.position, item.time_us, length, tokens, role, thread, author, item.kind});
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
 }
@@ -256,27 +262,38 @@ std::uint32_t SessionIndex::Intern(NameMap<std::uint32_t>& names, std::string_vi
 }
 
 void SessionIndex::AddPosting(std::string_view term, DocId doc) {
-  auto found = terms_.find(term);
-  if (found == terms_.end()) {
-    found = terms_.emplace(std::string(term), Postings()).first;
-    heap_bytes_ += HeapBytes(found->first);
+  const std::uint32_t number = terms_.Add(term);
+  if (number == postings_.size()) {
+    MakeRoom(postings_, 1);
+    postings_.emplace_back();
   }
-  Postings& postings = found->second;
+  Postings& postings = postings_[number];
   if (postings.doc_count > 0 && postings.last_doc == doc) {
     ++postings.last_count;
     return;
   }
   if (postings.doc_count > 0) {
-    heap_bytes_ -= HeapBytes(postings.packed);
+    if (postings.doc_count == 1) {
+      postings.packed = static_cast<std::uint32_t>(packed_.size());
+      MakeRoom(packed_, 1);
+      packed_.emplace_back();
+    }
+    std::string& packed = packed_[postings.packed];
+    heap_bytes_ -= HeapBytes(packed);
     const std::uint64_t distance = postings.last_doc - postings.packed_doc;
-    AppendVarint(distance << 1 | (postings.last_count > 1 ? 1 : 0), postings.packed);
-    if (postings.last_count > 1) AppendVarint(postings.last_count, postings.packed);
+    AppendVarint(distance << 1 | (postings.last_count > 1 ? 1 : 0), packed);
+    if (postings.last_count > 1) AppendVarint(postings.last_count, packed);
     postings.packed_doc = postings.last_doc;
-    heap_bytes_ += HeapBytes(postings.packed);
+    heap_bytes_ += HeapBytes(packed);
   }
   postings.last_doc = doc;
   postings.last_count = 1;
   ++postings.doc_count;
+}
+
+const SessionIndex::Postings* SessionIndex::FindPostings(std::string_view term) const {
+  const std::uint32_t number = terms_.Find(term);
+  return number == StringTable::kNone ? nullptr : &postings_[number];
 }
 
 bool SessionIndex::ExpandsQueries() const {
@@ -292,7 +309,7 @@ void SessionIndex::RaiseToBm25(const Postings& postings, const RankingOptions& r
   weight *= Rarity(postings.doc_count) * (ranking.bm25_k1 + 1);
   const double usual_length =
       std::max<double>(static_cast<double>(total_length_), 1) / static_cast<double>(docs_.size());
-  for (Cursor cursor(postings); !cursor.done(); cursor.Next()) {
+  for (Cursor cursor(*this, postings); !cursor.done(); cursor.Next()) {
     const double length = docs_[cursor.doc()].length / usual_length;
     const double norm = ranking.bm25_k1 * (1 - ranking.bm25_b + ranking.bm25_b * length);
     double& score = scores[cursor.doc()];
@@ -307,8 +324,8 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
   Scores of_word(docs_.size());
   std::vector<DocId> touched;
   const auto raise = [&](std::string_view term, double weight) {
-    if (const auto found = terms_.find(term); found != terms_.end()) {
-      RaiseToBm25(found->second, ranking, weight, of_word, touched);
+    if (const Postings* const postings = FindPostings(term); postings != nullptr) {
+      RaiseToBm25(*postings, ranking, weight, of_word, touched);
     }
   };
   const auto add = [&] {
@@ -350,15 +367,15 @@ void SessionIndex::RaiseLikeWords(
     const QueryWord& word, const std::vector<LikeWord>& like_words,
     absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
   if (word.word.empty()) return;
-  const auto own = terms_.find(word.term);
-  const double own_rarity = Rarity(own == terms_.end() ? 0 : own->second.doc_count);
+  const Postings* const own = FindPostings(word.term);
+  const double own_rarity = Rarity(own == nullptr ? 0 : own->doc_count);
   absl::flat_hash_set<std::string> seen = {word.term};
   for (const LikeWord& like : like_words) {
     const std::string term = StemOf(like.word);
-    const auto found = terms_.find(term);
-    if (found == terms_.end() || !seen.insert(term).second) continue;
+    const Postings* const postings = FindPostings(term);
+    if (postings == nullptr || !seen.insert(term).second) continue;
     // A rare word like a common one of the query counts no more than that.
-    const double rarity = Rarity(found->second.doc_count);
+    const double rarity = Rarity(postings->doc_count);
     raise(term, (like.cosine - kLeastLikeness) / (1 - kLeastLikeness) *
                     std::min(own_rarity, rarity) / rarity);
   }
@@ -562,9 +579,9 @@ std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptio
   NameMap<std::size_t> places;  // In `rarities`.
   std::vector<double> rarities;
   for (std::string& term : QueryTerms(rest)) {
-    const auto found = terms_.find(term);
+    const Postings* const postings = FindPostings(term);
     places.emplace(std::move(term), rarities.size());
-    rarities.push_back(Rarity(found == terms_.end() ? 0 : found->second.doc_count));
+    rarities.push_back(Rarity(postings == nullptr ? 0 : postings->doc_count));
   }
   const bool by_vector = options_.vectors != nullptr && ranking.vector_weight > 0;
   const WordVectors::Vector wanted = by_vector ? QueryVector(rest) : WordVectors::Vector();
@@ -611,9 +628,10 @@ std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
 
 std::size_t SessionIndex::ByteSize() const {
   return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + HeapBytes(docs_of_kind_[0]) +
-         HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + TableBytes(terms_) +
-         TableBytes(roles_) + TableBytes(threads_) + authors_.ByteSize() + vocabulary_.ByteSize() +
-         vectors_.ByteSize() + TableBytes(token_docs_);
+         HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + terms_.ByteSize() +
+         HeapBytes(postings_) + HeapBytes(packed_) + TableBytes(roles_) + TableBytes(threads_) +
+         authors_.ByteSize() + vocabulary_.ByteSize() + vectors_.ByteSize() +
+         TableBytes(token_docs_);
 }
 
 }  // namespace memoryd
