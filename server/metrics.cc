@@ -207,6 +207,9 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_index_bytes", MetricType::Gauge,
            "Bytes of the search indexes in memory.")
         .Add(Number(engine.search().ByteSize()));
+    Family(families, "memoryd_index_evictions_total", MetricType::Counter,
+           "Search indexes that left memory for want of room.")
+        .Add(Number(engine.search().evictions()));
     Family(families, "memoryd_cache_hits_total", MetricType::Counter,
            "Calls whose session was in memory.")
         .Add(Number(stats.cache_hits));

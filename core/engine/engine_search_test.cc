@@ -156,6 +156,29 @@ TEST_F(EngineSearchTest, AStoreErrorIsToldAndTheNextQueryWorks) {
   EXPECT_THAT(FoundBodies("red"), ElementsAre("red"));
 }
 
+// The index has just been dropped, and is in the middle of being read back.
+TEST_F(EngineSearchTest, PutsGoOnWhileAnIndexIsMadeAnew) {
+  EngineOptions options = Options();
+  options.index_bytes = 1;
+  Start(options);
+  MustDo(NewPut(kKey, {{"user", "red"}}));
+  EXPECT_THAT(FoundBodies("red"), ElementsAre("red"));
+  int puts = 0;
+  store_->BeforeNextRows([&] {
+    for (int i = 0; i < 20; ++i) {
+      MustDo(NewPut(kKey, {{"user", "red and blue"}}));
+      MustDo(NewPut({"tenant", "another"}, {{"user", "red"}}));
+      ++puts;
+    }
+  });
+  const auto found = Query(*engine_, "red");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(puts, 20);
+  EXPECT_GE(found->items.size(), 1U);
+  EXPECT_THAT(FoundBodies("blue"), SizeIs(20));
+  EXPECT_GE(engine_->search().evictions(), 3U);
+}
+
 // Two writers, two searchers and one who resets: whatever is found was there at one time.
 TEST_F(EngineSearchTest, QueriesBesidePutsAndResetsAlwaysAnswer) {
   for (const Coherence coherence : {Coherence::kExclusive, Coherence::kShared}) {

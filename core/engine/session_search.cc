@@ -399,8 +399,18 @@ void SessionSearch::Recharge(const std::shared_ptr<Entry>& entry, std::size_t by
   bytes_ = bytes_ - entry->charged_bytes + bytes;
   entry->charged_bytes = bytes;
   // The one that there is no room for goes, rather than all others before it.
-  if (bytes > max_bytes_) Drop(found->second);
-  while (bytes_ > max_bytes_ && !order_.empty()) Drop(std::prev(order_.end()));
+  if (bytes > max_bytes_) {
+    Drop(found->second);
+    Increment(evictions_);
+  }
+  Evict(max_bytes_);
+}
+
+void SessionSearch::Evict(std::size_t max_bytes) {
+  while (bytes_ > max_bytes && !order_.empty()) {
+    Drop(std::prev(order_.end()));
+    Increment(evictions_);
+  }
 }
 
 void SessionSearch::Drop(Order::iterator place) {
@@ -416,8 +426,7 @@ void SessionSearch::Forget(const SessionKey& key) {
 
 void SessionSearch::Shrink() {
   MutexLock lock(mutex_);
-  const std::size_t half = bytes_ / 2;
-  while (bytes_ > half && !order_.empty()) Drop(std::prev(order_.end()));
+  Evict(bytes_ / 2);
 }
 
 std::size_t SessionSearch::ByteSize() {

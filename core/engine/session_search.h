@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/histogram.h"
 #include "core/base/mutex.h"
 #include "core/engine/message_filter.h"
 #include "core/model/body_reader.h"
@@ -100,6 +101,8 @@ class SessionSearch {
   void Shrink() MEMORYD_EXCLUDES(mutex_);
 
   std::size_t ByteSize() MEMORYD_EXCLUDES(mutex_);
+  // Indexes dropped for want of room, ever.
+  std::uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
@@ -128,6 +131,8 @@ class SessionSearch {
   std::size_t CutToPassage(const Index& index, const SearchRequest& request, FoundItem& item) const;
   void Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);
   void Drop(Order::iterator place) MEMORYD_REQUIRES(mutex_);
+  // Drops the least recently used until no more than `max_bytes` are left.
+  void Evict(std::size_t max_bytes) MEMORYD_REQUIRES(mutex_);
   // What an index ranked so takes in.
   IndexOptions OptionsFor(const RankingOptions& ranking) const;
   absl::StatusOr<bool> Step(Entry& entry, const SessionRow& row, const RankingOptions& ranking,
@@ -147,6 +152,7 @@ class SessionSearch {
   std::unordered_map<SessionKey, Order::iterator, SessionKeyHash> entries_
       MEMORYD_GUARDED_BY(mutex_);
   std::size_t bytes_ MEMORYD_GUARDED_BY(mutex_) = 0;
+  Counter evictions_{0};
 };
 
 }  // namespace memoryd

@@ -320,6 +320,59 @@ TEST_F(SessionSearchTest, TheLeastRecentlyUsedIndexGoesFirst) {
   EXPECT_EQ(find("b"), 1U);
 }
 
+TEST_F(SessionSearchTest, AnswersAreTheSameBeforeAndAfterEviction) {
+  constexpr int kSessions = 10;
+  Create();
+  std::vector<SessionKey> keys;
+  const auto find = [&](SessionSearch& search, const SessionKey& key) {
+    const auto found = FindIn(search, key, session_.row, AskFor("word rare7 rare11"), 1, true);
+    EXPECT_TRUE(found.ok()) << found.status();
+    std::vector<std::string> lines = found.ok() ? Texts(*found) : std::vector<std::string>();
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      lines[i] += fmt::format(" {}", found->items[i].score);
+    }
+    return lines;
+  };
+  std::vector<Line> lines;
+  for (int i = 0; i < 50; ++i) lines.push_back({"user", fmt::format("word rare{}", i)});
+  CommitNotes({{"a word noted"}}, std::move(lines));
+  for (int i = 0; i < kSessions; ++i) {
+    SessionChange copy = *change_;
+    copy.key.session = fmt::format("copy{}", i);
+    copy.expected_revision = 0;
+    ASSERT_EQ(real_->Commit({&copy, 1}).front().outcome, CommitOutcome::kCommitted);
+    keys.push_back(copy.key);
+  }
+  const std::vector<std::string> expected = find(*search_, keys.front());
+  ASSERT_THAT(expected, SizeIs(51));
+  EXPECT_EQ(search_->evictions(), 0U);
+  const std::size_t room = search_->ByteSize() * 7 / 2;
+  SessionSearch small(store_.get(), &bodies_, room);
+  for (int round = 0; round < 3; ++round) {
+    for (const SessionKey& key : keys) {
+      EXPECT_EQ(find(small, key), expected);
+      EXPECT_LE(small.ByteSize(), room);
+    }
+  }
+  EXPECT_EQ(small.evictions(), 3U * kSessions - 3) << "three fit, and are the wrong ones";
+  small.Shrink();
+  EXPECT_GT(small.evictions(), 3U * kSessions - 3);
+  EXPECT_EQ(find(small, keys.front()), expected);
+}
+
+TEST_F(SessionSearchTest, AnIndexThatThereIsNoRoomForIsMadeForEachSearch) {
+  Create();
+  CommitNotes({}, {{"user", "word"}});
+  SessionSearch none(store_.get(), &bodies_, 1);
+  for (std::uint64_t searches = 1; searches <= 3; ++searches) {
+    const auto found = FindIn(none, kKey, session_.row, AskFor("word"));
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_THAT(Texts(*found), ElementsAre("message 1: word"));
+    EXPECT_EQ(none.ByteSize(), 0U);
+    EXPECT_EQ(none.evictions(), searches);
+  }
+}
+
 // Searchers of one session and its writer: every answer has all that was acknowledged before.
 TEST_F(SessionSearchTest, ManySearchersSeeEveryWriteBeforeThem) {
   Create();

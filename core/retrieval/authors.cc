@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/base/utf8_decode.h"
 #include "core/retrieval/terms.h"
 
 namespace memoryd {
@@ -55,6 +56,7 @@ Authors::Author Authors::Add(std::string_view speaker) {
     const auto [named, is_new_word] = by_name_word_.try_emplace(word);
     if (is_new_word) heap_bytes_ += named->first.capacity();
     named->second.push_back(author);
+    if (IsUnspaced(word)) longest_unspaced_ = std::max(longest_unspaced_, word.size());
     heap_bytes_ += sizeof(Author) * 2;
   }
   return author;
@@ -68,19 +70,66 @@ Authors::NamedQuery Authors::Split(std::string_view query) const {
   }
   std::optional<Author> author;
   bool several = false;
+  const auto note = [&author, &several](const std::vector<Author>& of_name) {
+    several = several || of_name.size() > 1 || (author.has_value() && *author != of_name.front());
+    author = of_name.front();
+  };
+  const auto keep = [&named](std::string_view word) {
+    named.rest.append(named.rest.empty() ? "" : " ").append(word);
+  };
   for (const std::string_view word : SplitAtSpaces(query)) {
-    const auto found = by_name_word_.find(NameWord(word));
-    if (found == by_name_word_.end()) {
-      named.rest.append(named.rest.empty() ? "" : " ").append(word);
+    const std::string name = NameWord(word);
+    if (const auto found = by_name_word_.find(name); found != by_name_word_.end()) {
+      note(found->second);
       continue;
     }
-    several = several || found->second.size() > 1 ||
-              (author.has_value() && *author != found->second.front());
-    author = found->second.front();
+    const std::string left = WithoutNames(name, note);
+    if (left.size() == name.size()) {
+      keep(word);
+    } else if (!left.empty()) {
+      keep(left);
+    }
   }
   if (named.rest.empty()) named.rest = query;
   if (!several) named.author = author;
   return named;
+}
+
+std::string Authors::WithoutNames(std::string_view word,
+                                  absl::FunctionRef<void(const std::vector<Author>&)> visit) const {
+  std::string left;
+  if (longest_unspaced_ == 0) return left.assign(word);
+  const char* const end = word.data() + word.size();
+  for (const char* p = word.data(); p < end;) {
+    const std::string_view here(p, static_cast<std::size_t>(end - p));
+    if (const auto name = NameAtBegin(here); name != by_name_word_.end()) {
+      visit(name->second);
+      p += name->first.size();
+      // What stood before it makes no pair with what stands behind.
+      if (!left.empty()) left.push_back(' ');
+      continue;
+    }
+    const std::size_t length = std::max<std::size_t>(DecodeUtf8(p, end).length, 1);
+    left.append(p, length);
+    p += length;
+  }
+  return left;
+}
+
+Authors::NameMap<std::vector<Authors::Author>>::const_iterator Authors::NameAtBegin(
+    std::string_view text) const {
+  auto longest = by_name_word_.end();
+  const char* const begin = text.data();
+  const char* const end = begin + std::min(text.size(), longest_unspaced_);
+  for (const char* p = begin; p < end;) {
+    const std::size_t length = DecodeUtf8(p, end).length;
+    if (length < 2) break;  // No script of these is ASCII.
+    p += length;
+    const auto found =
+        by_name_word_.find(std::string_view(begin, static_cast<std::size_t>(p - begin)));
+    if (found != by_name_word_.end() && IsUnspaced(found->first)) longest = found;
+  }
+  return longest;
 }
 
 std::size_t Authors::ByteSize() const {

@@ -11,11 +11,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 
 namespace memoryd {
 
 // Numbers for speakers by the words of their names, in any case and order; "user", "assistant" and
-// the like are no names but roles.
+// the like are no names but roles. In scripts that do not set words apart a name is found within a
+// run, too: "田中さんは" names 田中.
 class Authors {
  public:
   using Author = std::uint32_t;
@@ -51,8 +53,16 @@ class Authors {
   template <typename V>
   using NameMap = absl::flat_hash_map<std::string, V, NameHash, std::equal_to<>>;
 
+  // `word`, as NameWord() gives it, without the names that stand in it unspaced, each of which
+  // `visit` is told of.
+  std::string WithoutNames(std::string_view word,
+                           absl::FunctionRef<void(const std::vector<Author>&)> visit) const;
+  // The longest name of a script without spaces that `text` begins with; end() when there is none.
+  NameMap<std::vector<Author>>::const_iterator NameAtBegin(std::string_view text) const;
+
   NameMap<Author> authors_;                    // By their words in order, with a space between.
   NameMap<std::vector<Author>> by_name_word_;  // Ascending.
+  std::size_t longest_unspaced_ = 0;           // Of those names; in bytes.
   std::vector<bool> is_user_;
   bool is_role_chat_ = true;
   std::size_t heap_bytes_ = 0;

@@ -36,6 +36,39 @@ TEST(AuthorsTest, SeveralOrNobodyIsNoAuthor) {
   EXPECT_EQ(authors.Split("").rest, "");
 }
 
+TEST(AuthorsTest, NamesAreFoundWithinRunsOfScriptsWithoutSpaces) {
+  Authors authors;
+  const Authors::Author tanaka = authors.Add("田中");
+  const Authors::Author wang = authors.Add("王芳");
+  const Authors::Author minsu = authors.Add("김 민수");
+  const Authors::Author mali = authors.Add("มาลี");
+  authors.Add("林");
+  authors.Add("Ann");
+
+  Authors::NamedQuery named = authors.Split("田中さんは何を 買いましたか。");
+  EXPECT_EQ(named.rest, "さんは何を 買いましたか。");
+  EXPECT_THAT(named.author, Optional(tanaka));
+  named = authors.Split("请问王芳的丈夫做什么？");
+  EXPECT_EQ(named.rest, "请问 的丈夫做什么");
+  EXPECT_THAT(named.author, Optional(wang));
+  named = authors.Split("민수는 무엇을 샀어요?");
+  EXPECT_EQ(named.rest, "는 무엇을 샀어요?");
+  EXPECT_THAT(named.author, Optional(minsu));
+  named = authors.Split("มาลีแพ้อะไร");
+  EXPECT_EQ(named.rest, "แพอะไร");  // Without its tone mark, as terms are.
+  EXPECT_THAT(named.author, Optional(mali));
+
+  // Two of them; one character, which may be of any word; and a name of letters within a word.
+  EXPECT_EQ(authors.Split("田中と王芳は").author, std::nullopt);
+  EXPECT_EQ(authors.Split("森林在哪里").author, std::nullopt);
+  EXPECT_EQ(authors.Split("森林在哪里").rest, "森林在哪里");
+  EXPECT_EQ(authors.Split("Joanna").author, std::nullopt);
+  // The longest one, and nothing but it.
+  const Authors::Author taro = authors.Add("田中太郎");
+  EXPECT_THAT(authors.Split("田中太郎さん").author, Optional(taro));
+  EXPECT_EQ(authors.Split("田中太郎").rest, "田中太郎");
+}
+
 TEST(AuthorsTest, RolesAreNoNames) {
   Authors authors;
   const Authors::Author user = authors.Add("user");

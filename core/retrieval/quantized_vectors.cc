@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/retrieval/make_room.h"
+
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -26,10 +28,7 @@ float ScaleOf(const Vector& vector, float limit) {
 
 template <typename Number>
 void AppendNumbers(const Vector& vector, float scale, std::vector<Number>& numbers) {
-  // Vectors are most of an index's memory, so it grows by a quarter, not by doubling.
-  if (numbers.capacity() - numbers.size() < kDimensions) {
-    numbers.reserve(numbers.size() + std::max(numbers.size() / 4, 4 * kDimensions));
-  }
+  MakeRoom(numbers, kDimensions);
   for (const float number : vector) {
     numbers.push_back(scale == 0 ? Number{0} : static_cast<Number>(std::lrint(number / scale)));
   }
@@ -70,6 +69,7 @@ Product FastestProduct() {
 }  // namespace
 
 void QuantizedVectors::Append(const Vector& vector) {
+  MakeRoom(scales_, 1);
   if (precision_ == Precision::k8Bits) {
     scales_.push_back(ScaleOf(vector, std::numeric_limits<std::int8_t>::max()));
     AppendNumbers(vector, scales_.back(), small_);

@@ -9,14 +9,17 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/retrieval/make_room.h"
 #include "core/retrieval/passages.h"
 
 namespace memoryd {
 namespace {
 
 // Of the words that a word of the query also finds: the most, the least cosine, and the most words
-// a session may have when the caller did not ask for it: they are all looked at.
+// a session may have when the caller did not ask for it: they are all looked at. A query's words
+// beyond the first are a text, in which enough is said by itself; each costs memory and time.
 constexpr std::size_t kMaxLikeWords = 20;
+constexpr std::size_t kMaxExpandedWords = 64;
 constexpr double kLeastLikeness = 0.3;
 constexpr std::size_t kMaxVocabulary = 10'000;
 
@@ -72,8 +75,12 @@ std::string DayWords(std::int64_t time_us) {
 // Walks through the items that have one term of a query.
 class SessionIndex::Cursor {
  public:
-  explicit Cursor(const Postings& postings)
-      : postings_(&postings), p_(postings.packed.data()), end_(p_ + postings.packed.size()) {
+  Cursor(const SessionIndex& index, const Postings& postings) : postings_(&postings) {
+    if (postings.doc_count > 1) {
+      const std::string& packed = index.packed_[postings.packed];
+      p_ = packed.data();
+      end_ = p_ + packed.size();
+    }
     Next();
   }
 
@@ -99,8 +106,8 @@ class SessionIndex::Cursor {
 
  private:
   const Postings* postings_;
-  const char* p_;
-  const char* end_;
+  const char* p_ = nullptr;
+  const char* end_ = nullptr;
   DocId doc_ = 0;
   std::uint32_t count_ = 0;
   bool at_last_ = false;
@@ -213,6 +220,7 @@ void SessionIndex::Add(const IndexedItem& item) {
     heap_bytes_ += HeapBytes(of_thread);
   }
   const float tokens = std::max(1.0F, static_cast<float>(CharacterCount(item.text)) / 4);
+  MakeRoom(docs_, 1);
   docs_.push_back({item.position, length, tokens, role, thread, author, item.kind});
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
 }
@@ -252,27 +260,38 @@ std::uint32_t SessionIndex::Intern(NameMap<std::uint32_t>& names, std::string_vi
 }
 
 void SessionIndex::AddPosting(std::string_view term, DocId doc) {
-  auto found = terms_.find(term);
-  if (found == terms_.end()) {
-    found = terms_.emplace(std::string(term), Postings()).first;
-    heap_bytes_ += HeapBytes(found->first);
+  const std::uint32_t number = terms_.Add(term);
+  if (number == postings_.size()) {
+    MakeRoom(postings_, 1);
+    postings_.emplace_back();
   }
-  Postings& postings = found->second;
+  Postings& postings = postings_[number];
   if (postings.doc_count > 0 && postings.last_doc == doc) {
     ++postings.last_count;
     return;
   }
   if (postings.doc_count > 0) {
-    heap_bytes_ -= HeapBytes(postings.packed);
+    if (postings.doc_count == 1) {
+      postings.packed = static_cast<std::uint32_t>(packed_.size());
+      MakeRoom(packed_, 1);
+      packed_.emplace_back();
+    }
+    std::string& packed = packed_[postings.packed];
+    heap_bytes_ -= HeapBytes(packed);
     const std::uint64_t distance = postings.last_doc - postings.packed_doc;
-    AppendVarint(distance << 1 | (postings.last_count > 1 ? 1 : 0), postings.packed);
-    if (postings.last_count > 1) AppendVarint(postings.last_count, postings.packed);
+    AppendVarint(distance << 1 | (postings.last_count > 1 ? 1 : 0), packed);
+    if (postings.last_count > 1) AppendVarint(postings.last_count, packed);
     postings.packed_doc = postings.last_doc;
-    heap_bytes_ += HeapBytes(postings.packed);
+    heap_bytes_ += HeapBytes(packed);
   }
   postings.last_doc = doc;
   postings.last_count = 1;
   ++postings.doc_count;
+}
+
+const SessionIndex::Postings* SessionIndex::FindPostings(std::string_view term) const {
+  const std::uint32_t number = terms_.Find(term);
+  return number == StringTable::kNone ? nullptr : &postings_[number];
 }
 
 bool SessionIndex::ExpandsQueries() const {
@@ -288,7 +307,7 @@ void SessionIndex::RaiseToBm25(const Postings& postings, const RankingOptions& r
   weight *= Rarity(postings.doc_count) * (ranking.bm25_k1 + 1);
   const double usual_length =
       std::max<double>(static_cast<double>(total_length_), 1) / static_cast<double>(docs_.size());
-  for (Cursor cursor(postings); !cursor.done(); cursor.Next()) {
+  for (Cursor cursor(*this, postings); !cursor.done(); cursor.Next()) {
     const double length = docs_[cursor.doc()].length / usual_length;
     const double norm = ranking.bm25_k1 * (1 - ranking.bm25_b + ranking.bm25_b * length);
     double& score = scores[cursor.doc()];
@@ -303,8 +322,8 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
   Scores of_word(docs_.size());
   std::vector<DocId> touched;
   const auto raise = [&](std::string_view term, double weight) {
-    if (const auto found = terms_.find(term); found != terms_.end()) {
-      RaiseToBm25(found->second, ranking, weight, of_word, touched);
+    if (const Postings* const postings = FindPostings(term); postings != nullptr) {
+      RaiseToBm25(*postings, ranking, weight, of_word, touched);
     }
   };
   const auto add = [&] {
@@ -323,13 +342,16 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
   } else {
     const std::vector<QueryWord> words = QueryWords(query);
     std::vector<std::string_view> wanted;
-    wanted.reserve(words.size());
-    for (const QueryWord& word : words) wanted.push_back(word.word);
+    wanted.reserve(kMaxExpandedWords);
+    for (const QueryWord& word : words) {
+      if (wanted.size() == kMaxExpandedWords) break;
+      wanted.push_back(word.word);
+    }
     const std::vector<std::vector<LikeWord>> like =
         vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
     for (std::size_t i = 0; i < words.size(); ++i) {
       raise(words[i].term, 1);
-      RaiseLikeWords(words[i], like[i], raise);
+      if (i < like.size()) RaiseLikeWords(words[i], like[i], raise);
       add();
     }
   }
@@ -343,15 +365,15 @@ void SessionIndex::RaiseLikeWords(
     const QueryWord& word, const std::vector<LikeWord>& like_words,
     absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
   if (word.word.empty()) return;
-  const auto own = terms_.find(word.term);
-  const double own_rarity = Rarity(own == terms_.end() ? 0 : own->second.doc_count);
+  const Postings* const own = FindPostings(word.term);
+  const double own_rarity = Rarity(own == nullptr ? 0 : own->doc_count);
   absl::flat_hash_set<std::string> seen = {word.term};
   for (const LikeWord& like : like_words) {
     const std::string term = StemOf(like.word);
-    const auto found = terms_.find(term);
-    if (found == terms_.end() || !seen.insert(term).second) continue;
+    const Postings* const postings = FindPostings(term);
+    if (postings == nullptr || !seen.insert(term).second) continue;
     // A rare word like a common one of the query counts no more than that.
-    const double rarity = Rarity(found->second.doc_count);
+    const double rarity = Rarity(postings->doc_count);
     raise(term, (like.cosine - kLeastLikeness) / (1 - kLeastLikeness) *
                     std::min(own_rarity, rarity) / rarity);
   }
@@ -555,9 +577,9 @@ std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptio
   NameMap<std::size_t> places;  // In `rarities`.
   std::vector<double> rarities;
   for (std::string& term : QueryTerms(rest)) {
-    const auto found = terms_.find(term);
+    const Postings* const postings = FindPostings(term);
     places.emplace(std::move(term), rarities.size());
-    rarities.push_back(Rarity(found == terms_.end() ? 0 : found->second.doc_count));
+    rarities.push_back(Rarity(postings == nullptr ? 0 : postings->doc_count));
   }
   const bool by_vector = options_.vectors != nullptr && ranking.vector_weight > 0;
   const WordVectors::Vector wanted = by_vector ? QueryVector(rest) : WordVectors::Vector();
@@ -604,9 +626,10 @@ std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
 
 std::size_t SessionIndex::ByteSize() const {
   return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + HeapBytes(docs_of_kind_[0]) +
-         HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + TableBytes(terms_) +
-         TableBytes(roles_) + TableBytes(threads_) + authors_.ByteSize() + vocabulary_.ByteSize() +
-         vectors_.ByteSize() + TableBytes(token_docs_);
+         HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + terms_.ByteSize() +
+         HeapBytes(postings_) + HeapBytes(packed_) + TableBytes(roles_) + TableBytes(threads_) +
+         authors_.ByteSize() + vocabulary_.ByteSize() + vectors_.ByteSize() +
+         TableBytes(token_docs_);
 }
 
 }  // namespace memoryd

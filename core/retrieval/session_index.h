@@ -17,6 +17,7 @@
 #include "core/model/ranking_options.h"
 #include "core/retrieval/authors.h"
 #include "core/retrieval/quantized_vectors.h"
+#include "core/retrieval/string_table.h"
 #include "core/retrieval/terms.h"
 #include "core/retrieval/vocabulary.h"
 #include "core/retrieval/word_vectors.h"
@@ -161,15 +162,16 @@ class SessionIndex {
   };
 
   // The items that have a term, by rising DocId, and how often they have it. The last of them is
-  // apart, since its count still rises while it is added; so a term of one item needs no heap.
+  // apart, since its count still rises while it is added; so a term of one item needs no more.
   struct Postings {
     DocId last_doc = 0;
     std::uint32_t last_count = 0;
     std::uint32_t doc_count = 0;  // With the last one.
-    DocId packed_doc = 0;         // The last one in `packed`.
-    // Those before the last: for each a varint of the distance from the DocId before it, doubled,
-    // plus 1 where the count is above 1 and follows as another varint.
-    std::string packed;
+    DocId packed_doc = 0;         // The last one in the packed.
+    // In packed_, of those before the last: for each a varint of the distance from the DocId before
+    // it, doubled, plus 1 where the count is above 1 and follows as another varint. Meaningless
+    // for one item.
+    std::uint32_t packed = 0;
   };
 
   struct NameHash {
@@ -186,6 +188,8 @@ class SessionIndex {
   // The number of `name` in `names`, given to it now if it is new.
   std::uint32_t Intern(NameMap<std::uint32_t>& names, std::string_view name);
   void AddPosting(std::string_view term, DocId doc);
+  // Null when no item has the term.
+  const Postings* FindPostings(std::string_view term) const;
   // Adds the terms of `text` and returns the number of words.
   std::uint32_t AddTerms(std::string_view text, DocId doc);
   void AddVector(std::string_view text);
@@ -215,7 +219,9 @@ class SessionIndex {
   std::vector<Doc> docs_;
   std::array<std::vector<DocId>, 2> docs_of_kind_;
   std::vector<std::vector<DocId>> docs_of_thread_;
-  NameMap<Postings> terms_;
+  StringTable terms_;
+  std::vector<Postings> postings_;  // By the terms' numbers.
+  std::vector<std::string> packed_;
   NameMap<std::uint32_t> roles_;
   NameMap<std::uint32_t> threads_;
   std::uint64_t total_length_ = 0;
@@ -225,7 +231,7 @@ class SessionIndex {
   QuantizedVectors vectors_{Precision::k8Bits};
   // How many items have a token of a vector.
   absl::flat_hash_map<WordVectors::Token, std::uint32_t> token_docs_;
-  // Of the strings in the maps and the lists in docs_of_thread_.
+  // Of the strings in the maps and in packed_, and the lists in docs_of_thread_.
   std::size_t heap_bytes_ = 0;
 };
 

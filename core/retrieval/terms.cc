@@ -364,4 +364,18 @@ std::string NameWord(std::string_view word) {
   return name;
 }
 
+bool IsUnspaced(std::string_view word) {
+  std::size_t characters = 0;
+  for (const char *p = word.data(), *end = p + word.size(); p < end;) {
+    const FoldedChar next = CharAt(p, end);
+    if (next.kind == CharClass::kPaired) {
+      ++characters;
+    } else if (next.kind != CharClass::kPairedMark) {
+      return false;
+    }
+    p += next.length;
+  }
+  return characters >= 2;
+}
+
 }  // namespace memoryd

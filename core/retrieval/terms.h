@@ -63,6 +63,10 @@ std::string StemOf(std::string_view word);
 // digit at its end, and without "'s": "Zoë's?" is "zoe".
 std::string NameWord(std::string_view word);
 
+// Whether a word that NameWord() gave is two or more characters, all of the scripts that become
+// pairs: its like may stand anywhere in a run of them.
+bool IsUnspaced(std::string_view word);
+
 }  // namespace memoryd
 
 #endif  // MEMORYD_CORE_RETRIEVAL_TERMS_H_

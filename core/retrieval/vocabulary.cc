@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/retrieval/make_room.h"
+
 namespace memoryd {
 namespace {
 
@@ -47,18 +49,18 @@ bool Better(const LikeWord& a, const LikeWord& b) {
 }  // namespace
 
 void Vocabulary::Add(const WordVectors& vectors, std::string_view word) {
-  if (words_.contains(word)) return;
+  if (texts_.Find(word) != StringTable::kNone) return;
   const std::vector<WordVectors::Token> tokens = vectors.Tokens(word);
   Vector vector = {};
   for (const WordVectors::Token token : tokens) vectors.Add(token, 1, vector);
   const float length = std::sqrt(Product(vector, vector));
   if (length == 0) return;
   for (std::size_t i = 0; i < vector.size(); ++i) sum_[i] += vector[i] / length;
-  const auto added =
-      words_.emplace(word, Word{static_cast<std::uint32_t>(tokens_.size()),
-                                static_cast<std::uint32_t>(tokens.size()), 1 / length});
-  heap_bytes_ += added.first->first.capacity();
+  MakeRoom(tokens_, tokens.size());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  texts_.Add(word);
+  MakeRoom(words_, 1);
+  words_.push_back({static_cast<std::uint32_t>(tokens_.size()), 1 / length});
 }
 
 std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vectors,
@@ -86,10 +88,12 @@ std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vector
   factors.push_back(mean);
   RowProducts row_products(vectors, factors);
   std::vector<float> products(factors.size());
-  for (const auto& [text, place] : words_) {
+  std::uint32_t token = 0;  // In tokens_.
+  for (std::uint32_t number = 0; number < words_.size(); ++number) {
+    const Word& place = words_[number];
     std::fill(products.begin(), products.end(), 0.0F);
-    for (std::uint32_t i = 0; i < place.token_count; ++i) {
-      const float* const of_token = row_products[tokens_[place.first_token + i]];
+    for (; token < place.tokens_end; ++token) {
+      const float* const of_token = row_products[tokens_[token]];
       for (std::size_t j = 0; j < products.size(); ++j) products[j] += of_token[j];
     }
     // The square of the length of what is left without the mean.
@@ -99,7 +103,7 @@ std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vector
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const double cosine = (products[i] * place.scale - with_mean[i]) / length;
       std::vector<LikeWord>& best = nearest[i];
-      const LikeWord like{text, cosine};
+      const LikeWord like{texts_[number], cosine};
       if (cosine < least || (best.size() == count && !Better(like, best.front()))) continue;
       if (best.size() == count) {
         std::pop_heap(best.begin(), best.end(), Better);
@@ -114,8 +118,8 @@ std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vector
 }
 
 std::size_t Vocabulary::ByteSize() const {
-  return heap_bytes_ + tokens_.capacity() * sizeof(WordVectors::Token) +
-         words_.capacity() * (sizeof(decltype(words_)::value_type) + 1);
+  return texts_.ByteSize() + words_.capacity() * sizeof(Word) +
+         tokens_.capacity() * sizeof(WordVectors::Token);
 }
 
 }  // namespace memoryd

@@ -5,12 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "core/retrieval/string_table.h"
 #include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
@@ -43,21 +41,14 @@ class Vocabulary {
 
  private:
   struct Word {
-    std::uint32_t first_token;  // In tokens_.
-    std::uint32_t token_count;
-    float scale;  // To length 1.
-  };
-  struct WordHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view word) const {
-      return std::hash<std::string_view>()(word);
-    }
+    std::uint32_t tokens_end;  // In tokens_, where the next word's begin.
+    float scale;               // To length 1.
   };
 
-  absl::flat_hash_map<std::string, Word, WordHash, std::equal_to<>> words_;
+  StringTable texts_;
+  std::vector<Word> words_;  // By their texts' numbers.
   std::vector<WordVectors::Token> tokens_;
   std::array<double, WordVectors::kDimensions> sum_ = {};  // Of the words' vectors.
-  std::size_t heap_bytes_ = 0;                             // Of the words.
 };
 
 }  // namespace memoryd

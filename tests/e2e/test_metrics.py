@@ -101,6 +101,24 @@ def test_evictions_are_counted(store):
         assert value(scrape(server.metrics), "memoryd_cache_bytes") < 2 << 20
 
 
+def test_indexes_stay_within_their_room_and_evictions_are_counted(store):
+    with Server(store, arguments=[METRICS, "--index-mib=1"]) as server, server.channel() as channel:
+        calls = Calls(channel)
+        sessions = [f"s{number}" for number in range(12)]
+        for session in sessions:
+            calls.Put(session_id=session, messages=[
+                user(f"parrot {session} says word{number} and term{number * 7919}")
+                for number in range(300)])
+        answers = {}
+        for _ in range(2):
+            for session in sessions:
+                reply = calls.Query(session_id=session, query="what says word77 or term7919")
+                found = [(r.message.message_id, r.score) for r in reply.results]
+                assert found and found == answers.setdefault(session, found)
+                assert 0 < value(scrape(server.metrics), "memoryd_index_bytes") <= 1 << 20
+        assert value(scrape(server.metrics), "memoryd_index_evictions_total") >= len(sessions)
+
+
 def test_a_session_changed_by_another_server_is_stale():
     from support.stores import fresh_store
 
