@@ -265,6 +265,8 @@ TEST_F(EngineWriteTest, MoreCallsThanMayWaitAreRefusedAndStoreNothing) {
   options.max_pending_calls = 3;
   Start(options);
   MustDo(NewPut(kKey, {{"user", "0"}}));
+  // What was answered leaves a moment later.
+  EXPECT_TRUE(engine_->Drain(Far()));
   auto first = OccupyCommitter();
   auto second = Submit(NewPut(kKey, {{"user", "1"}}));
   auto third = Submit(NewPut(kKey, {{"user", "2"}}));
