@@ -119,11 +119,7 @@ auto AnswerWithJob(grpc::Status (Service::*method)(grpc::ClientContext*, const R
     request.set_session_id(arguments.session_id);
     request.set_job_id(arguments.job_id);
     MEMORYD_ASSIGN_OR_RETURN(const Response response, connection.Call(method, request));
-    if (printer.json()) {
-      printer.PrintJson("job", response.job(), arguments.session_id);
-    } else {
-      printer.PrintMessage(response.job());
-    }
+    printer.PrintNamed("job", response.job(), arguments.session_id);
     return absl::OkStatus();
   };
 }

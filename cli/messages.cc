@@ -164,11 +164,7 @@ absl::StatusOr<v1::Message> FindMessage(Connection& connection, const Arguments&
 
 absl::Status Show(Connection& connection, Printer& printer, const Arguments& arguments) {
   MEMORYD_ASSIGN_OR_RETURN(const v1::Message message, FindMessage(connection, arguments));
-  if (printer.json()) {
-    printer.PrintJson("message", message);
-  } else {
-    printer.PrintMessage(message);
-  }
+  printer.PrintNamed("message", message);
   return absl::OkStatus();
 }
 

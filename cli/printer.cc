@@ -56,6 +56,15 @@ void Printer::PrintJson(std::string_view name, const google::protobuf::Message& 
   Print(fmt::format("{}\"{}\":{}}}\n", line, name, *json));
 }
 
+void Printer::PrintNamed(std::string_view name, const google::protobuf::Message& message,
+                         const std::string& session_id) {
+  if (json_) {
+    PrintJson(name, message, session_id);
+  } else {
+    Print(FieldLines(message));
+  }
+}
+
 void Printer::Flush() {
   if (std::fflush(stdout) != 0) {
     Fail(absl::UnknownError(fmt::format("standard output: {}", std::strerror(errno))));

@@ -32,6 +32,9 @@ class Printer {
   // say the kind or the session of.
   void PrintJson(std::string_view name, const google::protobuf::Message& message,
                  const std::string& session_id = {});
+  // As FieldLines, or by PrintJson().
+  void PrintNamed(std::string_view name, const google::protobuf::Message& message,
+                  const std::string& session_id = {});
   // For output that goes on: what was printed is seen now.
   void Flush();
 

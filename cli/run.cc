@@ -45,7 +45,8 @@ absl::Status RunInvocation(const Invocation& invocation) {
 }  // namespace
 
 bool IsCommand(int argc, const char* const* argv) {
-  if (argc < 2) return false;
+  // A server's start is not to wait until all commands are declared.
+  if (argc < 2 || *argv[1] == '-') return false;
   Invocation invocation;
   CLI::App app;
   AddCommands(app, invocation);

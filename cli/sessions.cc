@@ -58,11 +58,7 @@ absl::StatusOr<v1::Session> GetSession(Connection& connection, const std::string
 
 absl::Status Show(Connection& connection, Printer& printer, const Arguments& arguments) {
   MEMORYD_ASSIGN_OR_RETURN(const v1::Session session, GetSession(connection, arguments.session_id));
-  if (printer.json()) {
-    printer.PrintJson("session", session);
-  } else {
-    printer.PrintMessage(session);
-  }
+  printer.PrintNamed("session", session);
   return absl::OkStatus();
 }
 
