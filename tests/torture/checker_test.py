@@ -398,6 +398,16 @@ def test_an_edition_that_was_refused_is_invented():
     assert checker.check(records).invented >= 1
 
 
+@pytest.mark.parametrize("updates", (0, 20))
+def test_an_edition_that_nobody_sent_is_invented(updates):
+    records = run(3, unknown=0.05, updates=updates, deletes=0)
+    updated = {r["target"] for r in acknowledged(records, op="update")}
+    items = final(records)["items"]
+    at = next(i for i, item in enumerate(items) if item not in updated and item == original(item))
+    items[at] += "+9.9:00000000"
+    assert counts(checker.check(records)) == {"invented": 1}
+
+
 def test_an_edition_behind_the_revision_that_a_read_names_is_mixed():
     records = run(3, unknown=0.05, updates=20, deletes=0)
     update = next(r for r in acknowledged(records, op="update")

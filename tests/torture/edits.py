@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from torture.bodies import original
 from torture.highest import Highest
@@ -47,12 +47,15 @@ class Edits:
             self._known[item].append((returned, revision))
 
     def note(self, read: Record) -> Iterator[str]:
-        """Takes a read into account, and says which editions it can't have shown."""
-        for edition in self._shown(read):
-            item = original(edition)
+        """Takes a read into account, and says which editions it can't have shown. Sets what it shows
+        of items that were updated, and their editions, for the other checks."""
+        read["updated"] = updated = [
+            (item, edition) for item, edition in zip(read["items"], read["shown"], strict=True)
+            if edition != item or item in self._editions]
+        for item, edition in updated:
             if edition == item:
                 continue
-            known = self._editions[item].get(edition)
+            known = self._editions.get(item, {}).get(edition)
             if known is None or known.refused or known.invoke > read["return_ns"]:
                 yield edition
             else:
@@ -61,9 +64,8 @@ class Edits:
     def older_than_known(self, read: Record) -> str:
         """An edition shown although a later one was known before; "" when there is none."""
         named = read.get("revision") or 0
-        for edition in self._shown(read):
-            item = original(edition)
-            revision = self._revision(edition)
+        for item, edition in read["updated"]:
+            revision = self._revision(item, edition)
             if revision == _UNKNOWN:
                 continue  # Which may have been done at any time.
             if item not in self._highest:
@@ -80,16 +82,11 @@ class Edits:
         named = read.get("revision")
         if named is None:
             return ""
-        return next((e for e in self._shown(read) if self._revision(e) > named), "")
+        return next((edition for item, edition in read["updated"]
+                     if self._revision(item, edition) > named), "")
 
-    def _shown(self, read: Record) -> Iterable[str]:
-        """What is shown of items that were updated."""
-        if not self._editions:
-            return ()
-        return (e for e in read["shown"] if original(e) in self._editions)
-
-    def _revision(self, edition: str) -> float:
-        if edition == original(edition):
+    def _revision(self, item: str, edition: str) -> float:
+        if edition == item:
             return _AS_PUT
-        known = self._editions[original(edition)].get(edition)
+        known = self._editions.get(item, {}).get(edition)
         return _UNKNOWN if known is None else known.revision
