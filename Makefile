@@ -1,7 +1,7 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-short bench-environment \
 	bench-blocks bench-overload tokens kill-test kill-jobs-test restore-drill \
-	upgrade-test first-starts faults hostile torture torture-proof outages \
+	upgrade-test first-starts erase-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
 	format clean
@@ -90,6 +90,11 @@ ROUNDS ?= 50
 first-starts: environment
 	@$(with_postgres) $(python) tests/durability/first_starts.py --rounds $(ROUNDS)
 
+# Subjects are erased under writes, reads and jobs, 500 on each store: make erase-test ROUNDS=500
+erase-test: ROUNDS = 500
+erase-test: environment
+	@$(with_postgres) $(python) tests/durability/erase_rounds.py --rounds $(ROUNDS)
+
 # Every system call on SQLite's file fails once, and then for ever; a loss of power after each of 200
 # kills; 100 ends by SIGTERM under a client's load.
 faults: environment
@@ -99,7 +104,6 @@ faults: environment
 
 # The catalogue of hostile inputs, floods included.
 hostile: environment
-	@tools/build.sh torture memoryd
 	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
@@ -112,8 +116,7 @@ SEED ?= 1
 STORE ?= postgresql
 torture: environment
 	@$(if $(strip $(ARGS)),tools/install_packages.sh torture)
-	@tools/build.sh torture memoryd
-	@MEMORYD_TEST_BINARY=$(CURDIR)/build/torture/bin/memoryd $(python) tests/torture/run.py \
+	@MEMORYD_TEST_BINARY=$(CURDIR)/build/bin/memoryd_failpoints $(python) tests/torture/run.py \
 		--failpoints --seconds $(SECONDS) --seed $(SEED) --store $(STORE) $(ARGS)
 
 # What the torture is worth: bugs of tests/torture/seeded_bugs.py, each built into a copy of the sources,

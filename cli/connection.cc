@@ -119,4 +119,18 @@ absl::Status Connection::StreamAll(
   return FromGrpcStatus(stream->Finish());
 }
 
+absl::StatusOr<std::unique_ptr<ImportCall>> Connection::BeginImport() {
+  auto context = std::make_unique<grpc::ClientContext>();
+  MEMORYD_RETURN_IF_ERROR(Prepare(*context));
+  context->set_deadline(gpr_inf_future(GPR_CLOCK_REALTIME));
+  return std::make_unique<ImportCall>(channel_, std::move(context));
+}
+
+absl::StatusOr<v1::ImportSessionResponse> ImportCall::Finish() {
+  if (open_) stream_->WritesDone();
+  absl::Status status = FromGrpcStatus(stream_->Finish());
+  if (!status.ok()) return status;
+  return std::move(response_);
+}
+
 }  // namespace memoryd::cli

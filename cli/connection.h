@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/call_error.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
+#include "memoryd/v1/session_service.grpc.pb.h"
 
 namespace memoryd::cli {
 
@@ -25,6 +27,31 @@ struct ConnectionOptions {
   std::string client_cert_file;            // Empty: no certificate of one's own.
   std::string client_key_file;
   double timeout_s = 10;  // Of a call.
+};
+
+// One ImportSession under way. Not thread-safe.
+class ImportCall {
+ public:
+  // Prepares a call on `channel` within `context`.
+  ImportCall(const std::shared_ptr<grpc::Channel>& channel,
+             std::unique_ptr<grpc::ClientContext> context)
+      : context_(std::move(context)),
+        stub_(channel),
+        stream_(stub_.ImportSession(context_.get(), &response_)) {}
+
+  // Once the call has ended it sends nothing: Finish() tells why.
+  void Send(const v1::ImportSessionRequest& request) {
+    if (open_) open_ = stream_->Write(request);
+  }
+  // Once.
+  absl::StatusOr<v1::ImportSessionResponse> Finish();
+
+ private:
+  const std::unique_ptr<grpc::ClientContext> context_;
+  v1::SessionService::Stub stub_;
+  v1::ImportSessionResponse response_;
+  const std::unique_ptr<grpc::ClientWriter<v1::ImportSessionRequest>> stream_;
+  bool open_ = true;
 };
 
 class Connection {
@@ -49,6 +76,9 @@ class Connection {
   // Gives each page to `read` until it fails; that is the error then.
   absl::Status StreamAll(const v1::StreamAllRequest& request,
                          const std::function<absl::Status(const v1::StreamAllResponse&)>& read);
+
+  // Has all the time that it needs.
+  absl::StatusOr<std::unique_ptr<ImportCall>> BeginImport();
 
   // Whether a call waits for a server that can't be reached, until its time is over, rather than
   // fails at once.

@@ -14,6 +14,7 @@
 
 #include "absl/strings/numbers.h"
 #include "cli/export_file.h"
+#include "cli/export_lines.h"
 #include "cli/pages.h"
 #include "cli/progress.h"
 #include "core/base/error.h"
@@ -26,8 +27,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of the lines as docs/EXPORT.md describes them.
-constexpr int kFormat = 1;
 // Tries in a row that bring nothing.
 constexpr int kAttempts = 6;
 constexpr milliseconds kFirstPause(200);
@@ -67,7 +66,9 @@ class Exporter {
  public:
   Exporter(Connection& connection, ExportFile& file) : connection_(connection), file_(file) {}
 
-  absl::Status Begin() { return file_.Write(fmt::format(R"({{"memoryd_export":{}}})", kFormat)); }
+  absl::Status Begin() {
+    return file_.Write(fmt::format(R"({{"memoryd_export":{}}})", kExportFormat));
+  }
 
   absl::Status ExportAll() {
     v1::ListSessionsRequest request;

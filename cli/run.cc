@@ -10,7 +10,9 @@
 
 #include "cli/call_error.h"
 #include "cli/command.h"
+#include "cli/erase.h"
 #include "cli/export.h"
+#include "cli/import.h"
 #include "cli/info.h"
 #include "cli/jobs.h"
 #include "cli/messages.h"
@@ -24,7 +26,9 @@ void AddCommands(CLI::App& app, Invocation& invocation) {
   AddSessions(app, invocation);
   AddMessages(app, invocation);
   AddJobs(app, invocation);
+  AddErase(app, invocation);
   AddExport(app, invocation);
+  AddImport(app, invocation);
   AddInfo(app, invocation);
   app.require_subcommand(1);
 }

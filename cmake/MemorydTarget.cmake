@@ -9,6 +9,10 @@
 #                [ENVIRONMENT VAR=value...] [TIMEOUT seconds])
 #     GoogleTest executable <name> with gmock's main, run as one ctest entry. LABELS default to
 #     `unit`; TIMEOUT to 120.
+#   memoryd_precompiled(name HEADERS header... [DEPS target...])
+#     Headers of others, beside those that nearly every source reads, compiled once for the libraries
+#     of this folder and those below it, and once for their tests: a sixth of what a build takes. By
+#     GCC only, so that clang's builds see whether each file includes what it uses.
 #   memoryd_script_test(name COMMAND command... [LABELS ...] [ENVIRONMENT ...] [TIMEOUT ...])
 #     Any other command as a ctest entry, run in the repository's root.
 
@@ -52,6 +56,47 @@ endif()
 
 set(MEMORYD_TEST_RESULTS ${PROJECT_BINARY_DIR}/test-results)
 
+set(memoryd_common_headers
+  <algorithm> <atomic> <chrono> <deque> <functional> <map> <memory> <optional> <set> <span> <string>
+  <string_view> <thread> <unordered_map> <utility> <variant> <vector>
+  <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>
+  <absl/synchronization/mutex.h> <fmt/format.h>)
+set(memoryd_common_deps absl::statusor absl::synchronization fmt::fmt)
+
+# An empty source for targets that have only what they make of headers.
+set(memoryd_nothing ${PROJECT_BINARY_DIR}/nothing.cc)
+file(CONFIGURE OUTPUT ${memoryd_nothing} CONTENT "")
+
+macro(memoryd_precompiled name)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # For ccache.
+    add_compile_options(-fpch-preprocess)
+    _memoryd_precompiled(${name} ${ARGN})
+    set(MEMORYD_PRECOMPILED memoryd_${name}_headers)
+    cmake_parse_arguments(MEMORYD_PRECOMPILED "" "" "HEADERS;DEPS" ${ARGN})
+    list(PREPEND MEMORYD_PRECOMPILED_DEPS ${memoryd_common_deps})
+  endif()
+endmacro()
+
+function(_memoryd_precompiled name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "HEADERS;DEPS")
+  list(PREPEND ARG_HEADERS ${memoryd_common_headers})
+  list(PREPEND ARG_DEPS ${memoryd_common_deps})
+  set(target memoryd_${name}_headers)
+  add_library(${target} OBJECT ${memoryd_nothing})
+  target_link_libraries(${target} PRIVATE ${ARG_DEPS} memoryd_sanitizers memoryd_warnings)
+  target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
+  if(BUILD_TESTING)
+    add_library(${target}_test OBJECT ${memoryd_nothing})
+    target_link_libraries(${target}_test PRIVATE
+      ${ARG_DEPS} GTest::gmock_main memoryd_sanitizers memoryd_warnings)
+    target_compile_options(${target}_test PRIVATE -O0)
+    set_target_properties(${target}_test PROPERTIES MEMORYD_AROUND_TESTED ON)
+    target_precompile_headers(${target}_test PRIVATE
+      ${ARG_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+endfunction()
+
 function(memoryd_library name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS")
   if(ARG_UNPARSED_ARGUMENTS)
@@ -66,6 +111,10 @@ function(memoryd_library name)
     target_link_libraries(${target}
       PUBLIC ${ARG_DEPS} memoryd_sanitizers
       PRIVATE ${ARG_PRIVATE_DEPS} memoryd_warnings)
+    if(MEMORYD_PRECOMPILED)
+      target_precompile_headers(${target} REUSE_FROM ${MEMORYD_PRECOMPILED})
+      target_link_libraries(${target} PRIVATE ${MEMORYD_PRECOMPILED_DEPS})
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR})
@@ -117,6 +166,10 @@ function(memoryd_test name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin
     MEMORYD_AROUND_TESTED ON)
+  if(MEMORYD_PRECOMPILED)
+    target_precompile_headers(${name} REUSE_FROM ${MEMORYD_PRECOMPILED}_test)
+    target_link_libraries(${name} PRIVATE ${MEMORYD_PRECOMPILED_DEPS})
+  endif()
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   _memoryd_test_properties(${name})
 endfunction()

@@ -60,6 +60,17 @@ void AddChange(std::string_view reply, Json& line) {
     }
     line["contents"] = response.content_ids_size();
   }
+  if constexpr (requires { response.purged(); }) {
+    line["sessions"] = response.session_count();
+    line["messages"] = response.message_count();
+    line["contents"] = response.content_count();
+    line["blocks"] = response.block_count();
+    line["entries"] = response.entry_count();
+    line["jobs"] = response.job_count();
+    line["replies"] = response.reply_count();
+    line["purged"] = response.purged();
+    line["dry_run"] = response.dry_run();
+  }
   if constexpr (requires { response.replayed(); }) line["replayed"] = response.replayed();
 }
 
@@ -81,6 +92,12 @@ void AddChange(Method method, std::string_view reply, Json& line) {
       return AddChange<v1::UpdateSessionResponse>(reply, line);
     case Method::kDeleteSession:
       return AddChange<v1::DeleteSessionResponse>(reply, line);
+    case Method::kForkSession:
+      return AddChange<v1::ForkSessionResponse>(reply, line);
+    case Method::kImportSession:
+      return AddChange<v1::ImportSessionResponse>(reply, line);
+    case Method::kEraseSubject:
+      return AddChange<v1::EraseSubjectResponse>(reply, line);
     case Method::kUndoBlockChange:
       return AddChange<v1::UndoBlockChangeResponse>(reply, line);
     default:
@@ -101,6 +118,7 @@ std::string LineOf(const AuditRecord& record) {
   if (!record.tenant.empty()) line["tenant"] = ShortHash(record.tenant);
   if (!record.principal.empty()) line["principal"] = record.principal;
   if (!record.session_id.empty()) line["session"] = ShortHash(record.session_id);
+  if (!record.subject.empty()) line["subject"] = ShortHash(record.subject);
   if (record.status.ok()) AddChange(record.method, record.reply, line);
   return line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

@@ -7,17 +7,24 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <tuple>
+#include <type_traits>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/error.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "server/timestamp.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::size_t kMaxName = 256;
 constexpr std::size_t kMaxMimeType = 128;
+// Of who wrote something elsewhere.
+constexpr std::size_t kMaxWriter = 1024;
 constexpr std::size_t kMaxText = std::size_t{1} << 20;
 constexpr std::size_t kMaxJson = std::size_t{256} << 10;
 constexpr int kMaxParts = 1000;
@@ -167,9 +174,17 @@ std::string Stored(T& wire, const Provenance& from) {
   const bool untrusted = wire.untrusted();
   wire.set_writer(from.writer.data(), from.writer.size());
   wire.set_untrusted(untrusted || from.untrusted);
+  if constexpr (std::is_same_v<T, v1::Message>) {
+    wire.set_source_session_id(from.source_session_id.data(), from.source_session_id.size());
+    wire.set_source_message_id(from.source_message_id.data(), from.source_message_id.size());
+  }
   std::string body = wire.SerializeAsString();
   wire.clear_writer();
   wire.set_untrusted(untrusted);
+  if constexpr (std::is_same_v<T, v1::Message>) {
+    wire.clear_source_session_id();
+    wire.clear_source_message_id();
+  }
   return body;
 }
 
@@ -381,6 +396,82 @@ absl::StatusOr<std::vector<IncomingContent>> FromProto(
   return result;
 }
 
+absl::Status CheckServerTime(std::string_view field, const google::protobuf::Timestamp& time) {
+  MEMORYD_RETURN_IF_ERROR(CheckTime(field, time));
+  if (time.seconds() < 0) return InvalidField(field, "must not be before 1970");
+  return absl::OkStatus();
+}
+
+namespace {
+
+// What the server gives an item when it is put.
+template <typename T>
+absl::Status TakePlace(const std::string& field, const T& wire, Message& message) {
+  if (wire.position() < 1) return InvalidField(field + ".position", "must be at least 1");
+  message.position = wire.position();
+  if (wire.has_ingest_time()) {
+    MEMORYD_RETURN_IF_ERROR(CheckServerTime(field + ".ingest_time", wire.ingest_time()));
+    message.ingest_us = ToMicros(wire.ingest_time());
+  } else {
+    message.ingest_us = absl::ToUnixMicros(absl::Now());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items) {
+  ImportedItems result;
+  if (items.messages_size() > kMaxMessagesPerRequest) {
+    return InvalidField("messages", fmt::format("at most {}", kMaxMessagesPerRequest));
+  }
+  if (items.contents_size() > kMaxMessagesPerRequest) {
+    return InvalidField("contents", fmt::format("at most {}", kMaxMessagesPerRequest));
+  }
+  for (int i = 0; i < items.messages_size(); ++i) {
+    v1::Message& message = *items.mutable_messages(i);
+    const std::string field = fmt::format("messages[{}]", i);
+    if (message.message_id().empty()) return InvalidField(field + ".message_id", "is required");
+    if (message.status() < v1::MESSAGE_STATUS_UNSPECIFIED ||
+        message.status() > v1::MESSAGE_STATUS_ARCHIVED) {
+      return InvalidField(field + ".status", "is not a known value");
+    }
+    IncomingMessage& incoming = result.messages.emplace_back();
+    MEMORYD_RETURN_IF_ERROR(TakePlace(field, message, incoming.message));
+    result.archived.push_back(message.status() == v1::MESSAGE_STATUS_ARCHIVED);
+    const std::string writer = message.writer();
+    const std::string source_session_id = message.source_session_id();
+    const std::string source_message_id = message.source_message_id();
+    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".writer", writer, kMaxWriter));
+    MEMORYD_RETURN_IF_ERROR(
+        CheckText(field + ".source_session_id", source_session_id, kMaxSessionId));
+    MEMORYD_RETURN_IF_ERROR(
+        CheckText(field + ".source_message_id", source_message_id, kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckMessage(field, message, incoming));
+    Provenance from;
+    from.writer = writer;
+    from.source_session_id = source_session_id;
+    from.source_message_id = source_message_id;
+    SetBody(message, from, incoming);
+  }
+  for (int i = 0; i < items.contents_size(); ++i) {
+    v1::Content& content = *items.mutable_contents(i);
+    const std::string field = fmt::format("contents[{}]", i);
+    if (content.content_id().empty()) return InvalidField(field + ".content_id", "is required");
+    Message place;
+    MEMORYD_RETURN_IF_ERROR(TakePlace(field, content, place));
+    const std::string writer = content.writer();
+    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".writer", writer, kMaxWriter));
+    Provenance from;
+    from.writer = writer;
+    MEMORYD_ASSIGN_OR_RETURN(IncomingContent incoming, FromContent(field, content, from));
+    incoming.content.position = place.position;
+    incoming.content.ingest_us = place.ingest_us;
+    result.contents.push_back(std::move(incoming));
+  }
+  return result;
+}
+
 namespace {
 
 // A number of v1::Retrieval, and what it is called in the core.
@@ -423,15 +514,30 @@ constexpr auto kWeights = std::to_array<Weight>({
     {&RankingSettings::recency_weight, &RankingOptions::recency_weight,
      &v1::Retrieval::has_recency_weight, &v1::Retrieval::recency_weight,
      &v1::Retrieval::set_recency_weight},
+    {&RankingSettings::embedder_weight, &RankingOptions::embedder_weight,
+     &v1::Retrieval::has_embedder_weight, &v1::Retrieval::embedder_weight,
+     &v1::Retrieval::set_embedder_weight},
 });
 
-RankingSettings FromRetrieval(const v1::Retrieval& retrieval) {
+absl::StatusOr<RankingSettings> FromRetrieval(const v1::Retrieval& retrieval) {
   RankingSettings settings;
   for (const Weight& weight : kWeights) {
     if ((retrieval.*weight.is_set)()) settings.*weight.setting = (retrieval.*weight.get)();
   }
   if (retrieval.has_expansion()) settings.expansion = retrieval.expansion();
   if (retrieval.has_dates()) settings.dates = retrieval.dates();
+  // "" is a value of both: none.
+  for (const auto& [field, is_set, name, setting] :
+       {std::tuple("embedder", retrieval.has_embedder(), &retrieval.embedder(), &settings.embedder),
+        std::tuple("embedder_worker", retrieval.has_embedder_worker(), &retrieval.embedder_worker(),
+                   &settings.embedder_worker)}) {
+    if (!is_set) continue;
+    if (!name->empty()) {
+      MEMORYD_RETURN_IF_ERROR(
+          CheckId(fmt::format("config.retrieval.{}", field), *name, kMaxIdBytes));
+    }
+    *setting = *name;
+  }
   return settings;
 }
 
@@ -440,6 +546,8 @@ v1::Retrieval ToProto(const RankingOptions& ranking) {
   for (const Weight& weight : kWeights) (retrieval.*weight.set)(ranking.*weight.option);
   if (ranking.expansion.has_value()) retrieval.set_expansion(*ranking.expansion);
   retrieval.set_dates(ranking.dates);
+  retrieval.set_embedder(ranking.embedder);
+  retrieval.set_embedder_worker(ranking.embedder_worker);
   return retrieval;
 }
 
@@ -504,7 +612,13 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
                              FromBlock(fmt::format("config.blocks[{}]", i), config.blocks(i)));
     settings.blocks->push_back(std::move(block));
   }
-  settings.ranking = FromRetrieval(config.retrieval());
+  MEMORYD_ASSIGN_OR_RETURN(settings.ranking, FromRetrieval(config.retrieval()));
+  if (config.has_subject()) {
+    settings.subject = config.subject();
+    if (!config.subject().empty()) {
+      MEMORYD_RETURN_IF_ERROR(CheckId("config.subject", config.subject(), kMaxSubjectBytes));
+    }
+  }
   return settings;
 }
 
@@ -537,6 +651,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   proto.set_document_token_count(config.counting.document_token_count);
   for (const BlockSettings& settings : config.blocks) *proto.add_blocks() = ToProto(settings);
   *proto.mutable_retrieval() = ToProto(config.ranking);
+  if (!config.subject.empty()) proto.set_subject(config.subject);
   return proto;
 }
 

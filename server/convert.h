@@ -11,9 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/engine/session_import.h"
 #include "core/engine/write.h"
 #include "memoryd/v1/memory.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
+#include "memoryd/v1/session_service.pb.h"
 
 namespace memoryd {
 
@@ -24,6 +26,7 @@ inline constexpr int kMaxMessagesPerRequest = 1000;
 absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
 
 inline constexpr std::size_t kMaxSessionId = 256;
+inline constexpr std::size_t kMaxSubjectBytes = 256;
 inline constexpr std::size_t kMaxTenant = 128;
 inline constexpr std::size_t kMaxIdBytes = 128;
 inline constexpr std::size_t kMaxRoleBytes = 64;
@@ -46,6 +49,9 @@ absl::Status CheckMessage(const std::string& field, v1::Message& message,
 struct Provenance {
   std::string_view writer;  // "" for nobody known.
   bool untrusted = false;   // Whatever the caller says.
+  // Of a message that another session handed on: that one, and its id there.
+  std::string_view source_session_id = {};
+  std::string_view source_message_id = {};
 };
 
 // Checks a message whose fields are the request's own and brings it into its stored form, in place;
@@ -60,6 +66,12 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
 // The same for contents.
 absl::StatusOr<std::vector<IncomingContent>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Content>& contents, const Provenance& from = {});
+
+// The same for what was stored elsewhere, with id, place, writer and times of there.
+absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items);
+
+// A time by a server's clock, which is not before 1970.
+absl::Status CheckServerTime(std::string_view field, const google::protobuf::Timestamp& time);
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
 

@@ -403,6 +403,10 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   retrieval.set_recency_weight(0.6);
   retrieval.set_expansion(false);
   retrieval.set_dates(false);
+  retrieval.set_embedder("minilm");
+  retrieval.set_embedder_worker("agent");
+  retrieval.set_embedder_weight(0.7);
+  proto.set_subject("user 7");
   const auto settings = FromProto(proto);
   ASSERT_TRUE(settings.ok()) << settings.status();
   const auto config = SessionConfig::Resolve(*settings);
@@ -418,8 +422,14 @@ TEST(FromProtoTest, AnUnknownConfigurationNamesItsField) {
   };
   refused("config.profile", [](auto& c) { c.set_profile("langchain"); });
   refused("config.policy", [](auto& c) { c.set_policy("lifo"); });
+  refused("config.retrieval.embedder",
+          [](auto& c) { c.mutable_retrieval()->set_embedder(std::string(129, 'x')); });
+  refused("config.retrieval.embedder_worker",
+          [](auto& c) { c.mutable_retrieval()->set_embedder_worker("a\nb"); });
   refused("config.insert_method",
           [](auto& c) { c.set_insert_method(static_cast<v1::InsertMethod>(9)); });
+  refused("config.subject", [](auto& c) { c.set_subject(std::string(257, 'x')); });
+  refused("config.subject", [](auto& c) { c.set_subject("a\n"); });
   refused("config.feed", [](auto& c) { c.set_feed(static_cast<v1::Feed>(9)); });
   refused("config.blocks[0].options_json", [](auto& c) { c.add_blocks()->set_options_json("[]"); });
   refused("config.blocks[0].worker", [](auto& c) { c.add_blocks()->set_worker("\n"); });

@@ -53,6 +53,7 @@ class Roles {
       names_.reset();
     }
   }
+  bool any() const { return !names_.has_value(); }
   bool Has(std::string_view role) const { return !names_.has_value() || names_->contains(role); }
 
  private:

@@ -47,8 +47,12 @@ absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Messa
   } else if (!new_content) {
     message->set_token_count(stored.token_count);
   }
-  MEMORYD_ASSIGN_OR_RETURN(IncomingMessage incoming,
-                           FromProto(*message, ProvenanceOf(call->caller())));
+  Provenance from = ProvenanceOf(call->caller());
+  const std::string source_session_id = message->source_session_id();
+  const std::string source_message_id = message->source_message_id();
+  from.source_session_id = source_session_id;
+  from.source_message_id = source_message_id;
+  MEMORYD_ASSIGN_OR_RETURN(IncomingMessage incoming, FromProto(*message, from));
   write.messages = {std::move(incoming)};
   write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(message)>>(
       write.keep_alive, message);

@@ -43,6 +43,9 @@ enum class Method : std::uint8_t {
   kListSessions,
   kUpdateSession,
   kDeleteSession,
+  kForkSession,
+  kImportSession,
+  kEraseSubject,
   kListJobs,
   kGetJob,
   kRetryJob,
@@ -63,7 +66,7 @@ struct MethodTraits {
 };
 
 // In the order of Method.
-inline constexpr std::array<MethodTraits, 25> kMethods = {{
+inline constexpr std::array<MethodTraits, 28> kMethods = {{
     {"Put", Right::kWrite, true},
     {"Get", Right::kRead},
     {"GetAll", Right::kRead},
@@ -79,6 +82,9 @@ inline constexpr std::array<MethodTraits, 25> kMethods = {{
     {"ListSessions", Right::kRead},
     {"UpdateSession", Right::kWrite, true},
     {"DeleteSession", Right::kWrite},
+    {"ForkSession", Right::kWrite, true},
+    {"ImportSession", Right::kAdmin, true},
+    {"EraseSubject", Right::kWrite},
     {"ListJobs", Right::kRead},
     {"GetJob", Right::kRead},
     {"RetryJob", Right::kWrite},

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
 #include "server/convert.h"
 #include "server/filter.h"
 #include "server/stored_body.h"
@@ -29,12 +30,14 @@ v1::ScoreParts ToProto(const FoundItem& item) {
   v1::ScoreParts parts;
   parts.set_words(item.parts.words);
   parts.set_vector(item.parts.vector);
+  parts.set_embedding(item.parts.embedding);
   parts.set_author(item.parts.author);
   parts.set_user(item.parts.user);
   parts.set_length(item.parts.length);
   parts.set_recency(item.parts.recency);
   parts.set_neighbours(item.parts.neighbours);
   if (item.cosine.has_value()) parts.set_cosine(*item.cosine);
+  if (item.embedding_cosine.has_value()) parts.set_embedding_cosine(*item.embedding_cosine);
   return parts;
 }
 
@@ -54,11 +57,12 @@ Message WithoutText(const Message& row) {
 // Appends the items as `field` of a reply. False when the reply grows too large.
 bool AppendResults(std::string& reply, int field, const Found& found, bool with_parts = false) {
   std::string result;
-  const auto status = [&found](const Message& message) {
-    return IsActive(found.row, message.position) ? v1::MESSAGE_STATUS_ACTIVE
-                                                 : v1::MESSAGE_STATUS_ARCHIVED;
-  };
   for (const FoundItem& item : found.items) {
+    const SessionRow& row = item.other == nullptr ? found.row : item.other->row;
+    const auto status = [&row](const Message& message) {
+      return IsActive(row, message.position) ? v1::MESSAGE_STATUS_ACTIVE
+                                             : v1::MESSAGE_STATUS_ARCHIVED;
+    };
     result.clear();
     MessageWriter writer(result);
     AppendDouble(result, v1::QueryResult::kScoreFieldNumber, item.score);
@@ -66,21 +70,22 @@ bool AppendResults(std::string& reply, int field, const Found& found, bool with_
       Message bare;
       if (!item.passage.empty()) bare = WithoutText<v1::Message>(*item.message);
       const Message& message = item.passage.empty() ? *item.message : bare;
-      writer.Append(v1::QueryResult::kMessageFieldNumber, message, found.row.generation,
-                    status(message));
+      writer.Append(v1::QueryResult::kMessageFieldNumber, message, row.generation, status(message));
     } else {
       Content bare;
       if (!item.passage.empty()) bare = WithoutText<v1::Content>(*item.content);
       writer.AppendContent(v1::QueryResult::kContentFieldNumber,
-                           item.passage.empty() ? *item.content : bare,
-                           found.row.content_generation);
+                           item.passage.empty() ? *item.content : bare, row.content_generation);
     }
     if (!item.passage.empty()) {
       AppendBytes(result, v1::QueryResult::kPassageFieldNumber, item.passage);
     }
     for (const MessagePtr& neighbour : item.neighbours) {
-      writer.Append(v1::QueryResult::kNeighboursFieldNumber, *neighbour, found.row.generation,
+      writer.Append(v1::QueryResult::kNeighboursFieldNumber, *neighbour, row.generation,
                     status(*neighbour));
+    }
+    if (item.other != nullptr) {
+      AppendBytes(result, v1::QueryResult::kSessionIdFieldNumber, item.other->session_id);
     }
     if (with_parts && item.score > 0) {
       AppendBytes(result, v1::QueryResult::kPartsOfScoreFieldNumber,
@@ -181,6 +186,17 @@ absl::StatusOr<std::string> QueryReply(const Found& found, const v1::QueryReques
   }
   if (found.filter_limit) {
     AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "FILTER_LIMIT");
+  }
+  if (!found.embedder_failure.empty()) {
+    AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "NO_EMBEDDING");
+    v1::MissingBlock missing;
+    missing.set_block(std::string(kRetrievalBlock));
+    missing.set_reason(found.embedder_failure);
+    AppendBytes(reply, v1::QueryResponse::kMissingBlocksFieldNumber, missing.SerializeAsString());
+  }
+  if (found.pending_embeddings > 0) {
+    AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "EMBEDDINGS_PENDING");
+    AppendInt(reply, v1::QueryResponse::kPendingEmbeddingsFieldNumber, found.pending_embeddings);
   }
   return reply;
 }

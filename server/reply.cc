@@ -116,6 +116,19 @@ std::string UpdateSessionReply(const WriteResult& result) {
   return reply.SerializeAsString();
 }
 
+std::string ForkSessionReply(const WriteResult& result) {
+  v1::ForkSessionResponse reply;
+  SetSession(result.row, *result.config, reply.mutable_session());
+  reply.set_blocks_copied(result.with_blocks);
+  return reply.SerializeAsString();
+}
+
+std::string ImportSessionReply(const WriteResult& result) {
+  v1::ImportSessionResponse reply;
+  SetSession(result.row, *result.config, reply.mutable_session());
+  return reply.SerializeAsString();
+}
+
 std::string DeleteSessionReply(const WriteResult& result) {
   v1::DeleteSessionResponse reply;
   reply.set_message_count(result.removed_active + result.removed_archived);
@@ -126,6 +139,10 @@ std::string DeleteSessionReply(const WriteResult& result) {
 std::string WithSessionId(std::string reply, std::string_view session_id) {
   static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
                 static_cast<int>(v1::UpdateSessionResponse::kSessionFieldNumber));
+  static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
+                static_cast<int>(v1::ForkSessionResponse::kSessionFieldNumber));
+  static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
+                static_cast<int>(v1::ImportSessionResponse::kSessionFieldNumber));
   // A second occurrence of a message field is merged into the first.
   std::string session;
   AppendBytes(session, v1::Session::kSessionIdFieldNumber, session_id);
@@ -223,6 +240,21 @@ std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionIn
     session->set_session_id(session_id);
   }
   reply.set_next_page_token(std::string(next_page_token));
+  return reply.SerializeAsString();
+}
+
+std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
+  v1::EraseSubjectResponse reply;
+  reply.set_session_count(receipt.removed.sessions);
+  reply.set_message_count(receipt.removed.messages);
+  reply.set_content_count(receipt.removed.contents);
+  reply.set_block_count(receipt.removed.blocks);
+  reply.set_entry_count(receipt.removed.entries);
+  reply.set_job_count(receipt.removed.jobs);
+  reply.set_reply_count(receipt.replies);
+  reply.set_purged(receipt.purged);
+  reply.set_left_reason(receipt.left);
+  reply.set_dry_run(dry_run);
   return reply.SerializeAsString();
 }
 

@@ -21,12 +21,14 @@ std::string SetReply(const WriteResult& result);
 std::string ResetReply(const WriteResult& result);
 std::string UpdateMessageReply(const WriteResult& result);
 std::string DeleteMessageReply(const WriteResult& result);
-// The session id of these two is not in the result: WithSessionId() adds it.
+// The session id of these is not in the result: WithSessionId() adds it.
 std::string CreateSessionReply(const WriteResult& result);
 std::string UpdateSessionReply(const WriteResult& result);
+std::string ForkSessionReply(const WriteResult& result);
+std::string ImportSessionReply(const WriteResult& result);
 std::string DeleteSessionReply(const WriteResult& result);
 
-// A reply of CreateSession or UpdateSession with session.session_id set.
+// A reply of one of these four with session.session_id set.
 std::string WithSessionId(std::string reply, std::string_view session_id);
 
 // A reply with its `replayed` field, whose number is `field`, set to true.
@@ -38,6 +40,8 @@ std::string GetAllReply(const Page& page, std::string_view next_page_token);
 std::string GetSessionReply(std::string_view session_id, const SessionInfo& info);
 std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionInfo>>& sessions,
                               std::string_view next_page_token);
+
+std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run);
 
 }  // namespace memoryd
 

@@ -166,6 +166,9 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   retrieval->set_user_weight(0.2);
   retrieval->set_recency_weight(0);
   retrieval->set_dates(true);
+  retrieval->set_embedder("");
+  retrieval->set_embedder_worker("");
+  retrieval->set_embedder_weight(1);
 
   const WriteResult result = Result();
   const SessionInfo info{result.row, result.config};

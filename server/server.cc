@@ -28,6 +28,7 @@
 #include "server/call_log.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
+#include "server/handed_on.h"
 #include "server/health_monitor.h"
 #include "server/job_service.h"
 #include "server/limits.h"
@@ -100,6 +101,7 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   options.vocabulary_directory = config.vocabulary_dir;
   options.now_us = &NowMicros;
   options.random = &RandomNumber;
+  options.hand_on = &EncodeHandedOn;
   return options;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "server/import_stream.h"
 #include "server/page_token.h"
 #include "server/write_call.h"
 
@@ -56,7 +57,12 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const B
       environment_, Method::kListSessions, context, bytes, response,
       [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
+        const std::string& subject = call->request().subject();
         std::string scope = fmt::format("ListSessions/{}", call->tenant());
+        if (!subject.empty()) {
+          MEMORYD_RETURN_IF_ERROR(CheckId("subject", subject, kMaxSubjectBytes));
+          scope.append(1, '\0').append(subject);
+        }
         std::string after;
         if (!call->request().page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
@@ -64,7 +70,7 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const B
         }
         // One more than the page tells whether there is a next one.
         engine_.ListSessions(
-            call->tenant(), std::move(after), size + 1, call->deadline(),
+            call->tenant(), subject, std::move(after), size + 1, call->deadline(),
             [call, scope = std::move(scope),
              size](absl::StatusOr<std::vector<std::pair<std::string, SessionInfo>>> sessions) {
               if (!sessions.ok()) {
@@ -109,6 +115,79 @@ grpc::ServerUnaryReactor* SessionService::DeleteSession(Context* context, const 
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::DeleteSessionResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* SessionService::ForkSession(Context* context, const Bytes* bytes,
+                                                      Bytes* response) {
+  return RunUnary<v1::ForkSessionRequest>(
+      environment_, Method::kForkSession, context, bytes, response,
+      [this](const Call<v1::ForkSessionRequest>& call) -> absl::Status {
+        const v1::ForkSessionRequest& request = call->request();
+        ForkRequest fork;
+        fork.source = {call->tenant(), request.session_id()};
+        fork.target = {call->tenant(), request.new_session_id()};
+        fork.deadline = call->deadline();
+        fork.encode_reply = &ForkSessionReply;
+        MEMORYD_RETURN_IF_ERROR(CheckId("new_session_id", request.new_session_id(), kMaxSessionId));
+        switch (request.up_to_case()) {
+          case v1::ForkSessionRequest::kUpToPosition:
+            if (request.up_to_position() < 1) {
+              return InvalidField("up_to_position", "must be at least 1");
+            }
+            fork.up_to_position = request.up_to_position();
+            break;
+          case v1::ForkSessionRequest::kUpToMessageId:
+            MEMORYD_RETURN_IF_ERROR(
+                CheckId("up_to_message_id", request.up_to_message_id(), kMaxIdBytes));
+            fork.up_to_message_id = request.up_to_message_id();
+            break;
+          case v1::ForkSessionRequest::UP_TO_NOT_SET:
+            break;
+        }
+        WriteRequest checked;
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, checked));
+        fork.expected_revision = checked.expected_revision;
+        fork.request_id = std::move(checked.request_id);
+        fork.fingerprint = std::move(checked.fingerprint);
+        engine_.ForkSession(std::move(fork), [call](absl::StatusOr<ForkReply> forked) {
+          if (!forked.ok()) {
+            call->Fail(forked.status());
+            return;
+          }
+          std::string reply =
+              WithSessionId(std::move(forked->reply), call->request().new_session_id());
+          if (forked->replayed) {
+            reply = Replayed(std::move(reply), v1::ForkSessionResponse::kReplayedFieldNumber);
+          }
+          call->Succeed(std::move(reply));
+        });
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* SessionService::ImportSession(Context* context,
+                                                                         Bytes* response) {
+  return RunImportStream(engine_, environment_, context, response);
+}
+
+grpc::ServerUnaryReactor* SessionService::EraseSubject(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::EraseSubjectRequest>(
+      environment_, Method::kEraseSubject, context, bytes, response,
+      [this](const Call<v1::EraseSubjectRequest>& call) -> absl::Status {
+        const v1::EraseSubjectRequest& request = call->request();
+        MEMORYD_RETURN_IF_ERROR(CheckId("subject", request.subject(), kMaxSubjectBytes));
+        engine_.EraseSubject(
+            {call->tenant(), request.subject(), request.dry_run(), call->deadline()},
+            [call](absl::StatusOr<EraseReceipt> receipt) {
+              if (!receipt.ok()) {
+                call->Fail(receipt.status());
+              } else {
+                call->Succeed(EraseSubjectReply(*receipt, call->request().dry_run()));
+              }
+            });
         return absl::OkStatus();
       });
 }

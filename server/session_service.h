@@ -15,7 +15,10 @@ using RawSessionService = v1::SessionService::WithRawCallbackMethod_CreateSessio
         v1::SessionService::WithRawCallbackMethod_ListSessions<
             v1::SessionService::WithRawCallbackMethod_UpdateSession<
                 v1::SessionService::WithRawCallbackMethod_DeleteSession<
-                    v1::SessionService::Service>>>>>;
+                    v1::SessionService::WithRawCallbackMethod_ForkSession<
+                        v1::SessionService::WithRawCallbackMethod_ImportSession<
+                            v1::SessionService::WithRawCallbackMethod_EraseSubject<
+                                v1::SessionService::Service>>>>>>>>;
 
 // As MemoryService: nothing waits on gRPC's threads.
 class SessionService final : public RawSessionService {
@@ -31,6 +34,9 @@ class SessionService final : public RawSessionService {
   grpc::ServerUnaryReactor* ListSessions(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* UpdateSession(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* DeleteSession(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* ForkSession(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerReadReactor<Bytes>* ImportSession(Context*, Bytes*) override;
+  grpc::ServerUnaryReactor* EraseSubject(Context*, const Bytes*, Bytes*) override;
 
  private:
   Engine& engine_;

@@ -190,6 +190,7 @@ absl::StatusOr<MessageText> StoredBodyReader::ReadMessage(std::string_view body)
     text.create_us = ToMicros(message->create_time());
   }
   text.text = WordsOf(*message);
+  text.source_session_id = std::move(*message->mutable_source_session_id());
   return text;
 }
 
@@ -201,6 +202,8 @@ absl::StatusOr<MessageHead> StoredBodyReader::ReadHead(std::string_view body) co
   head.name = std::move(*message->mutable_name());
   head.thread_id = std::move(*message->mutable_thread_id());
   head.metadata_json = std::move(*message->mutable_metadata_json());
+  head.source_session_id = std::move(*message->mutable_source_session_id());
+  head.source_message_id = std::move(*message->mutable_source_message_id());
   if (message->has_create_time()) head.create_us = ToMicros(message->create_time());
   return head;
 }
@@ -211,6 +214,7 @@ StoredMessage ToStoredMessage(const v1::Message& wire) {
   message.name = wire.name();
   message.metadata_json = wire.metadata_json();
   message.untrusted = wire.untrusted();
+  message.source_session_id = wire.source_session_id();
   if (wire.has_text()) {
     message.parts.emplace_back().text = wire.text();
   }

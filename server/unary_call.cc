@@ -142,7 +142,7 @@ void UnaryCall::End(const absl::Status& status, std::string_view reply) {
   grpc::Status answer;
   try {
     Count(status, reply);
-    MEMORYD_FAILPOINT("reply_ready");
+    ReachFailpoint("reply_ready");
     answer = ToGrpcStatus(status);
   } catch (...) {
     // Whoever waits must not wait for ever.
@@ -150,7 +150,7 @@ void UnaryCall::End(const absl::Status& status, std::string_view reply) {
   }
   place_ = {};
   reactor_->Finish(answer);
-  MEMORYD_FAILPOINT("reply_given");
+  ReachFailpoint("reply_given");
 }
 
 void UnaryCall::Count(const absl::Status& status, std::string_view reply) {
@@ -168,7 +168,7 @@ void UnaryCall::Count(const absl::Status& status, std::string_view reply) {
     }
     if (audited) {
       environment_.audit->Write({method_, status, request_id, trace_id, tenant(), caller_.principal,
-                                 session_id(), reply});
+                                 session_id(), subject(), reply});
     }
   }
 }

@@ -85,6 +85,8 @@ class UnaryCall {
   const Caller& caller() const { return caller_; }
   // The session the call is about, empty when it is about none.
   virtual std::string_view session_id() const { return {}; }
+  // Of the request, where that changes something of it.
+  virtual std::string_view subject() const { return {}; }
   grpc::ServerUnaryReactor* reactor() const { return reactor_; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
@@ -140,6 +142,10 @@ class ParsedCall : public UnaryCall {
     if constexpr (requires { request_->session_id(); }) return request_->session_id();
     return {};
   }
+  std::string_view subject() const override {
+    if constexpr (requires { request_->dry_run(); }) return request_->subject();
+    return {};
+  }
 
  private:
   google::protobuf::Arena arena_;
@@ -161,7 +167,7 @@ grpc::ServerUnaryReactor* RunUnary(const CallEnvironment& environment, Method me
     status = call->Admit();
     if (status.ok()) status = call->ParseRequest(*request);
     if (status.ok()) {
-      MEMORYD_FAILPOINT("request_parsed");
+      ReachFailpoint("request_parsed");
       status = handler(call);
     }
   } catch (const std::exception& error) {

@@ -29,12 +29,16 @@ $results step 'mypy' tools/lint_python.sh mypy
 $results step 'ruff' tools/lint_python.sh ruff
 # Left to `make test`: what makes one call after the other, by the thousand, which shows sanitizers
 # nothing new. ThreadSanitizer gets what has threads: of the unit tests, and of the end-to-end tests
-# those of concurrent calls, jobs, workers, searches, reloads and ends (TSAN=all: every one but those
-# that move 64 MiB, in more than the time that a call may have).
-tsan_files=$(printf 'tests/e2e/test_%s.py ' auth blocks concurrency idempotency jobs lifecycle logs \
-  metrics query sessions single_messages store_down stream_all tls update_context worker)
-[ "${TSAN:-}" = all ] && tsan_files=tests/e2e
+# those of concurrent calls, jobs, workers, searches, reloads and ends (TSAN=all: every one over both
+# stores, but those that move 64 MiB, in more than the time that a call may have). End to end each
+# sanitizer sees one store, and both in the store's contract.
+tsan_files=$(printf 'tests/e2e/test_%s.py ' attached_sessions auth blocks concurrency embedder erase \
+  fork idempotency import jobs lifecycle logs metrics query sessions single_messages store_down \
+  stream_all tls update_context worker)
+tsan_names='not sqlite'
+[ "${TSAN:-}" = all ] && tsan_files=tests/e2e tsan_names=''
 declare -A marks=([asan]='not matrix' [tsan]='not matrix and not large')
+declare -A names=([asan]='not postgresql' [tsan]="$tsan_names")
 declare -A files=([asan]=tests/e2e [tsan]="$tsan_files")
 declare -A targets=([asan]='' [tsan]='memoryd engine_test worker_registry_test worker_service_test
   models_test server_test sqlite_store_test store_contract_test')
@@ -43,21 +47,19 @@ for sanitizer in asan tsan; do
   # shellcheck disable=SC2086  # Several words.
   $results step "$sanitizer build" tools/build.sh "$sanitizer" ${targets[$sanitizer]}
   $with_postgres $results ctest "$sanitizer tests" "build/$sanitizer" -L 'unit|contract' \
-    -R "${tests[$sanitizer]}"
+    -R "${tests[$sanitizer]}" -j 2
   MEMORYD_TEST_BINARY=$PWD/build/$sanitizer/bin/memoryd \
     $with_postgres $results pytest "$sanitizer end to end" ${files[$sanitizer]} -n 3 \
-    -m "${marks[$sanitizer]}"
+    -m "${marks[$sanitizer]}" -k "${names[$sanitizer]}"
 done
 # The tests are compiled three times already.
 $results step 'clang build, thread-safety analysis' tools/build.sh clang \
   memoryd memoryd_client memoryd_client_fake
 $results step 'clang-tidy' tools/clang_tidy.sh
-# Once more the server that is shipped, which ends itself on demand. The release build has what it
-# is preloaded with.
-$results step 'torture build' tools/build.sh torture memoryd
-$results step 'faults of a disk, build' tools/build.sh release disk_faults
+# The server that is shipped, but for failpoints that end it, and what it is preloaded with.
+$results step 'torture build' tools/build.sh release memoryd_failpoints disk_faults
 for store in sqlite postgresql; do
-  MEMORYD_TEST_BINARY=$PWD/build/torture/bin/memoryd $results step "torture, $store" \
+  MEMORYD_TEST_BINARY=$PWD/build/bin/memoryd_failpoints $results step "torture, $store" \
     build/venv/bin/python tests/torture/run.py --failpoints --seconds 60 --store "$store"
 done
 $results summary "$MEMORYD_TEST_RESULTS"

@@ -16,13 +16,12 @@ python=build/venv/bin/python
 $results step 'packages' tools/install_packages.sh build test || exit 1
 $results step 'python environment' tools/python_env.sh
 $results step 'release build' tools/build.sh release
-$results step 'build with failpoints' tools/build.sh torture memoryd
 $results ctest 'unit tests' build -L unit -j 2
 $with_postgres $results ctest 'store contract' build -L contract
 $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py --no-speed \
   --tool build/bin/token_count --vocabulary build/share/memoryd
 $results step 'Python repr' $python tests/tokens/compare_python_repr.py --tool build/bin/python_repr
-$with_postgres $results pytest 'end to end' tests/e2e -n 3
+$with_postgres $results pytest 'end to end' tests/e2e -n 5
 $with_postgres $results pytest 'hostile inputs' tests/hostile -n 2 -m 'not flood'
 $with_postgres $results pytest 'durability' tests/durability
 $results pytest 'checker of the torture' tests/torture
@@ -32,6 +31,7 @@ $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
 $with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4
+$with_postgres $results step 'erasures' $python tests/durability/erase_rounds.py --rounds 20
 $results step 'traces' $python tests/goldens/traces.py build/traces --seeds 1
 $with_postgres $results step 'goldens' $python tests/goldens/run_goldens.py build/traces
 $results step 'goldens, classes of LlamaIndex' $python tests/goldens/llama_index_classes.py \

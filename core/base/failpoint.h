@@ -1,12 +1,10 @@
-// Places at which a test can end the process or have an exception thrown, in a build with
-// MEMORYD_FAILPOINTS; in any other build they are nothing.
+// Places at which a test can end the process or have an exception thrown:
 //
-//   MEMORYD_FAILPOINT("commit_sent");
+//   ReachFailpoint("commit_sent");
 //
-// The variable MEMORYD_TEST_FAILPOINT names one as NAME:COUNT: the process gets SIGKILL when the
-// place NAME is reached for the COUNTth time. As NAME:COUNT:throw it names one that throws
-// std::bad_alloc then, once. On the way of a write, in order; other calls pass the
-// first and the replies too:
+// That does nothing, but in the executable memoryd_failpoints, which has a definition of its own
+// (tests/torture/failpoints.cc). On the way of a write, in order; other calls pass the first and
+// the replies too:
 //
 //   request_parsed   its RPC has been parsed
 //   write_queued     it is about to wait for the committer of its session
@@ -24,8 +22,6 @@
 #ifndef MEMORYD_CORE_BASE_FAILPOINT_H_
 #define MEMORYD_CORE_BASE_FAILPOINT_H_
 
-#if defined(MEMORYD_FAILPOINTS)
-
 #include <string_view>
 
 namespace memoryd {
@@ -34,13 +30,5 @@ namespace memoryd {
 void ReachFailpoint(std::string_view name);
 
 }  // namespace memoryd
-
-#define MEMORYD_FAILPOINT(name) ::memoryd::ReachFailpoint(name)
-
-#else
-
-#define MEMORYD_FAILPOINT(name) static_cast<void>(0)
-
-#endif
 
 #endif  // MEMORYD_CORE_BASE_FAILPOINT_H_

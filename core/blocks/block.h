@@ -62,6 +62,8 @@ BlockPart ToBlockPart(StoredPart stored, const std::string& body);
 struct BlockContent {
   std::vector<BlockPart> parts;
   std::vector<StoredMessage> messages;
+  // What it is made without: blocks of the other session, by name, for a block of kind `session`.
+  std::vector<std::pair<std::string, absl::Status>> missing = {};
   bool empty() const { return parts.empty() && messages.empty(); }
 };
 
@@ -76,6 +78,7 @@ struct FeedRequest {
   BlockState state;                    // Before the job.
   std::vector<BlockMessage> messages;  // Those of the job, oldest first.
   std::string job_id;
+  std::uint64_t generation = 0;  // The block_generation that the job is of.
   std::int64_t attempt = 1;
   std::int64_t now_us = 0;  // Microseconds since the epoch.
   BlockDeadline deadline;
@@ -85,6 +88,8 @@ struct FeedRequest {
 struct FeedResult {
   std::string state;                 // Replaces BlockState::state.
   std::vector<std::string> entries;  // Bodies of rows of the block's own, to be appended.
+  // Where `entries` stand, ascending; empty: behind those that there are.
+  std::vector<std::int64_t> entry_positions;
   Usage usage;
 };
 

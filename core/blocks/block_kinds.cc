@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/entity_block.h"
 #include "core/blocks/fact_block.h"
+#include "core/blocks/session_block.h"
 #include "core/blocks/static_block.h"
 #include "core/blocks/summary_block.h"
 #include "core/blocks/vector_block.h"
@@ -24,8 +25,9 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"entity", MakeEntityBlock},   {"fact-extraction", MakeFactBlock}, {"static", MakeStaticBlock},
-    {"summary", MakeSummaryBlock}, {"vector", MakeVectorBlock},        {"worker", MakeWorkerBlock},
+    {"entity", MakeEntityBlock}, {"fact-extraction", MakeFactBlock}, {"session", MakeSessionBlock},
+    {"static", MakeStaticBlock}, {"summary", MakeSummaryBlock},      {"vector", MakeVectorBlock},
+    {"worker", MakeWorkerBlock},
 };
 
 constexpr std::size_t kMaxName = 64;
@@ -76,8 +78,13 @@ absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
   }
   std::vector<std::shared_ptr<const Block>> blocks;
   std::set<std::string_view> names;
+  std::size_t other_sessions = 0;
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const std::string field = fmt::format("config.blocks[{}]", i);
+    if (settings[i].OtherSession().has_value() && ++other_sessions > kMaxOtherSessions) {
+      return InvalidField(fmt::format("{}.kind", field),
+                          fmt::format("at most {} blocks of kind `session`", kMaxOtherSessions));
+    }
     if (!names.insert(settings[i].name).second) {
       return InvalidField(fmt::format("{}.name", field), "is the name of an earlier block");
     }

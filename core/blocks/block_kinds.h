@@ -23,6 +23,7 @@
 
 namespace memoryd {
 
+class OtherSessions;
 class WorkerBlocks;
 
 // What models answered to blocks of profile `default`; read by whoever exports it.
@@ -42,9 +43,12 @@ struct BlockEnvironment {
   // Runs what takes long or waits for the store, away from the threads of models; where it is
   // empty, such work is done on the thread that has come to it.
   std::function<void(std::function<void()>)> run;
+  OtherSessions* sessions = nullptr;
 };
 
 inline constexpr std::size_t kMaxBlocks = 32;
+// Of kind `session`: each is another session to be read.
+inline constexpr std::size_t kMaxOtherSessions = 8;
 
 // In alphabetical order.
 std::vector<std::string_view> BlockKinds();
@@ -57,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeBlock(const BlockSettings& sett
                                                        const BlockEnvironment& environment);
 
 // The blocks of a session, in order. INVALID_ARGUMENT also for names that are not 1 to 64 of
-// [A-Za-z0-9_-] or not unique, and for more than kMaxBlocks.
+// [A-Za-z0-9_-] or not unique, for more than kMaxBlocks, and for more than kMaxOtherSessions.
 absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
     std::span<const BlockSettings> settings, Profile profile, const BlockEnvironment& environment);
 

@@ -35,15 +35,16 @@ class BlockKindsTest : public testing::Test, protected BlockFixture {
 std::string LeastOptions(std::string_view kind) {
   if (kind == "static" || kind == "worker") return "";
   if (kind == "vector") return R"({"embedder":"hash"})";
+  if (kind == "session") return R"({"session_id":"other"})";
   return R"({"model":"chat"})";
 }
 
 TEST_F(BlockKindsTest, EveryKindCanBeMadeInEveryProfile) {
-  EXPECT_EQ(BlockKinds().size(), 6U);
+  EXPECT_EQ(BlockKinds().size(), 7U);
   for (const std::string_view kind : BlockKinds()) {
     for (const Profile profile : {Profile::kDefault, Profile::kLlamaIndex, Profile::kAutogenList}) {
       BlockSettings settings = Settings(std::string(kind), LeastOptions(kind));
-      settings.worker = "w";
+      if (kind != "session") settings.worker = "w";
       settings.priority = 2;
       const auto made = TryMake(settings, profile);
       ASSERT_TRUE(made.ok()) << kind << made.status();
@@ -195,7 +196,7 @@ TEST_F(BlockKindsTest, EveryKindRefusesOptionsItDoesNotKnow) {
 TEST_F(BlockKindsTest, AnUnknownKindListsTheKinds) {
   EXPECT_THAT(Refused(Settings("graph")),
               HasSubstr("config.blocks[3].kind: there is no such kind; there are: entity, "
-                        "fact-extraction, static, summary, vector, worker"));
+                        "fact-extraction, session, static, summary, vector, worker"));
 }
 
 TEST_F(BlockKindsTest, AWorkersBlockNamesItsWorker) {

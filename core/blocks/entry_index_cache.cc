@@ -217,6 +217,16 @@ void EntryIndexCache::Drop(Order::iterator place) {
   order_.erase(place);
 }
 
+void EntryIndexCache::Forget(const SessionKey& session) {
+  MutexLock lock(mutex_);
+  for (auto entry = indexes_.lower_bound({session, 0});
+       entry != indexes_.end() && entry->first.first == session;) {
+    const Order::iterator place = entry->second;
+    ++entry;
+    Drop(place);
+  }
+}
+
 void EntryIndexCache::Shrink() {
   MutexLock lock(mutex_);
   const std::size_t half = bytes_ / 2;

@@ -38,6 +38,9 @@ class EntryIndexCache final : public EntrySearch {
   absl::StatusOr<std::vector<EntryHit>> Nearest(const EntryQuery& query) override
       MEMORYD_EXCLUDES(mutex_);
 
+  // Drops what is kept of a session that is no more.
+  void Forget(const SessionKey& session) MEMORYD_EXCLUDES(mutex_);
+
   // Drops about half of what is kept, the least recently used first.
   void Shrink() MEMORYD_EXCLUDES(mutex_);
 

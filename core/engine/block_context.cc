@@ -14,12 +14,6 @@
 namespace memoryd {
 namespace {
 
-std::string ReasonOf(const absl::Status& status) {
-  if (absl::IsDeadlineExceeded(status)) return "TIMEOUT";
-  std::string reason = ErrorReason(status);
-  return reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
-}
-
 class Builder : public std::enable_shared_from_this<Builder> {
  public:
   Builder(BlockContextRequest request, std::function<void(absl::StatusOr<Context>)> done)
@@ -119,7 +113,12 @@ class Builder : public std::enable_shared_from_this<Builder> {
         return;
       }
       if (!content.ok()) {
-        missing_.push_back({(*request_.blocks)[index]->name(), ReasonOf(content.status())});
+        missing_.push_back({(*request_.blocks)[index]->name(), MissingReason(content.status())});
+      } else {
+        for (const auto& [name, status] : content->missing) {
+          missing_.push_back(
+              {(*request_.blocks)[index]->name() + "/" + name, MissingReason(status)});
+        }
       }
       fit.contents.push_back(content.ok() ? *std::move(content) : BlockContent());
     }
@@ -166,6 +165,12 @@ class Builder : public std::enable_shared_from_this<Builder> {
 };
 
 }  // namespace
+
+std::string MissingReason(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) return "TIMEOUT";
+  std::string reason = ErrorReason(status);
+  return reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
+}
 
 void BuildBlockContext(BlockContextRequest request,
                        std::function<void(absl::StatusOr<Context>)> done) {

@@ -33,6 +33,9 @@ struct BlockContextRequest {
   std::function<void(std::function<void()>)> run;
 };
 
+// Why a block, or a model, could not answer, as in memoryd.v1.MissingBlock.
+std::string MissingReason(const absl::Status& status);
+
 // Asks the blocks, those with the highest priority number first: `llama-index` one after the other,
 // as the library does, else all at a time. Then fits them into the token limit beside the messages.
 // `done` runs once, on any thread. INVALID_ARGUMENT for what a block says and no library could

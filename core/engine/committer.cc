@@ -44,7 +44,7 @@ Committer::~Committer() {
 }
 
 void Committer::Enqueue(std::shared_ptr<Write> write) {
-  MEMORYD_FAILPOINT("write_queued");
+  ReachFailpoint("write_queued");
   bool was_empty = false;
   {
     MutexLock lock(mutex_);
@@ -144,12 +144,12 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
   bool sent = false;
   std::vector<CommitResult> results;
   try {
-    MEMORYD_FAILPOINT("batch_drafted");
+    ReachFailpoint("batch_drafted");
     sent = true;
     const auto begin = std::chrono::steady_clock::now();
     results = options_.store->Commit(changes);
     pace_.Observe(writes, std::chrono::steady_clock::now() - begin);
-    MEMORYD_FAILPOINT("commit_answered");
+    ReachFailpoint("commit_answered");
   } catch (...) {
     const CommitResult result = {sent ? CommitOutcome::kUnknown : CommitOutcome::kFailed,
                                  CaughtException()};
@@ -305,10 +305,10 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
       MutexLock lock(session.mutex);
       group.draft->ApplyTo(session.session);
       // A load that began before the commit must not put its older state back.
-      if (!session.loaded) session.Forget();
+      if (!session.loaded || group.draft->must_load()) session.Forget();
       bytes = session.session.ByteSize();
     }
-    MEMORYD_FAILPOINT("session_applied");
+    ReachFailpoint("session_applied");
     session.lost_in_a_row = 0;
     // Before the replies, so that a caller's next read finds what he wrote.
     options_.cache->Recharge(group.session, bytes);

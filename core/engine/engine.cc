@@ -11,6 +11,7 @@
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/memory_text.h"
+#include "core/blocks/message_embedder.h"
 #include "core/engine/block_context.h"
 #include "core/engine/compose.h"
 #include "core/engine/message_lookup.h"
@@ -80,12 +81,14 @@ Engine::Engine(Store* store, EngineOptions options)
       block_environment_{
           options_.models, options_.workers,
           options_.bodies, &entries_,
-          &block_stats_,   [this](Executor::Task task) { executor_.Submit(std::move(task)); }},
+          &block_stats_,   [this](Executor::Task task) { executor_.Submit(std::move(task)); },
+          &attached_},
       executor_(options_.readers, static_cast<std::size_t>(options_.max_pending_calls),
                 &stats_.exceptions),
       searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls),
                  &stats_.exceptions),
-      loader_(store_, &cache_, &executor_, &stats_, options_.coherence == Coherence::kShared) {
+      loader_(store_, &cache_, &executor_, &stats_, options_.coherence == Coherence::kShared),
+      attached_(AttachedOptions()) {
   jobs_ = MakeJobRunner();
   if (options_.quota_of) {
     quotas_ = std::make_unique<Quotas>(store_, options_.quota_of, &executor_, &stats_);
@@ -247,7 +250,12 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
 void Engine::SubmitFound(WriteRequest request, Write::Done done) {
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
-  const bool forced = request.kind == WriteKind::kEndJob;
+  // A copy is bounded by the call that makes it, and what it has staged had better go.
+  // So is an erasure, of which one write is under way at a time.
+  const bool forced = request.kind == WriteKind::kEndJob || request.kind == WriteKind::kAddStaged ||
+                      request.kind == WriteKind::kPublishStaged ||
+                      request.kind == WriteKind::kDropStaged ||
+                      request.kind == WriteKind::kForgetSession || !request.subject.empty();
   absl::Status refusal = forced ? absl::OkStatus() : AdmitInTime(request);
   if (refusal.ok()) refusal = Admit(bytes, forced);
   if (!refusal.ok()) {
@@ -364,10 +372,11 @@ void Engine::LookUp(const std::shared_ptr<Write>& write,
     // An earlier call with this request_id may have stored it.
     write->Finish(absl::IsUnavailable(records.status()) ? OutcomeUnknown() : records.status());
   } else if (const auto& record = records->front(); record.has_value()) {
-    if (record->fingerprint == request.fingerprint) {
-      write->Finish(absl::OkStatus(), record->reply, /*replayed=*/true);
+    auto reply = ReplyOf(*record, request.fingerprint);
+    if (reply.ok()) {
+      write->Finish(absl::OkStatus(), *std::move(reply), /*replayed=*/true);
     } else {
-      write->Finish(RequestIdReused());
+      write->Finish(reply.status());
     }
   } else if (otherwise.has_value()) {
     write->Finish(otherwise->status, otherwise->reply);
@@ -413,6 +422,7 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
       MutexLock lock(session.mutex);
       config = session.session.config;
     }
+    if (name == kRetrievalBlock) return MakeMessageEmbedder(*config);
     MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockSet> blocks,
                              BlocksOf(session, config));
     for (const std::shared_ptr<const Block>& block : *blocks) {
@@ -430,6 +440,43 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
   return std::make_unique<JobRunner>(std::move(jobs));
 }
 
+AttachedSessions::Options Engine::AttachedOptions() {
+  AttachedSessions::Options attached;
+  attached.cache = &cache_;
+  attached.loader = &loader_;
+  attached.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
+  attached.blocks_of = [this](CachedSession& session,
+                              const std::shared_ptr<const SessionConfig>& config) {
+    return BlocksOf(session, config);
+  };
+  attached.begin = [this](Deadline deadline, Done<FeedResult> done) -> Done<FeedResult> {
+    const auto read = StartRead<FeedResult>(deadline, std::move(done));
+    if (read == nullptr) return nullptr;
+    return [read](absl::StatusOr<FeedResult> result) { read->Finish(std::move(result)); };
+  };
+  attached.submit = [this](WriteRequest write, Write::Done done) {
+    Submit(std::move(write), std::move(done));
+  };
+  attached.encode = options_.hand_on;
+  return attached;
+}
+
+std::shared_ptr<const Block> Engine::MakeMessageEmbedder(const SessionConfig& config) const {
+  if (!config.EmbedsMessages()) return nullptr;
+  const auto find_rows = [this](const SessionKey& key, std::uint64_t generation, std::int64_t begin,
+                                std::int64_t end) -> absl::StatusOr<std::vector<std::int64_t>> {
+    MEMORYD_ASSIGN_OR_RETURN(const std::vector<RowSize> rows,
+                             store_->ReadSizes(key, generation, {begin, end}, end - begin));
+    std::vector<std::int64_t> positions;
+    positions.reserve(rows.size());
+    for (const RowSize& row : rows) positions.push_back(row.position);
+    return positions;
+  };
+  return std::make_shared<const MessageEmbedder>(
+      ModelName{config.ranking.embedder_worker, config.ranking.embedder}, block_environment_,
+      find_rows);
+}
+
 absl::Status Engine::CheckBlocks(const Write& write) const {
   if (!write.request.settings.has_value()) return absl::OkStatus();
   SessionSettings settings = *write.request.settings;
@@ -437,7 +484,16 @@ absl::Status Engine::CheckBlocks(const Write& write) const {
     MutexLock lock(write.session->mutex);
     settings = write.session->session.settings.With(settings);
   }
+  return CheckBlocks(write.session->key, settings);
+}
+
+absl::Status Engine::CheckBlocks(const SessionKey& key, const SessionSettings& settings) const {
   if (!settings.blocks.has_value()) return absl::OkStatus();
+  for (std::size_t i = 0; i < settings.blocks->size(); ++i) {
+    if ((*settings.blocks)[i].OtherSession() != key.session) continue;
+    return InvalidField(fmt::format("config.blocks[{}].options_json", i),
+                        "option `session_id` must be another session");
+  }
   return MakeBlocks(*settings.blocks, settings.profile.value_or(Profile::kDefault),
                     block_environment_)
       .status();
@@ -803,6 +859,10 @@ struct Engine::SearchCall {
   const Request request;
   SessionSearch::Index index = nullptr;
   int tries_left = kSearchTries;
+  // Of a Query whose session has an embedder: whether that has been asked, and what it said.
+  bool embedded = false;
+  QueryEmbedding embedding = {};
+  std::string embedder_failure = {};
 };
 
 template <typename T, typename Request>
@@ -833,18 +893,34 @@ void Engine::QueueStep(const std::shared_ptr<SearchCall<T, Request>>& call) {
 template <typename T, typename Request>
 void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
   if (call->read->finished()) return;
-  const SessionInfo info = InfoOf(*call->session);
+  SessionInfo info;
+  std::shared_ptr<const BlockState> embeddings;
+  {
+    CachedSession& cached = *call->session;
+    MutexLock lock(cached.mutex);
+    info = {cached.session.row, cached.session.config};
+    const auto found = cached.session.blocks.find(std::string(kRetrievalBlock));
+    if (found != cached.session.blocks.end()) embeddings = found->second;
+  }
   const bool accept_missing = call->tries_left == 0;
   absl::Status status;
   if (Recall::NeedsIndex(info, call->request)) {
     if (call->index == nullptr) call->index = recall_.search().Open(call->request.key);
-    const auto ready =
-        recall_.search().CatchUp(call->index, info.row, info.config->ranking, accept_missing);
+    const auto ready = recall_.search().CatchUp(call->index, info.row, info.config->ranking,
+                                                accept_missing, embeddings.get());
     if (ready.ok() && !*ready) {
       QueueStep(call);
       return;
     }
     status = ready.status();
+  }
+  if constexpr (std::is_same_v<Request, QueryRequest>) {
+    const std::vector<std::string> others = Recall::OtherSessions(info, call->request);
+    if (status.ok() && !others.empty()) {
+      PrepareOthers(call, others);
+      return;
+    }
+    if (status.ok() && call->index != nullptr && EmbedQuery(call, info, embeddings.get())) return;
   }
   absl::StatusOr<T> answer = [&]() -> absl::StatusOr<T> {
     MEMORYD_RETURN_IF_ERROR(status);
@@ -852,16 +928,106 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<OfferedBlock> blocks,
                                StableBlocks(*call->session));
       return recall_.Answer(info, call->index, call->request, accept_missing, blocks);
+    } else if constexpr (std::is_same_v<Request, PrepareRequest>) {
+      return Recall::Answer(info, call->index, call->request, accept_missing);
     } else {
-      return recall_.Answer(info, call->index, call->request, accept_missing);
+      MEMORYD_ASSIGN_OR_RETURN(Found found, recall_.Answer(info, call->index, call->request,
+                                                           accept_missing, call->embedding));
+      found.embedder_failure = call->embedder_failure;
+      return found;
     }
   }();
+  FinishSearch(call, std::move(answer));
+}
+
+template <typename T, typename Request>
+void Engine::FinishSearch(const std::shared_ptr<SearchCall<T, Request>>& call,
+                          absl::StatusOr<T> answer) {
   if (absl::IsAborted(answer.status()) && call->tries_left > 0) {
     --call->tries_left;
     BeginSearch(call);
   } else {
     call->read->Finish(std::move(answer));
   }
+}
+
+void Engine::PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
+                           const std::vector<std::string>& others) {
+  struct Preparation {
+    Mutex mutex;
+    std::vector<PreparedSession> ready MEMORYD_GUARDED_BY(mutex);
+    std::size_t left MEMORYD_GUARDED_BY(mutex) = 0;
+  };
+  auto preparation = std::make_shared<Preparation>();
+  {
+    MutexLock lock(preparation->mutex);
+    preparation->ready.resize(others.size());
+    preparation->left = others.size();
+  }
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    PrepareRequest request;
+    request.key = {call->request.key.tenant, others[i]};
+    StartSearch<PreparedSession>(
+        std::move(request), call->read->deadline(),
+        [this, call, preparation, i](absl::StatusOr<PreparedSession> prepared) {
+          if (!prepared.ok()) {
+            call->read->Finish(prepared.status());
+            return;
+          }
+          auto ready = std::make_shared<std::vector<PreparedSession>>();
+          {
+            MutexLock lock(preparation->mutex);
+            preparation->ready[i] = *std::move(prepared);
+            if (--preparation->left > 0) return;
+            ready->swap(preparation->ready);
+          }
+          QueueSearch(call->session, [this, call, ready] {
+            Guarded(call->read, [&] { SearchWithOthers(call, *ready); });
+          });
+        });
+  }
+}
+
+void Engine::SearchWithOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
+                              const std::vector<PreparedSession>& others) {
+  if (call->read->finished()) return;
+  FinishSearch(call, recall_.AnswerWithOthers(InfoOf(*call->session), call->index, call->request,
+                                              call->tries_left == 0, others));
+}
+
+bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
+                        const SessionInfo& info, const BlockState* embeddings) {
+  const RankingOptions& ranking = info.config->ranking;
+  if (call->embedded || !info.config->EmbedsMessages() || ranking.embedder_weight == 0 ||
+      embeddings == nullptr || embeddings->entry_generation == 0) {
+    return false;
+  }
+  const absl::StatusOr<EmbeddingState> state = EmbeddingState::FromJson(embeddings->state);
+  // Before the first embedding there is nothing to compare the query's with.
+  if (state.ok() && state->size == 0) return false;
+  call->embedded = true;
+  if (!state.ok()) {
+    call->embedder_failure = MissingReason(state.status());
+    return false;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  const auto deadline =
+      std::min(now + options_.block_timeout, now + (call->read->deadline() - now) / 2);
+  // Apart from names, which say little of what is meant.
+  const std::string query = recall_.search().EmbedderQuery(call->index, call->request.query);
+  if (query.empty()) return false;
+  memoryd::EmbedQuery(*options_.models, {ranking.embedder_worker, ranking.embedder},
+                      call->request.key, *state, query, deadline,
+                      [this, call, generation = embeddings->entry_generation](
+                          absl::StatusOr<std::vector<float>> vector) {
+                        if (vector.ok()) {
+                          call->embedding = {*std::move(vector), generation};
+                        } else {
+                          call->embedder_failure = MissingReason(vector.status());
+                        }
+                        QueueStep(call);
+                      });
+  return true;
 }
 
 absl::StatusOr<std::vector<OfferedBlock>> Engine::StableBlocks(CachedSession& place) const {
@@ -933,31 +1099,94 @@ void Engine::UpdateContext(UpdateContextRequest request, Deadline deadline,
   StartSearch(std::move(request), deadline, std::move(done));
 }
 
-void Engine::ListSessions(std::string tenant, std::string after, std::int64_t max_sessions,
-                          Deadline deadline,
+void Engine::ForkSession(ForkRequest request, Done<ForkReply> done) {
+  const auto read = StartRead<ForkReply>(request.deadline, std::move(done));
+  if (read == nullptr) return;
+  SessionFork::Options options;
+  options.store = store_;
+  options.run = [this, read](Executor::Task task) {
+    executor_.Submit([this, read, task = std::move(task)] { Guarded(read, task); });
+  };
+  options.with_current = [this](std::shared_ptr<CachedSession> session,
+                                CachedSession::Waiter current) {
+    loader_.WithCurrent(std::move(session), std::move(current));
+  };
+  options.submit = [this](WriteRequest write, Write::Done written) {
+    Submit(std::move(write), std::move(written));
+  };
+  options.random = options_.random;
+  options.answered = [read] { return read->finished(); };
+  options.done = [read](absl::StatusOr<ForkReply> reply) { read->Finish(std::move(reply)); };
+  std::shared_ptr<CachedSession> source = cache_.Acquire(request.source);
+  std::make_shared<SessionFork>(std::move(options), std::move(request), std::move(source))->Start();
+}
+
+absl::StatusOr<std::shared_ptr<SessionImport>> Engine::ImportSession(ImportRequest request) {
+  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(request.settings));
+  MEMORYD_RETURN_IF_ERROR(CheckBlocks(request.key, request.settings));
+  SessionImport::Options options;
+  options.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
+  options.submit = [this](WriteRequest write, Write::Done done) {
+    Submit(std::move(write), std::move(done));
+  };
+  options.token_rules = &token_rules_;
+  options.random = options_.random;
+  return std::make_shared<SessionImport>(std::move(options), std::move(request),
+                                         std::make_shared<const SessionConfig>(std::move(config)));
+}
+
+void Engine::EraseSubject(EraseRequest request, Done<EraseReceipt> done) {
+  const auto read = StartRead<EraseReceipt>(request.deadline, std::move(done));
+  if (read == nullptr) return;
+  SubjectErase::Options options;
+  options.store = store_;
+  options.run = [this, read](Executor::Task task) {
+    executor_.Submit([this, read, task = std::move(task)] { Guarded(read, task); });
+  };
+  options.submit = [this](WriteRequest write, Write::Done written) {
+    Submit(std::move(write), std::move(written));
+  };
+  options.forget = [this](const SessionKey& key) { ForgetSession(key); };
+  options.done = [read](absl::StatusOr<EraseReceipt> receipt) { read->Finish(std::move(receipt)); };
+  std::make_shared<SubjectErase>(std::move(options), std::move(request))->Start();
+}
+
+void Engine::ForgetSession(const SessionKey& key) {
+  search().Forget(key);
+  entries_.Forget(key);
+  const std::shared_ptr<CachedSession> session = cache_.Acquire(key);
+  MutexLock lock(session->mutex);
+  session->blocks.reset();
+  session->blocks_of.reset();
+}
+
+void Engine::ListSessions(std::string tenant, std::string subject, std::string after,
+                          std::int64_t max_sessions, Deadline deadline,
                           Done<std::vector<std::pair<std::string, SessionInfo>>> done) {
   using Listed = std::vector<std::pair<std::string, SessionInfo>>;
   const auto read = StartRead<Listed>(deadline, std::move(done));
   if (read == nullptr) return;
-  SubmitRead(
-      read, [this, read, tenant = std::move(tenant), after = std::move(after), max_sessions] {
-        auto listed = store_->ListSessions(tenant, after, max_sessions);
-        if (!listed.ok()) {
-          read->Finish(listed.status());
-          return;
-        }
-        Listed sessions;
-        for (ListedSession& entry : *listed) {
-          auto session = Session::FromStore({std::move(entry.row), {}, {}});
-          if (!session.ok()) {
-            read->Finish(session.status());
-            return;
-          }
-          sessions.emplace_back(std::move(entry.session),
-                                SessionInfo{std::move(session->row), std::move(session->config)});
-        }
-        read->Finish(std::move(sessions));
-      });
+  SubmitRead(read, [this, read, tenant = std::move(tenant), subject = std::move(subject),
+                    after = std::move(after), max_sessions] {
+    auto listed = subject.empty() ? store_->ListSessions(tenant, after, max_sessions)
+                                  : store_->ListSubject(tenant, subject, after, max_sessions,
+                                                        /*tombstones=*/false);
+    if (!listed.ok()) {
+      read->Finish(listed.status());
+      return;
+    }
+    Listed sessions;
+    for (ListedSession& entry : *listed) {
+      auto session = Session::FromStore({std::move(entry.row), {}, {}});
+      if (!session.ok()) {
+        read->Finish(session.status());
+        return;
+      }
+      sessions.emplace_back(std::move(entry.session),
+                            SessionInfo{std::move(session->row), std::move(session->config)});
+    }
+    read->Finish(std::move(sessions));
+  });
 }
 
 void Engine::ShrinkCaches() {

@@ -21,6 +21,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/entry_index_cache.h"
 #include "core/blocks/worker_blocks.h"
+#include "core/engine/attached_sessions.h"
 #include "core/engine/block_view.h"
 #include "core/engine/committer.h"
 #include "core/engine/engine_stats.h"
@@ -31,7 +32,10 @@
 #include "core/engine/quotas.h"
 #include "core/engine/recall.h"
 #include "core/engine/session_cache.h"
+#include "core/engine/session_fork.h"
+#include "core/engine/session_import.h"
 #include "core/engine/session_loader.h"
+#include "core/engine/subject_erase.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
 #include "core/retrieval/word_vectors.h"
@@ -61,8 +65,8 @@ struct EngineOptions {
   std::shared_ptr<const WordVectors> word_vectors;
   // Must outlive the engine.
   const BodyReader* bodies = nullptr;
-  // What blocks call; must outlive the engine, and end all calls before it goes. May be null where
-  // no session has blocks that call any.
+  // What blocks call, and searches; must outlive the engine, and end all calls before it goes. May
+  // be null where no session has blocks that call any, nor an embedder.
   ModelDirectory* models = nullptr;
   WorkerBlocks* workers = nullptr;
   // Bytes of vectors kept in memory.
@@ -70,7 +74,8 @@ struct EngineOptions {
   JobSettings jobs;
   // What a tenant may store; null: no tenant has a quota. Called from several threads.
   std::function<Quota(std::string_view tenant)> quota_of;
-  // How long a Get waits for a block, and at most half the time it has.
+  // How long a Get waits for a block, and a Query for an embedder, and at most half the time it
+  // has.
   std::chrono::milliseconds block_timeout{2000};
   // Request records, tombstones and jobs that ended are kept this long.
   std::chrono::hours keep_requests{24};
@@ -79,6 +84,8 @@ struct EngineOptions {
   std::function<std::int64_t()> now_us;
   // Random 64-bit numbers; called from several threads.
   std::function<std::uint64_t()> random;
+  // For blocks of kind `session`. Called from several threads.
+  HandOnEncoder hand_on;
 };
 
 // A block that could not answer, and why, in capitals.
@@ -151,9 +158,21 @@ class Engine {
   void GetBlock(const SessionKey& key, std::string block, Deadline deadline, Done<BlockView> done);
   // As GetBlock(). FAILED_PRECONDITION `BLOCK_HAS_NO_ENTRIES`; ABORTED `SESSION_REPLACED`.
   void ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done);
-  // Sessions of the tenant with an id bytewise greater than `after`.
-  void ListSessions(std::string tenant, std::string after, std::int64_t max_sessions,
-                    Deadline deadline, Done<std::vector<std::pair<std::string, SessionInfo>>> done);
+  // Makes a copy of a session. ALREADY_EXISTS `SESSION_EXISTS`, NOT_FOUND `SESSION_NOT_FOUND` or
+  // `MESSAGE_NOT_FOUND`, OUT_OF_RANGE `POSITION_OUT_OF_RANGE`, ABORTED `REVISION_MISMATCH` or
+  // `SESSION_REPLACED`, DEADLINE_EXCEEDED `SESSION_TOO_LARGE`.
+  void ForkSession(ForkRequest request, Done<ForkReply> done);
+  // An import that can be begun; INVALID_ARGUMENT for its configuration. The engine must outlive
+  // it.
+  absl::StatusOr<std::shared_ptr<SessionImport>> ImportSession(ImportRequest request);
+  // Removes all sessions of a subject, and says what went. Ends without an error before the
+  // deadline, even where more is left.
+  void EraseSubject(EraseRequest request, Done<EraseReceipt> done);
+  // Sessions of the tenant, or of one subject unless that is empty, with an id bytewise greater
+  // than `after`.
+  void ListSessions(std::string tenant, std::string subject, std::string after,
+                    std::int64_t max_sessions, Deadline deadline,
+                    Done<std::vector<std::pair<std::string, SessionInfo>>> done);
 
   // Asks the store whether it serves, and stops or resumes serving when this server lost or
   // regained the right to. Blocks; call it about once a second from one thread.
@@ -205,10 +224,12 @@ class Engine {
   static SessionInfo InfoOf(CachedSession& session);
   // OK when the blocks that the session would have after this write can be made.
   absl::Status CheckBlocks(const Write& write) const;
+  absl::Status CheckBlocks(const SessionKey& key, const SessionSettings& settings) const;
   // Those of `config`, which is or was the session's.
   absl::StatusOr<std::shared_ptr<const BlockSet>> BlocksOf(
       CachedSession& session, const std::shared_ptr<const SessionConfig>& config) const;
   std::unique_ptr<JobRunner> MakeJobRunner();
+  AttachedSessions::Options AttachedOptions();
   // Replies, once the jobs that the write made have ended where it waits for them.
   void FinishWrite(const Write& write, std::string reply, const Write::Done& done);
   void ComposeContext(const std::shared_ptr<CachedSession>& session,
@@ -224,6 +245,8 @@ class Engine {
   absl::StatusOr<BlockAt> FindBlock(CachedSession& session, const std::string& name) const;
   void ReadEntries(std::shared_ptr<Read<EntryPage>> read, std::shared_ptr<CachedSession> session,
                    EntryPageRequest request, bool again);
+  // Lets go of what is in memory of a session that is no more.
+  void ForgetSession(const SessionKey& key);
   void SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read, JobKey job);
   // `forced`: counts, and is never refused for want of room.
   absl::Status Admit(std::int64_t bytes, bool forced = false);
@@ -253,6 +276,20 @@ class Engine {
   void QueueStep(const std::shared_ptr<SearchCall<T, Request>>& call);
   template <typename T, typename Request>
   void StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call);
+  // Answers, or begins anew when the session was cut meanwhile.
+  template <typename T, typename Request>
+  void FinishSearch(const std::shared_ptr<SearchCall<T, Request>>& call, absl::StatusOr<T> answer);
+  // Brings up the indexes of the sessions that are searched with the one that was asked.
+  void PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
+                     const std::vector<std::string>& others);
+  void SearchWithOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
+                        const std::vector<PreparedSession>& others);
+  // True when the session's embedder is asked what the query means: the call goes on when it has
+  // answered. `embeddings` as of SessionSearch::CatchUp().
+  bool EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
+                  const SessionInfo& info, const BlockState* embeddings);
+  // The block kRetrievalBlock of `config`, null where that has no embedder.
+  std::shared_ptr<const Block> MakeMessageEmbedder(const SessionConfig& config) const;
   // What the session's stable blocks say.
   absl::StatusOr<std::vector<OfferedBlock>> StableBlocks(CachedSession& place) const;
   void QueueSearch(const std::shared_ptr<CachedSession>& session, Executor::Task step);
@@ -282,6 +319,7 @@ class Engine {
   Executor executor_;
   Executor searchers_;
   SessionLoader loader_;
+  AttachedSessions attached_;
   std::vector<std::unique_ptr<Committer>> committers_;
   std::thread sweeper_;
 };

@@ -36,7 +36,7 @@ class EngineReadTest : public EngineTest {
     using Listed = std::vector<std::pair<std::string, SessionInfo>>;
     auto promise = std::make_shared<std::promise<absl::StatusOr<Listed>>>();
     auto future = promise->get_future();
-    engine_->ListSessions("tenant", std::move(after), max_sessions, Far(),
+    engine_->ListSessions("tenant", /*subject=*/"", std::move(after), max_sessions, Far(),
                           [promise](absl::StatusOr<Listed> sessions) {
                             promise->set_value(Detached(std::move(sessions)));
                           });

@@ -9,6 +9,7 @@
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
 
 namespace memoryd {
 namespace {
@@ -28,6 +29,8 @@ constexpr std::chrono::seconds kEndTime(30);
 // How long a job whose worker is not attached here is left to other servers.
 constexpr std::chrono::milliseconds kElsewhereDelay(2000);
 constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
+
+bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
 std::string ErrorText(const absl::Status& status) {
   std::string text = absl::StatusCodeToString(status.code());
@@ -262,38 +265,58 @@ void JobRunner::Wait(CachedSession& session, const std::vector<JobKey>& jobs, bo
   if (waiter->finished()) options_.pending->Remove(waiter.get());
 }
 
+bool JobRunner::SessionJobs::FeedsBlock() const {
+  return std::any_of(running.begin(), running.end(),
+                     [](const auto& job) { return job.second != kRetrievalBlock; });
+}
+
+bool JobRunner::MayRun(const std::string& tenant, bool embedding) {
+  const auto found = running_of_tenant_.find(tenant);
+  const Running of_tenant = found == running_of_tenant_.end() ? Running() : found->second;
+  const auto fits = [embedding](const Running& running, int most) {
+    return running.all < most && (!embedding || running.embedding < std::max(1, most / 2));
+  };
+  return fits(running_, options_.settings.max_running) &&
+         fits(of_tenant, options_.settings.max_running_of_tenant);
+}
+
 // At most one job of a block at a time; with in_order, of the session.
 bool JobRunner::TakeNext(std::shared_ptr<Attempt>& next) {
-  for (std::size_t tries = ready_.size(); tries > 0 && running_ < options_.settings.max_running;
+  for (std::size_t tries = ready_.size(); tries > 0 && running_.all < options_.settings.max_running;
        --tries) {
     const SessionKey key = std::move(ready_.front());
     ready_.pop_front();
     SessionJobs& jobs = sessions_.at(key);
     jobs.queued = false;
-    const auto of_tenant = running_of_tenant_.find(key.tenant);
-    if (of_tenant != running_of_tenant_.end() &&
-        of_tenant->second >= options_.settings.max_running_of_tenant) {
-      jobs.queued = true;
-      ready_.push_back(key);
-      continue;
-    }
-    auto job = jobs.waiting.begin();
-    if (jobs.in_order) {
-      if (!jobs.running.empty()) job = jobs.waiting.end();
-    } else {
-      job = std::find_if(jobs.waiting.begin(), jobs.waiting.end(), [&jobs](const Job& waiting) {
-        return jobs.running.count({waiting.key.generation, waiting.key.block}) == 0;
-      });
-    }
+    const bool may_feed = MayRun(key.tenant, /*embedding=*/false);
+    const bool may_embed = MayRun(key.tenant, /*embedding=*/true);
+    bool lacks_room = false;
+    const auto job =
+        std::find_if(jobs.waiting.begin(), jobs.waiting.end(), [&](const Job& waiting) {
+          const bool embeds = Embeds(waiting.key);
+          if (jobs.Runs(waiting.key) || (jobs.in_order && !embeds && jobs.FeedsBlock())) {
+            return false;
+          }
+          const bool has_room = embeds ? may_embed : may_feed;
+          lacks_room = lacks_room || !has_room;
+          return has_room;
+        });
     if (job == jobs.waiting.end()) {
-      if (jobs.waiting.empty() && jobs.running.empty()) sessions_.erase(key);
+      if (lacks_room) {
+        jobs.queued = true;
+        ready_.push_back(key);
+      } else if (jobs.waiting.empty() && jobs.running.empty()) {
+        sessions_.erase(key);
+      }
       continue;
     }
     next = std::make_shared<Attempt>(Attempt{std::move(*job), jobs.session, {}, {}});
     jobs.waiting.erase(job);
     jobs.running.emplace(next->job.key.generation, next->job.key.block);
-    ++running_;
-    ++running_of_tenant_[key.tenant];
+    for (Running* const running : {&running_, &running_of_tenant_[key.tenant]}) {
+      ++running->all;
+      if (Embeds(next->job.key)) ++running->embedding;
+    }
     jobs.queued = true;
     ready_.push_back(key);
     return true;
@@ -394,6 +417,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   }
   request.messages = *std::move(messages);
   request.job_id = JobId(job.key);
+  request.generation = job.key.generation;
   request.attempt = job.attempts;
   request.now_us = options_.now_us();
   request.deadline = Clock::now() + options_.settings.attempt_time;
@@ -444,7 +468,8 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
   outcome.read_revision = attempt->read_revision;
   outcome.block_state = std::move(result->state);
   outcome.entries = std::move(result->entries);
-  MEMORYD_FAILPOINT("job_answered");
+  outcome.entry_positions = std::move(result->entry_positions);
+  ReachFailpoint("job_answered");
   End(attempt, std::move(outcome));
 }
 
@@ -556,8 +581,12 @@ void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,
   {
     MutexLock lock(mutex_);
     if (state != JobState::kOpen) Unhold(key);
-    --running_;
-    if (--running_of_tenant_[key.session.tenant] == 0) running_of_tenant_.erase(key.session.tenant);
+    Running& of_tenant = running_of_tenant_[key.session.tenant];
+    for (Running* const running : {&running_, &of_tenant}) {
+      --running->all;
+      if (Embeds(key)) --running->embedding;
+    }
+    if (of_tenant.all == 0) running_of_tenant_.erase(key.session.tenant);
     const auto jobs = sessions_.find(key.session);
     if (jobs != sessions_.end()) {
       jobs->second.running.erase({key.generation, key.block});

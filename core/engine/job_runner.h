@@ -48,7 +48,8 @@ struct JobSettings {
 // Jobs come from this server's own commits, leased to it already, and from the store: those whose
 // server is gone, that are due again, or that found no room. The jobs of a block run in order;
 // those of different blocks of a session beside each other, or with `feed: before_reply` one after
-// the other, in the order they were made.
+// the other, in the order they were made. Those that have messages embedded run beside all others,
+// and take half of the room at most, so that nobody who waits for a block waits for an embedder.
 //
 // What a job finds out is stored by a conditional write that counts only if the job is still the
 // next one of its block: exactly once, whoever runs it, and never after a Set or Reset.
@@ -123,6 +124,15 @@ class JobRunner {
     std::set<std::pair<std::uint64_t, std::string>> running;  // Block generation and name.
     bool in_order = false;
     bool queued = false;  // In ready_.
+
+    bool Runs(const JobKey& job) const { return running.contains({job.generation, job.block}); }
+    // Apart from one that has messages embedded.
+    bool FeedsBlock() const;
+  };
+  // Running now.
+  struct Running {
+    int all = 0;
+    int embedding = 0;
   };
   // Answers of models may come when the runner is gone.
   struct Link {
@@ -151,6 +161,8 @@ class JobRunner {
   void Unhold(const JobKey& job) MEMORYD_REQUIRES(mutex_);
   void Pump() MEMORYD_EXCLUDES(mutex_);
   bool TakeNext(std::shared_ptr<Attempt>& next) MEMORYD_REQUIRES(mutex_);
+  // Whether another job of the kind may run for the tenant.
+  bool MayRun(const std::string& tenant, bool embedding) MEMORYD_REQUIRES(mutex_);
   void Begin(const std::shared_ptr<Attempt>& attempt);
   // Does the work of an attempt, which fails when it throws.
   template <typename Work>
@@ -190,8 +202,8 @@ class JobRunner {
   std::map<JobKey, std::chrono::steady_clock::time_point> elsewhere_ MEMORYD_GUARDED_BY(mutex_);
   // Jobs were given back, or found: the end of one may make the next one of its block claimable.
   bool more_in_store_ MEMORYD_GUARDED_BY(mutex_) = true;
-  int running_ MEMORYD_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::string, int> running_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
+  Running running_ MEMORYD_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Running> running_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
   std::multimap<JobKey, std::shared_ptr<Waiter>> waiters_ MEMORYD_GUARDED_BY(mutex_);
   std::thread thread_;
 };

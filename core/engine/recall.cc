@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -38,6 +41,65 @@ bool IsList(const SessionInfo& info) {
 
 absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }
 
+SearchRequest ToSearch(const QueryRequest& request, const RankingOptions& ranking) {
+  SearchRequest search;
+  search.query = request.query;
+  search.top_k = request.top_k;
+  search.ranking = ranking;
+  search.ranking.vector_threshold = request.vector_threshold.value_or(ranking.vector_threshold);
+  search.least_cosine = request.score_threshold;
+  return search;
+}
+
+// Multiplies scores, so that those of several searches have one measure.
+void Scale(double factor, std::vector<FoundItem>& items) {
+  for (FoundItem& item : items) {
+    item.score *= factor;
+    for (double* part :
+         {&item.parts.words, &item.parts.vector, &item.parts.author, &item.parts.user,
+          &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
+      *part *= factor;
+    }
+  }
+}
+
+// Adds what one search found to what others did; of equal scores the others' come first.
+void Join(Found found, Found& all) {
+  if (found.best > all.best) {
+    if (all.best > 0) Scale(all.best / found.best, all.items);
+    all.best = found.best;
+  } else if (all.best > 0 && found.best > 0) {
+    Scale(found.best / all.best, found.items);
+  }
+  std::vector<FoundItem> items;
+  items.reserve(all.items.size() + found.items.size());
+  std::merge(std::make_move_iterator(all.items.begin()), std::make_move_iterator(all.items.end()),
+             std::make_move_iterator(found.items.begin()),
+             std::make_move_iterator(found.items.end()), std::back_inserter(items),
+             [](const FoundItem& a, const FoundItem& b) { return a.score > b.score; });
+  all.items = std::move(items);
+}
+
+// Leaves as many of the best as are wanted and as there is room for.
+void Keep(const QueryRequest& request, std::vector<FoundItem>& items) {
+  std::vector<FoundItem> kept;
+  std::int64_t left = request.shape.token_budget.value_or(std::numeric_limits<std::int64_t>::max());
+  for (FoundItem& item : items) {
+    if (kept.size() == request.top_k) break;
+    if (item.shown_tokens > left) continue;
+    left -= item.shown_tokens;
+    kept.push_back(std::move(item));
+  }
+  for (FoundItem& item : kept) {
+    std::erase_if(item.neighbours, [&left](const MessagePtr& neighbour) {
+      if (neighbour->token_count > left) return true;
+      left -= neighbour->token_count;
+      return false;
+    });
+  }
+  items = std::move(kept);
+}
+
 absl::StatusOr<std::vector<ContentValue>> Values(const BodyReader& bodies,
                                                  const std::vector<ContentPtr>& contents) {
   std::vector<ContentValue> values;
@@ -56,7 +118,8 @@ bool Recall::NeedsIndex(const SessionInfo& info, const QueryRequest&) {
 }
 
 absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearch::Index& index,
-                                     const QueryRequest& request, bool accept_missing) {
+                                     const QueryRequest& request, bool accept_missing,
+                                     const QueryEmbedding& embedding) {
   if (!info.exists()) {
     search_.Forget(request.key);
     return Found();
@@ -65,17 +128,111 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
     return AllContents(request.key, info.row, static_cast<std::int64_t>(kMaxReplyBytes),
                        accept_missing);
   }
-  SearchRequest search;
-  search.query = request.query;
-  search.top_k = request.top_k;
-  search.ranking = info.config->ranking;
-  search.ranking.vector_threshold =
-      request.vector_threshold.value_or(search.ranking.vector_threshold);
-  search.least_cosine = request.score_threshold;
-  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, std::move(search), request.filter,
-                                                     request.shape, accept_missing));
+  MEMORYD_ASSIGN_OR_RETURN(
+      Found found, search_.Find(index, ToSearch(request, info.config->ranking), request.filter,
+                                request.shape, accept_missing, embedding));
+  const bool embeds = info.config->EmbedsMessages() && info.config->ranking.embedder_weight > 0;
+  if (!embeds) found.pending_embeddings = 0;
   found.lacks_vectors = info.config->ranking.vector_weight > 0 && !search_.has_vectors();
   return found;
+}
+
+std::vector<std::string> Recall::OtherSessions(const SessionInfo& info,
+                                               const QueryRequest& request) {
+  std::vector<std::string> others;
+  const MessageFilter& filter = request.filter;
+  // What these name is something of the session's own.
+  const bool own_only = filter.thread_id.has_value() || !filter.message_ids.empty() ||
+                        filter.status != StatusFilter::kAll;
+  if (!info.exists() || IsList(info) || own_only) return others;
+  for (const BlockSettings& block : info.config->blocks) {
+    std::optional<std::string> other = block.OtherSession();
+    if (!other.has_value() || *other == request.key.session) continue;
+    if (std::find(others.begin(), others.end(), *other) == others.end()) {
+      others.push_back(*std::move(other));
+    }
+  }
+  return others;
+}
+
+bool Recall::NeedsIndex(const SessionInfo& info, const PrepareRequest&) {
+  return info.exists() && !IsList(info);
+}
+
+absl::StatusOr<PreparedSession> Recall::Answer(const SessionInfo& info,
+                                               const SessionSearch::Index& index,
+                                               const PrepareRequest& request,
+                                               bool /*accept_missing*/) {
+  return PreparedSession{request.key, info, index};
+}
+
+absl::StatusOr<Found> Recall::AnswerWithOthers(const SessionInfo& info,
+                                               const SessionSearch::Index& index,
+                                               const QueryRequest& request, bool accept_missing,
+                                               std::span<const PreparedSession> others) {
+  const RankingOptions& ranking = info.config->ranking;
+  std::vector<PreparedSession> places = {{request.key, info, index}};
+  for (const PreparedSession& other : others) {
+    if (other.index != nullptr) places.push_back(other);
+  }
+  std::vector<SearchRequest> searches;
+  SearchScale scale;
+  for (const PreparedSession& place : places) {
+    SearchRequest& search = searches.emplace_back(ToSearch(request, ranking));
+    // These are as its index was made.
+    search.ranking.expansion = place.info.config->ranking.expansion;
+    search.ranking.dates = place.info.config->ranking.dates;
+    MEMORYD_ASSIGN_OR_RETURN(const SearchScale own, search_.Scale(place.index, search));
+    scale.words = std::max(scale.words, own.words);
+    scale.cosine = std::max(scale.cosine, own.cosine);
+  }
+  Found all;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    searches[i].scale = scale;
+    MEMORYD_ASSIGN_OR_RETURN(Found found,
+                             search_.Find(places[i].index, std::move(searches[i]), request.filter,
+                                          request.shape, accept_missing));
+    if (i == 0) {
+      all.row = std::move(found.row);
+    } else {
+      const auto place = std::make_shared<const OtherPlace>(
+          OtherPlace{places[i].key.session, std::move(found.row)});
+      for (FoundItem& item : found.items) item.other = place;
+    }
+    all.filter_limit |= found.filter_limit;
+    Join(std::move(found), all);
+  }
+  MEMORYD_RETURN_IF_ERROR(LeaveOutCopies(request.key.session, all.row.generation, all.items));
+  Keep(request, all.items);
+  all.lacks_vectors = ranking.vector_weight > 0 && !search_.has_vectors();
+  return all;
+}
+
+absl::Status Recall::LeaveOutCopies(const std::string& asked, std::uint64_t generation,
+                                    std::vector<FoundItem>& items) const {
+  using Origin = std::pair<std::string, std::string>;  // A session and a message of it.
+  std::set<Origin> seen;
+  std::vector<std::optional<Origin>> copied_from(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const FoundItem& item = items[i];
+    if (item.message == nullptr) continue;
+    MEMORYD_ASSIGN_OR_RETURN(MessageHead head, bodies_.ReadHead(item.message->body));
+    if (!head.source_session_id.empty()) {
+      copied_from[i].emplace(std::move(head.source_session_id), std::move(head.source_message_id));
+    } else if (item.other == nullptr) {
+      seen.emplace(asked, MessageId(*item.message, generation));
+    } else {
+      seen.emplace(item.other->session_id, MessageId(*item.message, item.other->row.generation));
+    }
+  }
+  std::vector<FoundItem> kept;
+  kept.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const bool is_new = !copied_from[i].has_value() || seen.insert(*copied_from[i]).second;
+    if (is_new) kept.push_back(std::move(items[i]));
+  }
+  items = std::move(kept);
+  return absl::OkStatus();
 }
 
 bool Recall::NeedsIndex(const SessionInfo& info, const UpdateContextRequest&) {

@@ -33,6 +33,18 @@ struct QueryRequest {
   std::optional<double> vector_threshold;  // Absent: the session's.
 };
 
+// Asks for a session's index, to search it with another's.
+struct PrepareRequest {
+  SessionKey key;
+  std::size_t byte_size = 0;
+};
+
+struct PreparedSession {
+  SessionKey key;
+  SessionInfo info;
+  SessionSearch::Index index;  // Null: there is nothing to be searched.
+};
+
 struct UpdateContextRequest {
   SessionKey key;
   std::size_t byte_size = 0;
@@ -71,7 +83,20 @@ class Recall {
 
   static bool NeedsIndex(const SessionInfo& info, const QueryRequest& request);
   absl::StatusOr<Found> Answer(const SessionInfo& info, const SessionSearch::Index& index,
-                               const QueryRequest& request, bool accept_missing);
+                               const QueryRequest& request, bool accept_missing,
+                               const QueryEmbedding& embedding = {});
+
+  // The sessions that `request` is to look at besides, by what blocks of the session name.
+  static std::vector<std::string> OtherSessions(const SessionInfo& info,
+                                                const QueryRequest& request);
+  static bool NeedsIndex(const SessionInfo& info, const PrepareRequest& request);
+  static absl::StatusOr<PreparedSession> Answer(const SessionInfo& info,
+                                                const SessionSearch::Index& index,
+                                                const PrepareRequest& request, bool accept_missing);
+  // As Answer() to a QueryRequest, ranked together with the others.
+  absl::StatusOr<Found> AnswerWithOthers(const SessionInfo& info, const SessionSearch::Index& index,
+                                         const QueryRequest& request, bool accept_missing,
+                                         std::span<const PreparedSession> others);
 
   static bool NeedsIndex(const SessionInfo& info, const UpdateContextRequest& request);
   // `blocks` are looked at only in profiles that put them into a context.
@@ -82,6 +107,10 @@ class Recall {
   SessionSearch& search() { return search_; }
 
  private:
+  // Of a message and what it was handed on as, leaves the message alone, and of copies the first.
+  // `asked` and `generation` are of the session that what has no other place is in.
+  absl::Status LeaveOutCopies(const std::string& asked, std::uint64_t generation,
+                              std::vector<FoundItem>& items) const;
   // All contents, in order, when their bodies are within `max_bytes`.
   absl::StatusOr<Found> AllContents(const SessionKey& key, const SessionRow& row,
                                     std::int64_t max_bytes, bool accept_missing);

@@ -40,6 +40,30 @@ absl::StatusOr<Session> Session::FromStore(LoadedSession loaded) {
   return session;
 }
 
+SessionCounts& SessionCounts::operator+=(const SessionCounts& other) {
+  sessions += other.sessions;
+  messages += other.messages;
+  contents += other.contents;
+  blocks += other.blocks;
+  entries += other.entries;
+  jobs += other.jobs;
+  return *this;
+}
+
+SessionCounts CountsOf(const Session& session) {
+  SessionCounts counts;
+  if (!session.exists()) return counts;
+  counts.sessions = 1;
+  counts.messages = session.row.active_count + session.row.archived_count;
+  counts.contents = session.row.content_count;
+  for (const auto& [name, state] : session.blocks) {
+    if (!state->state.empty() || state->next_entry > 1) ++counts.blocks;
+    counts.entries += state->next_entry - 1;
+    counts.jobs += state->next - 1;
+  }
+  return counts;
+}
+
 std::size_t ByteSize(const BlockState& state) {
   return sizeof(BlockState) + 2 * state.name.size() + state.state.size() + 64;
 }

@@ -41,6 +41,20 @@ struct Session {
   std::size_t ByteSize() const { return content_bytes + row.config.size(); }
 };
 
+// What a session holds.
+struct SessionCounts {
+  std::int64_t sessions = 0;  // 1 when it exists.
+  std::int64_t messages = 0;  // Active and archived.
+  std::int64_t contents = 0;
+  std::int64_t blocks = 0;   // That know something.
+  std::int64_t entries = 0;  // Of vector blocks.
+  std::int64_t jobs = 0;     // That were made for its blocks, open and ended.
+
+  SessionCounts& operator+=(const SessionCounts& other);
+  friend bool operator==(const SessionCounts&, const SessionCounts&) = default;
+};
+SessionCounts CountsOf(const Session& session);
+
 // Approximate memory that a cached record takes.
 std::size_t ByteSize(const RequestRecord& record);
 std::size_t ByteSize(const BlockState& state);

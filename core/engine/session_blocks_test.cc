@@ -92,6 +92,35 @@ TEST_F(SessionBlocksTest, ASessionWithoutSuchBlocksHasNoJobsAndNoStates) {
   EXPECT_EQ(session_.row.block_generation, 0u);
 }
 
+TEST_F(SessionBlocksTest, EveryPutIsAJobForABlockThatNamesAnotherSession) {
+  SessionSettings settings = WordSettings(Profile::kDefault);
+  settings.blocks = {
+      Block("user", "session", R"({"session_id":"other"})"),
+      Block("seen", "session", R"({"session_id":"other","accept_short_term_memory":false})"),
+      Block("facts", "fact-extraction")};
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}}));
+  EXPECT_THAT(Jobs(), ElementsAre("user 1 [1, 3)"));
+  MustStore(Plain(WriteKind::kPut, {}));
+  EXPECT_THAT(Jobs(), IsEmpty());
+  MustStore(Plain(WriteKind::kPut, {{"user", "c"}}));
+  EXPECT_THAT(Jobs(), ElementsAre("user 2 [3, 4)"));
+  MustStore(Plain(WriteKind::kSet, {{"user", "d"}}));
+  EXPECT_THAT(Jobs(), IsEmpty());
+}
+
+TEST_F(SessionBlocksTest, APutForOneGenerationMakesNoOther) {
+  WriteRequest put = Plain(WriteKind::kPut, {{"user", "a"}});
+  put.only_generation = 1;
+  ExpectRefused(put, absl::StatusCode::kAborted, "SESSION_REPLACED");
+  CreateWithBlocks();
+  ExpectRefused(put, absl::StatusCode::kAborted, "SESSION_REPLACED");
+  put.only_generation = session_.row.generation;
+  MustStore(put);
+  MustStore(Plain(WriteKind::kDeleteSession));
+  ExpectRefused(put, absl::StatusCode::kAborted, "SESSION_REPLACED");
+}
+
 TEST_F(SessionBlocksTest, EveryRoundOfLlamaIndexIsAJob) {
   CreateWithBlocks(Profile::kLlamaIndex);
   std::vector<Line> lines(16, Line{"user", "w"});

@@ -10,35 +10,19 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/embedding_state.h"
 #include "core/engine/message_filter.h"
 
 namespace memoryd {
 namespace {
 
+// Of a job that has messages embedded: as many as are asked for at once, and held in memory.
+constexpr std::int64_t kEmbeddedMessages = 128;
+
 using Kind = SessionDraft::Decision::Kind;
 
 SessionDraft::Decision Refused(absl::Status status) {
   return {Kind::kRefused, std::move(status), {}};
-}
-
-// Profile default pins the system and developer messages ahead of the first other one.
-bool IsPinnable(const SessionConfig& config, const Message& message) {
-  return config.counting.profile == Profile::kDefault &&
-         (message.role == Role::kSystem || message.role == Role::kDeveloper);
-}
-
-absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages) {
-  constexpr std::array<std::string_view, 8> kRoles = {
-      "system", "developer", "user", "assistant", "function", "tool", "chatbot", "model"};
-  if (config.counting.profile != Profile::kLlamaIndex) return absl::OkStatus();
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (std::find(kRoles.begin(), kRoles.end(), messages[i].role) == kRoles.end()) {
-      return InvalidField(fmt::format("messages[{}].role", i),
-                          "profile llama-index allows system, developer, user, assistant, "
-                          "function, tool, chatbot and model");
-    }
-  }
-  return absl::OkStatus();
 }
 
 std::int64_t Tokens(std::span<const MessagePtr> messages) {
@@ -58,13 +42,32 @@ const std::deque<MessagePtr>& NoMessages() {
 
 }  // namespace
 
+bool IsPinnable(const SessionConfig& config, const Message& message) {
+  return config.counting.profile == Profile::kDefault &&
+         (message.role == Role::kSystem || message.role == Role::kDeveloper);
+}
+
+absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages) {
+  constexpr std::array<std::string_view, 8> kRoles = {
+      "system", "developer", "user", "assistant", "function", "tool", "chatbot", "model"};
+  if (config.counting.profile != Profile::kLlamaIndex) return absl::OkStatus();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (std::find(kRoles.begin(), kRoles.end(), messages[i].role) == kRoles.end()) {
+      return InvalidField(fmt::format("messages[{}].role", i),
+                          "profile llama-index allows system, developer, user, assistant, "
+                          "function, tool, chatbot and model");
+    }
+  }
+  return absl::OkStatus();
+}
+
 SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
                            const Random& random)
     : base_(base),
       base_revision_(base.row.revision),
       base_usage_(UsageOf(base.row)),
       rules_(rules),
-      now_us_(now_us),
+      now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),
       random_(random),
       row_(base.row),
       settings_(base.settings),
@@ -83,6 +86,11 @@ TenantUsage SessionDraft::Growth(const Write& write) const {
     if (!request.found->status.ok()) return {};
     return {0, 0,
             Bytes(request.messages.front().message) - Bytes(*request.found->messages.front())};
+  }
+  // A piece too: what there is no room for is refused before all of it is staged.
+  if (request.kind == WriteKind::kBeginStaged || request.kind == WriteKind::kAddStaged ||
+      request.kind == WriteKind::kPublishStaged) {
+    return exists() ? TenantUsage() : request.staged->usage;
   }
   const bool adds = request.kind == WriteKind::kPut || request.kind == WriteKind::kSet ||
                     request.kind == WriteKind::kCreateSession;
@@ -119,10 +127,16 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
     const auto found =
         std::find_if(base_.recent_requests.begin(), base_.recent_requests.end(), known);
     if (found != base_.recent_requests.end()) {
-      if (found->fingerprint == request.fingerprint) return {Kind::kReplay, {}, found->reply};
-      return {Kind::kReplay, RequestIdReused(), {}};
+      auto reply = ReplyOf(*found, request.fingerprint);
+      if (!reply.ok()) return {Kind::kReplay, reply.status(), {}};
+      return {Kind::kReplay, {}, *std::move(reply)};
     }
   }
+  // Rows of a piece are none of the session that other writes of the batch would go on from.
+  if (dirty_ && (staged_ || request.staged != nullptr)) {
+    return Refused(absl::AbortedError("a session in pieces is written by commits of its own"));
+  }
+  staged_ = request.staged != nullptr;
   switch (request.kind) {
     case WriteKind::kPut:
       return AddPut(write);
@@ -136,10 +150,20 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddUpdate(request);
     case WriteKind::kDeleteSession:
       return AddDelete(request);
+    case WriteKind::kForgetSession:
+      return AddForget(request);
     case WriteKind::kUpdateMessage:
       return AddMessageUpdate(write);
     case WriteKind::kDeleteMessage:
       return AddMessageDelete(request);
+    case WriteKind::kBeginStaged:
+      return AddStagedBegin(request);
+    case WriteKind::kAddStaged:
+      return AddStagedRows(request);
+    case WriteKind::kPublishStaged:
+      return AddStagedPublish(request);
+    case WriteKind::kDropStaged:
+      return AddStagedDrop(request);
     case WriteKind::kEndJob:
       return AddJobEnd(request);
     case WriteKind::kRetryJob:
@@ -155,9 +179,7 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
   if (!request.expected_revision.has_value() || *request.expected_revision == current) {
     return absl::OkStatus();
   }
-  return Error(absl::StatusCode::kAborted, "REVISION_MISMATCH",
-               "expected_revision is not the session's revision: read it again and decide anew",
-               {{"current_revision", std::to_string(current)}});
+  return RevisionMismatch(current);
 }
 
 absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config) const {
@@ -171,6 +193,11 @@ absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config
 SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (request.only_generation.has_value() &&
+      (!exists() || row_.generation != *request.only_generation)) {
+    return Refused(Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
+                         "the session was replaced or deleted meanwhile"));
+  }
   std::shared_ptr<const SessionConfig> config = config_;
   if (!exists() || request.settings.has_value()) {
     auto resolved = SessionConfig::Resolve(request.settings.value_or(SessionSettings()));
@@ -188,6 +215,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   result.messages = Append(write);
   result.contents = AppendContents(write);
   const std::size_t jobs = jobs_.size();
+  AddPutJobs(result.messages);
   result.archived_count = Flush();
   NoteJobs(write, jobs);
   return Stored(request, std::move(result));
@@ -264,6 +292,8 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
       row_.archived_count = 0;
       row_.message_bytes = std::min(row_.message_bytes, ActiveBytes());
       CancelJobs();
+      // Those of active messages are made anew.
+      RemoveBlock(std::string(kRetrievalBlock));
       break;
   }
   return Stored(request, std::move(result));
@@ -271,8 +301,7 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
 
 SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
   if (exists()) {
-    return Refused(Error(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
-                         "session_id: there is such a session already"));
+    return Refused(SessionExists("session_id"));
   }
   SessionSettings settings = request.settings.value_or(SessionSettings());
   auto config = SessionConfig::Resolve(settings);
@@ -303,6 +332,11 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
       RemoveBlock(old.name);
     }
   }
+  if (config->EmbedsMessages() != config_->EmbedsMessages() ||
+      config->ranking.embedder != config_->ranking.embedder ||
+      config->ranking.embedder_worker != config_->ranking.embedder_worker) {
+    RemoveBlock(std::string(kRetrievalBlock));
+  }
   settings_ = std::move(settings);
   config_ = std::make_shared<const SessionConfig>(*std::move(config));
   write_config_ = true;
@@ -311,8 +345,11 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
 
 SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  if (!exists()) return NothingToRemove(request);
+  if (!exists() || (!request.subject.empty() && request.subject != config_->subject)) {
+    return NothingToRemove(request);
+  }
   WriteResult result;
+  result.removed = CountsOf(base_);
   result.removed_active = row_.active_count;
   result.removed_archived = row_.archived_count;
   result.removed_contents = row_.content_count;
@@ -326,15 +363,28 @@ SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
   return Stored(request, std::move(result));
 }
 
+SessionDraft::Decision SessionDraft::AddForget(const WriteRequest& request) {
+  if (!row_.deleted || row_.subject != request.subject) return NothingToRemove(request);
+  RemoveStaged();
+  ForgetReplies();
+  row_.subject.clear();
+  write_config_ = true;
+  return Stored(request, WriteResult());
+}
+
+void SessionDraft::ForgetReplies() {
+  if (row_.subject.empty()) return;
+  // Later ones have a later time, see `now_us_`.
+  garbage_.push_back({Garbage::kForgotten, 0, row_.update_us + 1});
+  forget_requests_ = true;
+}
+
 void SessionDraft::Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config) {
   // A tombstone's revision and positions go on.
-  row_.generation = random_();
+  RemoveStaged();
+  if (row_.subject != config->subject) ForgetReplies();
   row_.deleted = false;
   row_.create_us = now_us_;
-  row_.floor = row_.watermark = row_.next_position;
-  // A server that knew no contents may have left them behind.
-  RemoveContents();
-  RemoveBlocks();
   settings_ = std::move(settings);
   config_ = std::move(config);
   write_config_ = true;
@@ -427,6 +477,7 @@ std::int64_t SessionDraft::ActiveBytes() const {
 }
 
 void SessionDraft::RemoveActiveMessages() {
+  EraseActiveEmbeddings();
   row_.message_bytes =
       row_.archived_count == 0 ? 0 : std::max<std::int64_t>(0, row_.message_bytes - ActiveBytes());
   if (row_.archived_count == 0) {
@@ -455,7 +506,7 @@ void SessionDraft::RemoveActiveMessages() {
 }
 
 void SessionDraft::RemoveAllMessages() {
-  if (row_.active_count + row_.archived_count > 0) {
+  if (row_.active_count + row_.archived_count > 0 || row_.message_bytes > 0) {
     garbage_.push_back({row_.generation, 0, row_.next_position});
   }
   row_.generation = random_();
@@ -465,10 +516,11 @@ void SessionDraft::RemoveAllMessages() {
   base_removed_ = true;
   pinned_.clear();
   CancelJobs();
+  RemoveBlock(std::string(kRetrievalBlock));
 }
 
 void SessionDraft::RemoveContents() {
-  if (row_.content_count == 0) return;
+  if (row_.content_generation == 0) return;
   garbage_.push_back({row_.content_generation, 0, row_.next_content});
   row_.content_generation = 0;
   row_.content_count = row_.content_bytes = 0;
@@ -485,6 +537,14 @@ void SessionDraft::AddJobs(const ActiveView& view, const std::vector<std::size_t
   }
 }
 
+void SessionDraft::AddPutJobs(const std::vector<MessagePtr>& messages) {
+  if (messages.empty()) return;
+  const PositionRange range{messages.front()->position, messages.back()->position + 1};
+  for (const BlockSettings& block : config_->blocks) {
+    if (block.TakesPuts()) AddJob(block.name, row_.generation, range);
+  }
+}
+
 void SessionDraft::AddJob(const std::string& block, std::uint64_t message_generation,
                           PositionRange range) {
   // 0 says that no block has taken anything in.
@@ -498,6 +558,48 @@ void SessionDraft::AddJob(const std::string& block, std::uint64_t message_genera
   job.begin = range.begin;
   job.end = range.end;
   job.create_us = job.update_us = now_us_;
+}
+
+void SessionDraft::EmbedMessages() {
+  if (!exists() || !config_->EmbedsMessages()) return;
+  const std::string block(kRetrievalBlock);
+  const BlockState* const state = FindBlock(block);
+  if (state != nullptr && state->done + 1 < state->next) return;
+  PositionRange range{
+      pinned_.empty() ? row_.floor : std::min(row_.floor, pinned_.front()->position),
+      row_.next_position};
+  if (state != nullptr) range.begin = std::max(range.begin, state->next_entry);
+  if (range.begin >= range.end) return;
+  range.end = std::min(range.end, range.begin + kEmbeddedMessages);
+  AddJob(block, row_.generation, range);
+  BlockState& changed = ChangeBlock(block);
+  while (changed.entry_generation == 0) changed.entry_generation = random_();
+  changed.next_entry = range.end;
+}
+
+bool SessionDraft::EraseEmbedding(std::int64_t position) {
+  const BlockState* const state = FindBlock(std::string(kRetrievalBlock));
+  if (state == nullptr || position >= state->next_entry) return false;
+  erased_entries_.push_back({state->entry_generation, {position, position + 1}});
+  return true;
+}
+
+void SessionDraft::EraseActiveEmbeddings() {
+  const BlockState* const found = FindBlock(std::string(kRetrievalBlock));
+  if (found == nullptr || found->entry_generation == 0) return;
+  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
+  // A state that can't be read is mended so.
+  EmbeddingState embeddings = EmbeddingState::FromJson(state.state).value_or(EmbeddingState());
+  ++embeddings.cuts;
+  state.state = embeddings.ToJson();
+  if (row_.archived_count == 0) {
+    garbage_.push_back({state.entry_generation, 0, state.next_entry});
+    return;
+  }
+  erased_entries_.push_back({state.entry_generation, {row_.watermark, row_.next_position}});
+  if (pinned_.empty()) return;
+  erased_entries_.push_back(
+      {state.entry_generation, {pinned_.front()->position, pinned_.back()->position + 1}});
 }
 
 void SessionDraft::LeaseJobs(std::uint64_t lease, std::int64_t lease_us) {
@@ -529,10 +631,12 @@ void SessionDraft::CancelJobs() {
   cancel_jobs_ = true;
   jobs_.clear();
   std::vector<std::string> waiting;
-  for (const BlockSettings& block : config_->blocks) {
-    const BlockState* const state = FindBlock(block.name);
-    if (state != nullptr && state->done + 1 < state->next) waiting.push_back(block.name);
-  }
+  const auto note = [this, &waiting](const std::string& name) {
+    const BlockState* const state = FindBlock(name);
+    if (state != nullptr && state->done + 1 < state->next) waiting.push_back(name);
+  };
+  for (const BlockSettings& block : config_->blocks) note(block.name);
+  note(std::string(kRetrievalBlock));
   for (const std::string& name : waiting) {
     BlockState& state = ChangeBlock(name);
     state.done = state.next - 1;
@@ -599,11 +703,12 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
     if (!outcome.entries.empty()) {
       while (state.entry_generation == 0) state.entry_generation = random_();
     }
-    for (const std::string& body : outcome.entries) {
+    for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
       auto row = std::make_shared<Message>();
-      row->position = state.next_entry++;
+      row->position =
+          outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
       row->ingest_us = now_us_;
-      row->body = body;
+      row->body = outcome.entries[i];
       entries_.push_back({state.entry_generation, std::move(row)});
     }
   }
@@ -617,10 +722,15 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
 SessionDraft::Decision SessionDraft::AddJobRetry(const WriteRequest& request) {
   const Job& failed = *request.job;
   const auto is_block = [&failed](const BlockSettings& block) {
-    return block.name == failed.key.block && block.TakesMessages();
+    return block.name == failed.key.block && (block.TakesMessages() || block.TakesPuts());
   };
-  if (!exists() || row_.block_generation != failed.key.generation ||
-      std::none_of(config_->blocks.begin(), config_->blocks.end(), is_block) ||
+  bool is_there = std::any_of(config_->blocks.begin(), config_->blocks.end(), is_block);
+  if (failed.key.block == kRetrievalBlock) {
+    // Since it was emptied, jobs of its own come to those messages.
+    const BlockState* const state = FindBlock(failed.key.block);
+    is_there = config_->EmbedsMessages() && state != nullptr && failed.end <= state->next_entry;
+  }
+  if (!exists() || row_.block_generation != failed.key.generation || !is_there ||
       row_.generation != failed.message_generation || failed.begin < row_.floor) {
     return Refused(Error(absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE",
                          "job_id: what the job was to feed is gone, or its block is"));
@@ -647,6 +757,93 @@ SessionDraft::Decision SessionDraft::AddUndo(const WriteRequest& request) {
   WriteResult result;
   result.facts = std::move(undone->facts);
   return Stored(request, std::move(result));
+}
+
+void SessionDraft::RemoveStaged() {
+  RemoveAllMessages();
+  RemoveContents();
+  RemoveBlocks();
+}
+
+absl::Status SessionDraft::CheckStaged(const WriteRequest& request) const {
+  const std::string_view field = request.staged->id_field;
+  if (exists()) return SessionExists(field);
+  if (row_.deleted && row_.generation == request.staged->row.generation) return absl::OkStatus();
+  return Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
+               std::string(field) + ": another call makes a session of this id");
+}
+
+// The tombstone names what will be stored, so that whoever finds it can have that purged, and shows
+// nothing of it: there is nothing between its floor and its next position, and no content.
+SessionDraft::Decision SessionDraft::AddStagedBegin(const WriteRequest& request) {
+  if (exists()) return Refused(SessionExists(request.staged->id_field));
+  const SessionRow& staged = request.staged->row;
+  if (row_.revision == 0) row_.create_us = now_us_;
+  RemoveStaged();
+  if (row_.subject != request.staged->config->subject) ForgetReplies();
+  row_.subject = request.staged->config->subject;
+  row_.deleted = true;
+  row_.generation = staged.generation;
+  row_.next_position = std::max(row_.next_position, staged.next_position);
+  row_.floor = row_.watermark = row_.next_position;
+  row_.message_bytes = std::max<std::int64_t>(1, staged.message_bytes);
+  row_.content_generation = staged.content_generation;
+  row_.next_content = std::max(row_.next_content, staged.next_content);
+  row_.block_generation = staged.block_generation;
+  for (const BlockState& block : request.staged->blocks) {
+    if (block.entry_generation == 0) continue;
+    BlockState& state = ChangeBlock(block.name);
+    state.entry_generation = block.entry_generation;
+    state.next_entry = block.next_entry;
+  }
+  settings_ = SessionSettings();
+  config_ = Session::Absent().config;
+  write_config_ = true;
+  return Stored(request, WriteResult());
+}
+
+SessionDraft::Decision SessionDraft::AddStagedRows(const WriteRequest& request) {
+  if (absl::Status status = CheckStaged(request); !status.ok()) return Refused(status);
+  stored_ = request.staged_rows.messages;
+  stored_contents_ = request.staged_rows.contents;
+  entries_ = request.staged_rows.entries;
+  // How far they reach may not have been known when it was begun.
+  if (!stored_.empty()) {
+    row_.next_position = std::max(row_.next_position, stored_.back()->position + 1);
+    row_.floor = row_.watermark = row_.next_position;
+  }
+  if (!stored_contents_.empty()) {
+    row_.next_content = std::max(row_.next_content, stored_contents_.back()->position + 1);
+  }
+  return Stored(request, WriteResult());
+}
+
+SessionDraft::Decision SessionDraft::AddStagedPublish(const WriteRequest& request) {
+  if (absl::Status status = CheckStaged(request); !status.ok()) return Refused(status);
+  const StagedSession& staged = *request.staged;
+  const std::int64_t revision = row_.revision;
+  row_ = staged.row;
+  row_.revision = revision;
+  if (row_.create_us == 0) row_.create_us = now_us_;
+  row_.deleted = false;
+  settings_ = staged.settings;
+  config_ = staged.config;
+  write_config_ = true;
+  base_blocks_removed_ = true;
+  for (const BlockState& block : staged.blocks) changed_blocks_[block.name] = block;
+  for (const StagedSession::OpenJob& job : staged.jobs) {
+    AddJob(job.block, row_.generation, job.range);
+  }
+  must_load_ = true;
+  WriteResult result;
+  result.with_blocks = staged.with_blocks;
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddStagedDrop(const WriteRequest& request) {
+  if (absl::Status status = CheckStaged(request); !status.ok()) return Refused(status);
+  RemoveStaged();
+  return Stored(request, WriteResult());
 }
 
 absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
@@ -709,6 +906,9 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   }
   replaced_ = message;
   row_.edit_revision = row_.revision + 1;
+  if (EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
+    AddJob(std::string(kRetrievalBlock), row_.generation, {stored.position, stored.position + 1});
+  }
   WriteResult result;
   result.messages = {std::move(message)};
   return Stored(request, std::move(result));
@@ -736,6 +936,7 @@ SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& reques
       --row_.archived_count;
       ++result.removed_archived;
     }
+    EraseEmbedding(position);
     std::erase(row_.pinned, position);
     std::erase_if(pinned_,
                   [position](const MessagePtr& pinned) { return pinned->position == position; });
@@ -785,6 +986,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   dirty_ = true;
   ++row_.revision;
   row_.update_us = now_us_;
+  EmbedMessages();
   result.revision = row_.revision;
   result.generation = row_.generation;
   result.content_generation = row_.content_generation;
@@ -799,7 +1001,10 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
 
 SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   row_.commit_tag = random_();
-  if (write_config_) row_.config = settings_.ToJson();
+  if (write_config_) {
+    row_.config = settings_.ToJson();
+    if (!row_.deleted) row_.subject = config_->subject;
+  }
   SessionChange change;
   change.key = key;
   change.expected_revision = base_revision_;
@@ -815,6 +1020,7 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.ended_jobs = std::move(ended_jobs_);
   if (cancel_jobs_) change.cancel_jobs_of = row_.block_generation;
   change.erase = erase_;
+  change.erased_entries = std::move(erased_entries_);
   if (replaced_ != nullptr) change.replaced = {replaced_};
   change.garbage = garbage_;
   change.requests = requests_;
@@ -823,6 +1029,12 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
 
 void SessionDraft::ApplyTo(Session& session) {
   if (&session != &base_ || session.row.revision >= row_.revision) return;
+  if (forget_requests_) {
+    for (const RequestRecord& record : session.recent_requests) {
+      session.content_bytes -= ByteSize(record);
+    }
+    session.recent_requests.clear();
+  }
   if (base_removed_) {
     session.active.clear();
     session.content_bytes = 0;

@@ -18,6 +18,13 @@
 
 namespace memoryd {
 
+// Whether a message ahead of the first other one stays in short-term memory for good: of profile
+// `default` those of system and developer.
+bool IsPinnable(const SessionConfig& config, const Message& message);
+
+// INVALID_ARGUMENT that names the message whose role the profile doesn't allow.
+absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages);
+
 // A session as the writes of one commit leave it. The base must stay unchanged until the last
 // Add(); a load may replace it afterwards. Not thread-safe.
 class SessionDraft {
@@ -37,7 +44,8 @@ class SessionDraft {
   // Random 64-bit numbers for generations and commit tags.
   using Random = std::function<std::uint64_t()>;
 
-  // `now_us` becomes the ingest and update time.
+  // `now_us` becomes the ingest and update time, unless the session has a later one already: by
+  // their times one can tell what came before a tombstone, whatever the clocks of servers say.
   SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
                const Random& random);
 
@@ -62,6 +70,9 @@ class SessionDraft {
   // Whether any write is to be stored.
   bool dirty() const { return dirty_; }
 
+  // Whether ApplyTo() leaves out messages that the session has: it must be read from the store.
+  bool must_load() const { return must_load_; }
+
   // What to commit. Once, after the last Add().
   SessionChange TakeChange(const SessionKey& key);
 
@@ -76,6 +87,11 @@ class SessionDraft {
   Decision AddCreate(const WriteRequest& request);
   Decision AddUpdate(const WriteRequest& request);
   Decision AddDelete(const WriteRequest& request);
+  Decision AddForget(const WriteRequest& request);
+  Decision AddStagedBegin(const WriteRequest& request);
+  Decision AddStagedRows(const WriteRequest& request);
+  Decision AddStagedPublish(const WriteRequest& request);
+  Decision AddStagedDrop(const WriteRequest& request);
   Decision AddJobEnd(const WriteRequest& request);
   Decision AddJobRetry(const WriteRequest& request);
   Decision AddUndo(const WriteRequest& request);
@@ -89,6 +105,8 @@ class SessionDraft {
   absl::Status CheckRevision(const WriteRequest& request) const;
   // OK when what was found for the write is what is stored.
   absl::Status CheckFound(const WriteRequest& request) const;
+  // OK when the tombstone is that of the session that the write is about.
+  absl::Status CheckStaged(const WriteRequest& request) const;
   absl::Status CountTokens(Write& write, const SessionConfig& config) const;
   // Starts a live row where there is none.
   void Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config);
@@ -100,6 +118,8 @@ class SessionDraft {
   std::int64_t Flush();
   // A job for every block that takes messages, for each round of `view`'s oldest messages.
   void AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds);
+  // Jobs for the blocks that are fed with what is put.
+  void AddPutJobs(const std::vector<MessagePtr>& messages);
   void AddJob(const std::string& block, std::uint64_t message_generation, PositionRange range);
   // Null when the block has taken nothing in.
   const BlockState* FindBlock(const std::string& name) const;
@@ -110,11 +130,22 @@ class SessionDraft {
   // jobs' numbers go on.
   void RemoveBlock(const std::string& name);
   void RemoveBlocks();
+  // A job for messages that none has had embedded, where the session wants that and no such job is
+  // open: when it ends, the next one is made.
+  void EmbedMessages();
+  // The embedding of the message at `position` goes; false when none was asked for yet.
+  bool EraseEmbedding(std::int64_t position);
+  // Embeddings go of the messages that RemoveActiveMessages() takes.
+  void EraseActiveEmbeddings();
   // Takes the messages out of the evidence of facts; returns how many facts go with them.
   std::int64_t RetireFacts(const std::vector<MessagePtr>& messages);
   void RemoveActiveMessages();
   void RemoveAllMessages();
   void RemoveContents();
+  // Of a tombstone: what was staged under it and never published.
+  void RemoveStaged();
+  // The replies that a tombstone's session has left are its subject's: they go with that.
+  void ForgetReplies();
   // Reset or DeleteSession of a session that is not there.
   Decision NothingToRemove(const WriteRequest& request);
   ActiveView View() const;
@@ -129,6 +160,8 @@ class SessionDraft {
   const Random& random_;
 
   bool dirty_ = false;
+  bool staged_ = false;  // By the last write.
+  bool must_load_ = false;
   SessionRow row_;
   SessionSettings settings_;
   std::shared_ptr<const SessionConfig> config_;
@@ -142,6 +175,7 @@ class SessionDraft {
   std::vector<MessagePtr> stored_;    // All new ones, in order.
   std::vector<ContentPtr> stored_contents_;
   std::vector<PositionRange> erase_;
+  std::vector<EntryRange> erased_entries_;
   // Of one write that has the draft for itself.
   MessagePtr replaced_;
   std::vector<MessagePtr> deleted_;  // Ascending.
@@ -152,6 +186,7 @@ class SessionDraft {
   std::vector<Job> jobs_;
   std::vector<JobEnd> ended_jobs_;
   bool cancel_jobs_ = false;
+  bool forget_requests_ = false;
   std::vector<Garbage> garbage_;
   std::vector<RequestRecord> requests_;
 };

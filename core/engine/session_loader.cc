@@ -48,7 +48,7 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
     Session loaded = Session::Absent();
     try {
       auto stored = store_.LoadSession(session->key);
-      MEMORYD_FAILPOINT("session_loaded");
+      ReachFailpoint("session_loaded");
       if (!stored.ok()) {
         status = Reported(stored.status());
       } else if (stored->has_value()) {
@@ -72,7 +72,10 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
       // What was read before the session was forgotten proves nothing.
       const bool outdated = session->forgotten != forgotten;
       if (status.ok() && newer && !outdated) {
-        loaded.recent_requests = std::move(cached.recent_requests);
+        // Replies of a session that was erased, or another one of the id, are looked up.
+        if (loaded.row.generation == cached.row.generation) {
+          loaded.recent_requests = std::move(cached.recent_requests);
+        }
         for (const RequestRecord& record : loaded.recent_requests) {
           loaded.content_bytes += memoryd::ByteSize(record);
         }

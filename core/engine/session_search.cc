@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/vector_entry.h"
 #include "core/engine/message_lookup.h"
 #include "core/engine/page.h"
 #include "core/retrieval/passages.h"
@@ -88,8 +89,8 @@ class HitRows {
 constexpr double kLeastScore = 1e-6;
 
 double Sum(const ScoreParts& parts) {
-  return parts.words + parts.vector + parts.author + parts.user + parts.length + parts.recency +
-         parts.neighbours;
+  return parts.words + parts.vector + parts.embedding + parts.author + parts.user + parts.length +
+         parts.recency + parts.neighbours;
 }
 
 // `best` has 1, and others their share of it.
@@ -102,12 +103,13 @@ void SetScore(const SearchHit& hit, const SearchHit& best, FoundItem& item) {
   item.parts = hit.parts;
   if (whole > 0) {
     for (double* part :
-         {&item.parts.words, &item.parts.vector, &item.parts.author, &item.parts.user,
-          &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
+         {&item.parts.words, &item.parts.vector, &item.parts.embedding, &item.parts.author,
+          &item.parts.user, &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
       *part /= whole;
     }
   }
   item.cosine = hit.cosine;
+  item.embedding_cosine = hit.embedding_cosine;
 }
 
 // A text of up to so many characters, 230 tokens, is shown whole, a longer one by so many.
@@ -138,12 +140,17 @@ IndexOptions SessionSearch::OptionsFor(const RankingOptions& ranking) const {
 }
 
 absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow& row,
-                                            const RankingOptions& ranking, bool accept_missing) {
+                                            const RankingOptions& ranking, bool accept_missing,
+                                            const BlockState* embeddings) {
   absl::StatusOr<bool> done;
   std::size_t bytes = 0;
   {
     MutexLock lock(index->mutex);
     done = Step(*index, row, ranking, accept_missing);
+    // Those of an older state than the index's would take newer ones out.
+    if (done.ok() && *done && index->row.revision <= row.revision) {
+      done = AddEmbeddings(*index, embeddings);
+    }
     bytes = sizeof(Entry) + index->key.tenant.size() + index->key.session.size() +
             index->row.config.size() + index->index.ByteSize();
   }
@@ -153,7 +160,7 @@ absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow
 
 absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest request,
                                           const MessageFilter& filter, const AnswerShape& shape,
-                                          bool accept_missing) {
+                                          bool accept_missing, const QueryEmbedding& embedding) {
   Found found;
   std::vector<SearchHit> hits;
   const std::size_t top_k = request.top_k;
@@ -179,6 +186,8 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
                 IsActive(found.row, position) == (filter.status == StatusFilter::kActive));
       };
     }
+    found.pending_embeddings = static_cast<std::int64_t>(index->index.without_embedding());
+    if (embedding.entry_generation == index->entry_generation) request.embedding = embedding.vector;
     hits = index->index.Search(request);
   }
   if (looks_at_rows || !filter.message_ids.empty()) {
@@ -207,6 +216,7 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
     tokens_left -= tokens;
     return true;
   };
+  if (!hits.empty()) found.best = hits.front().raw_score;
   std::vector<std::size_t> shown;  // Indexes in `hits`.
   std::set<std::int64_t> message_positions;
   for (std::size_t i = 0; i < hits.size(); ++i) {
@@ -219,7 +229,8 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
       continue;
     }
     const std::size_t text_bytes = shape.passages ? CutToPassage(index, request, item) : 0;
-    if (!fits(ShownTokens(item, text_bytes))) continue;
+    item.shown_tokens = ShownTokens(item, text_bytes);
+    if (!fits(item.shown_tokens)) continue;
     if (is_message) message_positions.insert(hits[i].position);
     shown.push_back(i);
     found.items.push_back(std::move(item));
@@ -243,6 +254,12 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
     }
   }
   return found;
+}
+
+absl::StatusOr<SearchScale> SessionSearch::Scale(const Index& index, const SearchRequest& request) {
+  MutexLock lock(index->mutex);
+  if (!index->complete) return SessionChanged();
+  return index->index.Scale(request);
 }
 
 absl::Status SessionSearch::KeepPassing(const SessionKey& key, const SessionRow& row,
@@ -313,6 +330,7 @@ absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row,
     entry.index = SessionIndex(options);
     entry.options = options;
     entry.messages = entry.contents = 0;
+    entry.entry_generation = 0;
     entry.spoilt = false;
   } else if (entry.complete && entry.row.revision >= row.revision) {
     return true;
@@ -356,6 +374,48 @@ absl::Status SessionSearch::AddRange(Entry& entry, ItemKind kind, std::uint64_t 
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> SessionSearch::AddEmbeddings(Entry& entry, const BlockState* embeddings) {
+  const std::uint64_t generation = embeddings == nullptr ? 0 : embeddings->entry_generation;
+  if (entry.entry_generation != generation) {
+    entry.index.RemoveEmbeddings();
+    entry.entry_generation = generation;
+    entry.embedded = entry.next_embedded = -1;
+  }
+  if (generation == 0 || entry.embedded == embeddings->done) return true;
+  if (entry.next_embedded == -1) {
+    entry.next_embedded = embeddings->done;
+    entry.next_embedding = 0;
+  }
+  std::int64_t rows_left = kStepRows;
+  while (const auto lacking = entry.index.NextWithoutEmbedding(entry.next_embedding)) {
+    PositionRange range{lacking->first, std::min(lacking->second + 1, embeddings->next_entry)};
+    if (range.begin >= range.end) break;
+    while (range.begin < range.end) {
+      if (rows_left <= 0) return false;
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<MessagePtr> rows,
+          store_.ReadRange(entry.key, generation, range, kReadRows, kReadBytes));
+      rows_left -= std::max<std::int64_t>(1, std::ssize(rows));
+      for (const MessagePtr& row : rows) {
+        // One that can't be read is missing; it must not end all searches of its session.
+        const absl::StatusOr<VectorEntry> read = DecodeVectorEntry(row->body);
+        if (read.ok()) entry.index.AddEmbedding(row->position, read->vector);
+      }
+      range.begin = rows.empty() ? range.end : rows.back()->position + 1;
+      entry.next_embedding = range.begin;
+    }
+  }
+  // Jobs that have ended since it began may have come behind.
+  entry.embedded = entry.next_embedded;
+  entry.next_embedded = -1;
+  return entry.embedded == embeddings->done;
+}
+
+std::string SessionSearch::EmbedderQuery(const Index& index, std::string_view query) const {
+  MutexLock lock(index->mutex);
+  return index->index.EmbedderQuery(query);
+}
+
 void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
   IndexedItem item;
   item.kind = kind;
@@ -364,7 +424,10 @@ void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
   if (kind == ItemKind::kMessage) {
     const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());
     item.role = message.role;
-    item.thread_id = message.thread_id;
+    // Conversations that were handed on to one session are not one for that.
+    std::string thread = message.source_session_id;
+    if (!thread.empty()) thread += '\n' + message.thread_id;
+    item.thread_id = thread.empty() ? message.thread_id : thread;
     item.name = message.name;
     item.create_us = message.create_us;
     item.text = message.text;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -24,6 +25,12 @@
 
 namespace memoryd {
 
+// Where something was found, when it was not in the session that was asked.
+struct OtherPlace {
+  std::string session_id;
+  SessionRow row;  // As it was found.
+};
+
 // A message or a content, whichever is set.
 struct FoundItem {
   double score = 0;
@@ -32,8 +39,18 @@ struct FoundItem {
   std::vector<MessagePtr> neighbours;  // Of `message`, oldest first.
   ScoreParts parts = {};  // They add up to the score, where it is not the least there is.
   std::optional<double> cosine = std::nullopt;
+  std::optional<double> embedding_cosine = std::nullopt;
   // What of a long text is to be shown; empty: all.
   std::string passage = {};
+  std::int64_t shown_tokens = 0;  // Without the neighbours.
+  std::shared_ptr<const OtherPlace> other = nullptr;
+};
+
+// What an embedder makes of a query.
+struct QueryEmbedding {
+  std::vector<float> vector;
+  // Of the embeddings that it can be compared with, see embedding_state.h.
+  std::uint64_t entry_generation = 0;
 };
 
 // What of the hits is shown.
@@ -54,6 +71,11 @@ struct Found {
   bool lacks_vectors = false;
   // Whether more hits could have passed the filter than were looked at.
   bool filter_limit = false;
+  double best = 0;  // SearchHit::raw_score of the best hit.
+  // Messages without an embedding, where the session has an embedder that counts.
+  std::int64_t pending_embeddings = 0;
+  // Why that could not say what the query means, in capitals; empty: it could, or was not asked.
+  std::string embedder_failure = {};
 };
 
 // Indexes of the sessions searched lately, in memory. A search reads from the store what came since
@@ -81,18 +103,28 @@ class SessionSearch {
 
   // Takes a step towards the session that `row` describes: true when the index is there, false when
   // another step is due. A step reads some 10,000 rows, so that a large session does not hold up
-  // others. `ranking` is the session's, as of `row`; an index that was made for another is made
-  // anew where that matters. ABORTED when a Set or Reset has cut the session since `row` was read,
-  // or since the index was last brought up: read it again and begin anew. With `accept_missing`
-  // what is gone is left out instead.
+  // others. `ranking` is the session's, as of `row`, and `embeddings` its block kRetrievalBlock,
+  // null for none; an index that was made for another ranking is made anew where that matters.
+  // ABORTED when a Set or Reset has cut the session since `row` was read, or since the index was
+  // last brought up: read it again and begin anew. With `accept_missing` what is gone is left out
+  // instead.
   absl::StatusOr<bool> CatchUp(const Index& index, const SessionRow& row,
-                               const RankingOptions& ranking, bool accept_missing);
+                               const RankingOptions& ranking, bool accept_missing,
+                               const BlockState* embeddings = nullptr);
+
+  // What an embedder is asked of a query, once the index has caught up.
+  std::string EmbedderQuery(const Index& index, std::string_view query) const;
 
   // Searches an index that has caught up, for what passes both filters, the request's and `filter`.
-  // Each message stands only once in the result. ABORTED as above; FAILED_PRECONDITION
+  // Each message stands only once in the result. An `embedding` counts if the index is of the
+  // embeddings that it can be compared with. ABORTED as above; FAILED_PRECONDITION
   // `REPLY_TOO_LARGE` when what was found exceeds kMaxReplyBytes.
   absl::StatusOr<Found> Find(const Index& index, SearchRequest request, const MessageFilter& filter,
-                             const AnswerShape& shape, bool accept_missing);
+                             const AnswerShape& shape, bool accept_missing,
+                             const QueryEmbedding& embedding = {});
+
+  // The scale of an index that has caught up, for searches of several. ABORTED as above.
+  absl::StatusOr<SearchScale> Scale(const Index& index, const SearchRequest& request);
 
   // Drops what is kept of a session that is no more.
   void Forget(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
@@ -117,6 +149,13 @@ class SessionSearch {
     bool complete MEMORYD_GUARDED_BY(mutex) = false;
     // Not to be gone on with: rows were missing.
     bool spoilt MEMORYD_GUARDED_BY(mutex) = true;
+    // Of the embeddings in the index; 0: it has none.
+    std::uint64_t entry_generation MEMORYD_GUARDED_BY(mutex) = 0;
+    // All are there that BlockState::done jobs have made; -1: not all are there that any have.
+    std::int64_t embedded MEMORYD_GUARDED_BY(mutex) = -1;
+    // While they are read: what `embedded` becomes, and the message to go on at.
+    std::int64_t next_embedded MEMORYD_GUARDED_BY(mutex) = -1;
+    std::int64_t next_embedding MEMORYD_GUARDED_BY(mutex) = 0;
     std::int64_t messages MEMORYD_GUARDED_BY(mutex) = 0;
     std::int64_t contents MEMORYD_GUARDED_BY(mutex) = 0;
     std::size_t charged_bytes = 0;  // Guarded by SessionSearch::mutex_.
@@ -137,6 +176,9 @@ class SessionSearch {
   IndexOptions OptionsFor(const RankingOptions& ranking) const;
   absl::StatusOr<bool> Step(Entry& entry, const SessionRow& row, const RankingOptions& ranking,
                             bool accept_missing) MEMORYD_REQUIRES(entry.mutex);
+  // Adds embeddings that are missing, at most some; true when nothing is left.
+  absl::StatusOr<bool> AddEmbeddings(Entry& entry, const BlockState* embeddings)
+      MEMORYD_REQUIRES(entry.mutex);
   // Adds what is missing up to entry.row, at most some rows; true when nothing is left.
   absl::StatusOr<bool> AddMissing(Entry& entry) MEMORYD_REQUIRES(entry.mutex);
   absl::Status AddRange(Entry& entry, ItemKind kind, std::uint64_t generation, PositionRange range,

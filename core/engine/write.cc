@@ -4,7 +4,14 @@
 
 namespace memoryd {
 
-absl::Status RequestIdReused() {
+absl::StatusOr<std::string> ReplyOf(const RequestRecord& record, std::string_view fingerprint) {
+  if (record.fingerprint == fingerprint) return record.reply;
+  if (record.fingerprint.empty()) {
+    return Error(absl::StatusCode::kFailedPrecondition, "REQUEST_FORGOTTEN",
+                 "request_id: was used before, and what it stored has been erased; nothing was "
+                 "stored. Use a new one to store it again",
+                 {{"field", "request_id"}});
+  }
   return Error(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
                "request_id: was used with another request; use a new one for every new request",
                {{"field", "request_id"}});
@@ -12,6 +19,18 @@ absl::Status RequestIdReused() {
 
 absl::Status SessionNotFound() {
   return Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND", "there is no such session");
+}
+
+absl::Status SessionExists(std::string_view field) {
+  return Error(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
+               std::string(field) + ": there is such a session already",
+               {{"field", std::string(field)}});
+}
+
+absl::Status RevisionMismatch(std::int64_t current) {
+  return Error(absl::StatusCode::kAborted, "REVISION_MISMATCH",
+               "expected_revision is not the session's revision: read it again and decide anew",
+               {{"current_revision", std::to_string(current)}});
 }
 
 absl::Status BlockNotFound() {

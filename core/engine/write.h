@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/blocks/fact_state.h"
 #include "core/engine/pending_calls.h"
@@ -21,6 +22,7 @@
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 
@@ -72,8 +74,13 @@ enum class WriteKind {
   kCreateSession,
   kUpdateSession,
   kDeleteSession,
+  kForgetSession,
   kUpdateMessage,
   kDeleteMessage,
+  kBeginStaged,
+  kAddStaged,
+  kPublishStaged,
+  kDropStaged,
   kEndJob,
   kRetryJob,
   kUndoBlockChange
@@ -91,7 +98,9 @@ struct JobOutcome {
   std::string block_state;
   // The session's when the messages it was fed with were read.
   std::int64_t read_revision = 0;
-  std::vector<std::string> entries;  // Bodies of rows to be appended to the block's own.
+  // Rows to be appended to the block's own, see FeedResult.
+  std::vector<std::string> entries;
+  std::vector<std::int64_t> entry_positions;
 };
 
 // The stored message that a write names, as it was found before the write was decided on.
@@ -103,6 +112,39 @@ struct FoundMessages {
   std::int64_t watermark = 0;
   // The one that is named; for a DeleteMessage also what goes with it. Ascending.
   std::vector<MessagePtr> messages;
+};
+
+// A session that is written in pieces. Until it is published its row is a tombstone, and nobody
+// sees it; what becomes of one that never is, see docs/adr/0027.
+struct StagedSession {
+  // As it will be published, but for revision, times and commit tag. The generations are chosen
+  // when it is begun; all else counts when it is published.
+  SessionRow row;
+  SessionSettings settings;
+  std::shared_ptr<const SessionConfig> config;
+  // Under row.block_generation, fed by none of its jobs yet.
+  std::vector<BlockState> blocks;
+  struct OpenJob {
+    std::string block;
+    PositionRange range;
+  };
+  // Made when it is published, in this order.
+  std::vector<OpenJob> jobs;
+  // What the tenant stores more by it, as far as that is known.
+  TenantUsage usage;
+  bool with_blocks = false;  // For the reply.
+  // The request's field that named it, for errors.
+  std::string_view id_field = "new_session_id";
+};
+
+// A piece of it: rows as they are to be stored.
+struct StagedRows {
+  std::vector<MessagePtr> messages;
+  std::vector<ContentPtr> contents;
+  std::vector<BlockEntry> entries;
+  std::size_t bytes = 0;  // Of the bodies.
+
+  bool empty() const { return messages.empty() && contents.empty() && entries.empty(); }
 };
 
 // In the order of the request.
@@ -125,8 +167,10 @@ struct WriteResult {
   std::int64_t retired_facts = 0;  // DeleteMessage.
   // kEndJob: the job, which was the next one of its block; kRetryJob: the new one. 0: none.
   std::int64_t job_number = 0;
-  std::vector<Fact> facts;  // kUndoBlockChange: those that hold now.
-  SessionRow row;           // CreateSession and UpdateSession: the row afterwards.
+  std::vector<Fact> facts;   // kUndoBlockChange: those that hold now.
+  bool with_blocks = false;  // kPublishStaged.
+  SessionCounts removed;     // kDeleteSession.
+  SessionRow row;            // CreateSession, UpdateSession, kPublishStaged: the row afterwards.
   std::shared_ptr<const SessionConfig> config;
 };
 
@@ -145,9 +189,17 @@ struct WriteRequest {
   std::function<absl::Status(const Message& stored, WriteRequest& write)> edit;
   std::optional<JobOutcome> job_outcome;  // kEndJob.
   std::optional<Job> job;                 // kRetryJob: the one that failed.
-  std::string block;                      // kUndoBlockChange.
-  std::int64_t change = 0;                // kUndoBlockChange: a number of the block's history.
+  // kDeleteSession: nothing is done unless it is the session's; empty: whatever that is.
+  // kForgetSession: a tombstone of this subject lets go of what it still keeps of its session, the
+  // replies and what is staged under it; nothing is done where there is none.
+  std::string subject;
+  std::string block;        // kUndoBlockChange.
+  std::int64_t change = 0;  // kUndoBlockChange: a number of the block's history.
+  std::shared_ptr<const StagedSession> staged;  // kBeginStaged and those that follow it.
+  StagedRows staged_rows;                       // kAddStaged.
   std::optional<std::int64_t> expected_revision;
+  // kPut: only into a session that is there, of this generation; ABORTED `SESSION_REPLACED`.
+  std::optional<std::uint64_t> only_generation;
   std::string request_id;   // Empty for none.
   std::string fingerprint;  // With a request_id: SHA-256 of the request, 32 bytes.
   std::size_t byte_size = 0;
@@ -165,10 +217,15 @@ struct WriteRequest {
   std::size_t RowCount() const { return messages.size() + contents.size(); }
 };
 
-// ALREADY_EXISTS for a request_id that came before with another request.
-absl::Status RequestIdReused();
+// The reply to a request that is recorded already. ALREADY_EXISTS `REQUEST_ID_REUSED` when it was
+// another request; FAILED_PRECONDITION `REQUEST_FORGOTTEN` when the record was forgotten.
+absl::StatusOr<std::string> ReplyOf(const RequestRecord& record, std::string_view fingerprint);
 
 absl::Status SessionNotFound();
+// ALREADY_EXISTS `SESSION_EXISTS`.
+absl::Status SessionExists(std::string_view field);
+// ABORTED `REVISION_MISMATCH`.
+absl::Status RevisionMismatch(std::int64_t current);
 absl::Status BlockNotFound();
 
 // ABORTED `MESSAGE_CHANGED` for a message that has changed since it was found.

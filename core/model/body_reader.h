@@ -18,6 +18,8 @@ struct MessageText {
   std::string thread_id;
   std::optional<std::int64_t> create_us;  // Microseconds since the epoch, by the caller.
   std::string text;  // All its words: text, tool arguments and answers, quotations.
+  // The session that handed it on; empty for none.
+  std::string source_session_id = {};
 };
 
 // What filters look at in a message.
@@ -27,6 +29,8 @@ struct MessageHead {
   std::string thread_id;
   std::optional<std::int64_t> create_us;  // Microseconds since the epoch, by the caller.
   std::string metadata_json;              // Empty for none.
+  std::string source_session_id;          // As in MessageText.
+  std::string source_message_id;          // The message's id there.
 };
 
 struct ContentValue {
@@ -74,6 +78,7 @@ struct StoredMessage {
   std::string name;
   std::string metadata_json;
   bool untrusted = false;         // See memoryd.v1.Message.untrusted.
+  std::string source_session_id;  // As in MessageText.
   std::vector<StoredPart> parts;  // A message's `text` is one text part.
 };
 

@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_MODEL_RANKING_OPTIONS_H_
 
 #include <optional>
+#include <string>
 
 namespace memoryd {
 
@@ -34,9 +35,17 @@ struct RankingOptions {
   std::optional<bool> expansion;
   // Whether messages are found by the date at which they were created.
   bool dates = true;
+  // The embedder's name and its worker's; empty: none, one of the server's own.
+  std::string embedder;
+  std::string embedder_worker;
+  // Likeness of the message's embedding to the query's.
+  double embedder_weight = 1;
 
   friend bool operator==(const RankingOptions&, const RankingOptions&) = default;
 };
+
+// Of RankingOptions::vector_weight, where an embedder says more of a text than its words do.
+inline constexpr double kVectorWeightBesideEmbedder = 0.3;
 
 // BM25 and nothing else.
 inline RankingOptions WordsAlone() {

@@ -50,7 +50,8 @@ struct SessionRow {
   // Position of the next content; the first is 1. Never falls while the session exists.
   std::int64_t next_content = 1;
   std::int64_t content_count = 0;
-  // Of the bodies that are counted above. Rows from before the columns count what came since.
+  // Of the bodies that are counted above. Rows from before the columns count what came since. Above
+  // 0 in a tombstone: messages are stored under its generation that were never published.
   std::int64_t message_bytes = 0;
   std::int64_t content_bytes = 0;
   // The revision by which a message of this generation was last changed or taken out by itself; 0:
@@ -67,6 +68,9 @@ struct SessionRow {
   std::uint64_t commit_tag = 0;
   // The configuration, see session_config.h. Opaque to stores.
   std::string config;
+  // Of the configuration, so that stores find sessions by it; empty: none. A tombstone keeps that
+  // of its session, whose replies are still kept, until they are forgotten.
+  std::string subject;
 
   friend bool operator==(const SessionRow&, const SessionRow&) = default;
 };

@@ -87,6 +87,7 @@ void VisitWeights(Ranking& ranking, Visitor visit) {
   visit("length_tokens", ranking.length_tokens, WeightRange{1, 1e6});
   visit("user_weight", ranking.user_weight, kWeight);
   visit("recency_weight", ranking.recency_weight, kWeight);
+  visit("embedder_weight", ranking.embedder_weight, kWeight);
 }
 
 // Calls visit(name, field) for every plainly stored field, so that reading, writing and merging
@@ -106,11 +107,14 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("video_token_count", settings.video_token_count);
   visit("document_token_count", settings.document_token_count);
   visit("blocks", settings.blocks);
+  visit("subject", settings.subject);
   VisitWeights(settings.ranking, [&visit](const char* name, auto& field, const WeightRange&) {
     visit((std::string(kRanking) + name).c_str(), field);
   });
   visit("retrieval.expansion", settings.ranking.expansion);
   visit("retrieval.dates", settings.ranking.dates);
+  visit("retrieval.embedder", settings.ranking.embedder);
+  visit("retrieval.embedder_worker", settings.ranking.embedder_worker);
 }
 
 absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_t>& value,
@@ -124,6 +128,13 @@ absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_
 
 absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
   RankingOptions options;
+  options.embedder = settings.embedder.value_or("");
+  options.embedder_worker = settings.embedder_worker.value_or("");
+  if (options.embedder.empty() && !options.embedder_worker.empty()) {
+    return InvalidField("config.retrieval.embedder_worker",
+                        "is for an embedder: give `embedder` too, or leave both empty");
+  }
+  if (!options.embedder.empty()) options.vector_weight = kVectorWeightBesideEmbedder;
   std::vector<double*> weights;
   VisitWeights(options,
                [&](const char*, double& weight, WeightRange) { weights.push_back(&weight); });
@@ -145,15 +156,31 @@ absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
   return options;
 }
 
-}  // namespace
+constexpr std::string_view kSessionKind = "session";
 
-bool BlockSettings::TakesMessages() const {
-  if (kind == "static") return false;
+bool Accepts(const std::string& options_json) {
   if (options_json.empty()) return true;
   const json options = json::parse(options_json, nullptr, /*allow_exceptions=*/false);
   if (!options.is_object()) return true;
   const auto accepts = options.find("accept_short_term_memory");
   return accepts == options.end() || *accepts != false;
+}
+
+}  // namespace
+
+bool BlockSettings::TakesMessages() const {
+  return kind != "static" && kind != kSessionKind && Accepts(options_json);
+}
+
+bool BlockSettings::TakesPuts() const { return kind == kSessionKind && Accepts(options_json); }
+
+std::optional<std::string> BlockSettings::OtherSession() const {
+  if (kind != kSessionKind) return std::nullopt;
+  const json options = json::parse(options_json, nullptr, /*allow_exceptions=*/false);
+  if (!options.is_object()) return std::nullopt;
+  const auto id = options.find("session_id");
+  if (id == options.end() || !id->is_string()) return std::nullopt;
+  return id->get<std::string>();
 }
 
 std::vector<std::string_view> ProfileNames() {
@@ -285,6 +312,7 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   config.feed = settings.feed.value_or(
       counting.profile == Profile::kLlamaIndex ? FeedTime::kBeforeReply : FeedTime::kAfterCommit);
   config.blocks = settings.blocks.value_or(std::vector<BlockSettings>());
+  config.subject = settings.subject.value_or(std::string());
   MEMORYD_ASSIGN_OR_RETURN(config.ranking, ResolveRanking(settings.ranking));
   return config;
 }

@@ -28,9 +28,13 @@ struct BlockSettings {
   std::string options_json;          // Empty: no options.
   std::vector<std::string> content;  // Serialized memoryd.v1.Part each.
 
-  // Whether messages that leave short-term memory are fed to it: not of kind `static`, nor with the
-  // option `"accept_short_term_memory": false`.
+  // Whether messages that leave short-term memory are fed to it: not of kinds `static` and
+  // `session`, nor with the option `"accept_short_term_memory": false`.
   bool TakesMessages() const;
+  // Whether messages are fed to it when they are put: of kind `session`, without that option.
+  bool TakesPuts() const;
+  // Of kind `session`: the id of the session that it names.
+  std::optional<std::string> OtherSession() const;
 
   friend bool operator==(const BlockSettings&, const BlockSettings&) = default;
 };
@@ -50,6 +54,9 @@ struct RankingSettings {
   std::optional<double> recency_weight;
   std::optional<bool> expansion;
   std::optional<bool> dates;
+  std::optional<std::string> embedder;
+  std::optional<std::string> embedder_worker;
+  std::optional<double> embedder_weight;
 
   friend bool operator==(const RankingSettings&, const RankingSettings&) = default;
 };
@@ -70,6 +77,7 @@ struct SessionSettings {
   std::optional<std::int64_t> video_token_count;
   std::optional<std::int64_t> document_token_count;
   std::optional<std::vector<BlockSettings>> blocks;
+  std::optional<std::string> subject;
   RankingSettings ranking;
 
   // `changes` over this.
@@ -105,7 +113,13 @@ struct SessionConfig {
   PolicyKind policy = PolicyKind::kFifo;
   FeedTime feed = FeedTime::kAfterCommit;
   std::vector<BlockSettings> blocks;  // In the caller's order.
+  std::string subject;                // Empty: none.
   RankingOptions ranking;
+
+  // Whether an embedder is asked what the session's messages mean.
+  bool EmbedsMessages() const {
+    return !ranking.embedder.empty() && counting.profile != Profile::kAutogenList;
+  }
 
   // Blocks are taken as they are: MakeBlocks() checks them.
   // INVALID_ARGUMENT that names the field of memoryd.v1.SessionConfig.

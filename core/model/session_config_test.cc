@@ -41,6 +41,7 @@ SessionSettings Everything() {
   settings.audio_token_count = 0;
   settings.video_token_count = 3;
   settings.document_token_count = 4;
+  settings.subject = "user 7";
   settings.ranking = {.bm25_k1 = 1.2,
                       .bm25_b = 0.75,
                       .vector_weight = 0,
@@ -53,7 +54,10 @@ SessionSettings Everything() {
                       .user_weight = 0.5,
                       .recency_weight = 0.05,
                       .expansion = true,
-                      .dates = false};
+                      .dates = false,
+                      .embedder = "minilm",
+                      .embedder_worker = "agent",
+                      .embedder_weight = 0.7};
   return settings;
 }
 
@@ -99,8 +103,27 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
                                   .user_weight = 0.5,
                                   .recency_weight = 0.05,
                                   .expansion = true,
-                                  .dates = false};
+                                  .dates = false,
+                                  .embedder = "minilm",
+                                  .embedder_worker = "agent",
+                                  .embedder_weight = 0.7};
   EXPECT_EQ(config.ranking, ranking);
+}
+
+TEST(SessionConfigTest, AnEmbedderLeavesLessToTheVectorsOfWords) {
+  SessionSettings settings;
+  EXPECT_EQ(MustResolve(settings).ranking.vector_weight, 0.6);
+  EXPECT_FALSE(MustResolve(settings).EmbedsMessages());
+  settings.ranking.embedder = "minilm";
+  EXPECT_EQ(MustResolve(settings).ranking.vector_weight, kVectorWeightBesideEmbedder);
+  EXPECT_TRUE(MustResolve(settings).EmbedsMessages());
+  settings.ranking.vector_weight = 0.6;
+  EXPECT_EQ(MustResolve(settings).ranking.vector_weight, 0.6);
+  settings.profile = Profile::kAutogenList;
+  EXPECT_FALSE(MustResolve(settings).EmbedsMessages());
+  settings.ranking.embedder = "";
+  settings.ranking.embedder_worker = "agent";
+  ExpectInvalid(settings, "config.retrieval.embedder_worker");
 }
 
 TEST(SessionConfigTest, AWeightBeyondItsRangeNamesItsField) {
@@ -121,6 +144,7 @@ TEST(SessionConfigTest, AWeightBeyondItsRangeNamesItsField) {
   refused("length_weight", &RankingSettings::length_weight, -1);
   refused("length_tokens", &RankingSettings::length_tokens, 0);
   refused("user_weight", &RankingSettings::user_weight, 11);
+  refused("embedder_weight", &RankingSettings::embedder_weight, -1);
   refused("recency_weight", &RankingSettings::recency_weight,
           std::numeric_limits<double>::infinity());
   SessionSettings edge;

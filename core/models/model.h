@@ -65,6 +65,9 @@ struct EmbedReply {
   // One for each text, in order; all of one size, at least 1, every number finite.
   std::vector<std::vector<float>> vectors;
   Usage usage;
+  // Which model made them, as far as the embedder says: those of two models must not be compared.
+  // "" when it does not.
+  std::string model = {};
 };
 
 // As ChatModel.

@@ -74,6 +74,7 @@ class EmbedCall final : public OpenAiClient::Call {
   void End(absl::Status status, const Usage& usage) override {
     if (!status.ok()) return done_(std::move(status));
     reply_.usage = usage;
+    reply_.model = client_->settings().model;
     done_(std::move(reply_));
   }
 

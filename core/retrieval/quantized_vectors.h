@@ -7,8 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "core/retrieval/word_vectors.h"
-
 namespace memoryd {
 
 // How many bits a number has. Each vector's largest one takes them all.
@@ -19,20 +17,24 @@ enum class Precision : std::uint8_t {
 
 class QuantizedVectors {
  public:
-  explicit QuantizedVectors(Precision precision) : precision_(precision) {}
+  // Of vectors that have so many numbers each.
+  QuantizedVectors(Precision precision, std::size_t dimensions);
 
-  void Append(const WordVectors::Vector& vector);
+  void Append(std::span<const float> vector);
 
   // The product of each vector and `query`, to `products`, which has size() places.
-  void Dot(const WordVectors::Vector& query, std::span<double> products) const;
+  void Dot(std::span<const float> query, std::span<double> products) const;
 
   std::size_t size() const { return scales_.size(); }
+  std::size_t dimensions() const { return dimensions_; }
 
   // Memory on the heap in bytes, in constant time.
   std::size_t ByteSize() const;
 
  private:
   Precision precision_;
+  std::size_t dimensions_;
+  std::size_t stride_;         // With the zeros behind a vector.
   std::vector<float> scales_;  // What a number stands for is its vector's scale times it.
   // One of them is used.
   std::vector<std::int8_t> small_;

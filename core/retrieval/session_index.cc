@@ -193,7 +193,7 @@ class SessionIndex::TopHits {
 SessionIndex::SessionIndex(IndexOptions options)
     : options_(std::move(options)),
       keeps_vocabulary_(options_.vectors != nullptr && options_.expansion.value_or(true)),
-      vectors_(options_.precision) {}
+      vectors_(options_.precision, WordVectors::kDimensions) {}
 
 void SessionIndex::Add(const IndexedItem& item) {
   assert(!LastPosition(item.kind) || item.position > *LastPosition(item.kind));
@@ -249,6 +249,52 @@ void SessionIndex::AddVector(std::string_view text) {
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   for (const WordVectors::Token token : tokens) ++token_docs_[token];
+}
+
+void SessionIndex::AddEmbedding(std::int64_t position, std::span<const float> embedding) {
+  const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
+  const std::size_t place = PlaceFrom(ItemKind::kMessage, position);
+  if (place == messages.size() || docs_[messages[place]].position != position) return;
+  if (place < embedding_of_.size() && embedding_of_[place] != kNoEmbedding) return;
+  std::uint32_t number = kNoWords;
+  if (!embedding.empty()) {
+    if (embeddings_.size() == 0) embeddings_ = {Precision::k8Bits, embedding.size()};
+    if (embedding.size() != embeddings_.dimensions()) return;
+    number = static_cast<std::uint32_t>(embeddings_.size());
+    std::vector<float> unit(embedding.begin(), embedding.end());
+    Normalize(unit);
+    embeddings_.Append(unit);
+  }
+  if (place >= embedding_of_.size()) {
+    MakeRoom(embedding_of_, place + 1 - embedding_of_.size());
+    embedding_of_.resize(place + 1, kNoEmbedding);
+  }
+  embedding_of_[place] = number;
+  ++embedded_messages_;
+}
+
+void SessionIndex::RemoveEmbeddings() {
+  embeddings_ = {Precision::k8Bits, 0};
+  embedding_of_ = {};
+  embedded_messages_ = 0;
+}
+
+std::optional<std::pair<std::int64_t, std::int64_t>> SessionIndex::NextWithoutEmbedding(
+    std::int64_t from) const {
+  const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
+  const auto lacks = [this](std::size_t place) {
+    return place >= embedding_of_.size() || embedding_of_[place] == kNoEmbedding;
+  };
+  std::size_t first = PlaceFrom(ItemKind::kMessage, from);
+  while (first < messages.size() && !lacks(first)) ++first;
+  if (first == messages.size()) return std::nullopt;
+  std::size_t end = first + 1;
+  while (end < messages.size() && lacks(end)) ++end;
+  return std::pair(docs_[messages[first]].position, docs_[messages[end - 1]].position);
+}
+
+std::string SessionIndex::EmbedderQuery(std::string_view query) const {
+  return QueryTerms(query).empty() ? std::string() : authors_.Split(query).rest;
 }
 
 std::uint32_t SessionIndex::Intern(NameMap<std::uint32_t>& names, std::string_view name) {
@@ -355,9 +401,9 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
       add();
     }
   }
-  double largest = 0;
-  for (const DocId doc : matches.docs) largest = std::max(largest, matches.scores[doc]);
-  for (const DocId doc : matches.docs) matches.scores[doc] /= largest;
+  for (const DocId doc : matches.docs) {
+    matches.largest = std::max(matches.largest, matches.scores[doc]);
+  }
   return matches;
 }
 
@@ -396,6 +442,20 @@ SessionIndex::Scores SessionIndex::Cosines(std::string_view query) const {
   return cosines;
 }
 
+SessionIndex::Scores SessionIndex::EmbeddingCosines(std::span<const float> query) const {
+  if (query.empty() || query.size() != embeddings_.dimensions()) return {};
+  std::vector<float> unit(query.begin(), query.end());
+  Normalize(unit);
+  Scores products(embeddings_.size());
+  embeddings_.Dot(unit, products);
+  Scores cosines(docs_.size(), kNoCosine);
+  const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
+  for (std::size_t i = 0; i < embedding_of_.size(); ++i) {
+    if (embedding_of_[i] < kNoWords) cosines[messages[i]] = products[embedding_of_[i]];
+  }
+  return cosines;
+}
+
 // The scores of items for one query.
 class SessionIndex::Scorer {
  public:
@@ -404,36 +464,49 @@ class SessionIndex::Scorer {
     bool is_hit = false;  // Whether something speaks for the item itself.
   };
 
-  // `index` and `ranking` must outlive it.
-  Scorer(const SessionIndex& index, std::string_view query, const RankingOptions& ranking)
+  // `index` and `request` must outlive it.
+  Scorer(const SessionIndex& index, const SearchRequest& request)
       : index_(index),
-        ranking_(ranking),
-        named_(index.authors_.Split(query)),
-        words_(index.MatchWords(named_.rest, ranking)),
-        by_vector_(index.options_.vectors != nullptr && ranking.vector_weight > 0),
+        ranking_(request.ranking),
+        named_(index.authors_.Split(request.query)),
+        words_(index.MatchWords(named_.rest, ranking_)),
+        by_vector_(index.options_.vectors != nullptr && ranking_.vector_weight > 0),
         cosines_(by_vector_ ? index.Cosines(named_.rest) : Scores()),
-        vector_scale_(VectorScale(ranking.vector_weight, cosines_)),
-        user_weight_(index.authors_.is_role_chat() ? ranking.user_weight : 0),
+        largest_{std::max(words_.largest, request.scale.words),
+                 std::max(Largest(cosines_), request.scale.cosine)},
+        vector_scale_(ToOne(largest_.cosine)),
+        embedding_cosines_(ranking_.embedder_weight > 0 ? index.EmbeddingCosines(request.embedding)
+                                                        : Scores()),
+        embedding_scale_(ToOne(Largest(embedding_cosines_))),
+        user_weight_(index.authors_.is_role_chat() ? ranking_.user_weight : 0),
         // A single item is the newest and the oldest.
         newest_(std::max<double>(1, static_cast<double>(index.docs_.size()) - 1)) {}
 
   // The best score there could be.
   double Best() const {
-    return (1 + (by_vector_ ? ranking_.vector_weight : 0) + ranking_.author_weight + user_weight_ +
-            ranking_.recency_weight) *
+    return (1 + (by_vector_ ? ranking_.vector_weight : 0) +
+            (by_embedding() ? ranking_.embedder_weight : 0) + ranking_.author_weight +
+            user_weight_ + ranking_.recency_weight) *
            (1 + 2 * ranking_.neighbour_weight);
   }
 
   // Whether anything but words can speak for an item.
-  bool LooksAtAll() const { return by_vector_ || named_.author.has_value(); }
+  bool LooksAtAll() const { return by_vector_ || by_embedding() || named_.author.has_value(); }
   const std::vector<DocId>& docs_with_words() const { return words_.docs; }
+  SearchScale largest() const { return largest_; }
 
   // Without the neighbours.
   ScoreParts OwnParts(DocId doc) const {
     const Doc& item = index_.docs_[doc];
     ScoreParts parts;
-    parts.words = words_.scores[doc];
-    if (by_vector_) parts.vector = vector_scale_ * cosines_[doc];
+    if (words_.scores[doc] > 0) parts.words = words_.scores[doc] / largest_.words;
+    const double likeness = by_vector_ ? vector_scale_ * cosines_[doc] : 0;
+    parts.vector = ranking_.vector_weight * likeness;
+    if (by_embedding()) {
+      const double cosine = embedding_cosines_[doc];
+      parts.embedding = ranking_.embedder_weight *
+                        std::max(0.0, cosine == kNoCosine ? likeness : embedding_scale_ * cosine);
+    }
     if (item.kind == ItemKind::kMessage) {
       if (named_.author == item.author) parts.author = ranking_.author_weight;
       if (user_weight_ > 0 && index_.authors_.IsUser(item.author)) parts.user = user_weight_;
@@ -447,13 +520,20 @@ class SessionIndex::Scorer {
 
   Score Own(DocId doc) const {
     const ScoreParts parts = OwnParts(doc);
-    const bool is_like = by_vector_ && cosines_[doc] >= ranking_.vector_threshold;
-    return {parts.words + parts.vector + parts.author + parts.user + parts.length + parts.recency,
+    const bool is_like = (by_vector_ && cosines_[doc] >= ranking_.vector_threshold) ||
+                         (by_embedding() && embedding_cosines_[doc] >= ranking_.vector_threshold);
+    return {parts.words + parts.vector + parts.embedding + parts.author + parts.user +
+                parts.length + parts.recency,
             parts.words > 0 || is_like || parts.author > 0};
   }
 
   std::optional<double> Cosine(DocId doc) const {
     return by_vector_ ? std::optional(cosines_[doc]) : std::nullopt;
+  }
+
+  std::optional<double> EmbeddingCosine(DocId doc) const {
+    if (!by_embedding() || embedding_cosines_[doc] == kNoCosine) return std::nullopt;
+    return embedding_cosines_[doc];
   }
 
   // What a message gets of the sum of its neighbours' scores.
@@ -464,11 +544,18 @@ class SessionIndex::Scorer {
   }
 
  private:
-  // By which cosines are multiplied, so that the largest becomes `weight`.
-  static double VectorScale(double weight, const Scores& cosines) {
-    const auto largest = std::max_element(cosines.begin(), cosines.end());
+  bool by_embedding() const { return !embedding_cosines_.empty(); }
+
+  // At least 0.
+  static double Largest(const Scores& cosines) {
+    double largest = 0;
+    for (const double cosine : cosines) largest = std::max(largest, cosine);
+    return largest;
+  }
+  // By which cosines are multiplied, so that the largest becomes 1.
+  static double ToOne(double largest) {
     // With none above 0 there is nothing to tell them apart by.
-    return largest != cosines.end() && *largest > 0 ? weight / *largest : 0;
+    return largest > 0 ? 1 / largest : 0;
   }
 
   const SessionIndex& index_;
@@ -477,7 +564,10 @@ class SessionIndex::Scorer {
   const WordMatches words_;
   const bool by_vector_;
   const Scores cosines_;
+  const SearchScale largest_;
   const double vector_scale_;
+  const Scores embedding_cosines_;  // Empty: none counts.
+  const double embedding_scale_;
   const double user_weight_;
   const double newest_;
 };
@@ -486,7 +576,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
   const Filter filter(*this, request.filter);
   if (request.top_k == 0 || docs_.empty() || !filter.possible()) return {};
   if (QueryTerms(request.query).empty()) return {};
-  const Scorer scorer(*this, request.query, request.ranking);
+  const Scorer scorer(*this, request);
   TopHits top(request.top_k);
   const auto offer = [&](DocId doc, Scorer::Score score) {
     if (!score.is_hit || !top.MayTake(score.score)) return;
@@ -532,17 +622,20 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
   for (SearchHit& hit : hits) {
     const DocId doc = FindDoc(hit.kind, hit.position);
     const ScoreParts own = scorer.OwnParts(doc);
-    hit.parts = {own.words / best,
-                 own.vector / best,
-                 own.author / best,
-                 own.user / best,
-                 own.length / best,
-                 own.recency / best,
-                 (hit.raw_score - scorer.Own(doc).score) / best};
+    hit.parts = {own.words / best,     own.vector / best,
+                 own.embedding / best, own.author / best,
+                 own.user / best,      own.length / best,
+                 own.recency / best,   (hit.raw_score - scorer.Own(doc).score) / best};
     hit.score = std::clamp(hit.raw_score / best, 0.0, 1.0);
     hit.cosine = scorer.Cosine(doc);
+    hit.embedding_cosine = scorer.EmbeddingCosine(doc);
   }
   return hits;
+}
+
+SearchScale SessionIndex::Scale(const SearchRequest& request) const {
+  if (docs_.empty() || QueryTerms(request.query).empty()) return {};
+  return Scorer(*this, request).largest();
 }
 
 std::size_t SessionIndex::PlaceIn(const std::vector<DocId>& thread, DocId doc) {
@@ -550,12 +643,18 @@ std::size_t SessionIndex::PlaceIn(const std::vector<DocId>& thread, DocId doc) {
                                   thread.begin());
 }
 
-SessionIndex::DocId SessionIndex::FindDoc(ItemKind kind, std::int64_t position) const {
+std::size_t SessionIndex::PlaceFrom(ItemKind kind, std::int64_t position) const {
   const std::vector<DocId>& docs = OfKind(kind);
   const auto found = std::lower_bound(
       docs.begin(), docs.end(), position,
       [this](DocId doc, std::int64_t wanted) { return docs_[doc].position < wanted; });
-  return found == docs.end() || docs_[*found].position != position ? kNoDoc : *found;
+  return static_cast<std::size_t>(found - docs.begin());
+}
+
+SessionIndex::DocId SessionIndex::FindDoc(ItemKind kind, std::int64_t position) const {
+  const std::vector<DocId>& docs = OfKind(kind);
+  const std::size_t place = PlaceFrom(kind, position);
+  return place == docs.size() || docs_[docs[place]].position != position ? kNoDoc : docs[place];
 }
 
 std::vector<std::int64_t> SessionIndex::Neighbours(std::int64_t position, std::size_t count) const {
@@ -629,7 +728,7 @@ std::size_t SessionIndex::ByteSize() const {
          HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + terms_.ByteSize() +
          HeapBytes(postings_) + HeapBytes(packed_) + TableBytes(roles_) + TableBytes(threads_) +
          authors_.ByteSize() + vocabulary_.ByteSize() + vectors_.ByteSize() +
-         TableBytes(token_docs_);
+         embeddings_.ByteSize() + HeapBytes(embedding_of_) + TableBytes(token_docs_);
 }
 
 }  // namespace memoryd

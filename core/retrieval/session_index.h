@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,6 +51,12 @@ struct SearchFilter {
   std::function<bool(ItemKind kind, std::int64_t position)> accept;
 };
 
+// What words and cosines are divided by, so that the best has 1.
+struct SearchScale {
+  double words = 0;
+  double cosine = 0;
+};
+
 struct SearchRequest {
   std::string_view query;
   std::size_t top_k = 0;
@@ -57,12 +65,18 @@ struct SearchRequest {
   RankingOptions ranking;
   // The least cosine of a hit's vector and the query's; not looked at without vectors.
   std::optional<double> least_cosine = std::nullopt;
+  // The best there is in other indexes, whose hits are to be compared with these.
+  SearchScale scale = {};
+  // Of the query without names, as EmbedderQuery() gives it, by the embedder that made the
+  // messages' embeddings. Empty, or of another size than theirs: embeddings don't count.
+  std::span<const float> embedding = {};
 };
 
 // What a score is made of. They add up to it, but for rounding and the bounds.
 struct ScoreParts {
   double words = 0;
   double vector = 0;
+  double embedding = 0;
   double author = 0;
   double user = 0;
   double length = 0;  // At most 0.
@@ -81,6 +95,8 @@ struct SearchHit {
   ScoreParts parts;
   // Of its vector and the query's; none without vectors.
   std::optional<double> cosine = std::nullopt;
+  // Of its embedding and the query's; none without either.
+  std::optional<double> embedding_cosine = std::nullopt;
 };
 
 // What an index takes in; others are made by building anew.
@@ -94,7 +110,8 @@ struct IndexOptions {
   friend bool operator==(const IndexOptions&, const IndexOptions&) = default;
 };
 
-// The messages and contents of one session in memory: an inverted index, and a vector for each.
+// The messages and contents of one session in memory: an inverted index, a vector for each, and for
+// messages what an embedder makes of them.
 //
 // Nothing is ever removed: what has left the session is kept out by SearchFilter::accept, or by
 // building anew. Any number of threads may call the const functions at once; Add() must be alone.
@@ -107,16 +124,44 @@ class SessionIndex {
   // order between them. Costs time with the length of the text, not of the session.
   void Add(const IndexedItem& item);
 
+  // Gives the message at `position` what an embedder made of it, once; nothing for a text without
+  // words. Ignored: for what is no message here, for one that has its own, and of another size than
+  // those before. Must be alone, as Add().
+  void AddEmbedding(std::int64_t position, std::span<const float> embedding);
+
+  // Forgets all of them. Must be alone.
+  void RemoveEmbeddings();
+
+  // Messages that have not been given an embedding, if it be nothing.
+  std::size_t without_embedding() const {
+    return OfKind(ItemKind::kMessage).size() - embedded_messages_;
+  }
+
+  // Of those the first ones at `from` or behind that follow one another: the positions of the first
+  // and the last.
+  std::optional<std::pair<std::int64_t, std::int64_t>> NextWithoutEmbedding(
+      std::int64_t from) const;
+
+  // What an embedder is asked of a query: all but the names of speakers, or these when there is
+  // nothing else. "" for a query without a word, which finds nothing.
+  std::string EmbedderQuery(std::string_view query) const;
+
   // The best hits, at most top_k, that pass the filter: items that share a term with the query
-  // (QueryTerms() in terms.h), have a word like it, or a vector by
+  // (QueryTerms() in terms.h), have a word like it, or a vector or an embedding by
   // RankingOptions::vector_threshold, or were said by the one it names. What stands beside such a
   // one gets some of its score, but is no hit for that. None when the query has no term. Of equals,
   // messages come before contents, and of one kind the later position first.
+  //
+  // A message without an embedding, and a content, counts the likeness of its vector instead.
   //
   // RankingOptions tells what counts; BM25 takes each term of the query once. How rare a term is
   // and how long a text usually is are taken over all items, filtered or not. With vectors, or when
   // the query names a speaker, every item is looked at, else those with a term of the query.
   std::vector<SearchHit> Search(const SearchRequest& request) const;
+
+  // The best words and cosine that an item has for the query, whether it passes a filter or not; 0
+  // where there is nothing.
+  SearchScale Scale(const SearchRequest& request) const;
 
   // Positions of the messages around the one at `position` within its thread (messages without one
   // are one thread): up to `count` before it and as many behind, in order, without itself. Empty
@@ -147,8 +192,9 @@ class SessionIndex {
   using Scores = std::vector<double>;
 
   struct WordMatches {
-    Scores scores;            // Divided by the largest.
+    Scores scores;
     std::vector<DocId> docs;  // Those above 0.
+    double largest = 0;
   };
 
   struct Doc {
@@ -184,6 +230,10 @@ class SessionIndex {
   using NameMap = absl::flat_hash_map<std::string, V, NameHash, std::equal_to<>>;
   static constexpr std::uint32_t kNoName = ~std::uint32_t{0};
   static constexpr DocId kNoDoc = ~DocId{0};
+  // In embedding_of_, of a message without one and of one without words.
+  static constexpr std::uint32_t kNoEmbedding = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNoWords = kNoEmbedding - 1;
+  static constexpr double kNoCosine = -2;
 
   // The number of `name` in `names`, given to it now if it is new.
   std::uint32_t Intern(NameMap<std::uint32_t>& names, std::string_view name);
@@ -208,7 +258,12 @@ class SessionIndex {
   WordVectors::Vector QueryVector(std::string_view query) const;
   // The cosine of each item's vector and the query's.
   Scores Cosines(std::string_view query) const;
+  // The cosine of each item's embedding and `query`; kNoCosine for an item without one. Empty when
+  // they don't count.
+  Scores EmbeddingCosines(std::span<const float> query) const;
   static std::size_t PlaceIn(const std::vector<DocId>& thread, DocId doc);
+  // Among the items of the kind, of the first one at `position` or behind.
+  std::size_t PlaceFrom(ItemKind kind, std::int64_t position) const;
   // kNoDoc when there is none.
   DocId FindDoc(ItemKind kind, std::int64_t position) const;
   const std::vector<DocId>& OfKind(ItemKind kind) const {
@@ -228,9 +283,14 @@ class SessionIndex {
   Authors authors_;
   Vocabulary vocabulary_;
   bool keeps_vocabulary_ = false;
-  QuantizedVectors vectors_{Precision::k8Bits};
+  QuantizedVectors vectors_{Precision::k8Bits, WordVectors::kDimensions};
   // How many items have a token of a vector.
   absl::flat_hash_map<WordVectors::Token, std::uint32_t> token_docs_;
+  // Of messages, in the order they came; empty before the first.
+  QuantizedVectors embeddings_{Precision::k8Bits, 0};
+  // For each of the first messages its place in embeddings_.
+  std::vector<std::uint32_t> embedding_of_;
+  std::size_t embedded_messages_ = 0;
   // Of the strings in the maps and in packed_, and the lists in docs_of_thread_.
   std::size_t heap_bytes_ = 0;
 };

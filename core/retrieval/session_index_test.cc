@@ -17,6 +17,7 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Optional;
 using ::testing::Pair;
 
 constexpr ItemKind kMessage = ItemKind::kMessage;
@@ -58,6 +59,28 @@ std::vector<std::int64_t> Positions(const std::vector<SearchHit>& hits) {
   positions.reserve(hits.size());
   for (const SearchHit& hit : hits) positions.push_back(hit.position);
   return positions;
+}
+
+TEST(SessionIndexTest, IndexesWithOneScaleAreMeasuredAsOne) {
+  SessionIndex good;
+  good.Add(Message(1, "red apple"));
+  good.Add(Message(2, "blue sky"));
+  SessionIndex bad;
+  bad.Add(Message(1, "red brick, and a long wall of many others around it"));
+  bad.Add(Message(2, "blue sky"));
+  SearchRequest request{"red apple", 10, {}, WordsAlone()};
+  const double best = good.Scale(request).words;
+  EXPECT_GT(best, bad.Scale(request).words);
+  EXPECT_EQ(good.Scale(request).cosine, 0);
+  EXPECT_EQ(SessionIndex().Scale(request).words, 0);
+  EXPECT_DOUBLE_EQ(bad.Search(request).front().score, 1);
+  const double share = bad.Scale(request).words / best;
+  request.scale.words = best;
+  EXPECT_DOUBLE_EQ(bad.Search(request).front().score, share);
+  EXPECT_DOUBLE_EQ(good.Search(request).front().score, 1);
+  // What others have less of changes nothing.
+  request.scale.words = best / 2;
+  EXPECT_DOUBLE_EQ(good.Search(request).front().score, 1);
 }
 
 TEST(SessionIndexTest, ScoresAreBm25AsWrittenDown) {
@@ -247,6 +270,101 @@ TEST(SessionIndexTest, CountsAndDistancesOfAnySizeSurviveThePacking) {
 }
 
 // Sanitizers replace malloc, and then nobody knows what it has handed out.
+std::vector<float> Direction(float x, float y) { return {x, y}; }
+
+class EmbeddingTest : public ::testing::Test {
+ protected:
+  std::vector<SearchHit> Search(std::string_view query, std::vector<float> embedding,
+                                double threshold = -1) {
+    SearchRequest request;
+    request.query = query;
+    request.top_k = 10;
+    request.ranking = WordsAlone();
+    request.ranking.vector_threshold = threshold;
+    request.embedding = embedding;
+    return index_.Search(request);
+  }
+
+  SessionIndex index_;
+};
+
+TEST_F(EmbeddingTest, FindWhatHasNoWordOfTheQuery) {
+  index_.Add(Message(1, "the dog barks"));
+  index_.Add(Message(3, "rain all day"));
+  index_.Add(Message(4, "a puppy"));
+  index_.Add(Content(1, "the dog sleeps"));
+  index_.AddEmbedding(1, Direction(3, 0));
+  index_.AddEmbedding(3, Direction(0, 0.5F));
+  index_.AddEmbedding(4, Direction(2, 2));
+  EXPECT_EQ(index_.without_embedding(), 0U);
+  const std::vector<SearchHit> hits = Search("hound", Direction(7, 0));
+  // A content has no embedding, and no word of the query.
+  ASSERT_THAT(Positions(hits), ElementsAre(1, 4, 3));
+  EXPECT_THAT(hits[0].embedding_cosine, Optional(DoubleNear(1, 0.01)));
+  EXPECT_THAT(hits[1].embedding_cosine, Optional(DoubleNear(std::sqrt(0.5), 0.01)));
+  EXPECT_EQ(hits[0].cosine, std::nullopt);
+  EXPECT_THAT(hits[0].parts.embedding, DoubleNear(hits[0].score, 1e-12));
+  EXPECT_THAT(hits[1].parts.embedding / hits[0].parts.embedding, DoubleNear(std::sqrt(0.5), 0.01));
+  EXPECT_EQ(hits[2].parts.embedding, 0);
+  EXPECT_THAT(Positions(Search("hound", Direction(1, 0), 0.9)), ElementsAre(1));
+  // Words count beside it.
+  EXPECT_EQ(Search("rain", Direction(1, 0.9F)).front().position, 3);
+}
+
+TEST_F(EmbeddingTest, CountOnlyWhereTheyCanBeCompared) {
+  index_.Add(Message(1, "dog"));
+  index_.Add(Message(2, "cat"));
+  index_.AddEmbedding(1, Direction(1, 0));
+  const std::vector<float> larger = {1, 0, 0};
+  index_.AddEmbedding(2, larger);
+  EXPECT_EQ(index_.without_embedding(), 1U) << "of another size than the first";
+  EXPECT_THAT(Search("bird", larger), IsEmpty());
+  EXPECT_THAT(Search("bird", {}), IsEmpty());
+  EXPECT_THAT(Positions(Search("bird", Direction(1, 0))), ElementsAre(1));
+  index_.RemoveEmbeddings();
+  EXPECT_EQ(index_.without_embedding(), 2U);
+  EXPECT_THAT(Search("bird", Direction(1, 0)), IsEmpty());
+  index_.AddEmbedding(2, larger);
+  EXPECT_THAT(Positions(Search("bird", larger)), ElementsAre(2));
+  // No direction at all is like nothing.
+  EXPECT_EQ(Search("bird", {0, 0, 0}).front().parts.embedding, 0);
+}
+
+TEST_F(EmbeddingTest, KnowsWhichMessagesHaveNone) {
+  using Range = std::pair<std::int64_t, std::int64_t>;
+  for (const std::int64_t position : {2, 3, 5, 8, 9}) index_.Add(Message(position, "dog"));
+  index_.Add(Content(1, "dog"));
+  EXPECT_EQ(index_.NextWithoutEmbedding(0), Range(2, 9));
+  EXPECT_EQ(index_.NextWithoutEmbedding(4), Range(5, 9));
+  index_.AddEmbedding(5, Direction(1, 0));
+  // One without words.
+  index_.AddEmbedding(9, {});
+  // Not in the index.
+  index_.AddEmbedding(4, Direction(1, 0));
+  index_.AddEmbedding(100, Direction(1, 0));
+  // It has one.
+  index_.AddEmbedding(5, Direction(0, 1));
+  EXPECT_EQ(index_.NextWithoutEmbedding(0), Range(2, 3));
+  EXPECT_EQ(index_.NextWithoutEmbedding(4), Range(8, 8));
+  EXPECT_EQ(index_.NextWithoutEmbedding(9), std::nullopt);
+  EXPECT_EQ(index_.without_embedding(), 3U);
+  index_.Add(Message(10, "dog"));
+  EXPECT_EQ(index_.NextWithoutEmbedding(9), Range(10, 10));
+  const std::vector<SearchHit> hits = Search("dog", Direction(1, 0));
+  EXPECT_EQ(hits.front().position, 5);
+  EXPECT_THAT(hits.front().embedding_cosine, Optional(DoubleNear(1, 0.01)));
+  EXPECT_EQ(hits.back().embedding_cosine, std::nullopt);
+}
+
+TEST_F(EmbeddingTest, AreAskedForWithoutNames) {
+  IndexedItem said = Message(1, "hello");
+  said.name = "Caroline";
+  index_.Add(said);
+  EXPECT_EQ(index_.EmbedderQuery("What did Caroline's sister say?"), "What did sister say?");
+  EXPECT_EQ(index_.EmbedderQuery("Caroline"), "Caroline");
+  EXPECT_EQ(index_.EmbedderQuery(" ?!"), "");
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // What malloc has handed out and not got back.
 std::size_t AllocatedBytes() {

@@ -226,7 +226,7 @@ void WordVectors::Dot(Token token, std::span<const Vector> vectors, float* produ
   Math().dot(Row(token), vectors, products);
 }
 
-void Normalize(WordVectors::Vector& vector) {
+void Normalize(std::span<float> vector) {
   float square = 0;
   for (const float number : vector) square += number * number;
   if (square == 0) return;

@@ -61,7 +61,7 @@ class WordVectors {
 };
 
 // Makes `vector` one of length 1; zeros stay.
-void Normalize(WordVectors::Vector& vector);
+void Normalize(std::span<float> vector);
 
 }  // namespace memoryd
 

@@ -120,6 +120,20 @@ absl::StatusOr<std::vector<ListedSession>> ObservedStore::ListSessions(std::stri
                [&] { return store_.ListSessions(tenant, after, max_sessions); });
 }
 
+absl::StatusOr<std::vector<ListedSession>> ObservedStore::ListSubject(std::string_view tenant,
+                                                                      std::string_view subject,
+                                                                      std::string_view after,
+                                                                      std::int64_t max_sessions,
+                                                                      bool tombstones) {
+  return Timed(StoreOperation::kListSubject, [&] {
+    return store_.ListSubject(tenant, subject, after, max_sessions, tombstones);
+  });
+}
+
+absl::StatusOr<std::int64_t> ObservedStore::CountRequests(const SessionKey& key) {
+  return Timed(StoreOperation::kCountRequests, [&] { return store_.CountRequests(key); });
+}
+
 absl::StatusOr<TenantUsage> ObservedStore::ReadUsage(std::string_view tenant) {
   return Timed(StoreOperation::kReadUsage, [&] { return store_.ReadUsage(tenant); });
 }
@@ -156,6 +170,21 @@ absl::StatusOr<JobCounts> ObservedStore::CountJobs() {
 absl::StatusOr<std::int64_t> ObservedStore::Purge(const PurgeLimits& limits) {
   auto purged = Timed(StoreOperation::kPurge, [&] { return store_.Purge(limits); });
   if (purged.ok()) Increment(stats_.purged_rows, static_cast<std::uint64_t>(*purged));
+  return purged;
+}
+
+absl::StatusOr<std::vector<std::string>> ObservedStore::ListGarbage(std::string_view tenant,
+                                                                    std::string_view after,
+                                                                    std::int64_t max_sessions) {
+  return Timed(StoreOperation::kListGarbage,
+               [&] { return store_.ListGarbage(tenant, after, max_sessions); });
+}
+
+absl::StatusOr<SessionPurge> ObservedStore::PurgeSession(const SessionKey& key,
+                                                         std::int64_t max_rows) {
+  auto purged =
+      Timed(StoreOperation::kPurgeSession, [&] { return store_.PurgeSession(key, max_rows); });
+  if (purged.ok()) Increment(stats_.purged_rows, static_cast<std::uint64_t>(purged->rows));
   return purged;
 }
 

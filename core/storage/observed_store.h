@@ -30,6 +30,8 @@ enum class StoreOperation : std::uint8_t {
   kRevisions,
   kFindRequests,
   kListSessions,
+  kListSubject,
+  kCountRequests,
   kReadUsage,
   kClaimJobs,
   kRenewJobs,
@@ -38,15 +40,18 @@ enum class StoreOperation : std::uint8_t {
   kFindJob,
   kCountJobs,
   kPurge,
+  kListGarbage,
+  kPurgeSession,
   kPing,
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 20> kStoreOperations = {
-    "migrate",        "commit",     "load_session", "read_range",    "read_positions",
-    "find_positions", "read_sizes", "revisions",    "find_requests", "list_sessions",
-    "read_usage",     "claim_jobs", "renew_jobs",   "release_job",   "list_jobs",
-    "find_job",       "count_jobs", "purge",        "ping",          "describe"};
+inline constexpr std::array<std::string_view, 24> kStoreOperations = {
+    "migrate",        "commit",         "load_session", "read_range",    "read_positions",
+    "find_positions", "read_sizes",     "revisions",    "find_requests", "list_sessions",
+    "list_subject",   "count_requests", "read_usage",   "claim_jobs",    "renew_jobs",
+    "release_job",    "list_jobs",      "find_job",     "count_jobs",    "purge",
+    "list_garbage",   "purge_session",  "ping",         "describe"};
 // In the order of CommitOutcome.
 inline constexpr std::array<std::string_view, 6> kCommitOutcomes = {
     "committed", "revision_lost", "message_id_taken", "request_id_taken", "failed", "unknown"};
@@ -100,6 +105,12 @@ class ObservedStore final : public Store {
   absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
                                                           std::string_view after,
                                                           std::int64_t max_sessions) override;
+  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
+                                                         std::string_view subject,
+                                                         std::string_view after,
+                                                         std::int64_t max_sessions,
+                                                         bool tombstones) override;
+  absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
@@ -111,6 +122,10 @@ class ObservedStore final : public Store {
   absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
   absl::StatusOr<JobCounts> CountJobs() override;
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
+  absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
+                                                       std::string_view after,
+                                                       std::int64_t max_sessions) override;
+  absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override MEMORYD_EXCLUDES(mutex_);
 

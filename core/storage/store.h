@@ -21,7 +21,7 @@ namespace memoryd {
 // The reply to a request that carried a request_id.
 struct RequestRecord {
   std::string request_id;
-  std::string fingerprint;  // SHA-256 of the request, 32 bytes.
+  std::string fingerprint;  // SHA-256 of the request, 32 bytes. Empty: forgotten, see kForgotten.
   std::string reply;        // Opaque to stores.
   std::int64_t create_us = 0;
 };
@@ -41,6 +41,10 @@ struct RowSize {
 // Rows of a generation with positions in [begin, end), to be purged behind. A generation may get
 // several ranges over time, each with another end.
 struct Garbage {
+  // kForgotten: what the session's request records say that were made before `end`, in microseconds
+  // since the epoch. The records stay, without fingerprint and reply.
+  static constexpr std::uint64_t kForgotten = 0;
+
   std::uint64_t generation = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -50,6 +54,12 @@ struct Garbage {
 struct BlockEntry {
   std::uint64_t generation = 0;
   MessagePtr row;
+};
+
+// Rows of a block's own.
+struct EntryRange {
+  std::uint64_t generation = 0;
+  PositionRange positions;
 };
 
 // How a job of the changed session ended; `key.session` is not read.
@@ -65,13 +75,15 @@ struct SessionChange {
   SessionKey key;
   // The revision that the stored row must have; 0: there must be no row.
   std::int64_t expected_revision = 0;
-  // The row afterwards. `config` is written only if `write_config`.
+  // The row afterwards. `config` and `subject` are written only if `write_config`.
   SessionRow row;
   bool write_config = false;
   // Appended under row.generation; positions ascending.
   std::vector<MessagePtr> messages;
   // Message rows of row.generation to delete now; they do not overlap.
   std::vector<PositionRange> erase;
+  // Entries to delete now; they do not overlap, and none of them is in `entries`.
+  std::vector<EntryRange> erased_entries;
   // Message rows of row.generation whose token count, tool ids and body are written anew, by their
   // positions. None of them is in `messages` or `erase`.
   std::vector<MessagePtr> replaced;
@@ -137,6 +149,12 @@ struct TenantUsage {
   std::int64_t bytes = 0;     // Of their bodies.
 
   friend bool operator==(const TenantUsage&, const TenantUsage&) = default;
+};
+
+// What one call has purged of a session.
+struct SessionPurge {
+  std::int64_t rows = 0;
+  bool done = false;  // There is no garbage of the session.
 };
 
 // Who claims jobs, and how many.
@@ -257,6 +275,16 @@ class Store {
                                                                   std::string_view after,
                                                                   std::int64_t max_sessions) = 0;
 
+  // The same of one subject, which is not empty; with `tombstones` also those that have kept it.
+  virtual absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
+                                                                 std::string_view subject,
+                                                                 std::string_view after,
+                                                                 std::int64_t max_sessions,
+                                                                 bool tombstones) = 0;
+
+  // How many request records of the session are neither forgotten nor named by its garbage.
+  virtual absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) = 0;
+
   // Takes as long as the tenant has sessions.
   virtual absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) = 0;
 
@@ -290,6 +318,15 @@ class Store {
   // Deletes garbage, old request records, old jobs and old tombstones in small steps; returns how
   // many rows went. Fewer than max_rows: nothing is left for now.
   virtual absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) = 0;
+
+  // Ids of the tenant's sessions that have garbage, bytewise greater than `after`, ascending.
+  virtual absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
+                                                               std::string_view after,
+                                                               std::int64_t max_sessions) = 0;
+
+  // Deletes what the garbage of a session names, at most `max_rows` rows, as Purge() does.
+  virtual absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key,
+                                                    std::int64_t max_rows) = 0;
 
   // OK when the store answers and takes writes. In exclusive coherence also checks that this
   // server still holds the store: FAILED_PRECONDITION when another one does.

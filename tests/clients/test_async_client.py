@@ -29,7 +29,7 @@ def calls_of(client: type) -> dict[str, inspect.Signature]:
 
 def test_both_clients_have_the_same_methods():
     assert calls_of(Client) == calls_of(AsyncClient)
-    assert len(calls_of(Client)) == 22
+    assert len(calls_of(Client)) == 25
     for name in calls_of(Client):
         assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ != None
     arguments = [list(inspect.signature(c).parameters) for c in (Client, AsyncClient)]
@@ -61,6 +61,11 @@ def test_the_round_of_a_session(server, session_id):
             assert await client.get_session(session_id) == updated
             listed = [s.session_id async for s in client.list_sessions(page_size=2)]
             assert session_id in listed
+            await client.update_session(session_id, memory.SessionConfig(subject=session_id))
+            of_subject = [s.session_id async for s in client.list_sessions(subject=session_id)]
+            assert of_subject == [session_id]
+            assert (await client.erase_subject(session_id, dry_run=True)).session_count == 1
+            assert (await client.erase_subject(session_id)).purged
             assert (await client.delete_session(session_id)).message_count == 0
             assert (await client.server_info()).store.kind
 

@@ -24,6 +24,7 @@ from memoryd import Client, message
 
 ROOT, PACKAGE = REPOSITORY / "README.md", REPOSITORY / "clients" / "python" / "README.md"
 QUICK_START, LLAMA_INDEX, LANGCHAIN, AUTOGEN, BLOCKS, WORKER = blocks_of(ROOT, "python")
+(SHARED,) = blocks_of(REPOSITORY / "docs" / "BLOCKS.md", "python")
 SYNC, ASYNC, FILTERED, TLS, DECORATED = blocks_of(PACKAGE, "python")
 METRICS = "--metrics-listen=127.0.0.1:0"
 
@@ -80,6 +81,11 @@ def test_blocks_with_the_models_of_the_readme(tmp_path):
         file.write_text(config)
         with Server("sqlite::memory:", arguments=[f"--config={file}"]) as server:
             assert "My name is Logan" in printed(BLOCKS, server.target, tmp_path)
+
+
+def test_what_one_conversation_is_told_another_finds(server, tmp_path):
+    assert printed(SHARED, server.target, tmp_path) == (
+        "I drink tea, never coffee. user:ann monday\n")
 
 
 def test_both_clients(tmp_path):

@@ -250,6 +250,41 @@ TEST_P(JobContractTest, EntriesAreRowsUnderTheirOwnGenerations) {
   EXPECT_THAT(Positions(kKey, kBlocks + 1), ElementsAre(1, 2));
 }
 
+TEST_P(JobContractTest, ErasedEntriesGoAtOnceAndTheirPlacesCanBeTakenAgain) {
+  SessionChange change = WithJobs(NewSession(kKey, 3), "v", 0, 1, 1);
+  for (const std::uint64_t generation : {kBlocks + 1, kBlocks + 2}) {
+    for (const std::int64_t position : {1, 2, 5}) {
+      change.entries.push_back({generation, NewMessage(position)});
+    }
+  }
+  MustCommit(change);
+  SessionChange second = Following(change, 0);
+  second.erase = {{3, 4}};
+  second.erased_entries = {{kBlocks + 1, {2, 6}}, {kBlocks + 2, {1, 2}}, {kBlocks + 2, {3, 5}}};
+  SessionChange late = second;
+  late.expected_revision = 17;
+  late.row.revision = 18;
+  EXPECT_THAT(CommitAll({late}), ElementsAre(CommitOutcome::kRevisionLost));
+  EXPECT_THAT(Positions(kKey, kBlocks + 1), ElementsAre(1, 2, 5));
+  MustCommit(second);
+  EXPECT_THAT(Positions(kKey, change.row.generation), ElementsAre(1, 2));
+  EXPECT_THAT(Positions(kKey, kBlocks + 1), ElementsAre(1));
+  EXPECT_THAT(Positions(kKey, kBlocks + 2), ElementsAre(2, 5));
+  // Beside one of another session, and in a change of many rows.
+  for (const int messages : {0, 200}) {
+    SessionChange third = Following(second, messages);
+    third.entries = {{kBlocks + 1, NewMessage(messages == 0 ? 2 : 3)}};
+    third.erased_entries = {{kBlocks + 2, {messages == 0 ? 2 : 5, 6}}};
+    if (messages == 0) third.erased_entries.front().positions.end = 3;
+    const SessionKey other{"tenant", "other " + std::to_string(messages)};
+    EXPECT_THAT(CommitAll({third, NewSession(other)}),
+                ElementsAre(CommitOutcome::kCommitted, CommitOutcome::kCommitted));
+    second = third;
+  }
+  EXPECT_THAT(Positions(kKey, kBlocks + 1), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Positions(kKey, kBlocks + 2), IsEmpty());
+}
+
 TEST_P(JobContractTest, ALostRevisionLeavesNothing) {
   const SessionChange first = WithJobs(NewSession(kKey, 1), "b", 0, 1, 2);
   MustCommit(first);

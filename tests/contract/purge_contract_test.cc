@@ -140,6 +140,40 @@ TEST_P(PurgeContractTest, TombstonesGoByAgeAndLivingSessionsNever) {
   EXPECT_EQ(CommitOne(NewSession(old_key, 1)), CommitOutcome::kCommitted);
 }
 
+TEST_P(PurgeContractTest, WhatWasStagedAndNeverPublishedGoesWithItsTombstone) {
+  SessionChange staged = NewSession(kKey, 3, /*generation=*/7);
+  staged.row.deleted = true;
+  staged.row.update_us = 1000;
+  staged.row.floor = staged.row.watermark = staged.row.next_position;
+  staged.row.active_count = 0;
+  staged.row.message_bytes = 1;
+  staged.row.content_generation = 8;
+  staged.row.next_content = 2;
+  staged.contents = {NewMessage(1, "content")};
+  staged.row.block_generation = 9;
+  BlockState& block = staged.blocks.emplace_back();
+  block.name = "vectors";
+  block.entry_generation = 10;
+  block.next_entry = 2;
+  staged.entries = {{10, NewMessage(1, "")}};
+  MustCommit(staged);
+  const SessionChange other = NewSession({"tenant", "other"}, 3, 7);
+  MustCommit(other);
+
+  while (Purge(100, 1500, 1000) == 100) {
+  }
+  EXPECT_THAT(Positions(kKey, 7), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Positions(kKey, 10), ElementsAre(1));
+  // The tombstone first, and then what it named.
+  while (Purge(100, 2500, 1000) > 0) {
+  }
+  EXPECT_FALSE(Load(kKey).has_value());
+  for (const std::uint64_t generation : {7, 8, 10}) {
+    EXPECT_THAT(Positions(kKey, generation), IsEmpty()) << generation;
+  }
+  EXPECT_THAT(Positions(other.key, 7), ElementsAre(1, 2, 3));
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, PurgeContractTest, ::testing::ValuesIn(AllStores()),
                          StoreCaseName);
 

@@ -15,7 +15,7 @@ from support.server import Server, ready
 from support.waiting import wait_for
 
 CANARY = "canary-of-a-body"
-WRITES = sorted(method for method in METHODS if right_of(method) == "write")
+WRITES = sorted(method for method in METHODS if right_of(method) in ("write", "admin"))
 
 
 def digest(name: str) -> str:
@@ -72,6 +72,22 @@ def test_a_write_leaves_who_did_what_and_where_it_stands(audited):
     assert "canary" not in text and "team" not in text
 
 
+def test_an_erasure_leaves_its_counts(audited):
+    with audited.server.channel() as opened:
+        agent = Caller(ready(opened), "canary-of-a-token")
+        agent("Put", session_id="s", messages=[user(CANARY)], config={"subject": CANARY},
+              request_id="r")
+        agent("EraseSubject", subject=CANARY, dry_run=True)
+        agent("EraseSubject", subject=CANARY)
+    _, counted, erased = audited.lines()
+    for line, dry_run in ((counted, True), (erased, False)):
+        assert (line["method"], line["subject"]) == ("EraseSubject", digest(CANARY))
+        assert (line["sessions"], line["messages"], line["contents"], line["blocks"],
+                line["entries"], line["jobs"], line["replies"]) == (1, 1, 0, 0, 0, 0, 1)
+        assert (line["purged"], line["dry_run"]) == (not dry_run, dry_run)
+    assert CANARY not in audited.path.read_text()
+
+
 def test_every_write_leaves_one_line_also_when_it_is_refused(audited):
     with audited.server.channel() as opened:
         ready(opened)
@@ -81,10 +97,12 @@ def test_every_write_leaves_one_line_also_when_it_is_refused(audited):
                     Caller(opened, token).code(method)
     lines = audited.lines()
     assert sorted(line["method"] for line in lines) == sorted(WRITES * 3)
-    refused = [line for line in lines if line["code"] == "PERMISSION_DENIED"]
+    denied = [line for line in lines if line["code"] == "PERMISSION_DENIED"]
+    refused = [line for line in denied if line["principal"] == f"token:{digest('reader')}"]
+    # The agent is no admin.
+    assert [line["method"] for line in denied if line not in refused] == ["ImportSession"]
     assert sorted(line["method"] for line in refused) == WRITES
     assert {line["reason"] for line in refused} == {"RIGHT_MISSING"}
-    assert {line["principal"] for line in refused} == {f"token:{digest('reader')}"}
     strangers = [line for line in lines if line["code"] == "UNAUTHENTICATED"]
     assert len(strangers) == len(WRITES)
     assert not any("tenant" in line or "principal" in line for line in strangers)

@@ -24,11 +24,13 @@ from support.server import Server, ready
 from support.stores import fresh_store
 
 ID_FIELDS = {"session_id", "request_id", "message_id", "thread_id", "content_id", "page_token",
-             "known_prefix_hash", "job_id"}
+             "known_prefix_hash", "job_id", "subject"}
 # What differs from run to run.
 VOLATILE = {"generation", "next_page_token", "job_id", "attempts"}
 NAMES = ("s", "a_b", "a%b", "a:b", "a/b", "a*b", "a\\b", "a'b", "%", "_", "*", "'", "a b", "é")
 CANARY = "canary of the other tenant"
+# Of all sessions, of both tenants.
+SUBJECT = "a subject"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,7 @@ def config(text: str, fed: bool) -> memory.SessionConfig:
               block("one", "worker", worker="nobody"), block("two", "worker", worker="nobody")]
     if fed:
         blocks = [block("vectors", "vector", embedder="embed")]
-    return every_turn(*blocks, chat_history_token_ratio=0.02)
+    return every_turn(*blocks, chat_history_token_ratio=0.02, subject=SUBJECT)
 
 
 def places() -> list[Place]:
@@ -108,6 +110,10 @@ def base_request(method: str, session_id: str) -> Message:
         request.block = "vectors" if method == "ListBlockEntries" else "facts"
     if "change" in fields:
         request.change = 1
+    if method == "ForkSession":
+        request.new_session_id = f"fork of {session_id}"
+    if method == "EraseSubject":
+        request.subject = SUBJECT
     if method == "UpdateSession":
         request.config.token_limit = 12345
     if "include_contents" in fields:
@@ -245,6 +251,8 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
         put_at(request, path, a(method, base_request(method, place.session_a)).stable_prefix_hash)
     elif field == "content_id":
         put_at(request, path, "c5")
+    elif field == "subject":
+        put_at(request, path, SUBJECT)
     # A job has no name of its tenant's choice: where the session is asked for, it is B's own.
     same_request = type(request).FromString(request.SerializeToString())
     if "job_id" in request.DESCRIPTOR.fields_by_name:
@@ -263,7 +271,7 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
     if field == "page_token":
         if not str(got).startswith("StatusCode.INVALID_ARGUMENT"):
             found.append(f"the other's page token was taken: {got}")
-    elif "session_id" in request.DESCRIPTOR.fields_by_name or method == "ListSessions":
+    elif {"session_id", "subject"} & set(request.DESCRIPTOR.fields_by_name):
         expected, _ = outcome(alone.caller(place.tenant_b), method, same_request)
         if got != expected:
             found.append(f"with the other: {got}\nwithout: {expected}")
@@ -307,7 +315,8 @@ def test_the_matrix_has_the_fields_that_matter():
             ("GetAll", "page_token"), ("ListSessions", "page_token"),
             ("DeleteSession", "request_id"), ("CancelJob", "job_id"),
             ("ListJobs", "page_token"), ("ListBlockEntries", "page_token"),
-            ("UndoBlockChange", "request_id")} <= found
+            ("UndoBlockChange", "request_id"), ("EraseSubject", "subject"),
+            ("ListSessions", "subject"), ("CreateSession", "config.subject")} <= found
 
 
 def test_a_leak_would_be_seen(worlds):

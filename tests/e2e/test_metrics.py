@@ -23,9 +23,9 @@ METRICS = "--metrics-listen=127.0.0.1:0"
 METHODS = {
     "Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "StreamAll",
     "UpdateMessage", "DeleteMessage", "CreateSession", "GetSession",
-    "ListSessions", "UpdateSession", "DeleteSession", "ListJobs", "GetJob", "RetryJob",
-    "CancelJob", "GetUsage", "GetBlock", "ListBlockEntries", "UndoBlockChange", "GetServerInfo",
-    "Attach",
+    "ListSessions", "UpdateSession", "DeleteSession", "ForkSession", "ImportSession",
+    "EraseSubject", "ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage", "GetBlock",
+    "ListBlockEntries", "UndoBlockChange", "GetServerInfo", "Attach",
 }
 CODES = {code.name for code in grpc.StatusCode}
 

@@ -124,6 +124,30 @@ def test_deleting_asks_on_a_terminal(calls, commands, session_id):
     assert code == 0 and not calls.all_messages(session_id)
 
 
+# Subjects.
+
+
+def test_a_subject_is_counted_and_erased(calls, commands, session_id):
+    for number in range(2):
+        calls.Put(session_id=f"{session_id} {number}", messages=[user("one")], request_id="r",
+                  config=memory.SessionConfig(subject=session_id))
+    counts = "2 sessions, 2 messages, 0 contents, 0 blocks, 0 entries, 0 jobs, 2 replies"
+    subject = ("erase", "--subject", session_id)
+    assert commands.text(*subject, "--dry-run") == f"would erase {counts}\n"
+    counted, = commands.json(*subject, "--dry-run")
+    assert parsed(session_wire.EraseSubjectResponse, counted).reply_count == 2
+    assert "--yes" in commands.fails(2, *subject)
+    code, screen = on_terminal(commands, "n\n", *subject)
+    assert code == 1 and f"Erase subject {session_id} with {counts}?" in screen
+    assert len(calls.ListSessions(subject=session_id).sessions) == 2
+    code, _ = on_terminal(commands, "y\n", *subject)
+    assert code == 0 and not calls.ListSessions(subject=session_id).sessions
+    erased, = commands.json(*subject, "--yes")
+    assert erased == {"purged": True}
+    assert "subject" in commands.fails(2, "erase", "--yes")
+    assert "subject" in commands.fails(2, "erase", "--yes", "--subject", "")
+
+
 # Messages.
 
 
@@ -298,7 +322,7 @@ def test_the_commands_of_the_documentation_run(calls, commands, tmp_path):
 
 def test_the_help_names_the_commands():
     help_text = Commands("").text("--help")
-    for command in ("sessions", "messages", "jobs", "export", "info"):
+    for command in ("sessions", "messages", "jobs", "export", "import", "info"):
         assert re.search(rf"^  {command} ", help_text, re.MULTILINE)
         assert "Usage" in Commands("").text(command, "--help")
 

@@ -52,6 +52,8 @@ TOUR = (
     ("MemoryService/StreamAll", '{"session_id":"s3"}'),
     ("MemoryService/UpdateMessage",
      '{"session_id":"s3","message_id":"m1","text":"I live in Paris."}'),
+    ("SessionService/ForkSession",
+     '{"session_id":"s3","new_session_id":"s4","up_to_message_id":"m1"}'),
     ("MemoryService/DeleteMessage", '{"session_id":"s3","message_id":"m1"}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
@@ -146,7 +148,7 @@ def test_the_readme_types_the_tour():
     typed = [(method, body) for body, method in
              README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
     tour = iter(TOUR)
-    assert len(typed) == 14 and all(call in tour for call in typed)
+    assert len(typed) == 15 and all(call in tour for call in typed)
 
 
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
@@ -156,7 +158,7 @@ def test_the_tour_gives_the_same_answers_on_both_stores(tours):
 
 def test_the_tour_reads_as_the_documentation_says(tours):
     (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
-     found, listed, _, filtered, streamed, updated, gone) = tours["sqlite"]
+     found, listed, _, filtered, streamed, updated, forked, gone) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
@@ -183,6 +185,7 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert filtered["total_count"] == "1"
     assert [m["text"] for m in streamed["messages"]] == ["I live in Lyon.", "Noted."]
     assert updated["position"] == "1"
+    assert (forked["session"]["session_id"], forked["session"]["active_count"]) == ("s4", "1")
     assert (gone["message_ids"], gone["active_count"]) == (["m1"], "1")
 
 

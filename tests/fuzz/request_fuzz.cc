@@ -190,6 +190,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       memoryd::RunPlain<memoryd::v1::ListSessionsRequest>,
       memoryd::RunPlain<memoryd::v1::UpdateSessionRequest>,
       memoryd::RunPlain<memoryd::v1::DeleteSessionRequest>,
+      memoryd::RunPlain<memoryd::v1::ForkSessionRequest>,
+      memoryd::RunPlain<memoryd::v1::EraseSubjectRequest>,
       memoryd::RunPlain<memoryd::v1::ListJobsRequest>,
       memoryd::RunPlain<memoryd::v1::ListBlockEntriesRequest>,
       memoryd::RunPlain<memoryd::v1::UndoBlockChangeRequest>,

@@ -1,7 +1,7 @@
 """Row 70: memory that runs out in the middle of a call, at every place that a test can name.
 
-The server is of the preset `torture`, in which std::bad_alloc is thrown where
-MEMORYD_TEST_FAILPOINT says, once.
+The server is `memoryd_failpoints`, in which std::bad_alloc is thrown where MEMORYD_TEST_FAILPOINT
+says, once.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ import grpc
 from google.protobuf import timestamp_pb2
 from memoryd.errors import error_info
 from support.access import METHODS, Caller, credential, write_credentials
-from support.blocks import OPEN, WAIT, block, every_turn, jobs_of, missing, models_file
+from support.blocks import FAILED, OPEN, WAIT, block, every_turn, jobs_of, missing, models_file
 from support.calls import memory, reason, refusal, user, wire
 from support.metrics import Watch, scrape
 from support.model_server import ModelServer
 from support.server import ready
+from support.waiting import wait_for
 
 from hostile.place import Place, own_server
 
@@ -38,7 +39,8 @@ def unary_with(field: str) -> list[str]:
 
 
 # What other fields an RPC wants before it looks further.
-OTHERS = {"block": "b", "change": 1, "job_id": "0000000000000001-1-b", "message_id": "m"}
+OTHERS = {"block": "b", "change": 1, "job_id": "0000000000000001-1-b", "message_id": "m",
+          "new_session_id": "n", "subject": "nobody"}
 
 
 def minimal(rpc: str, **fields: Any) -> dict[str, Any]:
@@ -53,7 +55,10 @@ def refuses(field: str, *requests: tuple[str, dict[str, Any]]) -> Step:
     def step(place: Place) -> None:
         for rpc, fields in requests:
             session_id = place.session()
-            error = place.caller.error(rpc, **minimal(rpc, **{"session_id": session_id, **fields}))
+            own = {"session_id": session_id, **fields}
+            if "session_id" not in METHODS[rpc].input_type.fields_by_name:
+                own = fields
+            error = place.caller.error(rpc, **minimal(rpc, **own))
             assert error is not None, (rpc, fields)
             assert error.code() == INVALID, (rpc, fields, error)
             assert field in error.details(), (rpc, error)
@@ -249,6 +254,29 @@ def bad_embeddings(place: Place) -> None:
                 models.be_honest()
                 assert own.texts(session_id) == ["tea", "milk"]
                 assert not [job for job in jobs_of(own.calls, session_id) if job.state == OPEN]
+                # Query's own embeddings.
+                searched = own.session()
+                models.lie(kind, **details)
+                own.calls.Put(session_id=searched, messages=[user("tea")],
+                              config=Config(retrieval=memory.Retrieval(embedder="embed")))
+                wait_for(lambda searched=searched: jobs_of(own.calls, searched, state=FAILED))
+                found = own.calls.Query(session_id=searched, query="tea")
+                assert [result.message.text for result in found.results] == ["tea"]
+                assert found.pending_embeddings == 1 and not found.missing_blocks
+
+
+def embedder_settings(place: Place) -> None:
+    """Names and weights of an embedder that are none."""
+    given = [("embedder", {"embedder": "x" * 129}),
+             *(("embedder", {"embedder": f"a{c}b"}) for c in (CONTROLS + HIDDEN)[::10]),
+             ("embedder_worker", {"embedder": "e", "embedder_worker": "x" * 129}),
+             ("embedder_worker", {"embedder_worker": "w"}),
+             *(("embedder_weight", {"embedder": "e", "embedder_weight": weight})
+               for weight in (-0.1, 10.1, float("nan"), float("inf")))]
+    for field, settings in given:
+        refuses(f"config.retrieval.{field}", *(
+            (rpc, {"config": Config(retrieval=memory.Retrieval(**settings))})
+            for rpc in ("CreateSession", "Put")))(place)
 
 
 def at(**fields: int) -> Message:
@@ -324,6 +352,10 @@ def a_request_id_used_twice(place: Place) -> None:
         error = place.caller.error(rpc, session_id=session_id, request_id="r", **fields)
         assert error is not None and error.code() == grpc.StatusCode.ALREADY_EXISTS, (rpc, error)
         assert reason(error) == "REQUEST_ID_REUSED"
+    # The id's scope is the session that a call makes.
+    error = place.caller.error("ForkSession", session_id=place.session(),
+                               new_session_id=session_id, request_id="r")
+    assert error is not None and reason(error) == "REQUEST_ID_REUSED", error
     assert place.calls.GetSession(session_id=session_id).session == before
     assert place.texts(session_id) == ["one"]
 

@@ -52,11 +52,17 @@ class Row:
 
 TABLE = (
     Row(1, 'session id ""', "INVALID_ARGUMENT, field named",
-        refuses_ids([""]), STORES),
+        together(refuses_ids([""], ["session_id", "new_session_id"]),
+                 refuses("subject", ("EraseSubject", {"subject": ""}))), STORES),
     Row(2, "session id of 257 bytes", "INVALID_ARGUMENT, field named",
-        refuses_ids(["x" * 257, "é" * 128 + "x"]), STORES),
+        together(refuses_ids(["x" * 257, "é" * 128 + "x"],
+                             ["session_id", "new_session_id", "subject"]),
+                 refuses("config.subject", *(
+                     (rpc, {"config": fields.Config(subject="x" * 257)})
+                     for rpc in ("Put", "CreateSession", "UpdateSession")))), STORES),
     Row(3, "session id with NUL, LF, any other control", "INVALID_ARGUMENT, field named",
-        refuses_ids(f"a{c}b" for c in CONTROLS), STORES),
+        refuses_ids((f"a{c}b" for c in CONTROLS), ["session_id", "new_session_id", "subject"]),
+        STORES),
     Row(4, "session id '; DROP TABLE m;--", "OK, stored as is",
         takes_session_ids("'; DROP TABLE m;--", "'; DROP TABLE memoryd_messages;--", "$1", "\\'"),
         STORES),
@@ -116,8 +122,9 @@ TABLE = (
                                     for top_k in (-1, -(2**31))))), STORES),
     Row(28, "page token forged, cut, another tenant's", "INVALID_ARGUMENT, one text",
         fields.page_tokens),
-    Row(29, "embedding of wrong dimension, NaN, infinite", "the job that asked for it fails; no"
-        " request carries one", fields.bad_embeddings),
+    Row(29, "embedding of wrong dimension, NaN, infinite; an embedder's odd name or weight",
+        "the job that asked for it fails, no request carries one; INVALID_ARGUMENT",
+        together(fields.bad_embeddings, fields.embedder_settings)),
     # To have nothing to ask about is no error: as a text without a word, it finds nothing.
     Row(30, "query text empty, of 64 KiB + 1 or of 1 MiB", "OK, nothing found; INVALID_ARGUMENT",
         together(fields.odd_queries,

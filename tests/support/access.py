@@ -36,14 +36,24 @@ READS = {"Get", "GetAll", "StreamAll", "Query", "UpdateContext", "GetSession", "
          "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}
+FOR_ADMINS = {"ImportSession"}  # Who may write besides.
+
+
+def rights_of(method: str) -> set[str]:
+    """The rights that an RPC needs, all of them."""
+    if method in FOR_ADMINS:
+        return {"admin", "write"}
+    return {right_of(method)} - {""}
 
 
 def right_of(method: str) -> str:
-    """The right that an RPC needs, empty for any."""
+    """The right that an RPC asks for first, empty for any."""
     if method in FOR_ANY:
         return ""
     if method in FOR_WORKERS:
         return "worker"
+    if method in FOR_ADMINS:
+        return "admin"
     return "read" if method in READS else "write"
 
 
@@ -85,16 +95,21 @@ class Caller:
 
 
 def _call(channel: grpc.Channel, name: str, method: MethodDescriptor):
-    make = channel.unary_stream if method.server_streaming else channel.unary_unary
-    made = (channel.stream_stream if method.client_streaming else make)(
+    if method.client_streaming:
+        make = channel.stream_stream if method.server_streaming else channel.stream_unary
+    else:
+        make = channel.unary_stream if method.server_streaming else channel.unary_unary
+    made = make(
         f"/{method.containing_service.full_name}/{name}",
         request_serializer=lambda request: request.SerializeToString(),
         response_deserializer=message_factory.GetMessageClass(method.output_type).FromString,
     )
-    if not method.server_streaming:
+    if not method.client_streaming and not method.server_streaming:
         return made
     if not method.client_streaming:
         return lambda request, **options: next(made(request, **options))
+    if not method.server_streaming:
+        return lambda request, **options: made(iter([request]), **options)
     return lambda request, **options: next(made(iter([request]), **options))
 
 

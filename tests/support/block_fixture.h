@@ -18,6 +18,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/entry_index_cache.h"
+#include "core/blocks/other_sessions.h"
 #include "core/model/job.h"
 #include "tests/support/fake_models.h"
 #include "tests/support/plain_body_reader.h"
@@ -39,6 +40,25 @@ class WordCounter final : public TokenCounter {
   }
 };
 
+// Another session that says `said` and takes in all that is handed on to it.
+class FakeOtherSessions final : public OtherSessions {
+ public:
+  void Show(const SessionKey& other, RenderRequest /*request*/,
+            Block::Done<BlockContent> done) override {
+    asked.push_back(other);
+    done(said);
+  }
+  void HandOn(const SessionKey& other, FeedRequest request, Block::Done<FeedResult> done) override {
+    asked.push_back(other);
+    for (const BlockMessage& message : request.messages) taken.push_back(message.id);
+    done(FeedResult{std::move(request.state.state), {}, {}, {}});
+  }
+
+  BlockContent said;
+  std::vector<SessionKey> asked;
+  std::vector<std::string> taken;  // Ids of messages.
+};
+
 // A session with one block, as an engine would run it, without its threads.
 class BlockFixture {
  public:
@@ -56,6 +76,7 @@ class BlockFixture {
     environment.bodies = &bodies;
     environment.entries = &entries;
     environment.stats = &stats;
+    environment.sessions = &other_sessions;
     environment.run = [this](std::function<void()> task) {
       ++tasks;
       task();
@@ -145,6 +166,7 @@ class BlockFixture {
   FakeModels models;
   PlainBodyReader bodies;
   BlockStats stats;
+  FakeOtherSessions other_sessions;
   std::vector<MessagePtr> rows;
   int reads = 0;
   EntryIndexCache entries{

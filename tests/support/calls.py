@@ -41,7 +41,8 @@ class Calls:
             (
                 session_wire,
                 session_stub,
-                ("CreateSession", "GetSession", "ListSessions", "UpdateSession", "DeleteSession"),
+                ("CreateSession", "GetSession", "ListSessions", "UpdateSession", "DeleteSession",
+                 "ForkSession", "EraseSubject"),
             ),
             (job_wire, job_stub, ("ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage")),
             (block_wire, block_stub, ("GetBlock", "ListBlockEntries", "UndoBlockChange")),
@@ -49,6 +50,22 @@ class Calls:
         ):
             for name in names:
                 setattr(self, name, _method(getattr(stub, name), getattr(module, f"{name}Request")))
+
+        self.import_stream = session_stub.ImportSession
+
+    def import_session(self, session_id: str, messages=(), contents=(), *, config=None,
+                       create_time=None, size: int = 100, timeout: float = CALL_SECONDS):
+        """ImportSession, `size` messages or contents at a time."""
+        def steps():
+            yield session_wire.ImportSessionRequest(begin=session_wire.ImportBegin(
+                session_id=session_id, config=config, create_time=create_time))
+            for name, items in (("messages", messages), ("contents", contents)):
+                for at in range(0, len(items), size):
+                    yield session_wire.ImportSessionRequest(items=session_wire.ImportItems(
+                        **{name: items[at:at + size]}))
+            yield session_wire.ImportSessionRequest(end=session_wire.ImportEnd(
+                message_count=len(messages), content_count=len(contents)))
+        return self.import_stream(steps(), timeout=timeout).session
 
     def pages(self, session_id: str, page_size: int = 1000, **fields) -> Iterator:
         """Every page of a GetAll."""

@@ -185,6 +185,20 @@ class FaultyStore : public Store {
     return store_->ListSessions(tenant, after, max_sessions);
   }
 
+  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
+                                                         std::string_view subject,
+                                                         std::string_view after,
+                                                         std::int64_t max_sessions,
+                                                         bool tombstones) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ListSubject(tenant, subject, after, max_sessions, tombstones);
+  }
+
+  absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->CountRequests(key);
+  }
+
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
     return store_->ReadUsage(tenant);
@@ -225,6 +239,17 @@ class FaultyStore : public Store {
 
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override {
     return store_->Purge(limits);
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
+                                                       std::string_view after,
+                                                       std::int64_t max_sessions) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ListGarbage(tenant, after, max_sessions);
+  }
+
+  absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override {
+    return store_->PurgeSession(key, max_rows);
   }
 
   absl::Status Ping() override MEMORYD_EXCLUDES(mutex_) {

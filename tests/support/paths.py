@@ -6,8 +6,8 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MEMORYD_TEST_BINARY", REPOSITORY / "build/bin/memoryd"))
-# Of the preset `torture`: it does what MEMORYD_TEST_FAILPOINT says.
-FAILING_BINARY = REPOSITORY / "build/torture/bin/memoryd"
+# Does what MEMORYD_TEST_FAILPOINT says.
+FAILING_BINARY = REPOSITORY / "build/bin/memoryd_failpoints"
 # The C++ client as a program, of the release build.
 CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
 # Preloaded by servers whose disk fails, of the release build too.

@@ -59,7 +59,7 @@ BatchReply BatchConnection::Execute(const BatchStatement& statement, Deadline de
   std::string name;
   const bool prepared = named_statements_ && Prepare(statement, deadline, name);
   if (lost_) return {};
-  MEMORYD_FAILPOINT("commit_begun");
+  ReachFailpoint("commit_begun");
   PGconn* const connection = connection_.get();
   const int count = static_cast<int>(statement.values().size());
   const std::vector<int> formats(statement.values().size(), 1);
@@ -71,7 +71,7 @@ BatchReply BatchConnection::Execute(const BatchStatement& statement, Deadline de
                                    statement.lengths().data(), formats.data(), 1);
   if (sent != 1) return SendFailed();
   // All but the largest batches are in the socket's buffer by now.
-  MEMORYD_FAILPOINT("commit_sent");
+  ReachFailpoint("commit_sent");
   return Await(deadline);
 }
 

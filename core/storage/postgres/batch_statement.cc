@@ -39,7 +39,7 @@ constexpr unsigned ArrayOf(unsigned type) {
   }
 }
 
-constexpr std::size_t kSessionColumns = 24;
+constexpr std::size_t kSessionColumns = 25;
 constexpr std::size_t kMessageColumns = 11;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
@@ -57,8 +57,8 @@ constexpr std::string_view kInsertSessions =
     "previous_revision, next_position, floor_position, watermark, pinned, active_count, "
     "archived_count, active_tokens, content_generation, next_content, content_count, "
     "message_bytes, content_bytes, edit_revision, block_generation, create_us, update_us, deleted, "
-    "commit_tag, config) ";
-// coalesce: a NULL configuration is one that stays as it is.
+    "commit_tag, config, subject) ";
+// coalesce: a NULL configuration or subject is one that stays as it is.
 constexpr std::string_view kUpdateSessions =
     " ON CONFLICT (tenant, session) DO UPDATE SET generation = excluded.generation, "
     "revision = excluded.revision, previous_revision = -excluded.previous_revision, "
@@ -71,7 +71,8 @@ constexpr std::string_view kUpdateSessions =
     "content_bytes = excluded.content_bytes, edit_revision = excluded.edit_revision, "
     "block_generation = excluded.block_generation, "
     "create_us = excluded.create_us, update_us = excluded.update_us, deleted = excluded.deleted, "
-    "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config) "
+    "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config), "
+    "subject = coalesce(excluded.subject, s.subject) "
     "WHERE s.revision = -excluded.previous_revision RETURNING s.previous_revision)";
 constexpr std::string_view kInsertMessages =
     ", m AS (INSERT INTO memoryd_messages (tenant, session, generation, position, message_id, "
@@ -240,8 +241,10 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   sink.Int8(std::bit_cast<std::int64_t>(row.commit_tag));
   if (change.write_config) {
     sink.Bytes(row.config);
+    sink.Text(row.subject);
   } else {
     sink.Null(kBytea);
+    sink.Null(kText);
   }
 }
 
@@ -284,6 +287,10 @@ void WriteMessages(const SessionChange& change, Sink& sink) {
   for (const BlockEntry& entry : change.entries) {
     WriteMessage(change.key, entry.generation, *entry.row, sink);
   }
+}
+
+std::size_t ErasedRanges(const SessionChange& change) {
+  return change.erase.size() + change.erased_entries.size();
 }
 
 std::size_t MessageRows(const SessionChange& change) {
@@ -440,9 +447,9 @@ class BatchStatement::Columns {
 std::size_t BatchStatement::ParameterCount(const SessionChange& change) {
   return kSessionColumns + MessageRows(change) * kMessageColumns +
          change.requests.size() * kRequestColumns + change.garbage.size() * kGarbageColumns +
-         change.erase.size() * kEraseParameters + (change.replaced.empty() ? 0 : kReplacedColumns) +
-         change.blocks.size() * kBlockColumns + change.jobs.size() * kJobColumns +
-         (change.removed_blocks.empty() ? 0 : kRemovedColumns) +
+         ErasedRanges(change) * kEraseParameters +
+         (change.replaced.empty() ? 0 : kReplacedColumns) + change.blocks.size() * kBlockColumns +
+         change.jobs.size() * kJobColumns + (change.removed_blocks.empty() ? 0 : kRemovedColumns) +
          (change.ended_jobs.empty() ? 0 : kEndedColumns) +
          (change.cancel_jobs_of == 0 ? 0 : kCancelledColumns) +
          (change.blocks.empty() ? 0 : kJobKeyColumns);
@@ -461,7 +468,7 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
     shape_.messages += MessageRows(*change);
     shape_.requests += change->requests.size();
     shape_.garbage += change->garbage.size();
-    shape_.erased += change->erase.size();
+    shape_.erased += ErasedRanges(*change);
     replaced += change->replaced.size();
     shape_.blocks += change->blocks.size();
     shape_.jobs += change->jobs.size();
@@ -483,7 +490,7 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
       *rows = *rows == 0 ? 0 : 1;
     }
     parameters = kSessionColumns + kMessageColumns + kRequestColumns + kGarbageColumns +
-                 changes.front()->erase.size() * kEraseParameters + kReplacedColumns +
+                 ErasedRanges(*changes.front()) * kEraseParameters + kReplacedColumns +
                  kBlockColumns + kJobColumns + kRemovedColumns + kEndedColumns + kCancelledColumns +
                  kJobKeyColumns;
   }
@@ -494,10 +501,14 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
   Rows rows(*this);
   for (const SessionChange* change : changes) WriteSession(*change, rows);
   for (const SessionChange* change : changes) {
-    for (const PositionRange& range : change->erase) {
-      WriteGeneration(*change, change->row.generation, rows);
+    const auto write = [&](std::uint64_t generation, PositionRange range) {
+      WriteGeneration(*change, generation, rows);
       rows.Int8(range.begin);
       rows.Int8(range.end);
+    };
+    for (const PositionRange& range : change->erase) write(change->row.generation, range);
+    for (const EntryRange& erased : change->erased_entries) {
+      write(erased.generation, erased.positions);
     }
   }
   if (shape_.arrays) {

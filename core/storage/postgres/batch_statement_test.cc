@@ -40,6 +40,7 @@ TEST(BatchStatementTest, TheTextUsesEveryParameter) {
       if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
       if (parts & 2) change.garbage = {{1, 2, 3}};
       if (parts & 4) change.erase = {{1, 2}, {5, 6}};
+      if (parts & 6) change.erased_entries = {{7, {1, 2}}};
       if (parts & 8) change.blocks.resize(2);
       if (parts & 12) change.replaced = {std::make_shared<Message>()};
       if (parts & 16) change.jobs.resize(3);
@@ -83,14 +84,15 @@ TEST(BatchStatementTest, LargeChangesOfAnySizeShareOneText) {
 
 TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
   SessionChange one = Change("a", 0), two = Change("b", 0);
-  one.erase = two.erase = {{1, 2}};
+  one.erase = {{1, 2}};
+  two.erased_entries = {{7, {1, 2}}};
   const SessionChange* const changes[] = {&one, &two};
   EXPECT_THAT(BatchStatement(changes).Sql(),
               HasSubstr("DELETE FROM memoryd_messages WHERE "
-                        "(tenant = $49 AND session = $50 AND generation = $51 AND position >= $52 "
-                        "AND position < $53) OR "
-                        "(tenant = $54 AND session = $55 AND generation = $56 AND position >= $57 "
-                        "AND position < $58))"));
+                        "(tenant = $51 AND session = $52 AND generation = $53 AND position >= $54 "
+                        "AND position < $55) OR "
+                        "(tenant = $56 AND session = $57 AND generation = $58 AND position >= $59 "
+                        "AND position < $60))"));
 }
 
 TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
@@ -105,7 +107,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              24 + static_cast<std::size_t>(messages + 2) * 11);
+              25 + static_cast<std::size_t>(messages + 2) * 11);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};

@@ -15,7 +15,7 @@ namespace {
 // Names compare bytewise (COLLATE "C"), and every key begins with (tenant, session), so that the
 // tables can be distributed by hash. Half of a session's page is left free and no index holds a
 // column that a commit changes, so that commits are heap-only updates. The two other indexes serve
-// the sweeper: `deleted` changes with deletion only, and request rows are never updated.
+// the sweeper: `deleted` changes with deletion only, and no request row's time ever does.
 constexpr const char* kMigrations[] = {
     R"sql(
 CREATE TABLE memoryd_sessions (
@@ -145,6 +145,12 @@ ALTER TABLE memoryd_messages ADD COLUMN checksum bigint NOT NULL DEFAULT 0;
 )sql",
     R"sql(
 ALTER TABLE memoryd_sessions ADD COLUMN edit_revision bigint NOT NULL DEFAULT 0;
+)sql",
+    // NULL: none, as the empty text. Most commits do not change it, and so stay heap-only updates.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN subject text COLLATE "C";
+CREATE INDEX memoryd_sessions_subject ON memoryd_sessions (tenant, subject, session)
+  WHERE subject <> '';
 )sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);

@@ -45,6 +45,17 @@ Parameters ArraysOf(const QueryResult& result, const std::vector<int>& rows, int
   return arrays;
 }
 
+// The session's id, then its columns.
+absl::StatusOr<std::vector<ListedSession>> DecodeListed(const QueryResult& result) {
+  std::vector<ListedSession> sessions;
+  for (int row = 0; row < result.size(); ++row) {
+    ListedSession& listed = sessions.emplace_back();
+    listed.session = std::string(result.Text(row, 0));
+    MEMORYD_ASSIGN_OR_RETURN(listed.row, DecodeSession(result, row, 1));
+  }
+  return sessions;
+}
+
 class PostgresStore : public Store, private PoolDropper {
  public:
   PostgresStore(const StoreOptions& options, ConnectionSettings settings)
@@ -86,6 +97,12 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
                                                           std::string_view after,
                                                           std::int64_t max_sessions) override;
+  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
+                                                         std::string_view subject,
+                                                         std::string_view after,
+                                                         std::int64_t max_sessions,
+                                                         bool tombstones) override;
+  absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
@@ -97,6 +114,10 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
   absl::StatusOr<JobCounts> CountJobs() override;
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
+  absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
+                                                       std::string_view after,
+                                                       std::int64_t max_sessions) override;
+  absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override;
 
@@ -296,13 +317,25 @@ absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSessions(std::stri
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListSessions,
                                                          {std::string(tenant), std::string(after),
                                                           std::to_string(max_sessions)}));
-  std::vector<ListedSession> sessions;
-  for (int row = 0; row < result.size(); ++row) {
-    ListedSession& listed = sessions.emplace_back();
-    listed.session = std::string(result.Text(row, 0));
-    MEMORYD_ASSIGN_OR_RETURN(listed.row, DecodeSession(result, row, 1));
-  }
-  return sessions;
+  return DecodeListed(result);
+}
+
+absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSubject(std::string_view tenant,
+                                                                      std::string_view subject,
+                                                                      std::string_view after,
+                                                                      std::int64_t max_sessions,
+                                                                      bool tombstones) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           Run(readers_, kListSubject,
+                               {std::string(tenant), std::string(after), std::string(subject),
+                                tombstones ? "true" : "false", std::to_string(max_sessions)}));
+  return DecodeListed(result);
+}
+
+absl::StatusOr<std::int64_t> PostgresStore::CountRequests(const SessionKey& key) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           Run(readers_, kCountRequests, {key.tenant, key.session}));
+  return result.Int(0, 0);
 }
 
 absl::StatusOr<TenantUsage> PostgresStore::ReadUsage(std::string_view tenant) {
@@ -398,6 +431,24 @@ absl::StatusOr<JobCounts> PostgresStore::CountJobs() {
 absl::StatusOr<std::int64_t> PostgresStore::Purge(const PurgeLimits& limits) {
   MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, readers_.Acquire(CallDeadline()));
   return Sweep(*connection.operator->(), limits, timeout_);
+}
+
+absl::StatusOr<std::vector<std::string>> PostgresStore::ListGarbage(std::string_view tenant,
+                                                                    std::string_view after,
+                                                                    std::int64_t max_sessions) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListGarbage,
+                                                         {std::string(tenant), std::string(after),
+                                                          std::to_string(max_sessions)}));
+  std::vector<std::string> sessions;
+  sessions.reserve(static_cast<std::size_t>(result.size()));
+  for (int row = 0; row < result.size(); ++row) sessions.emplace_back(result.Text(row, 0));
+  return sessions;
+}
+
+absl::StatusOr<SessionPurge> PostgresStore::PurgeSession(const SessionKey& key,
+                                                         std::int64_t max_rows) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, readers_.Acquire(CallDeadline()));
+  return SweepSession(*connection.operator->(), key, max_rows, timeout_);
 }
 
 absl::Status PostgresStore::Ping() {

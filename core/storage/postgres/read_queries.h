@@ -89,6 +89,24 @@ inline constexpr Query kListSessions{
     " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND NOT s.deleted "
     "ORDER BY s.session LIMIT $3::bigint"};
 
+// The condition of the index, which a plan for any subject could not know to hold.
+inline constexpr Query kListSubject{
+    "list_subject",
+    "SELECT s.session, " MEMORYD_SESSION_COLUMNS
+    " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND s.subject = $3 "
+    "AND s.subject <> '' AND (NOT s.deleted OR $4::boolean) ORDER BY s.session LIMIT $5::bigint"};
+
+inline constexpr Query kCountRequests{
+    "count_requests",
+    "SELECT count(*) FROM memoryd_requests WHERE tenant = $1 AND session = $2 "
+    "AND fingerprint <> '' AND create_us >= (SELECT coalesce(max(end_position), 0) "
+    "FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = 0)"};
+
+inline constexpr Query kListGarbage{
+    "list_garbage",
+    "SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = $1 AND session > $2 "
+    "ORDER BY session LIMIT $3::bigint"};
+
 inline constexpr Query kReadUsage{
     "read_usage",
     "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0)::bigint, "

@@ -55,6 +55,7 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.message_bytes = result.Int(row, column + 18);
   session.content_bytes = result.Int(row, column + 19);
   session.edit_revision = result.Int(row, column + 20);
+  session.subject = std::string(result.Text(row, column + 21));
   return session;
 }
 

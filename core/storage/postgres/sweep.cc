@@ -17,6 +17,27 @@ constexpr Query kListGarbage{
     "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage "
     "LIMIT 50"};
 
+constexpr Query kListGarbageOfSession{
+    "sweep_list_garbage_of_session",
+    "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage "
+    "WHERE tenant = $1 AND session = $2 LIMIT 50"};
+
+// In the order of the key, so that two sweepers never wait for each other in a ring.
+constexpr Query kForgetRequests{
+    "sweep_forget_requests",
+    "UPDATE memoryd_requests SET fingerprint = '', reply = '' WHERE tenant = $1 AND session = $2 "
+    "AND fingerprint <> '' AND request_id = ANY (ARRAY(SELECT r.request_id FROM memoryd_requests r "
+    "WHERE r.tenant = $1 AND r.session = $2 AND r.create_us < $3::bigint AND r.fingerprint <> '' "
+    "ORDER BY r.request_id LIMIT $4::bigint))"};
+
+// Unless another sweeper is still at its records.
+constexpr Query kDeleteForgotten{
+    "sweep_delete_forgotten",
+    "DELETE FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = 0 "
+    "AND end_position = $3::bigint AND NOT EXISTS (SELECT 1 FROM memoryd_requests r "
+    "WHERE r.tenant = $1 AND r.session = $2 AND r.create_us < $3::bigint "
+    "AND r.fingerprint <> '')"};
+
 // Index entries of deleted messages stay until the next vacuum: whoever comes next begins behind
 // them. All messages up to the last deleted one are gone then, by this statement or by another
 // sweeper's that it has waited for. A beginning that a commit has lowered meanwhile stays.
@@ -45,11 +66,18 @@ constexpr Query kDeleteGarbage{
     "AND NOT EXISTS (SELECT 1 FROM memoryd_jobs j WHERE j.tenant = $1 AND j.session = $2 "
     "AND j.generation = $3::bigint)"};
 
+// Entries that nothing but their block's row names are garbage from then on.
 constexpr Query kDeleteBlocks{
     "sweep_delete_blocks",
-    "DELETE FROM memoryd_blocks WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
+    "WITH gone AS (DELETE FROM memoryd_blocks WHERE tenant = $1 AND session = $2 "
+    "AND generation = $3::bigint "
     "AND name = ANY (ARRAY(SELECT b.name FROM memoryd_blocks b WHERE b.tenant = $1 "
-    "AND b.session = $2 AND b.generation = $3::bigint ORDER BY b.name LIMIT $4::bigint))"};
+    "AND b.session = $2 AND b.generation = $3::bigint ORDER BY b.name LIMIT $4::bigint)) "
+    "RETURNING tenant, session, entry_generation, next_entry), "
+    "entries AS (INSERT INTO memoryd_garbage (tenant, session, generation, begin_position, "
+    "end_position) SELECT tenant, session, entry_generation, 0, next_entry FROM gone "
+    "WHERE entry_generation <> 0 ON CONFLICT DO NOTHING) "
+    "SELECT 1 FROM gone"};
 
 // Of one block: in the order of the key, so that two sweepers never wait for each other in a ring.
 constexpr Query kDeleteJobs{
@@ -89,11 +117,21 @@ constexpr Query kListTombstones{
     "SELECT tenant, session FROM memoryd_sessions WHERE deleted AND update_us < $1::bigint "
     "LIMIT $2::bigint"};
 
+// What was staged under a tombstone and never published is garbage from then on.
 constexpr Query kDeleteTombstones{
     "sweep_delete_tombstones",
-    "DELETE FROM memoryd_sessions s USING unnest($1::text[], $2::text[]) AS k (tenant, session) "
-    "WHERE s.tenant = k.tenant AND s.session = k.session AND s.deleted "
-    "AND s.update_us < $3::bigint"};
+    "WITH gone AS (DELETE FROM memoryd_sessions s USING unnest($1::text[], $2::text[]) "
+    "AS k (tenant, session) WHERE s.tenant = k.tenant AND s.session = k.session AND s.deleted "
+    "AND s.update_us < $3::bigint RETURNING s.tenant, s.session, s.generation, s.next_position, "
+    "s.message_bytes, s.content_generation, s.next_content, s.block_generation), "
+    "staged AS (INSERT INTO memoryd_garbage (tenant, session, generation, begin_position, "
+    "end_position) SELECT tenant, session, generation, 0, next_position FROM gone "
+    "WHERE message_bytes > 0 "
+    "UNION ALL SELECT tenant, session, content_generation, 0, next_content FROM gone "
+    "WHERE content_generation <> 0 "
+    "UNION ALL SELECT tenant, session, block_generation, 0, 1 FROM gone "
+    "WHERE block_generation <> 0 ON CONFLICT DO NOTHING) "
+    "SELECT 1 FROM gone"};
 
 class Sweeper {
  public:
@@ -104,7 +142,8 @@ class Sweeper {
         step_timeout_(step_timeout),
         left_(limits.max_rows) {}
 
-  absl::Status SweepGarbage();
+  // What `list` names, until there is no more of it or no room: true in the first case.
+  absl::StatusOr<bool> SweepGarbage(const Query& list, const std::vector<std::string>& of);
   // Rows of one table that are older than the cutoff, named by their first `key_columns` columns.
   absl::Status SweepOld(const Query& list, const Query& drop, int key_columns);
   std::int64_t left() const { return left_; }
@@ -118,6 +157,8 @@ class Sweeper {
   // What one row of memoryd_garbage names, and the row itself once that is gone. Says whether
   // anything was deleted.
   absl::StatusOr<bool> SweepOne(Parameters garbage);
+  // The same where that names request records.
+  absl::StatusOr<bool> ForgetRequests(const Parameters& garbage);
   // Deletes the generation's rows of one table by `drop`, in steps. Says whether there were any.
   absl::StatusOr<bool> SweepGeneration(const Parameters& garbage, const Query& drop);
 
@@ -128,6 +169,7 @@ class Sweeper {
 };
 
 absl::StatusOr<bool> Sweeper::SweepOne(Parameters garbage) {
+  if (garbage[2] == std::to_string(Garbage::kForgotten)) return ForgetRequests(garbage);
   bool deleted_any = false;
   while (left_ > 0) {
     const std::int64_t rows = std::min(left_, kStepRows);
@@ -154,6 +196,23 @@ absl::StatusOr<bool> Sweeper::SweepOne(Parameters garbage) {
   return deleted_any;
 }
 
+absl::StatusOr<bool> Sweeper::ForgetRequests(const Parameters& garbage) {
+  bool forgot_any = false;
+  while (left_ > 0) {
+    const std::int64_t rows = std::min(left_, kStepRows);
+    MEMORYD_ASSIGN_OR_RETURN(
+        const QueryResult forgotten,
+        Run(kForgetRequests, {garbage[0], garbage[1], garbage[4], std::to_string(rows)}));
+    left_ -= forgotten.affected();
+    forgot_any = forgot_any || forgotten.affected() > 0;
+    if (forgotten.affected() == rows) continue;
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult dropped,
+                             Run(kDeleteForgotten, {garbage[0], garbage[1], garbage[4]}));
+    return forgot_any || dropped.affected() > 0;
+  }
+  return forgot_any;
+}
+
 absl::StatusOr<bool> Sweeper::SweepGeneration(const Parameters& garbage, const Query& drop) {
   bool deleted_any = false;
   while (left_ > 0) {
@@ -167,11 +226,12 @@ absl::StatusOr<bool> Sweeper::SweepGeneration(const Parameters& garbage, const Q
   return deleted_any;
 }
 
-absl::Status Sweeper::SweepGarbage() {
+absl::StatusOr<bool> Sweeper::SweepGarbage(const Query& list, const std::vector<std::string>& of) {
   // A round without any deletion has met other sweepers only: what they leave is for the next call.
   for (bool deleted_any = true; deleted_any && left_ > 0;) {
     deleted_any = false;
-    MEMORYD_ASSIGN_OR_RETURN(const QueryResult garbage, Run(kListGarbage, {}));
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult garbage, Run(list, of));
+    if (garbage.size() == 0) return true;
     for (int row = 0; row < garbage.size() && left_ > 0; ++row) {
       Parameters parameters;
       for (int column = 0; column < 5; ++column) {
@@ -181,7 +241,7 @@ absl::Status Sweeper::SweepGarbage() {
       deleted_any = deleted_any || deleted;
     }
   }
-  return absl::OkStatus();
+  return false;
 }
 
 absl::Status Sweeper::SweepOld(const Query& list, const Query& drop, int key_columns) {
@@ -209,11 +269,22 @@ absl::Status Sweeper::SweepOld(const Query& list, const Query& drop, int key_col
 absl::StatusOr<std::int64_t> Sweep(QueryConnection& connection, const PurgeLimits& limits,
                                    std::chrono::milliseconds step_timeout) {
   Sweeper sweeper(connection, limits, step_timeout);
-  MEMORYD_RETURN_IF_ERROR(sweeper.SweepGarbage());
+  MEMORYD_RETURN_IF_ERROR(sweeper.SweepGarbage(kListGarbage, {}).status());
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListRequests, kDeleteRequests, 3));
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListEndedJobs, kDeleteEndedJobs, 5));
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListTombstones, kDeleteTombstones, 2));
   return limits.max_rows - sweeper.left();
+}
+
+absl::StatusOr<SessionPurge> SweepSession(QueryConnection& connection, const SessionKey& key,
+                                          std::int64_t max_rows,
+                                          std::chrono::milliseconds step_timeout) {
+  Sweeper sweeper(connection, {0, 0, max_rows}, step_timeout);
+  SessionPurge purged;
+  MEMORYD_ASSIGN_OR_RETURN(purged.done,
+                           sweeper.SweepGarbage(kListGarbageOfSession, {key.tenant, key.session}));
+  purged.rows = max_rows - sweeper.left();
+  return purged;
 }
 
 }  // namespace memoryd

@@ -16,6 +16,11 @@ namespace memoryd {
 absl::StatusOr<std::int64_t> Sweep(QueryConnection& connection, const PurgeLimits& limits,
                                    std::chrono::milliseconds step_timeout);
 
+// The same of Store::PurgeSession.
+absl::StatusOr<SessionPurge> SweepSession(QueryConnection& connection, const SessionKey& key,
+                                          std::int64_t max_rows,
+                                          std::chrono::milliseconds step_timeout);
+
 }  // namespace memoryd
 
 #endif  // MEMORYD_CORE_STORAGE_POSTGRES_SWEEP_H_

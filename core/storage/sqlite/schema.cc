@@ -143,6 +143,11 @@ ALTER TABLE memoryd_messages ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
     R"sql(
 ALTER TABLE memoryd_sessions ADD COLUMN edit_revision INTEGER NOT NULL DEFAULT 0;
 )sql",
+    // Written only when it changes: most commits leave the index alone.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN subject TEXT NOT NULL DEFAULT '';
+CREATE INDEX memoryd_subjects ON memoryd_sessions (tenant, subject, session) WHERE subject <> '';
+)sql",
 };
 
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {

@@ -36,6 +36,9 @@ constexpr char kUpdateSession[] =
     " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?, config = coalesce(?, config)"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
+constexpr char kSetSubject[] =
+    "UPDATE memoryd_sessions SET subject = ? WHERE tenant = ? AND session = ? AND subject <> ?";
+
 constexpr char kInsertMessage[] =
     "INSERT INTO memoryd_messages (tenant, session, generation, position, message_id, role,"
     " token_count, ingest_us, tool_ids, body, checksum)"
@@ -142,11 +145,21 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
   return code;
 }
 
-int EraseMessages(Database& db, const SessionChange& change, PositionRange range) {
+int SetSubject(Database& db, const SessionChange& change) {
+  Query query = db.Prepare(kSetSubject);
+  query.BindText(change.row.subject)
+      .BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .BindText(change.row.subject);
+  return Done(query.Step());
+}
+
+int EraseMessages(Database& db, const SessionChange& change, std::uint64_t generation,
+                  PositionRange range) {
   Query query = db.Prepare(kEraseMessages);
   query.BindText(change.key.tenant)
       .BindText(change.key.session)
-      .BindBits(change.row.generation)
+      .BindBits(generation)
       .Bind(range.begin)
       .Bind(range.end);
   return Done(query.Step());
@@ -354,8 +367,16 @@ int WriteParts(Database& db, const SessionChange& change, CommitOutcome& outcome
     outcome = CommitOutcome::kRevisionLost;
     return SQLITE_OK;
   }
+  if (change.write_config) {
+    if (const int code = SetSubject(db, change); code != SQLITE_OK) return code;
+  }
   for (const PositionRange& range : change.erase) {
-    if (const int code = EraseMessages(db, change, range); code != SQLITE_OK) return code;
+    const int code = EraseMessages(db, change, change.row.generation, range);
+    if (code != SQLITE_OK) return code;
+  }
+  for (const EntryRange& erased : change.erased_entries) {
+    const int code = EraseMessages(db, change, erased.generation, erased.positions);
+    if (code != SQLITE_OK) return code;
   }
   for (const MessagePtr& message : change.replaced) {
     if (const int code = ReplaceMessage(db, change, *message); code != SQLITE_OK) return code;
@@ -433,7 +454,7 @@ std::optional<std::vector<CommitResult>> CommitOnce(Database& db,
   if (const int code = db.Run(kBegin); code != SQLITE_OK) return AllFailed(changes.size(), code);
   // Should something be thrown: a transaction left open would hold up all that come after.
   const absl::Cleanup end = [&db] { db.Rollback(); };
-  MEMORYD_FAILPOINT("commit_begun");
+  ReachFailpoint("commit_begun");
   std::vector<CommitResult> results(changes.size());
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const int code = apart ? WriteChangeApart(db, changes[i], results[i])
@@ -443,7 +464,7 @@ std::optional<std::vector<CommitResult>> CommitOnce(Database& db,
     if (!apart && IsOfTheChange(code)) return std::nullopt;
     return AllFailed(changes.size(), code);
   }
-  MEMORYD_FAILPOINT("commit_sent");
+  ReachFailpoint("commit_sent");
   const int code = db.Run(kCommit);
   if (code == SQLITE_OK) return results;
   db.Rollback();

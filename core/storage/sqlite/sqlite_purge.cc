@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/status_macros.h"
 
@@ -17,6 +19,20 @@ constexpr std::int64_t kBlocksPerStep = kBytesPerStep / std::int64_t{kMaxBlockSt
 
 constexpr char kSelectGarbage[] =
     "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage LIMIT 1";
+
+constexpr char kSelectGarbageOfSession[] =
+    "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage"
+    " WHERE tenant = ? AND session = ? LIMIT 1";
+
+constexpr char kListGarbage[] =
+    "SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = ? AND session > ?"
+    " ORDER BY session LIMIT ?";
+
+constexpr char kForgetRequests[] =
+    "UPDATE memoryd_requests SET fingerprint = x'', reply = x''"
+    " WHERE tenant = ? AND session = ? AND request_id IN"
+    " (SELECT request_id FROM memoryd_requests WHERE tenant = ? AND session = ?"
+    "  AND create_us < ? AND fingerprint <> x'' LIMIT ?)";
 
 constexpr char kDeleteGarbage[] =
     "DELETE FROM memoryd_garbage"
@@ -34,7 +50,11 @@ constexpr char kDeleteRows[] =
 constexpr char kDeleteBlocks[] =
     "DELETE FROM memoryd_blocks WHERE tenant = ? AND session = ? AND generation = ? AND name IN"
     " (SELECT name FROM memoryd_blocks WHERE tenant = ? AND session = ? AND generation = ? LIMIT "
-    "?)";
+    "?) RETURNING entry_generation, next_entry";
+
+constexpr char kInsertGarbage[] =
+    "INSERT INTO memoryd_garbage (tenant, session, generation, begin_position, end_position)"
+    " VALUES (?, ?, ?, 0, ?) ON CONFLICT DO NOTHING";
 
 constexpr char kDeleteJobs[] =
     "DELETE FROM memoryd_jobs"
@@ -55,7 +75,9 @@ constexpr char kDeleteRequests[] =
 constexpr char kDeleteTombstones[] =
     "DELETE FROM memoryd_sessions WHERE (tenant, session) IN"
     " (SELECT tenant, session FROM memoryd_sessions"
-    "  WHERE deleted AND update_us < ? ORDER BY update_us LIMIT ?)";
+    "  WHERE deleted AND update_us < ? ORDER BY update_us LIMIT ?)"
+    " RETURNING tenant, session, generation, next_position, message_bytes, content_generation,"
+    " next_content, block_generation";
 
 struct GarbageRow {
   std::string tenant;
@@ -68,8 +90,10 @@ Query& BindGeneration(Query& query, const GarbageRow& garbage) {
   return query.BindText(garbage.tenant).BindText(garbage.session).BindBits(garbage.generation);
 }
 
-absl::StatusOr<std::optional<GarbageRow>> NextGarbage(Database& db) {
-  Query query = db.Prepare(kSelectGarbage);
+// Of one session, or of any where `key` is null.
+absl::StatusOr<std::optional<GarbageRow>> NextGarbage(Database& db, const SessionKey* key) {
+  Query query = db.Prepare(key == nullptr ? kSelectGarbage : kSelectGarbageOfSession);
+  if (key != nullptr) query.BindText(key->tenant).BindText(key->session);
   MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
   if (!found) return std::nullopt;
   return GarbageRow{query.String(0), query.String(1), query.Bits(2), {query.Int(3), query.Int(4)}};
@@ -93,42 +117,127 @@ absl::StatusOr<std::int64_t> EndOfStep(Database& db, const GarbageRow& garbage,
   }
 }
 
-// Deletes rows of the generation by `sql`, at most `max_rows`; returns how many.
-absl::StatusOr<std::int64_t> DeleteSome(Database& db, const char* sql, const GarbageRow& garbage,
+absl::StatusOr<std::int64_t> DeleteJobs(Database& db, const GarbageRow& garbage,
                                         std::int64_t max_rows) {
-  Query query = db.Prepare(sql);
+  Query query = db.Prepare(kDeleteJobs);
   BindGeneration(BindGeneration(query, garbage), garbage).Bind(max_rows);
   MEMORYD_RETURN_IF_ERROR(query.Next().status());
   return db.changes();
 }
 
-absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, std::int64_t max_rows) {
-  MEMORYD_ASSIGN_OR_RETURN(const std::optional<GarbageRow> garbage, NextGarbage(db));
-  if (!garbage.has_value()) return 0;
-  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t end, EndOfStep(db, *garbage, max_rows));
+absl::Status AddGarbage(Database& db, std::string_view tenant, std::string_view session,
+                        std::uint64_t generation, std::int64_t end) {
+  Query query = db.Prepare(kInsertGarbage);
+  query.BindText(tenant).BindText(session).BindBits(generation).Bind(end);
+  return query.Next().status();
+}
+
+// Entries that nothing but their block's row names are garbage from then on.
+absl::StatusOr<std::int64_t> DeleteBlocks(Database& db, const GarbageRow& garbage,
+                                          std::int64_t max_rows) {
+  std::vector<std::pair<std::uint64_t, std::int64_t>> entries;
   std::int64_t deleted = 0;
   {
+    Query query = db.Prepare(kDeleteBlocks);
+    BindGeneration(BindGeneration(query, garbage), garbage).Bind(max_rows);
+    for (;; ++deleted) {
+      MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+      if (!found) break;
+      if (query.Bits(0) != 0) entries.emplace_back(query.Bits(0), query.Int(1));
+    }
+  }
+  for (const auto& [generation, end] : entries) {
+    MEMORYD_RETURN_IF_ERROR(AddGarbage(db, garbage.tenant, garbage.session, generation, end));
+  }
+  return deleted;
+}
+
+// What was staged under a tombstone and never published is garbage from then on.
+absl::StatusOr<std::int64_t> DeleteTombstones(Database& db, std::int64_t before_us,
+                                              std::int64_t max_rows) {
+  std::vector<GarbageRow> staged;
+  std::int64_t deleted = 0;
+  {
+    Query query = db.Prepare(kDeleteTombstones);
+    query.Bind(before_us).Bind(max_rows);
+    for (;; ++deleted) {
+      MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+      if (!found) break;
+      const auto add = [&](std::uint64_t generation, std::int64_t end) {
+        staged.push_back({query.String(0), query.String(1), generation, {0, end}});
+      };
+      if (query.Int(4) > 0) add(query.Bits(2), query.Int(3));
+      if (query.Bits(5) != 0) add(query.Bits(5), query.Int(6));
+      if (query.Bits(7) != 0) add(query.Bits(7), 1);
+    }
+  }
+  for (const GarbageRow& row : staged) {
+    MEMORYD_RETURN_IF_ERROR(AddGarbage(db, row.tenant, row.session, row.generation, row.range.end));
+  }
+  return deleted;
+}
+
+// What a step has deleted of one range of garbage.
+struct Step {
+  std::int64_t rows = 0;
+  bool all_gone = false;
+};
+
+absl::StatusOr<Step> ForgetRequests(Database& db, const GarbageRow& garbage,
+                                    std::int64_t max_rows) {
+  Query query = db.Prepare(kForgetRequests);
+  query.BindText(garbage.tenant)
+      .BindText(garbage.session)
+      .BindText(garbage.tenant)
+      .BindText(garbage.session)
+      .Bind(garbage.range.end)
+      .Bind(max_rows);
+  MEMORYD_RETURN_IF_ERROR(query.Next().status());
+  const std::int64_t forgotten = db.changes();
+  return Step{forgotten, forgotten < max_rows};
+}
+
+absl::StatusOr<Step> DeleteGeneration(Database& db, const GarbageRow& garbage,
+                                      std::int64_t max_rows) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t end, EndOfStep(db, garbage, max_rows));
+  Step step;
+  {
     Query query = db.Prepare(kDeleteRows);
-    BindGeneration(query, *garbage).Bind(garbage->range.begin).Bind(end);
+    BindGeneration(query, garbage).Bind(garbage.range.begin).Bind(end);
     MEMORYD_RETURN_IF_ERROR(query.Next().status());
-    deleted = db.changes();
+    step.rows = db.changes();
   }
-  bool all_gone = end == garbage->range.end;
-  for (const auto& [sql, most] :
-       {std::pair(kDeleteJobs, max_rows), std::pair(kDeleteBlocks, kBlocksPerStep)}) {
-    const std::int64_t limit = std::min(most, max_rows - deleted);
-    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows, DeleteSome(db, sql, *garbage, limit));
-    deleted += rows;
-    all_gone = all_gone && rows < limit;
+  step.all_gone = end == garbage.range.end;
+  {
+    const std::int64_t limit = max_rows - step.rows;
+    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows, DeleteJobs(db, garbage, limit));
+    step.rows += rows;
+    step.all_gone = step.all_gone && rows < limit;
   }
+  {
+    const std::int64_t limit = std::min(kBlocksPerStep, max_rows - step.rows);
+    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows, DeleteBlocks(db, garbage, limit));
+    step.rows += rows;
+    step.all_gone = step.all_gone && rows < limit;
+  }
+  return step;
+}
+
+absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, const SessionKey* key,
+                                          std::int64_t max_rows) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<GarbageRow> garbage, NextGarbage(db, key));
+  if (!garbage.has_value()) return 0;
+  MEMORYD_ASSIGN_OR_RETURN(Step step, garbage->generation == Garbage::kForgotten
+                                          ? ForgetRequests(db, *garbage, max_rows)
+                                          : DeleteGeneration(db, *garbage, max_rows));
   // The entry counts as a row of its own: it goes in the next step when there is no room in this.
-  if (all_gone && deleted < max_rows) {
+  if (step.all_gone && step.rows < max_rows) {
     Query query = db.Prepare(kDeleteGarbage);
     BindGeneration(query, *garbage).Bind(garbage->range.end);
     MEMORYD_RETURN_IF_ERROR(query.Next().status());
-    ++deleted;
+    ++step.rows;
   }
-  return deleted;
+  return step.rows;
 }
 
 absl::StatusOr<std::int64_t> DeleteOlder(Database& db, const char* sql, std::int64_t before_us,
@@ -141,12 +250,27 @@ absl::StatusOr<std::int64_t> DeleteOlder(Database& db, const char* sql, std::int
 
 absl::StatusOr<std::int64_t> PurgeInTransaction(Database& db, const PurgeLimits& limits) {
   const std::int64_t max_rows = std::min(limits.max_rows, kRowsPerStep);
-  MEMORYD_ASSIGN_OR_RETURN(std::int64_t deleted, PurgeGarbage(db, max_rows));
-  for (const char* sql : {kDeleteRequests, kDeleteEndedJobs, kDeleteTombstones}) {
+  MEMORYD_ASSIGN_OR_RETURN(std::int64_t deleted, PurgeGarbage(db, nullptr, max_rows));
+  const std::int64_t before_us = limits.now_us - limits.keep_us;
+  for (const char* sql : {kDeleteRequests, kDeleteEndedJobs}) {
     if (deleted > 0) break;
-    MEMORYD_ASSIGN_OR_RETURN(deleted,
-                             DeleteOlder(db, sql, limits.now_us - limits.keep_us, max_rows));
+    MEMORYD_ASSIGN_OR_RETURN(deleted, DeleteOlder(db, sql, before_us, max_rows));
   }
+  if (deleted == 0) {
+    MEMORYD_ASSIGN_OR_RETURN(deleted, DeleteTombstones(db, before_us, max_rows));
+  }
+  return deleted;
+}
+
+// Runs a step that says how many rows went, in a transaction of its own.
+template <typename RunStep>
+absl::StatusOr<std::int64_t> InTransaction(Database& db, const RunStep& run) {
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run("BEGIN IMMEDIATE")));
+  absl::StatusOr<std::int64_t> deleted = run();
+  if (deleted.ok() && *deleted > 0) {
+    if (const int code = db.Run("COMMIT"); code != SQLITE_OK) deleted = ToStatus(code);
+  }
+  db.Rollback();
   return deleted;
 }
 
@@ -154,13 +278,26 @@ absl::StatusOr<std::int64_t> PurgeInTransaction(Database& db, const PurgeLimits&
 
 absl::StatusOr<std::int64_t> PurgeStep(Database& db, const PurgeLimits& limits) {
   if (limits.max_rows <= 0) return 0;
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run("BEGIN IMMEDIATE")));
-  absl::StatusOr<std::int64_t> deleted = PurgeInTransaction(db, limits);
-  if (deleted.ok() && *deleted > 0) {
-    if (const int code = db.Run("COMMIT"); code != SQLITE_OK) deleted = ToStatus(code);
+  return InTransaction(db, [&] { return PurgeInTransaction(db, limits); });
+}
+
+absl::StatusOr<std::int64_t> PurgeSessionStep(Database& db, const SessionKey& key,
+                                              std::int64_t max_rows) {
+  return InTransaction(db,
+                       [&] { return PurgeGarbage(db, &key, std::min(max_rows, kRowsPerStep)); });
+}
+
+absl::StatusOr<std::vector<std::string>> ListGarbage(Database& db, std::string_view tenant,
+                                                     std::string_view after,
+                                                     std::int64_t max_sessions) {
+  Query query = db.Prepare(kListGarbage);
+  query.BindText(tenant).BindText(after).Bind(std::max<std::int64_t>(0, max_sessions));
+  std::vector<std::string> sessions;
+  for (;;) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return sessions;
+    sessions.push_back(query.String(0));
   }
-  db.Rollback();
-  return deleted;
 }
 
 }  // namespace memoryd::sqlite

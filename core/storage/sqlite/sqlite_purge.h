@@ -3,6 +3,9 @@
 #define MEMORYD_CORE_STORAGE_SQLITE_SQLITE_PURGE_H_
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/storage/sqlite/database.h"
@@ -13,6 +16,14 @@ namespace memoryd::sqlite {
 // One small transaction of Store::Purge: deletes some rows, at most limits.max_rows, and returns
 // how many; 0 when nothing is left. Short, so that commits need not wait long for their turn.
 absl::StatusOr<std::int64_t> PurgeStep(Database& db, const PurgeLimits& limits);
+
+// The same of Store::PurgeSession.
+absl::StatusOr<std::int64_t> PurgeSessionStep(Database& db, const SessionKey& key,
+                                              std::int64_t max_rows);
+
+absl::StatusOr<std::vector<std::string>> ListGarbage(Database& db, std::string_view tenant,
+                                                     std::string_view after,
+                                                     std::int64_t max_sessions);
 
 }  // namespace memoryd::sqlite
 

@@ -18,7 +18,7 @@ namespace {
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
   " block_generation, create_us, update_us, deleted, commit_tag, config,"                 \
-  " message_bytes, content_bytes, edit_revision"
+  " message_bytes, content_bytes, edit_revision, subject"
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -28,7 +28,19 @@ constexpr char kListSessions[] =
     ", session FROM memoryd_sessions"
     " WHERE tenant = ? AND session > ? AND NOT deleted ORDER BY session LIMIT ?";
 
+// The condition of the index, by which SQLite sees that it serves.
+constexpr char kListSubject[] =
+    "SELECT " MEMORYD_SESSION_COLUMNS
+    ", session FROM memoryd_sessions WHERE tenant = ? AND session > ? AND subject = ?"
+    " AND subject <> '' AND (NOT deleted OR ?) ORDER BY session LIMIT ?";
+
 #undef MEMORYD_SESSION_COLUMNS
+
+constexpr char kCountRequests[] =
+    "SELECT count(*) FROM memoryd_requests"
+    " WHERE tenant = ? AND session = ? AND fingerprint <> x'' AND create_us >="
+    " (SELECT coalesce(max(end_position), 0) FROM memoryd_garbage"
+    "  WHERE tenant = ? AND session = ? AND generation = 0)";
 
 constexpr char kSelectUsage[] =
     "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0),"
@@ -87,7 +99,18 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.message_bytes = query.Int(18);
   row.content_bytes = query.Int(19);
   row.edit_revision = query.Int(20);
+  row.subject = query.String(21);
   return row;
+}
+
+absl::StatusOr<std::vector<ListedSession>> ReadListed(Query& query) {
+  std::vector<ListedSession> sessions;
+  for (;;) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return sessions;
+    MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
+    sessions.push_back({query.String(22), std::move(row)});
+  }
 }
 
 absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
@@ -272,13 +295,27 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
                                                         std::int64_t max_sessions) {
   Query query = db.Prepare(kListSessions);
   query.BindText(tenant).BindText(after).Bind(std::max<std::int64_t>(0, max_sessions));
-  std::vector<ListedSession> sessions;
-  for (;;) {
-    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
-    if (!found) return sessions;
-    MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(21), std::move(row)});
-  }
+  return ReadListed(query);
+}
+
+absl::StatusOr<std::vector<ListedSession>> ListSubject(Database& db, std::string_view tenant,
+                                                       std::string_view subject,
+                                                       std::string_view after,
+                                                       std::int64_t max_sessions, bool tombstones) {
+  Query query = db.Prepare(kListSubject);
+  query.BindText(tenant)
+      .BindText(after)
+      .BindText(subject)
+      .Bind(tombstones ? 1 : 0)
+      .Bind(std::max<std::int64_t>(0, max_sessions));
+  return ReadListed(query);
+}
+
+absl::StatusOr<std::int64_t> CountRequests(Database& db, const SessionKey& key) {
+  Query query = db.Prepare(kCountRequests);
+  query.BindText(key.tenant).BindText(key.session).BindText(key.tenant).BindText(key.session);
+  MEMORYD_RETURN_IF_ERROR(query.Next().status());
+  return query.Int(0);
 }
 
 absl::StatusOr<TenantUsage> ReadUsage(Database& db, std::string_view tenant) {

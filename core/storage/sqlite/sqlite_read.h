@@ -42,6 +42,13 @@ absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::strin
                                                         std::string_view after,
                                                         std::int64_t max_sessions);
 
+absl::StatusOr<std::vector<ListedSession>> ListSubject(Database& db, std::string_view tenant,
+                                                       std::string_view subject,
+                                                       std::string_view after,
+                                                       std::int64_t max_sessions, bool tombstones);
+
+absl::StatusOr<std::int64_t> CountRequests(Database& db, const SessionKey& key);
+
 absl::StatusOr<TenantUsage> ReadUsage(Database& db, std::string_view tenant);
 
 }  // namespace memoryd::sqlite

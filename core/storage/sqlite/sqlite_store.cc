@@ -106,6 +106,20 @@ class SqliteStore final : public Store {
     return sqlite::ListSessions(*db, tenant, after, max_sessions);
   }
 
+  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
+                                                         std::string_view subject,
+                                                         std::string_view after,
+                                                         std::int64_t max_sessions,
+                                                         bool tombstones) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ListSubject(*db, tenant, subject, after, max_sessions, tombstones);
+  }
+
+  absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::CountRequests(*db, key);
+  }
+
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
     return sqlite::ReadUsage(*db, tenant);
@@ -162,6 +176,26 @@ class SqliteStore final : public Store {
       left.max_rows -= rows;
     }
     return deleted;
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
+                                                       std::string_view after,
+                                                       std::int64_t max_sessions) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ListGarbage(*db, tenant, after, max_sessions);
+  }
+
+  absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override {
+    SessionPurge purged;
+    while (purged.rows < max_rows) {
+      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+      MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows,
+                               sqlite::PurgeSessionStep(*db, key, max_rows - purged.rows));
+      purged.rows += rows;
+      purged.done = rows == 0;
+      if (purged.done) break;
+    }
+    return purged;
   }
 
   absl::Status Ping() override {

@@ -136,6 +136,8 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_sessions DROP COLUMN content_count;"
       "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
       "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
+      "DROP INDEX memoryd_subjects;"
+      "ALTER TABLE memoryd_sessions DROP COLUMN subject;"
       "ALTER TABLE memoryd_sessions DROP COLUMN edit_revision;"
       "PRAGMA user_version = 1;"
       "INSERT INTO memoryd_sessions VALUES"
@@ -194,6 +196,8 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
           "ALTER TABLE memoryd_sessions DROP COLUMN block_generation;"
           "ALTER TABLE memoryd_sessions DROP COLUMN message_bytes;"
           "ALTER TABLE memoryd_sessions DROP COLUMN content_bytes;"
+          "DROP INDEX memoryd_subjects;"
+          "ALTER TABLE memoryd_sessions DROP COLUMN subject;"
           "ALTER TABLE memoryd_sessions DROP COLUMN edit_revision;"
           "PRAGMA user_version = 2;");
   const auto store = OpenReady(file_);

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import random
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -37,6 +38,9 @@ _NOTHING_WAS_DONE = ("STORE_UNAVAILABLE", "DRAINING")
 _LONGEST_WAIT_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
+# Of one request of an upload; a larger item goes alone.
+_UPLOADED_ITEMS = 250
+_UPLOADED_BYTES = 512 * 1024
 CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
     # A reply may be as large as the server makes one; requests are bounded by the server.
     ("grpc.max_receive_message_length", 80 * 1024 * 1024),
@@ -123,6 +127,50 @@ class Stream(Generic[Item]):
         request.CopyFrom(self.request)
         request.page_token = page.next_page_token
         return dataclasses.replace(self, request=request)
+
+
+@dataclasses.dataclass(frozen=True)
+class Upload(Generic[Result]):
+    """A call of many requests, made once: whether one that broke off was done is for the caller to
+    find out."""
+
+    rpc: Rpc
+    requests: Callable[[], Generator[Any, None, None]]
+    result: Callable[[Any], Result]
+    timeout: float | None
+
+    def options(self, token: str | None) -> dict[str, Any]:
+        """Arguments of the call beside the requests."""
+        return {"timeout": self.timeout, "metadata": authorization(token)}
+
+
+class Requests(Generic[Item]):
+    """The requests of an upload on their way, which gRPC takes on a thread of its own. When making
+    one raises they are at their end, with what was raised as `error`: a stream without its `end`
+    makes nothing."""
+
+    def __init__(self, requests: Generator[Item, None, None]) -> None:
+        self._requests = requests
+        self._lock = threading.Lock()
+        self.error: BaseException | None = None
+
+    def __iter__(self) -> Requests[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        with self._lock:
+            try:
+                return next(self._requests)
+            except StopIteration:
+                raise
+            except BaseException as error:
+                self.error = error
+                raise StopIteration from None
+
+    def close(self) -> None:
+        """No more are made from now on."""
+        with self._lock:
+            self._requests.close()
 
 
 class Attempts:
@@ -412,9 +460,12 @@ def get_session(session_id: str, *, timeout: float | None = None) -> Call[memory
     return Call(_GET_SESSION, request, _session, timeout)
 
 
-def list_sessions(*, page_size: int = 1000, timeout: float | None = None) -> Pages[memory.Session]:
-    """All sessions by id, fetched page by page; the deadline is each page's own."""
-    request = session_wire.ListSessionsRequest(page_size=page_size)
+def list_sessions(
+    *, subject: str = "", page_size: int = 1000, timeout: float | None = None
+) -> Pages[memory.Session]:
+    """All sessions, or those of a subject, by id, fetched page by page; the deadline is each
+    page's own."""
+    request = session_wire.ListSessionsRequest(subject=subject, page_size=page_size)
     return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), lambda page: page.sessions)
 
 
@@ -448,6 +499,76 @@ def delete_session(
         session_id=session_id, request_id=_once(request_id), expected_revision=expected_revision
     )
     return Call(_DELETE_SESSION, request, _reply, timeout)
+
+
+def fork_session(
+    session_id: str,
+    new_session_id: str,
+    *,
+    up_to_position: int | None = None,
+    up_to_message_id: str | None = None,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[session_wire.ForkSessionResponse]:
+    """Makes a session of its own out of a copy of another, up to a message or whole."""
+    request = session_wire.ForkSessionRequest(
+        session_id=session_id,
+        new_session_id=new_session_id,
+        up_to_position=up_to_position,
+        up_to_message_id=up_to_message_id,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_FORK_SESSION, request, _reply, timeout)
+
+
+def import_session(
+    session_id: str,
+    messages: Iterable[memory.Message] = (),
+    contents: Iterable[memory.Content] = (),
+    *,
+    config: memory.SessionConfig | None = None,
+    create_time: datetime.datetime | None = None,
+    timeout: float | None = None,
+) -> Upload[memory.Session]:
+    """Makes a session as it was elsewhere, whole or not at all: with the ids, positions, times,
+    status and writers that `stream_all` and `get_all_contents` gave. Needs the rights `admin` and
+    `write`.
+
+    It has no limit of time but `timeout`, and is not repeated: SESSION_EXISTS may mean that an
+    earlier try was done. The iterables are read on another thread while the server takes what they
+    give, and no more once the call has ended. What they raise, the call raises, and makes nothing.
+    """
+
+    def requests() -> Generator[session_wire.ImportSessionRequest, None, None]:
+        begin = session_wire.ImportBegin(session_id=session_id, config=config)
+        if create_time is not None:
+            begin.create_time.FromDatetime(create_time)
+        yield session_wire.ImportSessionRequest(begin=begin)
+        end = session_wire.ImportEnd()
+        items, size = session_wire.ImportItems(), 0
+        for kind, given in (("messages", messages), ("contents", contents)):
+            for item in given:
+                if size + item.ByteSize() > _UPLOADED_BYTES or _count(items) == _UPLOADED_ITEMS:
+                    yield session_wire.ImportSessionRequest(items=items)
+                    items, size = session_wire.ImportItems(), 0
+                getattr(items, kind).append(item)
+                size += item.ByteSize()
+                end.message_count += kind == "messages"
+                end.content_count += kind == "contents"
+        yield session_wire.ImportSessionRequest(items=items)
+        yield session_wire.ImportSessionRequest(end=end)
+
+    return Upload(_IMPORT_SESSION, requests, _session, timeout)
+
+
+def erase_subject(
+    subject: str, *, dry_run: bool = False, timeout: float | None = None
+) -> Call[session_wire.EraseSubjectResponse]:
+    """Removes all sessions of a subject; to be called until `purged` is true."""
+    request = session_wire.EraseSubjectRequest(subject=subject, dry_run=dry_run)
+    return Call(_ERASE_SUBJECT, request, _reply, timeout)
 
 
 # JobService.
@@ -512,6 +633,10 @@ def _reply(reply: Any) -> Any:
     return reply
 
 
+def _count(items: session_wire.ImportItems) -> int:
+    return len(items.messages) + len(items.contents)
+
+
 def _session(reply: Any) -> memory.Session:
     session: memory.Session = reply.session
     return session
@@ -537,6 +662,9 @@ _GET_SESSION = Rpc("SessionService", "GetSession", session_wire.GetSessionRespon
 _LIST_SESSIONS = Rpc("SessionService", "ListSessions", session_wire.ListSessionsResponse)
 _UPDATE_SESSION = Rpc("SessionService", "UpdateSession", session_wire.UpdateSessionResponse)
 _DELETE_SESSION = Rpc("SessionService", "DeleteSession", session_wire.DeleteSessionResponse)
+_FORK_SESSION = Rpc("SessionService", "ForkSession", session_wire.ForkSessionResponse)
+_IMPORT_SESSION = Rpc("SessionService", "ImportSession", session_wire.ImportSessionResponse)
+_ERASE_SUBJECT = Rpc("SessionService", "EraseSubject", session_wire.EraseSubjectResponse)
 _LIST_JOBS = Rpc("JobService", "ListJobs", job_wire.ListJobsResponse)
 _GET_JOB = Rpc("JobService", "GetJob", job_wire.GetJobResponse)
 _RETRY_JOB = Rpc("JobService", "RetryJob", job_wire.RetryJobResponse)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
@@ -13,6 +14,7 @@ import grpc.aio
 
 from memoryd import _calls
 from memoryd.client import as_method
+from memoryd.errors import MemorydError
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -58,6 +60,19 @@ def _calls_for_stream(
     return made
 
 
+def _calls_for_upload(
+    build: Callable[Arguments, _calls.Upload[Result]],
+) -> Callable[Concatenate[AsyncClient, Arguments], Awaitable[Result]]:
+    async def method(
+        self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        return await self._upload(build(*given, **named))
+
+    made: Callable[Concatenate[AsyncClient, Arguments], Awaitable[Result]]
+    made = as_method(method, build)
+    return made
+
+
 class AsyncClient:
     """Client for asyncio: the same methods as coroutines, and as asynchronous iterators where
     Client's iterate. Deadlines, retries and errors are Client's.
@@ -84,6 +99,7 @@ class AsyncClient:
         self._options = (*_calls.CHANNEL_OPTIONS, *options)
         self._lock = threading.Lock()
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
+        self._uploads: set[grpc.Channel] = set()
         self._closed = False
 
     async def close(self) -> None:
@@ -91,6 +107,9 @@ class AsyncClient:
         with self._lock:
             self._closed = True
             connections, self._connections = self._connections, {}
+            uploads = list(self._uploads)
+        for channel in uploads:
+            channel.close()
         own = connections.pop(asyncio.get_running_loop(), None)
         if own is not None:
             await own.channel.close()
@@ -120,6 +139,9 @@ class AsyncClient:
     list_sessions = _calls_for_pages(_calls.list_sessions)
     update_session = _calls_once(_calls.update_session)
     delete_session = _calls_once(_calls.delete_session)
+    fork_session = _calls_once(_calls.fork_session)
+    import_session = _calls_for_upload(_calls.import_session)
+    erase_subject = _calls_once(_calls.erase_subject)
 
     list_jobs = _calls_for_pages(_calls.list_jobs)
     get_job = _calls_once(_calls.get_job)
@@ -157,6 +179,51 @@ class AsyncClient:
                 pause = attempts.pause(error)
             await asyncio.sleep(pause)
 
+    async def _upload(self, upload: _calls.Upload[Result]) -> Result:
+        # Over a channel of the synchronous kind: one of asyncio's tells, when the server ends the
+        # call while a request is on its way, INTERNAL rather than why.
+        options = upload.options(await self._token_now())
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        requests = _calls.Requests(upload.requests())
+        with self._uploading() as channel:
+            method: Any = channel.stream_unary(
+                upload.rpc.path,
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=upload.rpc.reply.FromString,
+            )
+            call = method.future(requests, **options)
+            call.add_done_callback(lambda _: _wake(loop, ended))
+            try:
+                await ended.wait()
+                return upload.result(call.result())
+            except grpc.FutureCancelledError:
+                raise MemorydError(grpc.StatusCode.CANCELLED, "the client is closed") from None
+            except grpc.RpcError as error:
+                raise requests.error or MemorydError.of(error) from error
+            finally:
+                call.cancel()
+                # What is read just now may wait for this loop.
+                await asyncio.shield(asyncio.to_thread(requests.close))
+
+    @contextlib.contextmanager
+    def _uploading(self) -> Iterator[grpc.Channel]:
+        """A channel for one upload, which close() ends too."""
+        if self._credentials is None:
+            channel = grpc.insecure_channel(self._target, self._options)
+        else:
+            channel = grpc.secure_channel(self._target, self._credentials, self._options)
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ValueError("the client is closed")
+                self._uploads.add(channel)
+            yield channel
+        finally:
+            with self._lock:
+                self._uploads.discard(channel)
+            channel.close()
+
     async def _call(self, call: _calls.Call[Result]) -> Result:
         method = self._connection().method(call.rpc)
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
@@ -188,6 +255,11 @@ class AsyncClient:
                 connection = _Connection(self._target, self._credentials, self._options)
                 self._connections[loop] = connection
             return connection
+
+
+def _wake(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # A loop that is closed waits for nothing.
+        loop.call_soon_threadsafe(ended.set)
 
 
 class _Connection:

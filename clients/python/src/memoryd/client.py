@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import time
@@ -107,6 +108,16 @@ def _calls_for_stream(
     return made
 
 
+def _calls_for_upload(
+    build: Callable[Arguments, _calls.Upload[Result]],
+) -> Callable[Concatenate[Client, Arguments], Result]:
+    def method(self: Client, /, *given: Arguments.args, **named: Arguments.kwargs) -> Result:
+        return self._upload(build(*given, **named))
+
+    made: Callable[Concatenate[Client, Arguments], Result] = as_method(method, build)
+    return made
+
+
 class Client:
     """A connection to one memoryd, for any number of threads.
 
@@ -172,6 +183,9 @@ class Client:
     list_sessions = _calls_for_pages(_calls.list_sessions)
     update_session = _calls_once(_calls.update_session)
     delete_session = _calls_once(_calls.delete_session)
+    fork_session = _calls_once(_calls.fork_session)
+    import_session = _calls_for_upload(_calls.import_session)
+    erase_subject = _calls_once(_calls.erase_subject)
 
     list_jobs = _calls_for_pages(_calls.list_jobs)
     get_job = _calls_once(_calls.get_job)
@@ -208,6 +222,20 @@ class Client:
                     raise MemorydError.of(error) from error
                 pause = attempts.pause(error)
             time.sleep(pause)
+
+    def _upload(self, upload: _calls.Upload[Result]) -> Result:
+        token = self._token() if callable(self._token) else self._token
+        method: Any = self._channel.stream_unary(
+            upload.rpc.path,
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=upload.rpc.reply.FromString,
+        )
+        requests = _calls.Requests(upload.requests())
+        with _loops.holding_up(), contextlib.closing(requests):
+            try:
+                return upload.result(method(requests, **upload.options(token)))
+            except grpc.RpcError as error:
+                raise requests.error or MemorydError.of(error) from error
 
     def _call(self, call: _calls.Call[Result]) -> Result:
         with _loops.holding_up():

@@ -28,6 +28,17 @@ DEFAULT_TABLE_NAME = "llama_index_memory"
 DEFAULT_URI = "memoryd://localhost:50051"
 
 
+def key_space(space: str, db_schema: str | None, table_name: str) -> str:
+    """What tells the sessions of these three from others; empty for the default's."""
+    parts = (space, db_schema or "", table_name if table_name != DEFAULT_TABLE_NAME else "")
+    return "/".join(urllib.parse.quote(part, safe="") for part in parts) if any(parts) else ""
+
+
+def session_of(space: str, key: str) -> str:
+    """The session of a key in a key space."""
+    return f"@{space}@{key}" if space or key.startswith("@") else key
+
+
 class Answer(list[Any], Coroutine[Any, Any, Any]):
     """What a call outside of an event loop returned: a list, and a coroutine that has ended, for
     those who run what they were given."""
@@ -90,10 +101,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
             shared = credentials is None and token is None
             self._target = Target(self.async_database_uri, credentials=credentials, token=token)
             self._client = client_of(self.async_database_uri, self._target, shared=shared)
-            table = table_name if table_name != DEFAULT_TABLE_NAME else ""
-            parts = (self._target.space, db_schema or "", table)
-            if any(parts):
-                self._space = "/".join(urllib.parse.quote(part, safe="") for part in parts)
+            self._space = key_space(self._target.space, db_schema, table_name)
 
     @classmethod
     def class_name(cls) -> str:
@@ -113,9 +121,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
 
     def session_id(self, key: str) -> str:
         """The session of a key."""
-        if not self._space and not key.startswith("@"):
-            return key
-        return f"@{self._space}@{key}"
+        return session_of(self._space, key)
 
     def count_with(self, key: str, count: Count) -> None:
         """Lets a method of an object count the tokens of the key's messages while it lives."""
@@ -133,7 +139,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
 
     def count(self, key: str) -> Count:
         known = self._counts.get(key)
-        return (known and known()) or _default_count()
+        return (known and known()) or default_count()
 
     # SQLAlchemyChatStore, or BaseChatStore outside of an event loop.
 
@@ -459,7 +465,7 @@ def _archived(status: MessageStatus | None) -> bool | None:
 _counting: LibraryMemory | None = None
 
 
-def _default_count() -> Count:
+def default_count() -> Count:
     """LlamaIndex' default way of counting."""
     global _counting
     if _counting is None:

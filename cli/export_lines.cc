@@ -1,0 +1,83 @@
+#include "cli/export_lines.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/status_macros.h"
+
+namespace memoryd::cli {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+absl::StatusOr<T> FromJson(const json& value) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  T message;
+  const auto status = google::protobuf::util::JsonStringToMessage(value.dump(), &message, options);
+  if (status.ok()) return message;
+  return absl::InvalidArgumentError(std::string(status.message()));
+}
+
+}  // namespace
+
+absl::Status ExportLines::Wrong(const std::string& what) const {
+  return absl::InvalidArgumentError(fmt::format("line {}: {}", number_, what));
+}
+
+absl::StatusOr<ExportLine> ExportLines::Next() {
+  std::string text;
+  while (std::getline(input_, text)) {
+    ++number_;
+    const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object() || line.size() != 1) return Wrong("is no JSON object with one key");
+    const std::string& kind = line.begin().key();
+    const json& value = line.begin().value();
+    if (number_ == 1) {
+      if (kind != "memoryd_export") return Wrong("is no export of memoryd");
+      if (value != kExportFormat) {
+        return Wrong(fmt::format("format {}, and this memoryd reads {}: use a newer one",
+                                 value.dump(), kExportFormat));
+      }
+      continue;
+    }
+    const auto read = [&]<typename T>(T /*kind*/) -> absl::StatusOr<ExportLine> {
+      auto message = FromJson<T>(value);
+      if (message.ok()) return ExportLine(*std::move(message));
+      return Wrong(std::string(message.status().message()));
+    };
+    if (kind == "session") {
+      ++counts_.sessions;
+      return read(v1::Session());
+    }
+    if ((kind == "message" || kind == "content") && counts_.sessions == 0) {
+      return Wrong("stands before any session");
+    }
+    if (kind == "message") {
+      ++counts_.messages;
+      return read(v1::Message());
+    }
+    if (kind == "content") {
+      ++counts_.contents;
+      return read(v1::Content());
+    }
+    if (kind == "end") {
+      const json counts = {{"sessions", counts_.sessions},
+                           {"messages", counts_.messages},
+                           {"contents", counts_.contents}};
+      if (value == counts) {
+        if (input_.peek() == std::istream::traits_type::eof()) return ExportLine(ExportEnd());
+        return Wrong("is the end, and something follows it: give one export at a time");
+      }
+      return Wrong(
+          fmt::format("the end counts {}, and there were {}", value.dump(), counts.dump()));
+    }
+  }
+  if (number_ == 0) return Wrong("is no export of memoryd");
+  return Wrong("the export ends without its `end`: it is not whole");
+}
+
+}  // namespace memoryd::cli

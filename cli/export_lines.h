@@ -1,0 +1,57 @@
+// The lines of an export, as docs/EXPORT.md describes them.
+#ifndef MEMORYD_CLI_EXPORT_LINES_H_
+#define MEMORYD_CLI_EXPORT_LINES_H_
+
+#include <cstdint>
+#include <istream>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "memoryd/v1/memory.pb.h"
+
+namespace memoryd::cli {
+
+// The version that is written, and the one that is read.
+inline constexpr int kExportFormat = 1;
+
+struct ExportCounts {
+  std::int64_t sessions = 0;
+  std::int64_t messages = 0;
+  std::int64_t contents = 0;
+
+  friend bool operator==(const ExportCounts&, const ExportCounts&) = default;
+};
+
+// The end, where the counts have been found to be right.
+struct ExportEnd {};
+
+using ExportLine = std::variant<v1::Session, v1::Message, v1::Content, ExportEnd>;
+
+// Reads line by line. Once it has failed, or has come to the end, it must not be asked again.
+class ExportLines {
+ public:
+  // `input` outlives it.
+  explicit ExportLines(std::istream& input) : input_(input) {}
+
+  // The next line of a kind that is known. INVALID_ARGUMENT tells the line and what is wrong with
+  // it: another format, no JSON, a message without a session, no `end` or one with other counts.
+  absl::StatusOr<ExportLine> Next();
+
+  // Of the line that was read last, from 1 on.
+  std::int64_t number() const { return number_; }
+  // Of what has been read.
+  const ExportCounts& counts() const { return counts_; }
+
+ private:
+  absl::Status Wrong(const std::string& what) const;
+
+  std::istream& input_;
+  std::int64_t number_ = 0;
+  ExportCounts counts_;
+};
+
+}  // namespace memoryd::cli
+
+#endif  // MEMORYD_CLI_EXPORT_LINES_H_

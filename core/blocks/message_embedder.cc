@@ -1,0 +1,119 @@
+#include "core/blocks/message_embedder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "core/blocks/block_text.h"
+#include "core/blocks/vector_entry.h"
+
+namespace memoryd {
+namespace {
+
+// Of a text: small embedders read little more.
+constexpr std::size_t kTextBytes = 2000;
+
+BlockSettings Settings() {
+  BlockSettings settings;
+  settings.name = kRetrievalBlock;
+  return settings;
+}
+
+// The messages of a job that are to be embedded, oldest first.
+struct Drafts {
+  std::vector<std::int64_t> positions;
+  std::vector<bool> has_words;
+  std::vector<std::string> texts;  // Of those that have words.
+};
+
+FeedResult ResultOf(const Drafts& drafts, std::vector<std::vector<float>> vectors) {
+  FeedResult result;
+  auto next = vectors.begin();
+  for (std::size_t i = 0; i < drafts.positions.size(); ++i) {
+    VectorEntry entry;
+    if (drafts.has_words[i]) entry.vector = std::move(*next++);
+    result.entries.push_back(EncodeVectorEntry(entry));
+  }
+  result.entry_positions = drafts.positions;
+  return result;
+}
+
+}  // namespace
+
+MessageEmbedder::MessageEmbedder(ModelName embedder, const BlockEnvironment& environment,
+                                 FindRows find_rows)
+    : Block(Settings()),
+      embedder_(std::move(embedder)),
+      models_(*environment.models),
+      bodies_(*environment.bodies),
+      find_rows_(std::move(find_rows)) {}
+
+std::string MessageEmbedder::TextOf(const Message& row) const {
+  // A body that can't be read has no words; it must not hold up the others.
+  const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());
+  return std::string(PythonStrip(Head(PythonStrip(message.text), kTextBytes)));
+}
+
+void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
+  const absl::StatusOr<EmbeddingState> state = EmbeddingState::FromJson(request.state.state);
+  if (!state.ok()) return done(state.status());
+  auto embedded =
+      find_rows_(request.session.key, request.state.entry_generation,
+                 request.messages.front().row->position, request.messages.back().row->position + 1);
+  if (!embedded.ok()) return done(embedded.status());
+  std::sort(embedded->begin(), embedded->end());
+  Drafts drafts;
+  for (const BlockMessage& message : request.messages) {
+    const std::int64_t position = message.row->position;
+    if (std::binary_search(embedded->begin(), embedded->end(), position)) continue;
+    std::string text = TextOf(*message.row);
+    drafts.positions.push_back(position);
+    drafts.has_words.push_back(!text.empty());
+    if (!text.empty()) drafts.texts.push_back(std::move(text));
+  }
+  if (drafts.texts.empty()) {
+    FeedResult result = ResultOf(drafts, {});
+    result.state = std::move(request.state.state);
+    return done(std::move(result));
+  }
+  const ModelCaller caller{request.session.key.tenant, request.session.key.session, name(),
+                           request.job_id};
+  std::vector<std::string> texts = std::move(drafts.texts);
+  AskEmbedder(models_, embedder_, caller, EmbedPurpose::kText, std::move(texts), request.deadline,
+              [drafts = std::move(drafts), known = *state,
+               done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
+                if (!reply.ok()) return done(reply.status());
+                const std::size_t size = reply->vectors.front().size();
+                if (absl::Status status = known.Accepts(size, reply->model); !status.ok()) {
+                  return done(std::move(status));
+                }
+                FeedResult result = ResultOf(drafts, std::move(reply->vectors));
+                EmbeddingState now = known;
+                now.size = size;
+                if (now.model.empty()) now.model = reply->model;
+                result.state = now.ToJson();
+                result.usage = reply->usage;
+                done(std::move(result));
+              });
+}
+
+void MessageEmbedder::Render(RenderRequest /*request*/, Done<BlockContent> done) const {
+  done(BlockContent());
+}
+
+void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
+                const EmbeddingState& state, std::string_view query, BlockDeadline deadline,
+                std::function<void(absl::StatusOr<std::vector<float>>)> done) {
+  const ModelCaller caller{session.tenant, session.session, std::string(kRetrievalBlock), ""};
+  AskEmbedder(models, embedder, caller, EmbedPurpose::kQuery,
+              {std::string(Head(query, kTextBytes))}, deadline,
+              [state, done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
+                if (!reply.ok()) return done(reply.status());
+                std::vector<float>& vector = reply->vectors.front();
+                absl::Status status = state.Accepts(vector.size(), reply->model);
+                if (!status.ok()) return done(std::move(status));
+                done(std::move(vector));
+              });
+}
+
+}  // namespace memoryd

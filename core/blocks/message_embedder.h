@@ -1,0 +1,51 @@
+// Has a session's messages embedded, for Query.
+#ifndef MEMORYD_CORE_BLOCKS_MESSAGE_EMBEDDER_H_
+#define MEMORYD_CORE_BLOCKS_MESSAGE_EMBEDDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/embedding_state.h"
+#include "core/blocks/model_calls.h"
+
+namespace memoryd {
+
+// The block kRetrievalBlock: jobs feed it as others, and it says nothing. It embeds those messages
+// of a job that have no embedding, so that a message may be in several jobs.
+class MessageEmbedder final : public Block {
+ public:
+  // Positions of the rows of a generation in [begin, end), in any order; may wait for the store.
+  using FindRows = std::function<absl::StatusOr<std::vector<std::int64_t>>(
+      const SessionKey& key, std::uint64_t generation, std::int64_t begin, std::int64_t end)>;
+
+  MessageEmbedder(ModelName embedder, const BlockEnvironment& environment, FindRows find_rows);
+
+  bool feeds() const override { return true; }
+  void Feed(FeedRequest request, Done<FeedResult> done) const override;
+  void Render(RenderRequest request, Done<BlockContent> done) const override;
+
+ private:
+  // What of a message is embedded; "" for one without words.
+  std::string TextOf(const Message& row) const;
+
+  const ModelName embedder_;
+  ModelDirectory& models_;
+  const BodyReader& bodies_;
+  const FindRows find_rows_;
+};
+
+// Asks the embedder that ModelName names what a query means: one vector, of the kind that `state`
+// says the session's have; else EmbeddingState::Accepts() is the error.
+void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
+                const EmbeddingState& state, std::string_view query, BlockDeadline deadline,
+                std::function<void(absl::StatusOr<std::vector<float>>)> done);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BLOCKS_MESSAGE_EMBEDDER_H_

@@ -1,0 +1,147 @@
+#include "core/blocks/message_embedder.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/blocks/vector_entry.h"
+#include "tests/support/block_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class MessageEmbedderTest : public ::testing::Test {
+ protected:
+  // A job of messages at `positions` with these bodies.
+  absl::StatusOr<FeedResult> Feed(std::vector<std::pair<std::int64_t, std::string>> messages,
+                                  std::string state = {}) {
+    FeedRequest request;
+    request.session = fixture_.session;
+    request.state.state = std::move(state);
+    request.state.entry_generation = 7;
+    request.job_id = "job";
+    for (auto& [position, body] : messages) {
+      auto row = std::make_shared<Message>();
+      row->position = position;
+      row->body = std::move(body);
+      request.messages.emplace_back().row = std::move(row);
+    }
+    std::optional<absl::StatusOr<FeedResult>> result;
+    Embedder()->Feed(std::move(request),
+                     [&result](absl::StatusOr<FeedResult> r) { result = std::move(r); });
+    return result.value();
+  }
+  std::shared_ptr<const Block> Embedder() {
+    return std::make_shared<const MessageEmbedder>(
+        ModelName{"", embedder_}, fixture_.Environment(),
+        [this](const SessionKey&, std::uint64_t generation, std::int64_t begin,
+               std::int64_t end) -> absl::StatusOr<std::vector<std::int64_t>> {
+          EXPECT_EQ(generation, 7U);
+          if (!store_.ok()) return store_;
+          std::vector<std::int64_t> found;
+          for (const std::int64_t position : stored_) {
+            if (position >= begin && position < end) found.push_back(position);
+          }
+          return found;
+        });
+  }
+  static std::vector<std::vector<float>> Vectors(const FeedResult& result) {
+    std::vector<std::vector<float>> vectors;
+    for (const std::string& body : result.entries) {
+      const auto entry = DecodeVectorEntry(body);
+      EXPECT_TRUE(entry.ok()) << entry.status();
+      if (entry.ok()) vectors.push_back(entry->vector);
+    }
+    return vectors;
+  }
+  const std::vector<HashEmbedder::Call>& Calls() { return fixture_.models.embedder->calls; }
+
+  BlockFixture fixture_;
+  std::string embedder_ = "hash";
+  std::vector<std::int64_t> stored_;
+  absl::Status store_;
+};
+
+TEST_F(MessageEmbedderTest, AsksForAllMessagesOfAJobAtOnce) {
+  const auto result = Feed({{3, "one"}, {4, " two \n"}, {9, "three"}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->entry_positions, ElementsAre(3, 4, 9));
+  EXPECT_THAT(Vectors(*result),
+              ElementsAre(HashEmbedding("one"), HashEmbedding("two"), HashEmbedding("three")));
+  ASSERT_THAT(Calls(), SizeIs(1));
+  EXPECT_THAT(Calls()[0].texts, ElementsAre("one", "two", "three"));
+  EXPECT_EQ(Calls()[0].purpose, EmbedPurpose::kText);
+  EXPECT_EQ(result->usage.calls, 1);
+  const auto state = EmbeddingState::FromJson(result->state);
+  ASSERT_TRUE(state.ok());
+  EXPECT_EQ(state->size, 16U);
+}
+
+TEST_F(MessageEmbedderTest, WhatHasNoWordsIsNotAskedFor) {
+  const auto result = Feed({{1, ""}, {2, "unreadable"}, {3, "words"}, {4, " \n"}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->entry_positions, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(Vectors(*result),
+              ElementsAre(IsEmpty(), IsEmpty(), HashEmbedding("words"), IsEmpty()));
+  EXPECT_THAT(Calls()[0].texts, ElementsAre("words"));
+  const auto none = Feed({{5, " "}}, result->state);
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(none->state, result->state);
+  EXPECT_THAT(Calls(), SizeIs(1));
+}
+
+TEST_F(MessageEmbedderTest, WhatHasAnEmbeddingKeepsIt) {
+  stored_ = {4, 2};
+  const auto result = Feed({{1, "a"}, {2, "b"}, {3, "c"}, {4, "d"}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->entry_positions, ElementsAre(1, 3));
+  EXPECT_THAT(Calls()[0].texts, ElementsAre("a", "c"));
+}
+
+TEST_F(MessageEmbedderTest, LongTextsAreCutBetweenCharacters) {
+  std::string text(1999, 'x');
+  ASSERT_TRUE(Feed({{1, text + "\u00e9 and more"}}).ok());
+  EXPECT_THAT(Calls()[0].texts, ElementsAre(text));
+}
+
+TEST_F(MessageEmbedderTest, EmbeddingsOfAnotherKindAreRefused) {
+  EmbeddingState state;
+  state.size = 15;
+  EXPECT_EQ(ErrorReason(Feed({{1, "a"}}, state.ToJson()).status()), "EMBEDDING_SIZE");
+  EXPECT_TRUE(absl::IsDataLoss(Feed({{1, "a"}}, "{").status()));
+}
+
+TEST_F(MessageEmbedderTest, ErrorsArePassedOn) {
+  fixture_.models.embedder->error = absl::UnavailableError("down");
+  EXPECT_TRUE(absl::IsUnavailable(Feed({{1, "a"}}).status()));
+  embedder_ = "unknown";
+  EXPECT_TRUE(absl::IsNotFound(Feed({{1, "a"}}).status()));
+  store_ = absl::UnavailableError("no store");
+  EXPECT_TRUE(absl::IsUnavailable(Feed({{1, "a"}}).status()));
+}
+
+TEST_F(MessageEmbedderTest, AQueryIsAskedForAsOne) {
+  EmbeddingState state;
+  state.size = 16;
+  std::optional<absl::StatusOr<std::vector<float>>> answer;
+  const auto ask = [&] {
+    EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, state, "what", {},
+               [&answer](absl::StatusOr<std::vector<float>> r) { answer = std::move(r); });
+    return answer.value();
+  };
+  const auto vector = ask();
+  ASSERT_TRUE(vector.ok()) << vector.status();
+  EXPECT_EQ(*vector, HashEmbedding("what"));
+  EXPECT_EQ(Calls()[0].purpose, EmbedPurpose::kQuery);
+  state.size = 3;
+  EXPECT_EQ(ErrorReason(ask().status()), "EMBEDDING_SIZE");
+}
+
+}  // namespace
+}  // namespace memoryd

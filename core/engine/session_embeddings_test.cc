@@ -1,0 +1,297 @@
+// The jobs that have messages embedded, and what takes embeddings out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/blocks/embedding_state.h"
+#include "core/engine/session_draft.h"
+#include "tests/support/session_draft_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const std::string kBlock(kRetrievalBlock);
+
+class SessionEmbeddingsTest : public SessionDraftTest {
+ protected:
+  // Threshold 10 tokens: two messages of one word stay active.
+  void Create(std::string embedder = "hash", Profile profile = Profile::kDefault) {
+    SessionSettings settings = WordSettings(profile);
+    settings.token_limit = 20;
+    settings.chat_history_token_ratio = 0.5;
+    settings.token_flush_size = 1;
+    settings.ranking.embedder = std::move(embedder);
+    MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  }
+  void PutMany(std::int64_t count) {
+    MustStore(
+        Plain(WriteKind::kPut, std::vector<Line>(static_cast<std::size_t>(count), {"user", "a"})));
+  }
+  // Null when there is none.
+  const BlockState* State() {
+    const auto found = session_.blocks.find(kBlock);
+    return found == session_.blocks.end() ? nullptr : found->second.get();
+  }
+  // What the latest commit has made.
+  std::vector<std::pair<std::int64_t, std::int64_t>> Jobs() {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    if (!change_.has_value()) return ranges;
+    for (const Job& job : change_->jobs) {
+      EXPECT_EQ(job.key.block, kBlock);
+      EXPECT_EQ(job.message_generation, session_.row.generation);
+      ranges.emplace_back(job.begin, job.end);
+    }
+    return ranges;
+  }
+  WriteRequest EndJob(std::vector<std::int64_t> positions, JobState how = JobState::kDone) {
+    WriteRequest request = Plain(WriteKind::kEndJob);
+    request.job_outcome.emplace();
+    JobOutcome& outcome = *request.job_outcome;
+    outcome.job = {kKey, session_.row.block_generation, kBlock, State()->done + 1};
+    outcome.state = how;
+    outcome.read_revision = session_.row.revision;
+    outcome.fed = session_.blocks.at(kBlock);
+    EmbeddingState state = EmbeddingState::FromJson(outcome.fed->state).value();
+    state.size = 3;
+    outcome.block_state = state.ToJson();
+    outcome.entries.resize(positions.size(), "vector");
+    outcome.entry_positions = std::move(positions);
+    return request;
+  }
+  void End(std::vector<std::int64_t> positions) { MustStore(EndJob(std::move(positions))); }
+  std::vector<std::int64_t> Entries() {
+    std::vector<std::int64_t> positions;
+    for (const BlockEntry& entry : change_->entries) {
+      EXPECT_EQ(entry.generation, State()->entry_generation);
+      positions.push_back(entry.row->position);
+    }
+    return positions;
+  }
+  std::vector<std::pair<std::int64_t, std::int64_t>> Erased() {
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    for (const EntryRange& erased : change_->erased_entries) {
+      EXPECT_EQ(erased.generation, State()->entry_generation);
+      ranges.emplace_back(erased.positions.begin, erased.positions.end);
+    }
+    return ranges;
+  }
+  // Whether the latest commit has all embeddings of `generation` purged that may be there.
+  bool Purged(std::uint64_t generation, std::int64_t end) {
+    return std::any_of(change_->garbage.begin(), change_->garbage.end(), [&](const Garbage& g) {
+      return g.generation == generation && g.begin == 0 && g.end >= end;
+    });
+  }
+  WriteRequest OfMessage(WriteKind kind, std::vector<MessagePtr> messages,
+                         std::vector<Line> lines = {}) {
+    WriteRequest request = Plain(kind, std::move(lines));
+    request.found.emplace();
+    request.found->generation = session_.row.generation;
+    request.found->revision = session_.row.revision;
+    request.found->watermark = session_.row.watermark;
+    request.found->messages = std::move(messages);
+    return request;
+  }
+  SessionSettings Embedder(std::string name, std::string worker = "") {
+    SessionSettings settings;
+    settings.ranking.embedder = std::move(name);
+    settings.ranking.embedder_worker = std::move(worker);
+    return settings;
+  }
+};
+
+TEST_F(SessionEmbeddingsTest, OneJobAtATimeTakesWhatHasCome) {
+  Create();
+  EXPECT_EQ(State(), nullptr);
+  PutMany(1);
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
+  const std::uint64_t entries = State()->entry_generation;
+  EXPECT_NE(entries, 0U);
+  // Those that come meanwhile wait together, and their Puts write nothing of it.
+  PutMany(1);
+  PutMany(200);
+  EXPECT_THAT(Jobs(), IsEmpty());
+  EXPECT_THAT(change_->blocks, IsEmpty());
+  End({1});
+  EXPECT_THAT(Entries(), ElementsAre(1));
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(2, 130)));
+  MustStore(EndJob({}, JobState::kFailed));
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(130, 203)));
+  End({130, 202});
+  EXPECT_THAT(Jobs(), IsEmpty());
+  EXPECT_EQ(State()->next_entry, 203);
+  EXPECT_EQ(State()->entry_generation, entries);
+  PutMany(1);
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(203, 204)));
+}
+
+TEST_F(SessionEmbeddingsTest, NobodyWaitsForThem) {
+  Create();
+  SessionDraft draft = NewDraft();
+  Write write(Plain(WriteKind::kPut, {{"user", "a"}}), place_,
+              [](absl::Status, std::string, bool) {});
+  ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
+  EXPECT_THAT(draft.jobs(), SizeIs(1));
+  EXPECT_THAT(write.jobs, IsEmpty());
+}
+
+TEST_F(SessionEmbeddingsTest, WithoutAnEmbedderThereAreNone) {
+  Create("");
+  PutMany(3);
+  EXPECT_THAT(Jobs(), IsEmpty());
+  MustStore(Plain(WriteKind::kDeleteSession));
+  Create("hash", Profile::kAutogenList);
+  PutMany(3);
+  EXPECT_THAT(Jobs(), IsEmpty());
+  EXPECT_EQ(State(), nullptr);
+}
+
+TEST_F(SessionEmbeddingsTest, AnEmbedderThatComesLaterTakesAllThatIsStored) {
+  Create("");
+  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+  MustStore(WithSettings(WriteKind::kUpdateSession, Embedder("hash")));
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 5)));
+}
+
+TEST_F(SessionEmbeddingsTest, AnotherEmbedderBeginsAnew) {
+  Create();
+  PutMany(130);
+  for (const auto& [name, worker] : {std::pair("other", ""), std::pair("other", "worker")}) {
+    const std::uint64_t before = State()->entry_generation;
+    const std::int64_t next = State()->next;
+    MustStore(WithSettings(WriteKind::kUpdateSession, Embedder(name, worker)));
+    EXPECT_TRUE(Purged(before, 129));
+    ASSERT_THAT(change_->ended_jobs, SizeIs(1));
+    EXPECT_EQ(change_->ended_jobs[0].state, JobState::kCancelled);
+    EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 129)));
+    EXPECT_EQ(State()->done, next - 1);
+    EXPECT_NE(State()->entry_generation, before);
+    EXPECT_EQ(State()->state, "");
+  }
+  // The same one, and other weights, change nothing.
+  SessionSettings same = Embedder("other", "worker");
+  same.ranking.embedder_weight = 2;
+  const BlockState before = *State();
+  MustStore(WithSettings(WriteKind::kUpdateSession, same));
+  EXPECT_EQ(*State(), before);
+  MustStore(WithSettings(WriteKind::kUpdateSession, Embedder("")));
+  EXPECT_TRUE(Purged(before.entry_generation, 129));
+  EXPECT_THAT(Jobs(), IsEmpty());
+  EXPECT_EQ(State()->entry_generation, 0U);
+}
+
+TEST_F(SessionEmbeddingsTest, AChangedMessageLosesItsOwnAtOnce) {
+  Create();
+  PutMany(2);
+  End({1, 2});
+  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active[0]}, {{"user", "new"}}));
+  EXPECT_THAT(Erased(), ElementsAre(std::pair(1, 2)));
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
+  WriteRequest late = EndJob({1});
+  // Changed again while the job runs: what it has taken in is nobody's text any more.
+  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active[0]}, {{"user", "newer"}}));
+  ExpectRefused(late, absl::StatusCode::kAborted, "BLOCK_CHANGED");
+  End({1});
+  // The second job finds it embedded.
+  End({});
+  EXPECT_THAT(Jobs(), IsEmpty());
+  // One that no job has been made for yet.
+  PutMany(1);
+  PutMany(1);
+  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active.back()}, {{"user", "new"}}));
+  EXPECT_THAT(Erased(), IsEmpty());
+  EXPECT_THAT(Jobs(), IsEmpty());
+}
+
+TEST_F(SessionEmbeddingsTest, ADeletedMessageTakesItsOwnAlong) {
+  Create();
+  PutMany(2);
+  End({1, 2});
+  MustStore(OfMessage(WriteKind::kDeleteMessage, {session_.active[0], session_.active[1]}));
+  EXPECT_THAT(Erased(), ElementsAre(std::pair(1, 2), std::pair(2, 3)));
+  EXPECT_THAT(Jobs(), IsEmpty());
+}
+
+TEST_F(SessionEmbeddingsTest, AResetOfActiveMessagesTakesTheirs) {
+  Create();
+  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+  ASSERT_EQ(session_.row.watermark, 3);
+  WriteRequest late = EndJob({1, 2, 3, 4});
+  MustStore(Reset(ResetScope::kActive));
+  EXPECT_THAT(Erased(), ElementsAre(std::pair(3, 5), std::pair(1, 2)));
+  EXPECT_THAT(Jobs(), IsEmpty());
+  // It has taken in messages that are gone.
+  ExpectRefused(late, absl::StatusCode::kAborted, "BLOCK_CHANGED");
+  End({2});
+  PutMany(1);
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(5, 6)));
+  End({5});
+  // All that there is.
+  MustStore(Reset(ResetScope::kArchived));
+  End({5});
+  const std::uint64_t entries = State()->entry_generation;
+  MustStore(Reset(ResetScope::kActive));
+  EXPECT_TRUE(Purged(entries, 6));
+}
+
+TEST_F(SessionEmbeddingsTest, AResetOfArchivedMessagesHasTheOthersEmbeddedAnew) {
+  Create();
+  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+  const std::uint64_t before = State()->entry_generation;
+  MustStore(Reset(ResetScope::kArchived));
+  EXPECT_TRUE(Purged(before, 5));
+  EXPECT_EQ(change_->cancel_jobs_of, session_.row.block_generation);
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 5)));
+}
+
+TEST_F(SessionEmbeddingsTest, AllGoWithTheMessages) {
+  for (const Profile profile : {Profile::kDefault, Profile::kLlamaIndex}) {
+    for (int how = 0; how < 4; ++how) {
+      SCOPED_TRACE(how);
+      Create("hash", profile);
+      PutMany(2);
+      const std::uint64_t before = State()->entry_generation;
+      const std::int64_t end = State()->next_entry;
+      if (how == 0) MustStore(Plain(WriteKind::kSet, {{"user", "new"}}));
+      if (how == 1) MustStore(Reset(ResetScope::kMessages));
+      if (how == 2) MustStore(Reset(ResetScope::kEverything));
+      if (how == 3) MustStore(Plain(WriteKind::kDeleteSession));
+      EXPECT_TRUE(Purged(before, end));
+      EXPECT_THAT(Jobs(), SizeIs(how == 0 ? 1 : 0));
+      if (how == 3) continue;
+      PutMany(1);
+      if (how == 0) End({session_.row.next_position - 2});
+      EXPECT_THAT(Jobs(), ElementsAre(std::pair(session_.row.next_position - 1,
+                                                session_.row.next_position)));
+      EXPECT_NE(State()->entry_generation, before);
+      MustStore(Plain(WriteKind::kDeleteSession));
+    }
+  }
+}
+
+TEST_F(SessionEmbeddingsTest, AJobThatFailedCanBeTriedAgain) {
+  Create();
+  PutMany(2);
+  const auto retry = [this](std::int64_t begin, std::int64_t end) {
+    WriteRequest request = Plain(WriteKind::kRetryJob);
+    request.job.emplace();
+    request.job->key = {kKey, session_.row.block_generation, kBlock, 1};
+    request.job->message_generation = session_.row.generation;
+    request.job->begin = begin;
+    request.job->end = end;
+    return request;
+  };
+  MustStore(EndJob({}, JobState::kFailed));
+  MustStore(retry(1, 3));
+  EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 3)));
+  End({1, 2});
+  // Not yet given to any job of the present embedder.
+  ExpectRefused(retry(1, 4), absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE");
+  MustStore(WithSettings(WriteKind::kUpdateSession, Embedder("")));
+  ExpectRefused(retry(1, 3), absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE");
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,143 @@
+// Whom a session is about, and what deletion leaves of it.
+#include <gmock/gmock.h>
+
+#include "tests/support/session_draft_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class SessionSubjectTest : public SessionDraftTest {
+ protected:
+  WriteRequest Create(const std::string& subject) {
+    SessionSettings settings = WordSettings();
+    settings.subject = subject;
+    return WithSettings(WriteKind::kCreateSession, settings);
+  }
+  WriteRequest About(WriteKind kind, const std::string& subject) {
+    WriteRequest request = Plain(kind);
+    request.subject = subject;
+    return request;
+  }
+  WriteRequest PutWithId(const std::string& request_id) {
+    WriteRequest put =
+        session_.exists() ? Plain(WriteKind::kPut, {{"user", "a"}}) : Put({{"user", "a"}});
+    put.request_id = request_id;
+    put.fingerprint = "fingerprint";
+    return put;
+  }
+  static auto Forgets() { return Contains(Field(&Garbage::generation, Garbage::kForgotten)); }
+};
+
+TEST_F(SessionSubjectTest, TheRowFollowsTheConfiguration) {
+  MustStore(Create("ada"));
+  EXPECT_EQ(change_->row.subject, "ada");
+  SessionSettings settings;
+  settings.token_limit = 50;
+  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  EXPECT_EQ(change_->row.subject, "ada");
+  EXPECT_EQ(session_.config->subject, "ada");
+  settings.subject = "";
+  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  EXPECT_EQ(change_->row.subject, "");
+  EXPECT_EQ(session_.config->subject, "");
+  EXPECT_TRUE(change_->write_config);
+}
+
+TEST_F(SessionSubjectTest, ASessionIsDeletedOnlyForItsOwnSubject) {
+  MustStore(Create("ada"));
+  MustStore(Plain(WriteKind::kPut, {{"user", "a"}}));
+  for (const std::string other : {"bob", "ad", "ada "}) {
+    EXPECT_EQ(Apply(About(WriteKind::kDeleteSession, other)).kind, DecisionKind::kUnchanged);
+  }
+  EXPECT_EQ(Apply(About(WriteKind::kForgetSession, "ada")).kind, DecisionKind::kUnchanged);
+  EXPECT_TRUE(session_.exists());
+  MustStore(About(WriteKind::kDeleteSession, "ada"));
+  EXPECT_FALSE(session_.exists());
+}
+
+TEST_F(SessionSubjectTest, ATombstoneKeepsItUntilItsRepliesAreForgotten) {
+  MustStore(Create("ada"));
+  MustStore(PutWithId("r"));
+  MustStore(Plain(WriteKind::kDeleteSession));
+  EXPECT_EQ(change_->row.subject, "ada");
+  EXPECT_EQ(session_.config->subject, "");
+  EXPECT_THAT(change_->garbage, Not(Forgets()));
+  EXPECT_EQ(Apply(PutWithId("r")).kind, DecisionKind::kReplay);
+
+  const std::int64_t deleted_us = session_.row.update_us;
+  MustStore(About(WriteKind::kForgetSession, "ada"));
+  EXPECT_EQ(change_->row.subject, "");
+  ASSERT_THAT(change_->garbage, SizeIs(1));
+  EXPECT_THAT(change_->garbage, Forgets());
+  EXPECT_EQ(change_->garbage.front().end, deleted_us + 1);
+  EXPECT_THAT(session_.recent_requests, IsEmpty());
+  EXPECT_EQ(Apply(About(WriteKind::kForgetSession, "ada")).kind, DecisionKind::kUnchanged);
+}
+
+TEST_F(SessionSubjectTest, AnotherSubjectsSessionOfTheIdHasTheRepliesForgotten) {
+  for (const bool same : {true, false}) {
+    MustStore(Create("ada"));
+    MustStore(Plain(WriteKind::kDeleteSession));
+    MustStore(Create(same ? "ada" : "bob"));
+    if (same) {
+      EXPECT_THAT(change_->garbage, IsEmpty());
+    } else {
+      EXPECT_THAT(change_->garbage, Forgets());
+    }
+    MustStore(Plain(WriteKind::kDeleteSession));
+    MustStore(About(WriteKind::kForgetSession, same ? "ada" : "bob"));
+  }
+}
+
+TEST_F(SessionSubjectTest, WhatIsStagedGoesWithItsSubject) {
+  auto staged = std::make_shared<StagedSession>();
+  staged->row.generation = 50;
+  staged->row.next_position = 2;
+  staged->settings.subject = "ada";
+  auto config = std::make_shared<SessionConfig>();
+  config->subject = "ada";
+  staged->config = config;
+  const auto write = [&](WriteKind kind) {
+    WriteRequest request = Plain(kind);
+    request.staged = staged;
+    return request;
+  };
+  MustStore(write(WriteKind::kBeginStaged));
+  EXPECT_EQ(change_->row.subject, "ada");
+  MustStore(About(WriteKind::kForgetSession, "ada"));
+  EXPECT_THAT(change_->garbage, Contains(Field(&Garbage::generation, 50U)));
+  ExpectRefused(write(WriteKind::kPublishStaged), absl::StatusCode::kAborted, "SESSION_REPLACED");
+
+  MustStore(write(WriteKind::kBeginStaged));
+  MustStore(write(WriteKind::kPublishStaged));
+  EXPECT_EQ(change_->row.subject, "ada");
+}
+
+TEST_F(SessionSubjectTest, TimesOfASessionRiseOverItsTombstoneWhateverTheClockSays) {
+  MustStore(Create("ada"));
+  now_us_ = 5000;
+  MustStore(Plain(WriteKind::kDeleteSession));
+  now_us_ = 10;
+  MustStore(PutWithId("r"));
+  EXPECT_EQ(change_->row.update_us, 5001);
+  EXPECT_THAT(change_->requests, Each(Field(&RequestRecord::create_us, 5001)));
+  MustStore(PutWithId("r2"));
+  EXPECT_EQ(change_->row.update_us, 5001);
+}
+
+TEST_F(SessionSubjectTest, AForgottenRequestIsRefused) {
+  const RequestRecord forgotten{"r", "", "", 5};
+  const absl::Status status = ReplyOf(forgotten, "fingerprint").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorReason(status), "REQUEST_FORGOTTEN");
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,222 @@
+#include "server/import_stream.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/exception.h"
+#include "core/base/status_macros.h"
+#include "memoryd/v1/session_service.pb.h"
+#include "server/convert.h"
+#include "server/grpc_status.h"
+#include "server/limits.h"
+#include "server/reply.h"
+#include "server/timestamp.h"
+
+namespace memoryd {
+namespace {
+
+absl::Status Draining() {
+  return Error(absl::StatusCode::kUnavailable, "DRAINING",
+               "the server is going away; nothing was made, try another or try again");
+}
+
+// Either a request is being read or one is being stored, and whichever ends goes on, or finishes.
+class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
+                           public std::enable_shared_from_this<ImportStream> {
+ public:
+  ImportStream(Engine& engine, const CallEnvironment& environment,
+               grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
+      : engine_(engine),
+        environment_(environment),
+        context_(*context),
+        response_(*response),
+        admitted_(environment.calls->Enter()) {
+    if (!admitted_) environment_.stats->RefusedDraining();
+  }
+
+  ~ImportStream() override {
+    if (admitted_) environment_.calls->Leave();
+  }
+
+  void Begin() {
+    self_ = shared_from_this();
+    absl::Status status;
+    try {
+      status = Admit();
+    } catch (...) {
+      status = CaughtException();
+    }
+    GoOn(std::move(status));
+  }
+
+  void OnReadDone(bool ok) override {
+    reading_.exchange(false, std::memory_order_acquire);
+    absl::Status status;
+    try {
+      status = ok ? Take()
+                  : Error(absl::StatusCode::kInvalidArgument, "IMPORT_CUT_SHORT",
+                          "the stream ended before its `end`; nothing was made");
+    } catch (...) {
+      status = CaughtException();
+    }
+    if (!status.ok()) End(status, {});
+  }
+
+  // What is under way ends by itself, and says so.
+  void OnCancel() override {}
+
+  void OnDone() override { self_.reset(); }
+
+ private:
+  absl::Status Admit() {
+    if (!admitted_) return Draining();
+    MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, context_));
+    MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kImportSession));
+    MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kPut));
+    if (caller_.untrusted || !caller_.roles.any()) {
+      return Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_GRANTED",
+                   "the credential is untrusted, or may write messages of some roles alone");
+    }
+    MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(caller_.tenant));
+    return absl::OkStatus();
+  }
+
+  void GoOn(absl::Status status) {
+    if (status.ok() && environment_.calls->draining()) status = Draining();
+    if (!status.ok()) {
+      End(status, {});
+      return;
+    }
+    in_.Clear();
+    reading_.store(true, std::memory_order_release);
+    StartRead(&in_);
+  }
+
+  // Of one request; what it begins goes on with the next one.
+  absl::Status Take() {
+    if (environment_.memory != nullptr) MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
+    const auto request = std::make_shared<v1::ImportSessionRequest>();
+    MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(in_, *request));
+    in_.Clear();
+    const bool begins = request->step_case() == v1::ImportSessionRequest::kBegin;
+    if (begins != (import_ == nullptr)) {
+      return InvalidField("begin", "must be set in the first request of a stream, and there alone");
+    }
+    const auto go_on = [self = shared_from_this()](absl::Status status) {
+      self->GoOn(std::move(status));
+    };
+    switch (request->step_case()) {
+      case v1::ImportSessionRequest::kBegin:
+        MEMORYD_RETURN_IF_ERROR(Prepare(request->begin()));
+        import_->Begin([self = shared_from_this(), go_on](absl::Status status) {
+          // Else there is nothing of it to be dropped.
+          self->begun_ = status.ok();
+          go_on(std::move(status));
+        });
+        break;
+      case v1::ImportSessionRequest::kItems: {
+        MEMORYD_ASSIGN_OR_RETURN(ImportedItems items, FromProto(*request->mutable_items()));
+        items.keep_alive = request;
+        import_->Add(std::move(items), go_on);
+        break;
+      }
+      case v1::ImportSessionRequest::kEnd:
+        import_->Publish(request->end().message_count(), request->end().content_count(),
+                         [self = shared_from_this()](const absl::StatusOr<std::string>& reply) {
+                           if (reply.ok()) {
+                             self->End(absl::OkStatus(), WithSessionId(*reply, self->session_id_));
+                           } else {
+                             self->End(reply.status(), {});
+                           }
+                         });
+        break;
+      case v1::ImportSessionRequest::STEP_NOT_SET:
+        return InvalidField("step", "one of begin, items and end must be set");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Prepare(const v1::ImportBegin& begin) {
+    MEMORYD_RETURN_IF_ERROR(CheckId("begin.session_id", begin.session_id(), kMaxSessionId));
+    session_id_ = begin.session_id();
+    ImportRequest request;
+    request.key = {caller_.tenant, session_id_};
+    request.encode_reply = &ImportSessionReply;
+    MEMORYD_ASSIGN_OR_RETURN(request.settings, FromProto(begin.config()));
+    if (begin.has_create_time()) {
+      MEMORYD_RETURN_IF_ERROR(CheckServerTime("begin.create_time", begin.create_time()));
+      request.create_us = ToMicros(begin.create_time());
+    }
+    MEMORYD_ASSIGN_OR_RETURN(import_, engine_.ImportSession(std::move(request)));
+    return absl::OkStatus();
+  }
+
+  void End(const absl::Status& status, const std::string& reply) {
+    if (!status.ok() && begun_) import_->Drop();
+    const auto took = std::chrono::steady_clock::now() - start_;
+    environment_.stats->Ended(Method::kImportSession, status.code(), took);
+    const bool logged = environment_.log->Wants(status.code());
+    const bool audited = environment_.audit != nullptr;
+    if (logged || audited || !status.ok()) {
+      const std::string request_id = RequestId(CallMetadata(context_, "x-request-id"));
+      const std::string_view trace_id = TraceId(CallMetadata(context_, "traceparent"));
+      if (!status.ok()) context_.AddTrailingMetadata("x-request-id", request_id);
+      if (logged) {
+        environment_.log->Write({Method::kImportSession, status, took, request_id, trace_id,
+                                 caller_.tenant, session_id_});
+      }
+      if (audited) {
+        environment_.audit->Write({Method::kImportSession,
+                                   status,
+                                   request_id,
+                                   trace_id,
+                                   caller_.tenant,
+                                   caller_.principal,
+                                   session_id_,
+                                   {},
+                                   reply});
+      }
+    }
+    place_ = {};
+    if (status.ok()) {
+      const grpc::Slice slice(reply);
+      response_ = grpc::ByteBuffer(&slice, 1);
+    }
+    Finish(ToGrpcStatus(status));
+  }
+
+  Engine& engine_;
+  const CallEnvironment environment_;
+  // These live until OnDone().
+  grpc::CallbackServerContext& context_;
+  grpc::ByteBuffer& response_;
+  const bool admitted_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Caller caller_;
+  TenantLimiter::Place place_;
+  std::string session_id_;
+  std::shared_ptr<SessionImport> import_;  // Null before the first request.
+  bool begun_ = false;
+  grpc::ByteBuffer in_;
+  // That a read ends after it began is gRPC's doing, and not to be seen by ThreadSanitizer in
+  // there.
+  std::atomic<bool> reading_ = false;
+  std::shared_ptr<ImportStream> self_;  // Until gRPC is done with it.
+};
+
+}  // namespace
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* RunImportStream(Engine& engine,
+                                                           const CallEnvironment& environment,
+                                                           grpc::CallbackServerContext* context,
+                                                           grpc::ByteBuffer* response) {
+  const auto stream = std::make_shared<ImportStream>(engine, environment, context, response);
+  stream->Begin();
+  return stream.get();
+}
+
+}  // namespace memoryd

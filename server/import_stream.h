@@ -1,0 +1,22 @@
+// A session that comes as a stream of pieces.
+#ifndef MEMORYD_SERVER_IMPORT_STREAM_H_
+#define MEMORYD_SERVER_IMPORT_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "core/engine/engine.h"
+#include "server/unary_call.h"
+
+namespace memoryd {
+
+// Begins to take an ImportSession: admitted, counted and logged as other calls are. The next
+// request is read when the one before is stored, so that a stream keeps one. It ends at the next
+// request when the server drains or lacks memory.
+grpc::ServerReadReactor<grpc::ByteBuffer>* RunImportStream(Engine& engine,
+                                                           const CallEnvironment& environment,
+                                                           grpc::CallbackServerContext* context,
+                                                           grpc::ByteBuffer* response);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_IMPORT_STREAM_H_
