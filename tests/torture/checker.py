@@ -85,6 +85,7 @@ class Report:
     acked_items: int = 0
     replayed: int = 0  # Attempts answered with the reply of an earlier one.
     reads: int = 0
+    copies: int = 0  # Among the reads.
     calls: int = 0
     examples: list[str] = dataclasses.field(default_factory=list)
 
@@ -186,6 +187,7 @@ class _Session:
         self._place_promised()
         reads.sort(key=lambda read: read["invoke_ns"])
         self._report.reads += len(reads)
+        self._report.copies += sum(bool(read.get("copy")) for read in reads)
         for read in reads:
             self._check_items(read)
         self._check_places()
@@ -685,9 +687,10 @@ def _name(record: Record) -> str:
 def figures(report: Report) -> str:
     """The counts that say how much a clean report is worth."""
     bound = 3 / report.acked_items if report.acked_items else 1.0
-    return (f"calls {report.calls}, reads {report.reads}, items acked {report.acked_items}, "
-            f"refused {report.refused}, replayed {report.replayed}, invented {report.invented}, "
-            f"mixed {report.mixed}, 95 % bound on loss {bound:.1e}")
+    return (f"calls {report.calls}, reads {report.reads}, copies {report.copies}, "
+            f"items acked {report.acked_items}, refused {report.refused}, "
+            f"replayed {report.replayed}, invented {report.invented}, mixed {report.mixed}, "
+            f"95 % bound on loss {bound:.1e}")
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ import pathlib
 import random
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -28,7 +29,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import grpc
 
 from support.access import bearer
-from support.calls import memory, memory_service_pb2_grpc, wire
+from support.calls import (memory, memory_service_pb2_grpc, session_service_pb2_grpc,
+                           session_wire, wire)
 from support.server import CHANNEL_OPTIONS
 from torture import bodies, history
 from torture.history import Record
@@ -37,7 +39,7 @@ from memoryd.errors import error_info
 
 # In percent.
 OPERATIONS = {"put": 56, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5,
-              "update": 2, "delete": 2}
+              "update": 2, "delete": 2, "fork": 0.3, "import": 0.3}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -53,6 +55,10 @@ SMALL = ((0, 200), 1.0)
 MOST_OF_A_BATCH, MOST_OF_A_SET = 20, 6
 # A longer session is read from its beginning, or rarely as a whole.
 WHOLE_SESSION, RARELY = 500, 0.01
+# A longer one takes too long to be copied.
+MOST_COPIED = 3000
+# Of a piece of an import; a piece that is as large has room for one message more.
+IMPORTED_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +92,12 @@ class Replica:
     def __init__(self, target: str) -> None:
         self.channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
         stub = memory_service_pb2_grpc.MemoryServiceStub(self.channel)
+        sessions = session_service_pb2_grpc.SessionServiceStub(self.channel)
         self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
                       "reset": stub.Reset, "query": stub.Query, "update": stub.UpdateMessage,
-                      "delete": stub.DeleteMessage}
+                      "delete": stub.DeleteMessage, "fork": sessions.ForkSession,
+                      "drop": sessions.DeleteSession, "import": sessions.ImportSession,
+                      "erase": sessions.EraseSubject}
 
 
 class Client:
@@ -210,6 +219,87 @@ class Client:
                 break
         self._writer.add(record)
 
+    async def _fork(self) -> None:
+        """Copies a session. What the copy shows is what the session held at one moment of the call,
+        so it is noted as a read of the session."""
+        session, copy = self._session_to_copy()
+        reply, record = await self._call("fork", session, session_wire.ForkSessionRequest(
+            session_id=session, new_session_id=copy))
+        messages, _, last = await self._whole(copy)
+        if messages is None or (reply is None and not messages):
+            return
+        if record["outcome"] == "fail":
+            record["foreign"] = [f"a copy that was refused: {messages[0].text}"]
+        if reply is None:
+            # It was made after all, at some time.
+            record["return_ns"] = last["return_ns"]
+        self._note_copy(record, messages)
+        await self._call("drop", copy, session_wire.DeleteSessionRequest(session_id=copy))
+
+    async def _import(self) -> None:
+        """Reads a session, imports it under another id, and erases that. What the copy shows is
+        noted as what the read has shown."""
+        session, copy = self._session_to_copy()
+        read, first, last = await self._whole(session)
+        if not read:
+            return
+        reply, record = await self._call("import", session, list(_import_of(copy, read)))
+        messages, _, _ = await self._whole(copy)
+        if messages is None or (reply is None and not messages):
+            return
+        record["invoke_ns"], record["return_ns"] = first["invoke_ns"], last["return_ns"]
+        if record["outcome"] == "fail":
+            record["foreign"] = [f"an import that was refused: {messages[0].text}"]
+        elif [m.message_id for m in messages] != [m.message_id for m in read]:
+            record["foreign"] = [f"{len(messages)} messages of an import of {len(read)}"]
+        self._note_copy(record, messages)
+        erased = None
+        for _ in range(MOST_ATTEMPTS):
+            erased, _ = await self._call("erase", copy,
+                                         session_wire.EraseSubjectRequest(subject=copy))
+            if erased is not None and erased.purged:
+                break
+        # One whose outcome is not known may come yet.
+        if reply is not None and erased is not None and erased.purged:
+            left, first, last = await self._whole(copy)
+            if left:
+                self._writer.add({**first, "session": session, "return_ns": last["return_ns"],
+                                  "outcome": "ok", "items": [], "positions": [], "op": "query",
+                                  "foreign": [f"what was erased: {left[0].text[:100]}"]})
+
+    def _session_to_copy(self) -> tuple[str, str]:
+        """A session of some length at most, and an id for its copy."""
+        session = self._session()
+        if (session in self._settings.with_jobs
+                or self._latest.get(session, (0, 0, ""))[0] > MOST_COPIED):
+            session = self._chance.choice(self._settings.turning)
+        self._sent += 1
+        return session, f"{session}-copy-c{self._number}-{self._sent}"
+
+    def _note_copy(self, record: Record, messages: list[memory.Message]) -> None:
+        record.update(op="getall", outcome="ok", complete=True, copy=True)
+        self._note_messages(record, messages)
+        self._writer.add(record)
+
+    async def _whole(self, session: str) -> tuple[list[memory.Message] | None, Record, Record]:
+        """All messages of a session, None when it could not be read; and its first and last call."""
+        messages: list[memory.Message] = []
+        token, failed = "", 0
+        first: Record = {}
+        while True:
+            request = wire.GetAllRequest(session_id=session, page_size=1000, page_token=token)
+            reply, page = await self._call("getall", session, request)
+            if reply is None:
+                failed += 1
+                if failed == MOST_ATTEMPTS:
+                    return None, first, page
+                continue
+            first = first or page
+            messages += reply.messages
+            token = reply.next_page_token
+            if not token:
+                return messages, first, page
+
     async def _query(self) -> None:
         session = self._session()
         _, number, item = self._latest.get(session, (0, 0, ""))
@@ -219,7 +309,8 @@ class Client:
         record["wanted"] = item
         if reply is not None:
             record["revision"] = reply.revision
-            self._note_messages(record, [result.message for result in reply.results])
+            self._note_messages(record, [result.message for result in reply.results
+                                         if not result.session_id])
         self._writer.add(record)
 
     # What they have in common.
@@ -340,9 +431,25 @@ class Client:
         note_messages(record, messages, self._sender(record["session"]))
 
 
+def _import_of(copy: str, messages: list[memory.Message]
+               ) -> Iterator[session_wire.ImportSessionRequest]:
+    """A session of these messages, whose subject has its own id as the name."""
+    yield session_wire.ImportSessionRequest(begin=session_wire.ImportBegin(
+        session_id=copy, config=memory.SessionConfig(subject=copy)))
+    piece = session_wire.ImportItems()
+    for message in messages:
+        piece.messages.append(message)
+        if piece.ByteSize() > IMPORTED_BYTES or len(piece.messages) == 1000:
+            yield session_wire.ImportSessionRequest(items=piece)
+            piece = session_wire.ImportItems()
+    yield session_wire.ImportSessionRequest(items=piece)
+    yield session_wire.ImportSessionRequest(
+        end=session_wire.ImportEnd(message_count=len(messages)))
+
+
 def note_messages(record: Record, messages: Any, sender: bodies.Sender) -> None:
     """Notes in the record of a read the messages of its reply that were put. `sender` is of their
-    tenant, session and run."""
+    tenant, session and run. What is foreign joins what the record has of that."""
     positions, items, foreign = [], [], []
     for message in messages:
         if not message.message_id:  # What blocks say.
@@ -361,7 +468,7 @@ def note_messages(record: Record, messages: Any, sender: bodies.Sender) -> None:
         record["positions"] = positions
     record["items"] = items
     if foreign:
-        record["foreign"] = foreign
+        record["foreign"] = record.get("foreign", []) + foreign
 
 
 async def _run(settings: Settings, end_ns: int, texts: bodies.Bodies,

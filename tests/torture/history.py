@@ -29,6 +29,7 @@ Reads, when ok:
   foreign      texts of another tenant, session or run, when there are any
   complete     getall: all pages were read
   wanted       query: the item that was asked for
+  copy         getall: of a copy that ForkSession made during the time of the record
 """
 
 from __future__ import annotations

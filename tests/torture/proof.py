@@ -78,11 +78,11 @@ def copy_sources(changed: Mapping[str, str]) -> None:
 def build(changed: Mapping[str, str]) -> pathlib.Path:
     """The server of the copy."""
     copy_sources(changed)
-    done = subprocess.run(["tools/build.sh", "torture", "memoryd"], cwd=_COPY, text=True,
+    done = subprocess.run(["tools/build.sh", "release", "memoryd_failpoints"], cwd=_COPY, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the build failed:\n{done.stdout[-4000:]}")
-    return _COPY / "build" / "torture" / "bin" / "memoryd"
+    return _COPY / "build" / "bin" / "memoryd_failpoints"
 
 
 def run(binary: pathlib.Path, options: tuple[str, ...], common: list[str],

@@ -25,7 +25,7 @@ requests acknowledged and in doubt, SIGKILLs of a server or postmaster, and what
 Exits 1 when a promise was broken or a server ended by itself, and then keeps the history; 2 when
 the run is invalid: fewer than nine tenths of the faults fired, or more than half of the requests
 are in doubt. The binary is MEMORYD_TEST_BINARY, by default the one that was built. With
-`--failpoints` it must be one of the preset `torture`: every server then also ends itself at one of
+`--failpoints` it must be `memoryd_failpoints`: every server then also ends itself at one of
 the places of core/base/failpoint.h, all of them in turn, after it was passed PASSES times at most.
 With `--clock-skew` the clock of the first server is that much ahead or behind, and jumps whenever it
 starts and after it was stopped.
@@ -71,7 +71,7 @@ from torture.nemesis import FAILPOINTS, Nemesis, plan
 import memoryd
 
 WORKER = "torture"
-RIGHTS = ("read", "write", "worker")
+RIGHTS = ("read", "write", "worker", "admin")
 # Of the sessions: those that are set and reset, and those whose blocks are fed.
 TURNING, WITH_JOBS = 0.25, 0.1
 # A Query looks for the one message that has a word, however long it is and whatever is like it.
@@ -79,7 +79,10 @@ BY_WORD = memory.Retrieval(vector_weight=0)
 # Short-term memory of some dozen messages, so that a Get stays small.
 PLAIN = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100,
                              retrieval=BY_WORD)
-FED = every_turn(block("ledger", "worker", worker=WORKER), token_limit=1_000_000,
+# What all that have jobs hand their messages on to; no client writes to it.
+SHARED = "shared"
+FED = every_turn(block("ledger", "worker", worker=WORKER),
+                 block("others", "session", session_id=SHARED), token_limit=1_000_000,
                  retrieval=BY_WORD)
 # How often a failpoint is passed, at most, before it ends its server; reached within seconds.
 PASSES_TO_FAILPOINT = 400
@@ -192,6 +195,7 @@ def create_sessions(place: Place, names: list[str], with_jobs: list[str]) -> Non
         # A server for each tenant: what one gets to know of another is for clients to see.
         with place.start("first") as server, server.channel() as channel:
             caller = Caller(channel, token)
+            caller("CreateSession", session_id=SHARED, config=PLAIN)
             for name in names:
                 caller("CreateSession", session_id=name,
                        config=FED if name in with_jobs else PLAIN)
@@ -280,6 +284,7 @@ def read_back(place: Place, options: argparse.Namespace) -> Findings:
                 writer.add(record)
             for name in with_jobs:
                 compare_ledger(found, caller, name)
+            compare_shared(found, caller, with_jobs)
     return found
 
 
@@ -305,6 +310,18 @@ def compare_ledger(found: Findings, caller: Caller, session: str) -> None:
     held = " ".join(section(caller("Get", session_id=session), "ledger")).split()
     found.jobs += len(fed)
     found.compare(fed, held, ordered=True)
+
+
+def compare_shared(found: Findings, caller: Caller, with_jobs: list[str]) -> None:
+    """Holds what was handed on, all of it by now, against what was put where it came from."""
+    shared = all_messages(caller, SHARED)
+    found.jobs += len(shared)
+    for name in with_jobs:
+        found.compare(
+            [bodies.item_of(message.text) for message in all_messages(caller, name)],
+            [bodies.item_of(message.text) for message in shared
+             if message.source_session_id == name],
+            ordered=True)
 
 
 def damage(place: Place) -> list[str]:

@@ -49,13 +49,13 @@ BUGS = (
     SeededBug(
         "ack_before_commit", "a write is answered before the store has it", _SQLITE,
         (Edit("core/engine/committer.cc",
-              '  MEMORYD_FAILPOINT("batch_drafted");\n',
+              '  ReachFailpoint("batch_drafted");\n',
               "  for (Group* group : changed) {\n"
               "    for (auto& [write, reply] : group->stored) {\n"
               "      write->Finish(absl::OkStatus(), reply);\n"
               "    }\n"
               "  }\n"
-              '  MEMORYD_FAILPOINT("batch_drafted");\n'),)),
+              '  ReachFailpoint("batch_drafted");\n'),)),
     SeededBug(
         "cache_not_checked", "a cached session is served without a look at the stored revision",
         _TWO_SERVERS,
@@ -96,7 +96,7 @@ BUGS = (
         "set_in_two_transactions", "Set removes in one transaction and puts in another",
         _TWO_SERVERS,
         (Edit("core/engine/committer.cc",
-              '  MEMORYD_FAILPOINT("batch_drafted");\n',
+              '  ReachFailpoint("batch_drafted");\n',
               "  for (SessionChange& change : changes) {\n"
               "    if (change.garbage.empty() || change.messages.empty()) continue;\n"
               "    std::vector<SessionChange> removal = {change};\n"
@@ -108,7 +108,7 @@ BUGS = (
               "      change.expected_revision = change.row.revision;\n"
               "    }\n"
               "  }\n"
-              '  MEMORYD_FAILPOINT("batch_drafted");\n'),)),
+              '  ReachFailpoint("batch_drafted");\n'),)),
     SeededBug(
         "failed_part_acknowledged",
         "a write that lost to another server's is acknowledged with its batch",
