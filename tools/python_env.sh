@@ -3,7 +3,8 @@
 # Does nothing when it is up to date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-files=(tests/requirements.txt tools/requirements.txt tools/constraints.txt)
+files=(tests/requirements.txt tests/requirements-alone.txt tools/requirements.txt
+  tools/constraints.txt)
 mkdir -p build
 exec 9>build/.python_env.lock
 flock 9
@@ -19,4 +20,6 @@ python=/usr/bin/python3
 "$python" -m venv build/venv
 build/venv/bin/pip install --quiet --disable-pip-version-check \
   -r tests/requirements.txt -r tools/requirements.txt -c tools/constraints.txt
+build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps \
+  -r tests/requirements-alone.txt
 echo "$stamp" >build/venv/.stamp

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs clients/python as its users do, and runs the README's quick start with what is installed.
 
-usage: fresh_install.py [--extras NAME[,NAME...]]     extras: llama-index, langchain, autogen
+usage: fresh_install.py [--extras NAME[,NAME...]]     extras: llama-index, langchain, autogen, importers
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
