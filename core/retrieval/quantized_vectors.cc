@@ -96,7 +96,7 @@ void QuantizedVectors::Append(std::span<const float> vector) {
   }
 }
 
-void QuantizedVectors::Dot(std::span<const float> query, std::span<double> products) const {
+void QuantizedVectors::Dot(std::span<const float> query, std::span<float> products) const {
   assert(query.size() == dimensions_);
   if (precision_ == Precision::k16Bits) {
     std::vector<float> padded(query.begin(), query.end());

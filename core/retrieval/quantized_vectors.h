@@ -23,7 +23,7 @@ class QuantizedVectors {
   void Append(std::span<const float> vector);
 
   // The product of each vector and `query`, to `products`, which has size() places.
-  void Dot(std::span<const float> query, std::span<double> products) const;
+  void Dot(std::span<const float> query, std::span<float> products) const;
 
   std::size_t size() const { return scales_.size(); }
   std::size_t dimensions() const { return dimensions_; }

@@ -33,7 +33,7 @@ TEST_P(QuantizedVectorsTest, ProductsAreThoseOfTheVectors) {
   for (std::vector<float>& vector : vectors) quantized.Append(vector = random_unit());
   for (int tries = 0; tries < 10; ++tries) {
     const std::vector<float> query = tries == 0 ? vectors[7] : random_unit();
-    std::vector<double> products(quantized.size());
+    std::vector<float> products(quantized.size());
     quantized.Dot(query, products);
     for (std::size_t i = 0; i < vectors.size(); ++i) {
       double product = 0;
@@ -51,7 +51,7 @@ TEST_P(QuantizedVectorsTest, ZerosAndExtremesFit) {
   std::vector<float> equal(dimensions(), -1);
   Normalize(equal);
   quantized.Append(equal);
-  std::vector<double> products(2);
+  std::vector<float> products(2);
   quantized.Dot(equal, products);
   EXPECT_EQ(products[0], 0);
   EXPECT_NEAR(products[1], 1, 1e-4);

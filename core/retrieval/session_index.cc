@@ -138,7 +138,7 @@ class SessionIndex::Filter {
   bool Passes(const Doc& doc) const {
     return (any_role_ || std::find(roles_.begin(), roles_.end(), doc.role) != roles_.end()) &&
            (any_thread_ || doc.thread == thread_) &&
-           (!filter_.accept || filter_.accept(doc.kind, doc.position));
+           (!filter_.accept || filter_.accept(doc.kind(), doc.position));
   }
 
  private:
@@ -162,7 +162,7 @@ class SessionIndex::TopHits {
 
   void Offer(const Doc& doc, double raw_score) {
     SearchHit hit;
-    hit.kind = doc.kind;
+    hit.kind = doc.kind();
     hit.position = doc.position;
     hit.raw_score = raw_score;
     if (hits_.size() == top_k_) {
@@ -221,7 +221,9 @@ void SessionIndex::Add(const IndexedItem& item) {
   }
   const float tokens = std::max(1.0F, static_cast<float>(CharacterCount(item.text)) / 4);
   MakeRoom(docs_, 1);
-  docs_.push_back({item.position, length, tokens, role, thread, author, item.kind});
+  docs_.push_back({item.position, tokens, role, thread, author});
+  MakeRoom(lengths_, 1);
+  lengths_.push_back(length);
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
 }
 
@@ -248,7 +250,7 @@ void SessionIndex::AddVector(std::string_view text) {
   vectors_.Append(vector);
   std::sort(tokens.begin(), tokens.end());
   tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  for (const WordVectors::Token token : tokens) ++token_docs_[token];
+  for (const WordVectors::Token token : tokens) ++token_docs_[token].docs;
 }
 
 void SessionIndex::AddEmbedding(std::int64_t position, std::span<const float> embedding) {
@@ -354,7 +356,7 @@ void SessionIndex::RaiseToBm25(const Postings& postings, const RankingOptions& r
   const double usual_length =
       std::max<double>(static_cast<double>(total_length_), 1) / static_cast<double>(docs_.size());
   for (Cursor cursor(*this, postings); !cursor.done(); cursor.Next()) {
-    const double length = docs_[cursor.doc()].length / usual_length;
+    const double length = lengths_[cursor.doc()] / usual_length;
     const double norm = ranking.bm25_k1 * (1 - ranking.bm25_b + ranking.bm25_b * length);
     double& score = scores[cursor.doc()];
     if (score == 0) touched.push_back(cursor.doc());
@@ -429,26 +431,26 @@ WordVectors::Vector SessionIndex::QueryVector(std::string_view query) const {
   WordVectors::Vector vector = {};
   for (const WordVectors::Token token : options_.vectors->Tokens(query)) {
     const auto found = token_docs_.find(token);
-    const double rarity = Rarity(found == token_docs_.end() ? 0 : found->second);
+    const double rarity = Rarity(found == token_docs_.end() ? 0 : found->second.docs);
     options_.vectors->Add(token, static_cast<float>(rarity), vector);
   }
   Normalize(vector);
   return vector;
 }
 
-SessionIndex::Scores SessionIndex::Cosines(std::string_view query) const {
-  Scores cosines(docs_.size());
+SessionIndex::Likenesses SessionIndex::Cosines(std::string_view query) const {
+  Likenesses cosines(docs_.size());
   vectors_.Dot(QueryVector(query), cosines);
   return cosines;
 }
 
-SessionIndex::Scores SessionIndex::EmbeddingCosines(std::span<const float> query) const {
+SessionIndex::Likenesses SessionIndex::EmbeddingCosines(std::span<const float> query) const {
   if (query.empty() || query.size() != embeddings_.dimensions()) return {};
   std::vector<float> unit(query.begin(), query.end());
   Normalize(unit);
-  Scores products(embeddings_.size());
+  Likenesses products(embeddings_.size());
   embeddings_.Dot(unit, products);
-  Scores cosines(docs_.size(), kNoCosine);
+  Likenesses cosines(docs_.size(), kNoCosine);
   const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
   for (std::size_t i = 0; i < embedding_of_.size(); ++i) {
     if (embedding_of_[i] < kNoWords) cosines[messages[i]] = products[embedding_of_[i]];
@@ -471,12 +473,12 @@ class SessionIndex::Scorer {
         named_(index.authors_.Split(request.query)),
         words_(index.MatchWords(named_.rest, ranking_)),
         by_vector_(index.options_.vectors != nullptr && ranking_.vector_weight > 0),
-        cosines_(by_vector_ ? index.Cosines(named_.rest) : Scores()),
+        cosines_(by_vector_ ? index.Cosines(named_.rest) : Likenesses()),
         largest_{std::max(words_.largest, request.scale.words),
-                 std::max(Largest(cosines_), request.scale.cosine)},
+                 std::max<double>(Largest(cosines_), request.scale.cosine)},
         vector_scale_(ToOne(largest_.cosine)),
         embedding_cosines_(ranking_.embedder_weight > 0 ? index.EmbeddingCosines(request.embedding)
-                                                        : Scores()),
+                                                        : Likenesses()),
         embedding_scale_(ToOne(Largest(embedding_cosines_))),
         user_weight_(index.authors_.is_role_chat() ? ranking_.user_weight : 0),
         // A single item is the newest and the oldest.
@@ -507,7 +509,7 @@ class SessionIndex::Scorer {
       parts.embedding = ranking_.embedder_weight *
                         std::max(0.0, cosine == kNoCosine ? likeness : embedding_scale_ * cosine);
     }
-    if (item.kind == ItemKind::kMessage) {
+    if (item.kind() == ItemKind::kMessage) {
       if (named_.author == item.author) parts.author = ranking_.author_weight;
       if (user_weight_ > 0 && index_.authors_.IsUser(item.author)) parts.user = user_weight_;
     }
@@ -547,9 +549,9 @@ class SessionIndex::Scorer {
   bool by_embedding() const { return !embedding_cosines_.empty(); }
 
   // At least 0.
-  static double Largest(const Scores& cosines) {
-    double largest = 0;
-    for (const double cosine : cosines) largest = std::max(largest, cosine);
+  static float Largest(const Likenesses& cosines) {
+    float largest = 0;
+    for (const float cosine : cosines) largest = std::max(largest, cosine);
     return largest;
   }
   // By which cosines are multiplied, so that the largest becomes 1.
@@ -563,10 +565,10 @@ class SessionIndex::Scorer {
   const Authors::NamedQuery named_;
   const WordMatches words_;
   const bool by_vector_;
-  const Scores cosines_;
+  const Likenesses cosines_;
   const SearchScale largest_;
   const double vector_scale_;
-  const Scores embedding_cosines_;  // Empty: none counts.
+  const Likenesses embedding_cosines_;  // Empty: none counts.
   const double embedding_scale_;
   const double user_weight_;
   const double newest_;
@@ -607,7 +609,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const 
     for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scorer.Own(doc));
   } else {
     for (const DocId doc : scorer.docs_with_words()) {
-      if (docs_[doc].kind == ItemKind::kContent) {
+      if (docs_[doc].kind() == ItemKind::kContent) {
         offer(doc, scorer.Own(doc));
         continue;
       }
@@ -724,10 +726,10 @@ std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
 }
 
 std::size_t SessionIndex::ByteSize() const {
-  return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + HeapBytes(docs_of_kind_[0]) +
-         HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) + terms_.ByteSize() +
-         HeapBytes(postings_) + HeapBytes(packed_) + TableBytes(roles_) + TableBytes(threads_) +
-         authors_.ByteSize() + vocabulary_.ByteSize() + vectors_.ByteSize() +
+  return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + HeapBytes(lengths_) +
+         HeapBytes(docs_of_kind_[0]) + HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) +
+         terms_.ByteSize() + HeapBytes(postings_) + HeapBytes(packed_) + TableBytes(roles_) +
+         TableBytes(threads_) + authors_.ByteSize() + vocabulary_.ByteSize() + vectors_.ByteSize() +
          embeddings_.ByteSize() + HeapBytes(embedding_of_) + TableBytes(token_docs_);
 }
 

@@ -100,11 +100,13 @@ std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vector
     const float square = 1 - 2 * products.back() * place.scale + mean_square;
     if (square <= 1e-6F) continue;
     const float length = std::sqrt(square);
+    const float least_product = static_cast<float>(least) * length;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const double cosine = (products[i] * place.scale - with_mean[i]) / length;
+      const float product = products[i] * place.scale - with_mean[i];
+      if (product < least_product) continue;
       std::vector<LikeWord>& best = nearest[i];
-      const LikeWord like{texts_[number], cosine};
-      if (cosine < least || (best.size() == count && !Better(like, best.front()))) continue;
+      const LikeWord like{texts_[number], product / length};
+      if (best.size() == count && !Better(like, best.front())) continue;
       if (best.size() == count) {
         std::pop_heap(best.begin(), best.end(), Better);
         best.pop_back();
