@@ -2,7 +2,6 @@
 
 #include <variant>
 
-#include "memoryd/v1/block_service.pb.h"
 #include "server/convert.h"
 #include "server/timestamp.h"
 
@@ -23,25 +22,6 @@ v1::FactEnd ToProto(FactEnd end) {
       return v1::FACT_END_RETIRED;
   }
   return v1::FACT_END_UNSPECIFIED;
-}
-
-void Fill(const Fact& fact, v1::Fact& proto) {
-  proto.set_fact_id(fact.id);
-  proto.set_text(fact.text);
-  for (const std::string& id : fact.evidence) proto.add_message_ids(id);
-  // 0: nobody has said it.
-  if (fact.first_us != 0) SetTime(proto.mutable_first_time(), fact.first_us);
-  if (fact.last_us != 0) SetTime(proto.mutable_last_time(), fact.last_us);
-  proto.set_seen_count(fact.seen);
-  proto.set_trust(fact.trust);
-}
-
-void Fill(const Entity& entity, v1::Entity& proto) {
-  proto.set_name(entity.name);
-  proto.set_text(entity.line);
-  for (const std::string& id : entity.evidence) proto.add_message_ids(id);
-  SetTime(proto.mutable_first_time(), entity.first_us);
-  SetTime(proto.mutable_last_time(), entity.last_us);
 }
 
 // One for each kind of BlockKnowledge.
@@ -88,6 +68,25 @@ struct KnowledgeFiller {
 };
 
 }  // namespace
+
+void Fill(const Fact& fact, v1::Fact& proto) {
+  proto.set_fact_id(fact.id);
+  proto.set_text(fact.text);
+  for (const std::string& id : fact.evidence) proto.add_message_ids(id);
+  // 0: nobody has said it.
+  if (fact.first_us != 0) SetTime(proto.mutable_first_time(), fact.first_us);
+  if (fact.last_us != 0) SetTime(proto.mutable_last_time(), fact.last_us);
+  proto.set_seen_count(fact.seen);
+  proto.set_trust(fact.trust);
+}
+
+void Fill(const Entity& entity, v1::Entity& proto) {
+  proto.set_name(entity.name);
+  proto.set_text(entity.line);
+  for (const std::string& id : entity.evidence) proto.add_message_ids(id);
+  SetTime(proto.mutable_first_time(), entity.first_us);
+  SetTime(proto.mutable_last_time(), entity.last_us);
+}
 
 std::string GetBlockReply(const BlockView& view) {
   v1::GetBlockResponse reply;

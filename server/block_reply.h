@@ -7,9 +7,12 @@
 
 #include "core/engine/block_view.h"
 #include "core/engine/write.h"
+#include "memoryd/v1/block_service.pb.h"
 
 namespace memoryd {
 
+void Fill(const Fact& fact, v1::Fact& proto);
+void Fill(const Entity& entity, v1::Entity& proto);
 std::string GetBlockReply(const BlockView& view);
 std::string ListBlockEntriesReply(const EntryPage& page, std::string_view next_page_token);
 // For WriteRequest::encode_reply.

@@ -7,10 +7,12 @@
 #include <limits>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "server/block_reply.h"
 #include "server/convert.h"
 #include "server/filter.h"
 #include "server/stored_body.h"
@@ -39,6 +41,21 @@ v1::ScoreParts ToProto(const FoundItem& item) {
   if (item.cosine.has_value()) parts.set_cosine(*item.cosine);
   if (item.embedding_cosine.has_value()) parts.set_embedding_cosine(*item.embedding_cosine);
   return parts;
+}
+
+v1::BlockItem ToProto(const KnownText& known, bool with_text) {
+  v1::BlockItem proto;
+  proto.set_block(known.block);
+  if (const Fact* const fact = std::get_if<Fact>(&known.item)) {
+    Fill(*fact, *proto.mutable_fact());
+    if (!with_text) proto.mutable_fact()->clear_text();
+  } else if (const Entity* const entity = std::get_if<Entity>(&known.item)) {
+    Fill(*entity, *proto.mutable_entity());
+    if (!with_text) proto.mutable_entity()->clear_text();
+  } else {
+    proto.set_text(with_text ? std::get<std::string>(known.item) : std::string());
+  }
+  return proto;
 }
 
 // Of which a passage stands beside it.
@@ -71,6 +88,9 @@ bool AppendResults(std::string& reply, int field, const Found& found, bool with_
       if (!item.passage.empty()) bare = WithoutText<v1::Message>(*item.message);
       const Message& message = item.passage.empty() ? *item.message : bare;
       writer.Append(v1::QueryResult::kMessageFieldNumber, message, row.generation, status(message));
+    } else if (item.known != nullptr) {
+      AppendBytes(result, v1::QueryResult::kBlockItemFieldNumber,
+                  ToProto(*item.known, item.passage.empty()).SerializeAsString());
     } else {
       Content bare;
       if (!item.passage.empty()) bare = WithoutText<v1::Content>(*item.content);
@@ -170,6 +190,7 @@ absl::StatusOr<QueryRequest> FromProto(const v1::QueryRequest& asked) {
   request.shape.neighbours = static_cast<std::size_t>(asked.neighbours());
   if (asked.has_token_budget()) request.shape.token_budget = asked.token_budget();
   request.shape.passages = asked.passages();
+  request.without_blocks = asked.without_blocks();
   MEMORYD_ASSIGN_OR_RETURN(request.filter, FromProto(asked.filter()));
   return request;
 }

@@ -924,15 +924,22 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
   }
   absl::StatusOr<T> answer = [&]() -> absl::StatusOr<T> {
     MEMORYD_RETURN_IF_ERROR(status);
+    std::shared_ptr<const KnownTexts> texts;
+    if constexpr (!std::is_same_v<Request, UpdateContextRequest>) {
+      if (call->index != nullptr && call->request.AsksBlocks()) {
+        MEMORYD_ASSIGN_OR_RETURN(texts, TextsOf(*call->session, call->index));
+      }
+    }
     if constexpr (std::is_same_v<Request, UpdateContextRequest>) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<OfferedBlock> blocks,
                                StableBlocks(*call->session));
       return recall_.Answer(info, call->index, call->request, accept_missing, blocks);
     } else if constexpr (std::is_same_v<Request, PrepareRequest>) {
-      return Recall::Answer(info, call->index, call->request, accept_missing);
+      return Recall::Answer(info, call->index, call->request, std::move(texts));
     } else {
-      MEMORYD_ASSIGN_OR_RETURN(Found found, recall_.Answer(info, call->index, call->request,
-                                                           accept_missing, call->embedding));
+      MEMORYD_ASSIGN_OR_RETURN(Found found,
+                               recall_.Answer(info, call->index, call->request, accept_missing,
+                                              call->embedding, texts.get()));
       found.embedder_failure = call->embedder_failure;
       return found;
     }
@@ -967,6 +974,7 @@ void Engine::PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>
   for (std::size_t i = 0; i < others.size(); ++i) {
     PrepareRequest request;
     request.key = {call->request.key.tenant, others[i]};
+    request.with_blocks = call->request.AsksBlocks();
     StartSearch<PreparedSession>(
         std::move(request), call->read->deadline(),
         [this, call, preparation, i](absl::StatusOr<PreparedSession> prepared) {
@@ -991,8 +999,16 @@ void Engine::PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>
 void Engine::SearchWithOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
                               const std::vector<PreparedSession>& others) {
   if (call->read->finished()) return;
-  FinishSearch(call, recall_.AnswerWithOthers(InfoOf(*call->session), call->index, call->request,
-                                              call->tries_left == 0, others));
+  FinishSearch(call, AnswerWithOthers(*call, others));
+}
+
+absl::StatusOr<Found> Engine::AnswerWithOthers(const SearchCall<Found, QueryRequest>& call,
+                                               const std::vector<PreparedSession>& others) {
+  PreparedSession asked{call.request.key, InfoOf(*call.session), call.index};
+  if (call.request.AsksBlocks()) {
+    MEMORYD_ASSIGN_OR_RETURN(asked.texts, TextsOf(*call.session, call.index));
+  }
+  return recall_.AnswerWithOthers(std::move(asked), call.request, call.tries_left == 0, others);
 }
 
 bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
@@ -1028,6 +1044,30 @@ bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& 
                         QueueStep(call);
                       });
   return true;
+}
+
+absl::StatusOr<std::shared_ptr<const KnownTexts>> Engine::TextsOf(
+    CachedSession& place, const SessionSearch::Index& index) {
+  std::shared_ptr<const SessionConfig> config;
+  std::map<std::string, std::shared_ptr<const BlockState>> states;
+  {
+    MutexLock lock(place.mutex);
+    config = place.session.config;
+    if (config->blocks.empty()) return nullptr;
+    states = place.session.blocks;
+  }
+  BlockStates blocks{{place.key, config->counting.profile}, nullptr, {}};
+  MEMORYD_ASSIGN_OR_RETURN(blocks.blocks, BlocksOf(place, config));
+  for (const std::shared_ptr<const Block>& block : *blocks.blocks) {
+    const auto state = states.find(block->name());
+    blocks.states.push_back(state == states.end() ? nullptr : state->second);
+  }
+  MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenCounter> counter,
+                           token_rules_.CounterOf(config->counting));
+  std::shared_ptr<const KnownTexts> texts =
+      recall_.search().TextsOf(index, std::move(blocks),
+                               counter == nullptr ? ByteTokenCounter() : *counter, config->ranking);
+  return texts->empty() ? nullptr : texts;
 }
 
 absl::StatusOr<std::vector<OfferedBlock>> Engine::StableBlocks(CachedSession& place) const {

@@ -284,6 +284,8 @@ class Engine {
                      const std::vector<std::string>& others);
   void SearchWithOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
                         const std::vector<PreparedSession>& others);
+  absl::StatusOr<Found> AnswerWithOthers(const SearchCall<Found, QueryRequest>& call,
+                                         const std::vector<PreparedSession>& others);
   // True when the session's embedder is asked what the query means: the call goes on when it has
   // answered. `embeddings` as of SessionSearch::CatchUp().
   bool EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
@@ -292,6 +294,9 @@ class Engine {
   std::shared_ptr<const Block> MakeMessageEmbedder(const SessionConfig& config) const;
   // What the session's stable blocks say.
   absl::StatusOr<std::vector<OfferedBlock>> StableBlocks(CachedSession& place) const;
+  // What the session's blocks know, where it has any; null for nothing.
+  absl::StatusOr<std::shared_ptr<const KnownTexts>> TextsOf(CachedSession& place,
+                                                            const SessionSearch::Index& index);
   void QueueSearch(const std::shared_ptr<CachedSession>& session, Executor::Task step);
   void RunSearches(const std::shared_ptr<CachedSession>& session);
   void Sweep();

@@ -56,8 +56,8 @@ void Scale(double factor, std::vector<FoundItem>& items) {
   for (FoundItem& item : items) {
     item.score *= factor;
     for (double* part :
-         {&item.parts.words, &item.parts.vector, &item.parts.author, &item.parts.user,
-          &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
+         {&item.parts.words, &item.parts.vector, &item.parts.embedding, &item.parts.author,
+          &item.parts.user, &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
       *part *= factor;
     }
   }
@@ -117,9 +117,14 @@ bool Recall::NeedsIndex(const SessionInfo& info, const QueryRequest&) {
   return info.exists() && !IsList(info);
 }
 
+bool QueryRequest::AsksBlocks() const {
+  // No field of a message's holds for what a block knows.
+  return !without_blocks && filter.IsStatusAlone() && filter.status == StatusFilter::kAll;
+}
+
 absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearch::Index& index,
                                      const QueryRequest& request, bool accept_missing,
-                                     const QueryEmbedding& embedding) {
+                                     const QueryEmbedding& embedding, const KnownTexts* texts) {
   if (!info.exists()) {
     search_.Forget(request.key);
     return Found();
@@ -128,9 +133,17 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
     return AllContents(request.key, info.row, static_cast<std::int64_t>(kMaxReplyBytes),
                        accept_missing);
   }
-  MEMORYD_ASSIGN_OR_RETURN(
-      Found found, search_.Find(index, ToSearch(request, info.config->ranking), request.filter,
-                                request.shape, accept_missing, embedding));
+  SearchRequest search = ToSearch(request, info.config->ranking);
+  if (texts != nullptr) search.scale = texts->index().Scale(search);
+  MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(index, search, request.filter, request.shape,
+                                                     accept_missing, embedding));
+  if (texts != nullptr) {
+    search.scale = found.scale;
+    // What has no embedding counts the likeness of its vector instead.
+    if (found.embedding_counted) search.ranking.vector_weight += search.ranking.embedder_weight;
+    Join(SessionSearch::FindKnown(*texts, search, request.shape), found);
+    Keep(request, found.items);
+  }
   const bool embeds = info.config->EmbedsMessages() && info.config->ranking.embedder_weight > 0;
   if (!embeds) found.pending_embeddings = 0;
   found.lacks_vectors = info.config->ranking.vector_weight > 0 && !search_.has_vectors();
@@ -162,16 +175,15 @@ bool Recall::NeedsIndex(const SessionInfo& info, const PrepareRequest&) {
 absl::StatusOr<PreparedSession> Recall::Answer(const SessionInfo& info,
                                                const SessionSearch::Index& index,
                                                const PrepareRequest& request,
-                                               bool /*accept_missing*/) {
-  return PreparedSession{request.key, info, index};
+                                               std::shared_ptr<const KnownTexts> texts) {
+  return PreparedSession{request.key, info, index, std::move(texts)};
 }
 
-absl::StatusOr<Found> Recall::AnswerWithOthers(const SessionInfo& info,
-                                               const SessionSearch::Index& index,
-                                               const QueryRequest& request, bool accept_missing,
+absl::StatusOr<Found> Recall::AnswerWithOthers(PreparedSession asked, const QueryRequest& request,
+                                               bool accept_missing,
                                                std::span<const PreparedSession> others) {
-  const RankingOptions& ranking = info.config->ranking;
-  std::vector<PreparedSession> places = {{request.key, info, index}};
+  const RankingOptions ranking = asked.info.config->ranking;
+  std::vector<PreparedSession> places = {std::move(asked)};
   for (const PreparedSession& other : others) {
     if (other.index != nullptr) places.push_back(other);
   }
@@ -182,16 +194,22 @@ absl::StatusOr<Found> Recall::AnswerWithOthers(const SessionInfo& info,
     // These are as its index was made.
     search.ranking.expansion = place.info.config->ranking.expansion;
     search.ranking.dates = place.info.config->ranking.dates;
+    const auto measure = [&scale](const SearchScale& own) {
+      scale.words = std::max(scale.words, own.words);
+      scale.cosine = std::max(scale.cosine, own.cosine);
+    };
     MEMORYD_ASSIGN_OR_RETURN(const SearchScale own, search_.Scale(place.index, search));
-    scale.words = std::max(scale.words, own.words);
-    scale.cosine = std::max(scale.cosine, own.cosine);
+    measure(own);
+    if (place.texts != nullptr) measure(place.texts->index().Scale(search));
   }
   Found all;
   for (std::size_t i = 0; i < places.size(); ++i) {
     searches[i].scale = scale;
-    MEMORYD_ASSIGN_OR_RETURN(Found found,
-                             search_.Find(places[i].index, std::move(searches[i]), request.filter,
-                                          request.shape, accept_missing));
+    MEMORYD_ASSIGN_OR_RETURN(Found found, search_.Find(places[i].index, searches[i], request.filter,
+                                                       request.shape, accept_missing));
+    if (places[i].texts != nullptr) {
+      Join(SessionSearch::FindKnown(*places[i].texts, searches[i], request.shape), found);
+    }
     if (i == 0) {
       all.row = std::move(found.row);
     } else {

@@ -31,18 +31,26 @@ struct QueryRequest {
   MessageFilter filter;
   std::optional<double> score_threshold;
   std::optional<double> vector_threshold;  // Absent: the session's.
+  bool without_blocks = false;
+
+  // Whether what blocks know may be found.
+  bool AsksBlocks() const;
 };
 
 // Asks for a session's index, to search it with another's.
 struct PrepareRequest {
   SessionKey key;
   std::size_t byte_size = 0;
+  bool with_blocks = false;
+
+  bool AsksBlocks() const { return with_blocks; }
 };
 
 struct PreparedSession {
   SessionKey key;
   SessionInfo info;
-  SessionSearch::Index index;  // Null: there is nothing to be searched.
+  SessionSearch::Index index;                         // Null: there is nothing to be searched.
+  std::shared_ptr<const KnownTexts> texts = nullptr;  // Null: none.
 };
 
 struct UpdateContextRequest {
@@ -82,9 +90,11 @@ class Recall {
       : store_(*store), bodies_(*bodies), search_(store, bodies, index_bytes, std::move(vectors)) {}
 
   static bool NeedsIndex(const SessionInfo& info, const QueryRequest& request);
+  // `texts`: what the session's blocks know; null for nothing.
   absl::StatusOr<Found> Answer(const SessionInfo& info, const SessionSearch::Index& index,
                                const QueryRequest& request, bool accept_missing,
-                               const QueryEmbedding& embedding = {});
+                               const QueryEmbedding& embedding = {},
+                               const KnownTexts* texts = nullptr);
 
   // The sessions that `request` is to look at besides, by what blocks of the session name.
   static std::vector<std::string> OtherSessions(const SessionInfo& info,
@@ -92,10 +102,11 @@ class Recall {
   static bool NeedsIndex(const SessionInfo& info, const PrepareRequest& request);
   static absl::StatusOr<PreparedSession> Answer(const SessionInfo& info,
                                                 const SessionSearch::Index& index,
-                                                const PrepareRequest& request, bool accept_missing);
+                                                const PrepareRequest& request,
+                                                std::shared_ptr<const KnownTexts> texts);
   // As Answer() to a QueryRequest, ranked together with the others.
-  absl::StatusOr<Found> AnswerWithOthers(const SessionInfo& info, const SessionSearch::Index& index,
-                                         const QueryRequest& request, bool accept_missing,
+  absl::StatusOr<Found> AnswerWithOthers(PreparedSession asked, const QueryRequest& request,
+                                         bool accept_missing,
                                          std::span<const PreparedSession> others);
 
   static bool NeedsIndex(const SessionInfo& info, const UpdateContextRequest& request);

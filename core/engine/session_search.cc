@@ -116,9 +116,19 @@ void SetScore(const SearchHit& hit, const SearchHit& best, FoundItem& item) {
 constexpr std::size_t kWholeCharacters = 920;
 constexpr std::size_t kPassageCharacters = 700;
 
-// What of a row's tokens is shown.
+// Those of a text that is too long to be shown whole; else none.
+std::vector<std::string_view> PassagesOf(std::string_view text) {
+  if (CharacterCount(text) <= kWholeCharacters) return {};
+  std::vector<std::string_view> passages = SplitIntoPassages(text, kPassageCharacters);
+  if (passages.size() < 2) passages.clear();
+  return passages;
+}
+
+// What of an item's tokens is shown.
 std::int64_t ShownTokens(const FoundItem& item, std::size_t text_bytes) {
-  const std::int64_t tokens = (item.message != nullptr ? item.message : item.content)->token_count;
+  const std::int64_t tokens = item.known != nullptr     ? item.known->token_count
+                              : item.message != nullptr ? item.message->token_count
+                                                        : item.content->token_count;
   if (item.passage.empty()) return tokens;
   const auto whole = static_cast<std::int64_t>(text_bytes);
   return (tokens * static_cast<std::int64_t>(item.passage.size()) + whole - 1) / whole;
@@ -151,8 +161,7 @@ absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow
     if (done.ok() && *done && index->row.revision <= row.revision) {
       done = AddEmbeddings(*index, embeddings);
     }
-    bytes = sizeof(Entry) + index->key.tenant.size() + index->key.session.size() +
-            index->row.config.size() + index->index.ByteSize();
+    bytes = ByteSizeOf(*index);
   }
   Recharge(index, bytes);
   return done;
@@ -188,7 +197,8 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
     }
     found.pending_embeddings = static_cast<std::int64_t>(index->index.without_embedding());
     if (embedding.entry_generation == index->entry_generation) request.embedding = embedding.vector;
-    hits = index->index.Search(request);
+    found.embedding_counted = !request.embedding.empty();
+    hits = index->index.Search(request, &found.scale);
   }
   if (looks_at_rows || !filter.message_ids.empty()) {
     const bool all_seen = hits.size() < request.top_k;
@@ -256,6 +266,48 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
   return found;
 }
 
+std::shared_ptr<const KnownTexts> SessionSearch::TextsOf(const Index& index, BlockStates blocks,
+                                                         const TokenCounter& counter,
+                                                         const RankingOptions& ranking) {
+  IndexOptions options = OptionsFor(ranking);
+  std::shared_ptr<const KnownTexts> texts;
+  std::size_t bytes = 0;
+  {
+    MutexLock lock(index->mutex);
+    if (index->texts != nullptr && index->texts->IsOf(blocks, options)) return index->texts;
+    texts = std::make_shared<const KnownTexts>(std::move(blocks), counter, std::move(options));
+    index->texts = texts;
+    bytes = ByteSizeOf(*index);
+  }
+  Recharge(index, bytes);
+  return texts;
+}
+
+Found SessionSearch::FindKnown(const KnownTexts& texts, const SearchRequest& request,
+                               const AnswerShape& shape) {
+  Found found;
+  const std::vector<SearchHit> hits = texts.index().Search(request, &found.scale);
+  if (!hits.empty()) found.best = hits.front().raw_score;
+  for (const SearchHit& hit : hits) {
+    FoundItem item;
+    SetScore(hit, hits.front(), item);
+    item.known = texts.at(hit.position);
+    const std::string text = shape.passages ? item.known->text() : std::string();
+    if (const std::vector<std::string_view> passages = PassagesOf(text); !passages.empty()) {
+      item.passage = passages[texts.index().BestPassage(request.query, request.ranking, passages)];
+    }
+    item.shown_tokens = ShownTokens(item, text.size());
+    found.items.push_back(std::move(item));
+  }
+  return found;
+}
+
+std::size_t SessionSearch::ByteSizeOf(const Entry& entry) {
+  return sizeof(Entry) + entry.key.tenant.size() + entry.key.session.size() +
+         entry.row.config.size() + entry.index.ByteSize() +
+         (entry.texts == nullptr ? 0 : entry.texts->ByteSize());
+}
+
 absl::StatusOr<SearchScale> SessionSearch::Scale(const Index& index, const SearchRequest& request) {
   MutexLock lock(index->mutex);
   if (!index->complete) return SessionChanged();
@@ -304,9 +356,8 @@ std::size_t SessionSearch::CutToPassage(const Index& index, const SearchRequest&
     ContentValue content = bodies_.ReadContent(item.content->body).value_or(ContentValue());
     if (content.kind == ContentValue::Kind::kText) text = std::move(content.value);
   }
-  if (CharacterCount(text) <= kWholeCharacters) return text.size();
-  const std::vector<std::string_view> passages = SplitIntoPassages(text, kPassageCharacters);
-  if (passages.size() < 2) return text.size();
+  const std::vector<std::string_view> passages = PassagesOf(text);
+  if (passages.empty()) return text.size();
   MutexLock lock(index->mutex);
   item.passage = passages[index->index.BestPassage(request.query, request.ranking, passages)];
   return text.size();

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
+#include "core/engine/known_texts.h"
 #include "core/engine/message_filter.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
@@ -31,7 +32,7 @@ struct OtherPlace {
   SessionRow row;  // As it was found.
 };
 
-// A message or a content, whichever is set.
+// A message, a content or what a block knows, whichever is set.
 struct FoundItem {
   double score = 0;
   MessagePtr message;
@@ -44,6 +45,7 @@ struct FoundItem {
   std::string passage = {};
   std::int64_t shown_tokens = 0;  // Without the neighbours.
   std::shared_ptr<const OtherPlace> other = nullptr;
+  std::shared_ptr<const KnownText> known = nullptr;
 };
 
 // What an embedder makes of a query.
@@ -72,6 +74,8 @@ struct Found {
   // Whether more hits could have passed the filter than were looked at.
   bool filter_limit = false;
   double best = 0;  // SearchHit::raw_score of the best hit.
+  SearchScale scale = {};
+  bool embedding_counted = false;
   // Messages without an embedding, where the session has an embedder that counts.
   std::int64_t pending_embeddings = 0;
   // Why that could not say what the query means, in capitals; empty: it could, or was not asked.
@@ -123,6 +127,15 @@ class SessionSearch {
                              const AnswerShape& shape, bool accept_missing,
                              const QueryEmbedding& embedding = {});
 
+  // What the blocks know, kept with the index until that, one of them or `ranking` changes.
+  std::shared_ptr<const KnownTexts> TextsOf(const Index& index, BlockStates blocks,
+                                            const TokenCounter& counter,
+                                            const RankingOptions& ranking);
+
+  // Searches what blocks know, as Find() does an index.
+  static Found FindKnown(const KnownTexts& texts, const SearchRequest& request,
+                         const AnswerShape& shape);
+
   // The scale of an index that has caught up, for searches of several. ABORTED as above.
   absl::StatusOr<SearchScale> Scale(const Index& index, const SearchRequest& request);
 
@@ -158,6 +171,7 @@ class SessionSearch {
     std::int64_t next_embedding MEMORYD_GUARDED_BY(mutex) = 0;
     std::int64_t messages MEMORYD_GUARDED_BY(mutex) = 0;
     std::int64_t contents MEMORYD_GUARDED_BY(mutex) = 0;
+    std::shared_ptr<const KnownTexts> texts MEMORYD_GUARDED_BY(mutex);  // Null: not asked for yet.
     std::size_t charged_bytes = 0;  // Guarded by SessionSearch::mutex_.
   };
   using Order = std::list<std::shared_ptr<Entry>>;  // Most recently used first.
@@ -168,6 +182,7 @@ class SessionSearch {
                            std::vector<SearchHit>& hits) const;
   // Cuts a long text to what answers the query best; returns the whole text's bytes.
   std::size_t CutToPassage(const Index& index, const SearchRequest& request, FoundItem& item) const;
+  static std::size_t ByteSizeOf(const Entry& entry) MEMORYD_REQUIRES(entry.mutex);
   void Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);
   void Drop(Order::iterator place) MEMORYD_REQUIRES(mutex_);
   // Drops the least recently used until no more than `max_bytes` are left.

@@ -574,11 +574,14 @@ class SessionIndex::Scorer {
   const double newest_;
 };
 
-std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request) const {
+std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request,
+                                            SearchScale* scale) const {
+  if (scale != nullptr) *scale = request.scale;
   const Filter filter(*this, request.filter);
   if (request.top_k == 0 || docs_.empty() || !filter.possible()) return {};
   if (QueryTerms(request.query).empty()) return {};
   const Scorer scorer(*this, request);
+  if (scale != nullptr) *scale = scorer.largest();
   TopHits top(request.top_k);
   const auto offer = [&](DocId doc, Scorer::Score score) {
     if (!score.is_hit || !top.MayTake(score.score)) return;

@@ -157,7 +157,9 @@ class SessionIndex {
   // RankingOptions tells what counts; BM25 takes each term of the query once. How rare a term is
   // and how long a text usually is are taken over all items, filtered or not. With vectors, or when
   // the query names a speaker, every item is looked at, else those with a term of the query.
-  std::vector<SearchHit> Search(const SearchRequest& request) const;
+  //
+  // `scale`, unless null, becomes what words and cosines were divided by.
+  std::vector<SearchHit> Search(const SearchRequest& request, SearchScale* scale = nullptr) const;
 
   // The best words and cosine that an item has for the query, whether it passes a filter or not; 0
   // where there is nothing.

@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.calls import Calls, memory  # noqa: E402
 from support.server import Server, open_channel  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 ROLES = {"user", "assistant", "system", "tool", "developer", "function", "human", "ai"}
 TOP = 200  # As many as a budget of tokens may pass over.
@@ -58,17 +59,19 @@ def message(turn: dict) -> memory.Message:
 
 
 class Method:
-    """Query, with what is given."""
+    """Query, with what is given, of sessions with this configuration."""
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, config: memory.SessionConfig | None = None, **fields: object) -> None:
+        self._config = config
         self._fields = {"top_k": TOP, **fields}
         self._sessions: dict[int, tuple[str, list]] = {}
 
     def prepare(self, turns: list) -> None:
-        """Stores the turns, in order."""
+        """Stores the turns, in order, and waits until an embedder has seen them."""
         session = f"eval-{uuid.uuid4().hex}"
         # The list is kept, so that no other gets its id().
         self._sessions[id(turns)] = session, turns
+        calls().CreateSession(session_id=session, config=self._config)
         batch: list[memory.Message] = []
         size = 0
         for turn in turns:
@@ -79,6 +82,8 @@ class Method:
             batch.append(said)
             size += said.ByteSize()
         calls().Put(session_id=session, messages=batch)
+        wait_for(lambda: calls().Query(session_id=session, query="a").pending_embeddings == 0,
+                 attempts=360_000)
 
     def __call__(self, turns: list, question: str) -> list:
         """Ids of the turns found, or pairs with the tokens of what is shown of each."""

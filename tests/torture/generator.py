@@ -303,14 +303,16 @@ class Client:
     async def _query(self) -> None:
         session = self._session()
         _, number, item = self._latest.get(session, (0, 0, ""))
+        # What blocks know may stand before what is wanted.
+        with_blocks = self._chance.random() < 0.3
         request = wire.QueryRequest(session_id=session, query=bodies.word(self._number, number),
-                                    top_k=3)
+                                    top_k=3, without_blocks=not with_blocks)
         reply, record = await self._call("query", session, request)
-        record["wanted"] = item
+        record["wanted"] = "" if with_blocks else item
         if reply is not None:
             record["revision"] = reply.revision
             self._note_messages(record, [result.message for result in reply.results
-                                         if not result.session_id])
+                                         if result.HasField("message") and not result.session_id])
         self._writer.add(record)
 
     # What they have in common.

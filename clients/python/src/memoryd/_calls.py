@@ -405,6 +405,7 @@ def query(
     token_budget: int | None = None,
     passages: bool = False,
     vector_threshold: float | None = None,
+    without_blocks: bool = False,
     timeout: float | None = None,
 ) -> Call[wire.QueryResponse]:
     """What the session knows of `query`, the best first; wire.QueryRequest has the rest."""
@@ -419,6 +420,7 @@ def query(
         token_budget=token_budget,
         passages=passages,
         vector_threshold=vector_threshold,
+        without_blocks=without_blocks,
     )
     return Call(_QUERY, request, _reply, timeout)
 

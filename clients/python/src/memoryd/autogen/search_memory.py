@@ -153,8 +153,15 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
             raise ValueError(
                 f"session_id: session {self._session_id!r} has profile 'autogen-list', which does "
                 "not search")
-        if result.WhichOneof("item") == "content":
+        kind = result.WhichOneof("item")
+        if kind == "content":
             found = from_content(result.content)
+        elif kind == "block_item":
+            item = result.block_item
+            known = {"fact": item.fact.text, "text": item.text,
+                     "entity": f"{item.entity.name}: {item.entity.text}"}
+            found = MemoryContent(content=known[item.WhichOneof("item") or "text"],
+                                  mime_type=MemoryMimeType.TEXT, metadata={"block": item.block})
         else:
             message = result.message
             texts = [message.text] if message.HasField("text") else [
