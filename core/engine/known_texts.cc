@@ -12,6 +12,8 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // What a stable block says, part by part: nothing where it can't.
 std::vector<std::string> SaidBy(const Block& block, const BlockSession& session) {
