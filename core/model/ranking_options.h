@@ -19,8 +19,10 @@ struct RankingOptions {
   double vector_threshold = -1;
   // For what was said by the one whom the query names.
   double author_weight = 0.8;
-  // Share of the scores of the messages before and after, in the thread. A text of more than
-  // `neighbour_tokens` gets as much less as it is longer; 0: never less.
+  // Share of the scores of the messages before and after, in the thread; twice as much of the one
+  // before where that ends as a question. A text of more than `neighbour_tokens` gets as much less
+  // as it is longer; 0: never less. The same weight is taken for what the three messages of the
+  // thread most like the query have less than those of the best thread.
   double neighbour_weight = 0.2;
   double neighbour_tokens = 100;
   // Taken away for each time that a text is e times as long as `length_tokens`.
