@@ -397,6 +397,8 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   retrieval.set_author_weight(0.2);
   retrieval.set_neighbour_weight(0.3);
   retrieval.set_neighbour_tokens(200);
+  retrieval.set_answer_factor(1.5);
+  retrieval.set_thread_weight(0.25);
   retrieval.set_length_weight(0.4);
   retrieval.set_length_tokens(50);
   retrieval.set_user_weight(0.5);

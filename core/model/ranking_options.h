@@ -23,6 +23,11 @@ struct RankingOptions {
   // `neighbour_tokens` gets as much less as it is longer; 0: never less.
   double neighbour_weight = 0.2;
   double neighbour_tokens = 100;
+  // How many times its share a message gets of the one before where that ends as a question.
+  double answer_factor = 2;
+  // Taken away of what the three messages of its thread that are most like the query have less, on
+  // average, than those of the best thread.
+  double thread_weight = 0.2;
   // Taken away for each time that a text is e times as long as `length_tokens`.
   double length_weight = 0.35;
   double length_tokens = 100;
@@ -51,7 +56,7 @@ inline constexpr double kVectorWeightBesideEmbedder = 0.3;
 inline RankingOptions WordsAlone() {
   RankingOptions options;
   options.vector_weight = options.author_weight = options.neighbour_weight = 0;
-  options.length_weight = options.user_weight = 0;
+  options.length_weight = options.user_weight = options.thread_weight = 0;
   options.expansion = false;
   return options;
 }

@@ -83,6 +83,8 @@ void VisitWeights(Ranking& ranking, Visitor visit) {
   visit("author_weight", ranking.author_weight, kWeight);
   visit("neighbour_weight", ranking.neighbour_weight, WeightRange{0, 1});
   visit("neighbour_tokens", ranking.neighbour_tokens, WeightRange{0, 1e6});
+  visit("answer_factor", ranking.answer_factor, kWeight);
+  visit("thread_weight", ranking.thread_weight, WeightRange{0, 1});
   visit("length_weight", ranking.length_weight, kWeight);
   visit("length_tokens", ranking.length_tokens, WeightRange{1, 1e6});
   visit("user_weight", ranking.user_weight, kWeight);

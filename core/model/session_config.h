@@ -48,6 +48,8 @@ struct RankingSettings {
   std::optional<double> author_weight;
   std::optional<double> neighbour_weight;
   std::optional<double> neighbour_tokens;
+  std::optional<double> answer_factor;
+  std::optional<double> thread_weight;
   std::optional<double> length_weight;
   std::optional<double> length_tokens;
   std::optional<double> user_weight;

@@ -49,6 +49,8 @@ SessionSettings Everything() {
                       .author_weight = 0.1,
                       .neighbour_weight = 0.3,
                       .neighbour_tokens = 200,
+                      .answer_factor = 1.5,
+                      .thread_weight = 0.1,
                       .length_weight = 0.4,
                       .length_tokens = 50,
                       .user_weight = 0.5,
@@ -98,6 +100,8 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
                                   .author_weight = 0.1,
                                   .neighbour_weight = 0.3,
                                   .neighbour_tokens = 200,
+                                  .answer_factor = 1.5,
+                                  .thread_weight = 0.1,
                                   .length_weight = 0.4,
                                   .length_tokens = 50,
                                   .user_weight = 0.5,
@@ -141,6 +145,8 @@ TEST(SessionConfigTest, AWeightBeyondItsRangeNamesItsField) {
   refused("author_weight", &RankingSettings::author_weight, 10.1);
   refused("neighbour_weight", &RankingSettings::neighbour_weight, 1.1);
   refused("neighbour_tokens", &RankingSettings::neighbour_tokens, -1);
+  refused("answer_factor", &RankingSettings::answer_factor, 10.1);
+  refused("thread_weight", &RankingSettings::thread_weight, 1.1);
   refused("length_weight", &RankingSettings::length_weight, -1);
   refused("length_tokens", &RankingSettings::length_tokens, 0);
   refused("user_weight", &RankingSettings::user_weight, 11);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -22,6 +23,9 @@ constexpr std::size_t kMaxLikeWords = 20;
 constexpr std::size_t kMaxExpandedWords = 64;
 constexpr double kLeastLikeness = 0.3;
 constexpr std::size_t kMaxVocabulary = 10'000;
+
+// By how many of its messages a thread is measured.
+constexpr std::size_t kBestOfThread = 3;
 
 // What malloc adds to a block, on average.
 constexpr std::size_t kBlockOverhead = 16;
@@ -56,6 +60,12 @@ std::uint64_t ReadVarint(const char*& p) {
     value |= std::uint64_t{byte & 0x7Fu} << shift;
     if (byte < 0x80) return value;
   }
+}
+
+bool EndsAsQuestion(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \t\n\v\f\r");
+  text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+  return text.ends_with('?') || text.ends_with("\uFF1F") || text.ends_with("\u061F");
 }
 
 // Such as "8 May 2023", in UTC.
@@ -190,6 +200,34 @@ class SessionIndex::TopHits {
   std::vector<SearchHit> hits_;
 };
 
+// How much the threads of a session have to say to a query, by the messages in each that are most
+// like it.
+class SessionIndex::ThreadLikenesses {
+ public:
+  explicit ThreadLikenesses(std::size_t threads) : best_(threads) {}
+
+  void Add(std::uint32_t thread, double likeness) {
+    if (likeness <= best_[thread].back()) return;
+    for (double& best : best_[thread]) {
+      if (likeness > best) std::swap(likeness, best);
+    }
+    largest_ = std::max(largest_, Mean(thread));
+  }
+
+  // By how much it is behind the best thread; at least 0. To be asked when all are added.
+  double Behind(std::uint32_t thread) const { return largest_ - Mean(thread); }
+
+ private:
+  double Mean(std::uint32_t thread) const {
+    const auto& best = best_[thread];
+    return std::accumulate(best.begin(), best.end(), 0.0) / kBestOfThread;
+  }
+
+  // The largest first; 0 where a thread has no more.
+  std::vector<std::array<double, kBestOfThread>> best_;
+  double largest_ = 0;
+};
+
 SessionIndex::SessionIndex(IndexOptions options)
     : options_(std::move(options)),
       keeps_vocabulary_(options_.vectors != nullptr && options_.expansion.value_or(true)),
@@ -222,6 +260,7 @@ void SessionIndex::Add(const IndexedItem& item) {
   const float tokens = std::max(1.0F, static_cast<float>(CharacterCount(item.text)) / 4);
   MakeRoom(docs_, 1);
   docs_.push_back({item.position, tokens, role, thread, author});
+  asks_.push_back(EndsAsQuestion(item.text));
   MakeRoom(lengths_, 1);
   lengths_.push_back(length);
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
@@ -463,6 +502,7 @@ class SessionIndex::Scorer {
  public:
   struct Score {
     double score = 0;
+    double likeness = 0;  // Of its words and vectors alone.
     bool is_hit = false;  // Whether something speaks for the item itself.
   };
 
@@ -489,7 +529,7 @@ class SessionIndex::Scorer {
     return (1 + (by_vector_ ? ranking_.vector_weight : 0) +
             (by_embedding() ? ranking_.embedder_weight : 0) + ranking_.author_weight +
             user_weight_ + ranking_.recency_weight) *
-           (1 + 2 * ranking_.neighbour_weight);
+           (1 + (1 + std::max(1.0, ranking_.answer_factor)) * ranking_.neighbour_weight);
   }
 
   // Whether anything but words can speak for an item.
@@ -524,8 +564,8 @@ class SessionIndex::Scorer {
     const ScoreParts parts = OwnParts(doc);
     const bool is_like = (by_vector_ && cosines_[doc] >= ranking_.vector_threshold) ||
                          (by_embedding() && embedding_cosines_[doc] >= ranking_.vector_threshold);
-    return {parts.words + parts.vector + parts.embedding + parts.author + parts.user +
-                parts.length + parts.recency,
+    const double likeness = parts.words + parts.vector + parts.embedding;
+    return {likeness + parts.author + parts.user + parts.length + parts.recency, likeness,
             parts.words > 0 || is_like || parts.author > 0};
   }
 
@@ -583,41 +623,55 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request,
   const Scorer scorer(*this, request);
   if (scale != nullptr) *scale = scorer.largest();
   TopHits top(request.top_k);
-  const auto offer = [&](DocId doc, Scorer::Score score) {
-    if (!score.is_hit || !top.MayTake(score.score)) return;
+  const auto offer = [&](DocId doc, double score) {
+    // Few come so far that it pays to keep more of them than a score.
+    if (!top.MayTake(score) || !scorer.Own(doc).is_hit) return;
     const std::optional<double> cosine = scorer.Cosine(doc);
     if (cosine.has_value() && cosine < request.least_cosine) return;
-    if (filter.Passes(docs_[doc])) top.Offer(docs_[doc], score.score);
+    if (filter.Passes(docs_[doc])) top.Offer(docs_[doc], score);
   };
-  // `own` gives the score of each message of the thread before its neighbours count.
+  ThreadLikenesses threads(docs_of_thread_.size());
+  // `own` gives the score of each message before its neighbours count.
   const auto offer_message = [&](const std::vector<DocId>& thread, std::size_t place, auto own) {
-    Scorer::Score score = own(place);
-    const double share = scorer.Share(thread[place]);
-    if (share > 0) {
-      for (const std::size_t beside : {place - 1, place + 1}) {
-        if (beside >= thread.size()) continue;  // Also before the first.
-        score.score += share * own(beside).score;
+    const DocId doc = thread[place];
+    double score = own(doc);
+    if (const double share = scorer.Share(doc); share > 0) {
+      if (place > 0) {
+        const DocId before = thread[place - 1];
+        score += share * (asks_[before] ? request.ranking.answer_factor : 1) * own(before);
       }
+      if (place + 1 < thread.size()) score += share * own(thread[place + 1]);
     }
-    offer(thread[place], score);
+    score -= request.ranking.thread_weight * threads.Behind(docs_[doc].thread);
+    offer(doc, score);
   };
   if (scorer.LooksAtAll()) {
-    std::vector<Scorer::Score> scores;
+    Scores scores(docs_.size());
     for (const std::vector<DocId>& thread : docs_of_thread_) {
-      scores.clear();
-      for (const DocId doc : thread) scores.push_back(scorer.Own(doc));
-      const auto own = [&scores](std::size_t place) { return scores[place]; };
+      for (const DocId doc : thread) {
+        const Scorer::Score own = scorer.Own(doc);
+        scores[doc] = own.score;
+        threads.Add(docs_[doc].thread, own.likeness);
+      }
+    }
+    const auto own = [&scores](DocId doc) { return scores[doc]; };
+    for (const std::vector<DocId>& thread : docs_of_thread_) {
       for (std::size_t place = 0; place < thread.size(); ++place) offer_message(thread, place, own);
     }
-    for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scorer.Own(doc));
+    for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scorer.Own(doc).score);
   } else {
     for (const DocId doc : scorer.docs_with_words()) {
+      if (docs_[doc].kind() == ItemKind::kMessage) {
+        threads.Add(docs_[doc].thread, scorer.Own(doc).likeness);
+      }
+    }
+    const auto own = [&scorer](DocId doc) { return scorer.Own(doc).score; };
+    for (const DocId doc : scorer.docs_with_words()) {
       if (docs_[doc].kind() == ItemKind::kContent) {
-        offer(doc, scorer.Own(doc));
+        offer(doc, own(doc));
         continue;
       }
       const std::vector<DocId>& thread = docs_of_thread_[docs_[doc].thread];
-      const auto own = [&](std::size_t place) { return scorer.Own(thread[place]); };
       offer_message(thread, PlaceIn(thread, doc), own);
     }
   }
@@ -729,11 +783,12 @@ std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
 }
 
 std::size_t SessionIndex::ByteSize() const {
-  return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + HeapBytes(lengths_) +
-         HeapBytes(docs_of_kind_[0]) + HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) +
-         terms_.ByteSize() + HeapBytes(postings_) + HeapBytes(packed_) + TableBytes(roles_) +
-         TableBytes(threads_) + authors_.ByteSize() + vocabulary_.ByteSize() + vectors_.ByteSize() +
-         embeddings_.ByteSize() + HeapBytes(embedding_of_) + TableBytes(token_docs_);
+  return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + asks_.capacity() / 8 +
+         HeapBytes(lengths_) + HeapBytes(docs_of_kind_[0]) + HeapBytes(docs_of_kind_[1]) +
+         HeapBytes(docs_of_thread_) + terms_.ByteSize() + HeapBytes(postings_) +
+         HeapBytes(packed_) + TableBytes(roles_) + TableBytes(threads_) + authors_.ByteSize() +
+         vocabulary_.ByteSize() + vectors_.ByteSize() + embeddings_.ByteSize() +
+         HeapBytes(embedding_of_) + TableBytes(token_docs_);
 }
 
 }  // namespace memoryd

@@ -81,7 +81,7 @@ struct ScoreParts {
   double user = 0;
   double length = 0;  // At most 0.
   double recency = 0;
-  double neighbours = 0;
+  double neighbours = 0;  // Also below 0: in a thread that has less to say than another.
 };
 
 struct SearchHit {
@@ -189,6 +189,7 @@ class SessionIndex {
   class Cursor;
   class Filter;
   class Scorer;
+  class ThreadLikenesses;
   class TopHits;
   // A number for each item, by DocId.
   using Scores = std::vector<double>;
@@ -280,6 +281,8 @@ class SessionIndex {
 
   IndexOptions options_;
   std::vector<Doc> docs_;
+  // By DocId, whether the text ends as a question does.
+  std::vector<bool> asks_;
   // In words, by DocId. Apart, since it is read for every item that has a term.
   std::vector<std::uint32_t> lengths_;
   std::array<std::vector<DocId>, 2> docs_of_kind_;

@@ -242,6 +242,50 @@ TEST(SessionIndexTest, NeighboursAreThoseOfTheThread) {
   EXPECT_THAT(index.Neighbours(10, 3), IsEmpty());
 }
 
+TEST(SessionIndexTest, WhatFollowsAQuestionGetsMoreOfIt) {
+  SessionIndex index;
+  std::int64_t position = 0;
+  for (const std::string_view said :
+       {"A red apple.", "A red apple? No.", "A red apple?", "A red apple? \n", "A red apple\uFF1F",
+        "A red apple\u061F"}) {
+    const std::string thread = std::to_string(position);
+    index.Add(Message(position++, said, "user", thread));
+    index.Add(Message(position++, "A green apple.", "user", thread));
+  }
+  SearchRequest request{"red apple", 12, {}, WordsAlone()};
+  request.ranking.neighbour_weight = 0.2;
+  std::vector<double> lent(12);
+  double of_question = 0;
+  for (const SearchHit& hit : index.Search(request)) {
+    lent[static_cast<std::size_t>(hit.position)] = hit.parts.neighbours;
+    if (hit.position == 0) of_question = hit.parts.words;
+  }
+  const auto near = [](double value) { return DoubleNear(value, 1e-12); };
+  // Every thread has the same words, so none is behind another.
+  EXPECT_THAT(lent[1], near(0.2 * of_question));
+  EXPECT_THAT(lent[3], near(lent[1]));
+  for (const std::size_t answer : {5u, 7u, 9u, 11u}) EXPECT_THAT(lent[answer], near(2 * lent[1]));
+  EXPECT_THAT(lent[4], near(lent[0]));
+}
+
+TEST(SessionIndexTest, AThreadPaysForWhatItIsBehindTheBest) {
+  SessionIndex index;
+  for (const std::int64_t position : {1, 2, 3}) {
+    index.Add(Message(position, "red apple", "user", "long"));
+  }
+  index.Add(Message(4, "red apple", "user", "short"));
+  index.Add(Content(1, "red apple"));
+  SearchRequest request{"apple", 10, {}, WordsAlone()};
+  request.ranking.neighbour_weight = request.ranking.thread_weight = 0.2;
+  const std::vector<SearchHit> hits = index.Search(request);
+  ASSERT_THAT(Items(hits), ElementsAre(Pair(kMessage, 2), Pair(kMessage, 3), Pair(kMessage, 1),
+                                       Pair(kContent, 1), Pair(kMessage, 4)));
+  EXPECT_DOUBLE_EQ(hits[0].raw_score, 1.4);
+  EXPECT_DOUBLE_EQ(hits[3].raw_score, 1);
+  EXPECT_DOUBLE_EQ(hits[4].raw_score, 1 - 0.2 * (1 - 1.0 / 3));
+  EXPECT_LT(hits[4].parts.neighbours, 0);
+}
+
 TEST(SessionIndexTest, KnowsHowFarItGoes) {
   SessionIndex index;
   EXPECT_EQ(index.size(), 0u);

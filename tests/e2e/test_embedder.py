@@ -38,7 +38,7 @@ def cosine(a: list[float], b: list[float]) -> float:
 def config(**fields) -> memory.SessionConfig:
     """Of a session in which nothing but words and embeddings counts."""
     given = {"embedder": "embed", "vector_weight": 0, "length_weight": 0, "user_weight": 0,
-             "neighbour_weight": 0, **fields}
+             "neighbour_weight": 0, "thread_weight": 0, **fields}
     return memory.SessionConfig(retrieval=memory.Retrieval(**given))
 
 

@@ -19,7 +19,8 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 PICTURE = bytes(range(256)) * (3 * 2**20 // 256)
 # BM25 and nothing else.
 WORDS_ALONE = memory.SessionConfig(retrieval=memory.Retrieval(
-    vector_weight=0, author_weight=0, neighbour_weight=0, length_weight=0, user_weight=0))
+    vector_weight=0, author_weight=0, neighbour_weight=0, thread_weight=0, length_weight=0,
+    user_weight=0))
 # Nothing for the vector alone, but what is much like it.
 MUCH_ALIKE = memory.Retrieval(vector_threshold=0.3)
 FRANCE = "The capital of France is Paris."

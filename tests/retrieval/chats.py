@@ -18,6 +18,12 @@ class Question:
     text: str
     evidence: list  # Indexes of messages.
     counts: bool = True  # For the recall: LoCoMo's adversarial ones do not.
+    category: str = ""
+    newer: list = dataclasses.field(default_factory=list)  # Of an update's evidence.
+
+
+LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop",
+                     5: "adversarial"}
 
 
 @dataclasses.dataclass
@@ -58,7 +64,8 @@ def locomo(path):
                         if place is not None and place not in evidence:
                             evidence.append(place)
             if evidence:
-                chat.questions.append(Question(qa["question"], evidence, qa["category"] != 5))
+                chat.questions.append(Question(qa["question"], evidence, qa["category"] != 5,
+                                               LOCOMO_CATEGORIES[qa["category"]]))
         yield chat
 
 
@@ -95,10 +102,17 @@ def beam(folder):
                                              str(batch["batch_number"]), day))
         places = {identifier: i for i, identifier in enumerate(chat.ids)}
         asked = json.loads((path / "probing_questions/probing_questions.json").read_text())
-        for questions in asked.values():
+
+        def found(listed):
+            of_messages = [str(number) for number in integers(listed)]
+            return list(dict.fromkeys(places[i] for i in of_messages if i in places))
+
+        for category, questions in asked.items():
             for question in questions:
-                listed = [str(number) for number in integers(question.get("source_chat_ids"))]
-                evidence = list(dict.fromkeys(places[i] for i in listed if i in places))
+                listed = question.get("source_chat_ids")
+                evidence = found(listed)
+                newer = found(listed["updated_info"]) if category == "knowledge_update" else []
                 if evidence:
-                    chat.questions.append(Question(question["question"], evidence))
+                    chat.questions.append(Question(question["question"], evidence,
+                                                   category=category, newer=newer))
         yield chat

@@ -20,8 +20,10 @@ import reference
 TOP = 10
 TOLERANCE = 1e-3
 
-# Without what is for chats of a user with an assistant.
-PLAIN = {"length_weight": 0, "neighbour_tokens": 0, "user_weight": 0}
+# Without what questions and threads count.
+LITE = {"answer_factor": 1, "thread_weight": 0}
+# And without what is for chats of a user with an assistant.
+PLAIN = {**LITE, "length_weight": 0, "neighbour_tokens": 0, "user_weight": 0}
 
 
 def microseconds(day):
@@ -124,11 +126,13 @@ def main():
     if arguments.locomo:
         conversations = list(chats.locomo(arguments.locomo))
         run("LoCoMo, length rules off", conversations, PLAIN, bits=16, table=table)
+        run("LoCoMo, questions and threads off", conversations, LITE, bits=16, table=table)
         run("LoCoMo", conversations, {}, bits=16, table=table)
         run("LoCoMo", conversations, {}, bits=16, table=None)
         run("LoCoMo", conversations, {}, bits=8, table=table)
     if arguments.beam:
         conversations = list(chats.beam(arguments.beam))
+        run("BEAM, questions and threads off", conversations, LITE, bits=16, table=table)
         run("BEAM", conversations, {}, bits=16, table=table)
         run("BEAM, no expansion", conversations, {"expansion": False}, bits=16, table=table)
         run("BEAM", conversations, {}, bits=16, table=None)

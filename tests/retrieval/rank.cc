@@ -46,6 +46,10 @@ RankingOptions OptionsOf(const Json& json) {
       options.length_tokens = value;
     else if (name == "user_weight")
       options.user_weight = value;
+    else if (name == "answer_factor")
+      options.answer_factor = value;
+    else if (name == "thread_weight")
+      options.thread_weight = value;
     else if (name == "recency_weight")
       options.recency_weight = value;
     else if (name == "expansion")

@@ -31,6 +31,7 @@ STOP_WORDS = frozenset("""
 
 LIKE_WORDS = 20
 LEAST_LIKENESS = 0.3
+BEST_OF_THREAD = 3
 
 
 @dataclasses.dataclass
@@ -47,6 +48,8 @@ class Options:
     length_weight: float = 0.35
     length_tokens: float = 100
     user_weight: float = 0.2
+    answer_factor: float = 2
+    thread_weight: float = 0.2
     recency_weight: float = 0
     expansion: bool = True
     dates: bool = True
@@ -157,6 +160,8 @@ class Session:
         self.is_user = np.array([roles_only and message.speaker.lower() in ("user", "human")
                                  for message in messages], float)
         self.tokens = np.array([max(1, len(text) / 4) for text in texts])
+        self.asks = [text.rstrip(" \t\n\v\f\r").endswith(("?", "\uff1f", "\u061f"))
+                     for text in texts]
         threads = collections.defaultdict(list)
         for i, message in enumerate(messages):
             threads[message.thread].append(i)
@@ -251,9 +256,9 @@ class Session:
         if self.table is not None:
             wanted = self.table.pool(self.table.tokens(rest.lower()), self.token_rarity)
             cosines = self.vectors @ wanted
-            likeness = options.vector_weight * of_largest(cosines)
-            scores = scores + likeness
+            scores = scores + options.vector_weight * of_largest(cosines)
             is_hit = is_hit | (cosines >= options.vector_threshold)
+        likeness = scores
         named = [author for author in set(self.authors) if author & seen]
         if len(named) == 1:
             said = np.array([author == named[0] for author in self.authors])
@@ -263,7 +268,7 @@ class Session:
         scores = scores + options.recency_weight * np.arange(self.count) / max(1, self.count - 1)
         longer = np.maximum(1, self.tokens / options.length_tokens)
         scores = scores - options.length_weight * np.log(longer)
-        return self._with_neighbours(scores), is_hit
+        return self._with_neighbours(scores) - self._behind(likeness), is_hit
 
     def _with_neighbours(self, scores):
         share = np.full(self.count, self.options.neighbour_weight)
@@ -272,6 +277,16 @@ class Session:
         final = scores.copy()
         for thread in self.threads:
             for before, after in itertools.pairwise(thread):
+                of_question = self.options.answer_factor if self.asks[before] else 1
                 final[before] += share[before] * scores[after]
-                final[after] += share[after] * scores[before]
+                final[after] += share[after] * of_question * scores[before]
         return final
+
+    def _behind(self, likeness):
+        """What is taken from each message for its thread, where another has more to say."""
+        best = np.array([np.sort(np.maximum(0, likeness[thread]))[-BEST_OF_THREAD:].sum()
+                         / BEST_OF_THREAD for thread in self.threads])
+        behind = np.zeros(self.count)
+        for thread, of_thread in zip(self.threads, best, strict=True):
+            behind[thread] = self.options.thread_weight * (best.max() - of_thread)
+        return behind
