@@ -103,7 +103,7 @@ def beam(folder):
         places = {identifier: i for i, identifier in enumerate(chat.ids)}
         asked = json.loads((path / "probing_questions/probing_questions.json").read_text())
 
-        def found(listed):
+        def found(listed, places=places):
             of_messages = [str(number) for number in integers(listed)]
             return list(dict.fromkeys(places[i] for i in of_messages if i in places))
 

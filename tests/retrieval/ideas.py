@@ -305,9 +305,9 @@ def centred(conversation, asked, share=0.3):
                            own(conversation, asked, cosines=vectors / lengths @ query))
 
 
-TIMES = re.compile(r"\b(yesterday|today|tonight|tomorrow|last|next|ago|week(?:end)?|month|year|since"
-                   r"|\w+day|january|february|march|april|may|june|july|august|september|october"
-                   r"|november|december|\d{4})\b", re.IGNORECASE)
+TIMES = re.compile(r"\b(yesterday|today|tonight|tomorrow|last|next|ago|week(?:end)?|month|year"
+                   r"|since|\w+day|january|february|march|april|may|june|july|august|september"
+                   r"|october|november|december|\d{4})\b", re.IGNORECASE)
 
 
 def when(conversation, asked, weight=0.2):
@@ -338,8 +338,8 @@ def diverse(conversation, asked, weight=0.1, depth=50, places=20):
 
 
 def newer_first(conversation, asked, cosine=0.7, depth=5):
-    """Of hits that are nearly the same the newer one comes first."""
-    ranked = order(today(conversation, asked))
+    """Of hits by both rules that are nearly the same the newer one comes first."""
+    ranked = order(both(conversation, asked))
     vectors, top = conversation.session.vectors, list(ranked[:depth])
     for a, b in itertools.combinations(range(len(top)), 2):
         older, newer = top[a], top[b]
