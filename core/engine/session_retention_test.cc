@@ -61,8 +61,9 @@ class RetentionTest : public SessionDraftTest {
 };
 
 TEST_F(RetentionTest, WithoutItNothingIsWrittenForTheSweeper) {
-  PutLines({{"user", "a"}});
-  MustStore(Put({{"user", "b"}}));
+  MustStore(Put({{"user", "a"}}));
+  EXPECT_FALSE(change_->write_expire_us);
+  PutLines({{"user", "b"}});
   EXPECT_FALSE(change_->write_expire_us);
   EXPECT_FALSE(change_->write_drop_us);
   EXPECT_EQ(session_.row.expire_us, 0);
