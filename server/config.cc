@@ -245,6 +245,13 @@ constexpr std::array kSettings = {
         "block_timeout_ms", "How long a Get waits for a block that asks a model or a worker.",
         [] { return std::string("2000"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 1, 30000, c.block_timeout_ms); }},
+    Setting{"sweep_interval_ms",
+            "How often sessions and messages that expire are looked for, and what was deleted is "
+            "purged.",
+            [] { return std::string("10000"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 100, 3600000, c.sweep_interval_ms);
+            }},
     Setting{
         "max_running_jobs", "Jobs of blocks that run at a time.", [] { return std::string("64"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); }},

@@ -39,6 +39,7 @@ struct Config {
   std::int64_t index_mib = 0;
   std::int64_t vector_mib = 0;
   int block_timeout_ms = 0;
+  int sweep_interval_ms = 0;
   int max_running_jobs = 0;
   int job_attempts = 0;
   int job_retry_ms = 0;

@@ -557,6 +557,44 @@ v1::Retrieval ToProto(const RankingOptions& ranking) {
   return retrieval;
 }
 
+constexpr std::int64_t kMicrosPerSecond = 1'000'000;
+
+// Whatever is beyond all ranges stays beyond them.
+std::int64_t ToMicros(const google::protobuf::Duration& duration) {
+  constexpr std::int64_t kMostSeconds = std::int64_t{1} << 40;
+  const std::int64_t seconds = std::clamp(duration.seconds(), -kMostSeconds, kMostSeconds);
+  const std::int64_t micros = seconds * kMicrosPerSecond + duration.nanos() / 1000;
+  // What is shorter than a microsecond is not 0, which would be never.
+  return micros == 0 && duration.nanos() != 0 ? 1 : micros;
+}
+
+void SetDuration(google::protobuf::Duration& duration, std::int64_t micros) {
+  duration.set_seconds(micros / kMicrosPerSecond);
+  duration.set_nanos(static_cast<std::int32_t>(micros % kMicrosPerSecond * 1000));
+}
+
+RetentionSettings FromRetention(const v1::Retention& retention) {
+  RetentionSettings settings;
+  if (retention.has_session_ttl()) settings.session_ttl_us = ToMicros(retention.session_ttl());
+  if (retention.has_refresh_on_read()) settings.refresh_on_read = retention.refresh_on_read();
+  if (retention.has_keep_messages()) settings.keep_messages = retention.keep_messages();
+  if (retention.has_message_ttl()) settings.message_ttl_us = ToMicros(retention.message_ttl());
+  return settings;
+}
+
+v1::Retention ToProto(const Retention& retention) {
+  v1::Retention proto;
+  if (retention.session_ttl_us > 0) {
+    SetDuration(*proto.mutable_session_ttl(), retention.session_ttl_us);
+  }
+  if (retention.refresh_on_read) proto.set_refresh_on_read(true);
+  if (retention.keep_messages > 0) proto.set_keep_messages(retention.keep_messages);
+  if (retention.message_ttl_us > 0) {
+    SetDuration(*proto.mutable_message_ttl(), retention.message_ttl_us);
+  }
+  return proto;
+}
+
 }  // namespace
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
@@ -619,6 +657,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
     settings.blocks->push_back(std::move(block));
   }
   MEMORYD_ASSIGN_OR_RETURN(settings.ranking, FromRetrieval(config.retrieval()));
+  settings.retention = FromRetention(config.retention());
   if (config.has_subject()) {
     settings.subject = config.subject();
     if (!config.subject().empty()) {
@@ -658,6 +697,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   for (const BlockSettings& settings : config.blocks) *proto.add_blocks() = ToProto(settings);
   *proto.mutable_retrieval() = ToProto(config.ranking);
   if (!config.subject.empty()) proto.set_subject(config.subject);
+  if (config.retention != Retention()) *proto.mutable_retention() = ToProto(config.retention);
   return proto;
 }
 

@@ -409,6 +409,11 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   retrieval.set_embedder_worker("agent");
   retrieval.set_embedder_weight(0.7);
   proto.set_subject("user 7");
+  proto.mutable_retention()->mutable_session_ttl()->set_seconds(90);
+  proto.mutable_retention()->mutable_session_ttl()->set_nanos(1000);
+  proto.mutable_retention()->set_refresh_on_read(true);
+  proto.mutable_retention()->set_keep_messages(9);
+  proto.mutable_retention()->mutable_message_ttl()->set_seconds(315'360'000);
   const auto settings = FromProto(proto);
   ASSERT_TRUE(settings.ok()) << settings.status();
   const auto config = SessionConfig::Resolve(*settings);

@@ -200,6 +200,22 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_commit_batch_writes", MetricType::Histogram,
            "Writes that went to the store together.")
         .Add(stats.batch_writes.Snapshot(), 1);
+    Family(families, "memoryd_expired_sessions_total", MetricType::Counter,
+           "Sessions that this server deleted since their time was over.")
+        .Add(Number(stats.expired_sessions));
+    Family(families, "memoryd_retired_messages_total", MetricType::Counter,
+           "Messages that this server took out of sessions by their retention.")
+        .Add(Number(stats.retired_messages));
+    Family(families, "memoryd_lost_touches_total", MetricType::Counter,
+           "Reads that did not count for their session's time, since too many waited.")
+        .Add(Number(stats.lost_touches));
+    Family(families, "memoryd_due_sessions", MetricType::Gauge,
+           "Sessions that the sweep found due, as far as it looks at once.")
+        .Add(static_cast<double>(stats.due_sessions.load(std::memory_order_relaxed)));
+    Family(families, "memoryd_due_sessions_seconds", MetricType::Gauge,
+           "For how long the first of them was due.")
+        .Add(static_cast<double>(stats.due_for_us.load(std::memory_order_relaxed)) /
+             kMicrosecondsPerSecond);
     Family(families, "memoryd_cache_sessions", MetricType::Gauge, "Sessions in memory.")
         .Add(Number(engine.cache().SessionCount()));
     Family(families, "memoryd_cache_bytes", MetricType::Gauge, "Bytes of the sessions in memory.")

@@ -36,6 +36,7 @@ void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session*
   session->set_content_count(row.content_count);
   SetTime(session->mutable_create_time(), row.create_us);
   SetTime(session->mutable_update_time(), row.update_us);
+  if (row.expire_us > 0) SetTime(session->mutable_expire_time(), row.expire_us);
 }
 
 }  // namespace

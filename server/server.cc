@@ -85,6 +85,7 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   options.index_bytes = static_cast<std::size_t>(config.index_mib) << 20;
   options.vector_bytes = static_cast<std::size_t>(config.vector_mib) << 20;
   options.block_timeout = std::chrono::milliseconds(config.block_timeout_ms);
+  options.sweep_interval = std::chrono::milliseconds(config.sweep_interval_ms);
   options.jobs.max_running = config.max_running_jobs;
   // One tenant leaves room for others.
   options.jobs.max_running_of_tenant = std::max(1, config.max_running_jobs / 2);

@@ -310,6 +310,9 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     }
     ReachFailpoint("session_applied");
     session.lost_in_a_row = 0;
+    if (const std::int64_t retired = group.draft->retired_messages(); retired > 0) {
+      Increment(options_.stats->retired_messages, static_cast<std::uint64_t>(retired));
+    }
     // Before the replies, so that a caller's next read finds what he wrote.
     options_.cache->Recharge(group.session, bytes);
     // Before the replies, so that a caller who waits for his jobs finds them.

@@ -19,7 +19,8 @@
 namespace memoryd {
 namespace {
 
-constexpr std::chrono::seconds kSweepInterval(10);
+// Between two looks at what was read, at most.
+constexpr std::chrono::milliseconds kFlushReads(1000);
 // How often a search begins anew because the session was cut meanwhile.
 constexpr int kSearchTries = 3;
 // How often the message of a write is looked for that has changed by the time of the commit. Each
@@ -127,6 +128,7 @@ Engine::Engine(Store* store, EngineOptions options)
     };
     committers_.push_back(std::make_unique<Committer>(std::move(committer)));
   }
+  expiry_ = MakeExpiry();
   sweeper_ = std::thread([this] { Sweep(); });
   jobs_->StartPolling();
 }
@@ -138,6 +140,8 @@ Engine::~Engine() {
   }
   changed_.NotifyAll();
   sweeper_.join();
+  // What was read last counts as well.
+  if (serving_.load()) expiry_->FlushReads();
   jobs_->Stop();
   Drain(Deadline::max());
   committers_.clear();
@@ -553,6 +557,7 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
       MutexLock lock(session->mutex);
       if (session->loaded && session->session.config->blocks.empty()) {
         context = Compose(session->session);
+        expiry_->NoteRead(key, session->session.row, *session->session.config);
       }
     }
     if (context.has_value()) {
@@ -593,6 +598,7 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
   BlockContextRequest request;
   {
     MutexLock lock(session->mutex);
+    expiry_->NoteRead(session->key, session->session.row, *session->session.config);
     if (!session->session.exists() || session->session.config->blocks.empty()) {
       plain = Compose(session->session);
     } else {
@@ -817,6 +823,7 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
                       PageRequest request, std::shared_ptr<Page> before) {
   auto read_rows = [this, session, read, request, before] {
     const SessionInfo info = InfoOf(*session);
+    expiry_->NoteRead(session->key, info.row, *info.config);
     // Was the session reset between the look at its row and the read? Then the second look tells;
     // else messages were missing before.
     const bool stands = before != nullptr && info.row.generation == before->row.generation &&
@@ -901,6 +908,10 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
     info = {cached.session.row, cached.session.config};
     const auto found = cached.session.blocks.find(std::string(kRetrievalBlock));
     if (found != cached.session.blocks.end()) embeddings = found->second;
+  }
+  // Not a session that is only searched with the one that was asked.
+  if constexpr (!std::is_same_v<Request, PrepareRequest>) {
+    expiry_->NoteRead(call->request.key, info.row, *info.config);
   }
   const bool accept_missing = call->tries_left == 0;
   absl::Status status;
@@ -1250,9 +1261,28 @@ absl::Status Engine::CheckStore() {
   return status;
 }
 
+std::unique_ptr<SessionExpiry> Engine::MakeExpiry() {
+  SessionExpiry::Options expiry;
+  expiry.store = store_;
+  expiry.cache = &cache_;
+  expiry.stats = &stats_;
+  expiry.submit = [this](WriteRequest write, Write::Done done) {
+    Submit(std::move(write), std::move(done));
+  };
+  expiry.now_us = options_.now_us;
+  expiry.stopping = [this] { return IsStopping(); };
+  return std::make_unique<SessionExpiry>(std::move(expiry));
+}
+
+bool Engine::IsStopping() {
+  MutexLock lock(mutex_);
+  return stopping_;
+}
+
 void Engine::Sweep() {
+  auto sweep_at = std::chrono::steady_clock::now() + options_.sweep_interval;
   for (;;) {
-    const auto next = std::chrono::steady_clock::now() + kSweepInterval;
+    const auto next = std::min(sweep_at, std::chrono::steady_clock::now() + kFlushReads);
     {
       MutexLock lock(mutex_);
       while (!stopping_ && std::chrono::steady_clock::now() < next) {
@@ -1260,17 +1290,21 @@ void Engine::Sweep() {
       }
       if (stopping_) return;
     }
+    const bool is_due = std::chrono::steady_clock::now() >= sweep_at;
     try {
-      SweepOnce();
+      is_due ? SweepOnce() : expiry_->FlushReads();
     } catch (...) {
       Increment(stats_.exceptions);
     }
+    if (is_due) sweep_at = std::chrono::steady_clock::now() + options_.sweep_interval;
   }
 }
 
 void Engine::SweepOnce() {
   // Other servers store too.
   if (quotas_ != nullptr && loader_.shared()) quotas_->Refresh();
+  // What it deletes is purged at once.
+  if (serving_.load(std::memory_order_relaxed)) expiry_->Sweep();
   const PurgeLimits limits{
       options_.now_us(),
       std::chrono::duration_cast<std::chrono::microseconds>(options_.keep_requests).count(),

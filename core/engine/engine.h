@@ -32,6 +32,7 @@
 #include "core/engine/quotas.h"
 #include "core/engine/recall.h"
 #include "core/engine/session_cache.h"
+#include "core/engine/session_expiry.h"
 #include "core/engine/session_fork.h"
 #include "core/engine/session_import.h"
 #include "core/engine/session_loader.h"
@@ -77,6 +78,8 @@ struct EngineOptions {
   // How long a Get waits for a block, and a Query for an embedder, and at most half the time it
   // has.
   std::chrono::milliseconds block_timeout{2000};
+  // How often what is over is looked for, and purged.
+  std::chrono::milliseconds sweep_interval{10'000};
   // Request records, tombstones and jobs that ended are kept this long.
   std::chrono::hours keep_requests{24};
   std::string vocabulary_directory;
@@ -299,6 +302,8 @@ class Engine {
                                                             const SessionSearch::Index& index);
   void QueueSearch(const std::shared_ptr<CachedSession>& session, Executor::Task step);
   void RunSearches(const std::shared_ptr<CachedSession>& session);
+  std::unique_ptr<SessionExpiry> MakeExpiry();
+  bool IsStopping();
   void Sweep();
   void SweepOnce();
 
@@ -325,6 +330,7 @@ class Engine {
   Executor searchers_;
   SessionLoader loader_;
   AttachedSessions attached_;
+  std::unique_ptr<SessionExpiry> expiry_;
   std::vector<std::unique_ptr<Committer>> committers_;
   std::thread sweeper_;
 };

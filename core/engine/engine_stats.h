@@ -2,6 +2,9 @@
 #ifndef MEMORYD_CORE_ENGINE_ENGINE_STATS_H_
 #define MEMORYD_CORE_ENGINE_ENGINE_STATS_H_
 
+#include <atomic>
+#include <cstdint>
+
 #include "core/base/histogram.h"
 
 namespace memoryd {
@@ -26,6 +29,15 @@ struct EngineStats {
   Counter jobs_done{0};
   Counter jobs_failed{0};
   Counter job_failures{0};
+  // Sessions that expired, messages that retention took out of others, and reads that were not
+  // noted since too many were already.
+  Counter expired_sessions{0};
+  Counter retired_messages{0};
+  Counter lost_touches{0};
+  // What the last sweep found due, as far as it looked, and for how long the first of it was; 0
+  // once it is done.
+  std::atomic<std::int64_t> due_sessions{0};
+  std::atomic<std::int64_t> due_for_us{0};
   // Exceptions caught in the engine's threads.
   Counter exceptions{0};
   // Writes that went to the store together.

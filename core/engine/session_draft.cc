@@ -66,6 +66,8 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
     : base_(base),
       base_revision_(base.row.revision),
       base_usage_(UsageOf(base.row)),
+      base_expire_us_(base.row.expire_us),
+      base_drop_us_(base.row.drop_us),
       rules_(rules),
       now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),
       random_(random),
@@ -170,6 +172,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddJobRetry(request);
     case WriteKind::kUndoBlockChange:
       return AddUndo(request);
+    case WriteKind::kSweep:
+      return AddSweep(request);
   }
   return Refused(absl::InternalError("a write of an unknown kind"));
 }
@@ -217,6 +221,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   const std::size_t jobs = jobs_.size();
   AddPutJobs(result.messages);
   result.archived_count = Flush();
+  DropOldest();
   NoteJobs(write, jobs);
   return Stored(request, std::move(result));
 }
@@ -252,6 +257,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
   // LlamaIndex looks at the limit at the next put only.
   const std::size_t jobs = jobs_.size();
   if (config->counting.profile != Profile::kLlamaIndex) result.archived_count = Flush();
+  DropOldest();
   NoteJobs(write, jobs);
   return Stored(request, std::move(result));
 }
@@ -704,6 +710,11 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
       while (state.entry_generation == 0) state.entry_generation = random_();
     }
     for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
+      // Retention has taken the message meanwhile.
+      if (!outcome.entry_positions.empty() && outcome.entry_positions[i] < row_.floor &&
+          !std::binary_search(row_.pinned.begin(), row_.pinned.end(), outcome.entry_positions[i])) {
+        continue;
+      }
       auto row = std::make_shared<Message>();
       row->position =
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
@@ -986,6 +997,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   dirty_ = true;
   ++row_.revision;
   row_.update_us = now_us_;
+  SetDueTimes(request.kind);
   EmbedMessages();
   result.revision = row_.revision;
   result.generation = row_.generation;
@@ -1010,6 +1022,8 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.expected_revision = base_revision_;
   change.row = row_;
   change.write_config = write_config_;
+  change.write_expire_us = row_.expire_us != base_expire_us_;
+  change.write_drop_us = row_.drop_us != base_drop_us_;
   change.messages = std::move(stored_);
   change.contents = std::move(stored_contents_);
   change.entries = std::move(entries_);
@@ -1097,6 +1111,8 @@ void SessionDraft::ApplyTo(Session& session) {
     session.content_bytes += ByteSize(state);
     cached = std::make_shared<const BlockState>(std::move(state));
   }
+  // A touch may have raised it meanwhile.
+  if (row_.expire_us == base_expire_us_) row_.expire_us = session.row.expire_us;
   session.row = std::move(row_);
   session.settings = std::move(settings_);
   session.config = std::move(config_);

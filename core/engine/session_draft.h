@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/engine/oldest_messages.h"
 #include "core/engine/session.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
@@ -67,6 +68,9 @@ class SessionDraft {
   // By how much the tenant stores more, or less, once this is committed.
   TenantUsage Change() const;
 
+  // Messages that retention took out, those left aside that went with their session.
+  std::int64_t retired_messages() const { return retired_messages_; }
+
   // Whether any write is to be stored.
   bool dirty() const { return dirty_; }
 
@@ -95,6 +99,7 @@ class SessionDraft {
   Decision AddJobEnd(const WriteRequest& request);
   Decision AddJobRetry(const WriteRequest& request);
   Decision AddUndo(const WriteRequest& request);
+  Decision AddSweep(const WriteRequest& request);
   Decision AddMessageUpdate(Write& write);
   Decision AddMessageDelete(const WriteRequest& request);
 
@@ -126,6 +131,18 @@ class SessionDraft {
   BlockState& ChangeBlock(const std::string& name);
   // Ends every open job: what they would feed is gone.
   void CancelJobs();
+  // What the session's retention takes out of it, and when the sweeper looks for the next of it.
+  void DropOldest();
+  void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);
+  std::int64_t BytesOfArchived(std::int64_t count) const;
+  // The first position that an open job has still to feed to a block; 0 when it is not known.
+  std::int64_t FirstToFeed() const;
+  // When the oldest active message is due, of a session without archived ones; 0: never.
+  std::int64_t NextActiveDrop() const;
+  // When the sweeper looks at the session, as a write of this kind leaves it.
+  void SetDueTimes(WriteKind kind);
+  // At most one range of a generation.
+  void AddGarbage(std::uint64_t generation, PositionRange range);
   // Forgets what a block, or all of them, know. A block that goes keeps its row, empty, so that its
   // jobs' numbers go on.
   void RemoveBlock(const std::string& name);
@@ -155,6 +172,8 @@ class SessionDraft {
   // The base's when the draft began: by TakeChange() another server's commit may be loaded there.
   const std::int64_t base_revision_;
   const TenantUsage base_usage_;
+  const std::int64_t base_expire_us_;
+  const std::int64_t base_drop_us_;
   const TokenRules& rules_;
   const std::int64_t now_us_;
   const Random& random_;
@@ -170,6 +189,7 @@ class SessionDraft {
   bool base_removed_ = false;
   // The oldest active messages that left, counted over the base's and then the appended ones.
   std::size_t dropped_ = 0;
+  std::int64_t retired_messages_ = 0;
   std::vector<MessagePtr> pinned_;
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.

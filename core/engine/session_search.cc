@@ -367,7 +367,7 @@ absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row,
                                          const RankingOptions& ranking, bool accept_missing) {
   const IndexOptions options = OptionsFor(ranking);
   const bool same = !entry.spoilt && entry.row.generation == row.generation &&
-                    entry.row.edit_revision == row.edit_revision &&
+                    entry.row.edit_revision == row.edit_revision && entry.row.floor == row.floor &&
                     (entry.contents == 0 || row.content_count == 0 ||
                      entry.row.content_generation == row.content_generation) &&
                     // An older row may have other settings, which hold no longer.

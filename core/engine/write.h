@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/blocks/fact_state.h"
+#include "core/engine/oldest_messages.h"
 #include "core/engine/pending_calls.h"
 #include "core/engine/session_cache.h"
 #include "core/model/job.h"
@@ -83,7 +84,8 @@ enum class WriteKind {
   kDropStaged,
   kEndJob,
   kRetryJob,
-  kUndoBlockChange
+  kUndoBlockChange,
+  kSweep
 };
 enum class ResetScope { kProfile, kMessages, kActive, kArchived, kEverything };
 
@@ -174,6 +176,24 @@ struct WriteResult {
   std::shared_ptr<const SessionConfig> config;
 };
 
+// What the sweeper has found a session to be whose time has come.
+struct SweepRequest {
+  // Of the session as it was listed.
+  std::uint64_t generation = 0;
+  std::int64_t revision = 0;
+  std::int64_t floor = 0;
+  std::vector<std::int64_t> pinned;
+  std::int64_t expire_us = 0;
+  // The archived messages that go, and the bytes of their bodies.
+  LeavingMessages leaving;
+  std::int64_t archived_bytes = 0;
+  // Where what open jobs have still to feed begins.
+  std::int64_t keep_from = kNothingToFeed;
+  // There are more that go, or else when the first that stays was accepted; 0: nobody asks.
+  bool more = false;
+  std::int64_t next_ingest_us = 0;
+};
+
 struct WriteRequest {
   WriteKind kind = WriteKind::kPut;
   SessionKey key;
@@ -189,6 +209,8 @@ struct WriteRequest {
   std::function<absl::Status(const Message& stored, WriteRequest& write)> edit;
   std::optional<JobOutcome> job_outcome;  // kEndJob.
   std::optional<Job> job;                 // kRetryJob: the one that failed.
+  // kSweep: the session goes if it has expired, else messages that its retention does not keep.
+  std::optional<SweepRequest> sweep;
   // kDeleteSession: nothing is done unless it is the session's; empty: whatever that is.
   // kForgetSession: a tombstone of this subject lets go of what it still keeps of its session, the
   // replies and what is staged under it; nothing is done where there is none.

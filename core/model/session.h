@@ -62,6 +62,11 @@ struct SessionRow {
   std::uint64_t block_generation = 0;
   std::int64_t create_us = 0;  // Microseconds since the epoch.
   std::int64_t update_us = 0;
+  // When the sweeper deletes the session, unless it is written or touched until then; 0: never.
+  std::int64_t expire_us = 0;
+  // When the sweeper looks for messages that go; 0: never. At or before the time when the first
+  // of them is due.
+  std::int64_t drop_us = 0;
   // A tombstone: deleted, kept without content for 24 hours.
   bool deleted = false;
   // Random; tells a writer whose reply was lost whether the stored row is its own.

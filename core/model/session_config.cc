@@ -117,6 +117,10 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("retrieval.dates", settings.ranking.dates);
   visit("retrieval.embedder", settings.ranking.embedder);
   visit("retrieval.embedder_worker", settings.ranking.embedder_worker);
+  visit("retention.session_ttl_us", settings.retention.session_ttl_us);
+  visit("retention.refresh_on_read", settings.retention.refresh_on_read);
+  visit("retention.keep_messages", settings.retention.keep_messages);
+  visit("retention.message_ttl_us", settings.retention.message_ttl_us);
 }
 
 absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_t>& value,
@@ -158,6 +162,36 @@ absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
   return options;
 }
 
+constexpr std::int64_t kLeastTtlUs = 1'000'000;
+constexpr std::int64_t kMostTtlUs = std::int64_t{3650} * 24 * 3600 * 1'000'000;
+constexpr std::int64_t kTtlSteps = 16;
+
+// The end of the step in which `at_us + ttl_us` lies.
+std::int64_t EndOfStep(std::int64_t at_us, std::int64_t ttl_us) {
+  if (ttl_us <= 0) return 0;
+  const std::int64_t step = ttl_us / kTtlSteps;
+  return (at_us + ttl_us + step - 1) / step * step;
+}
+
+absl::StatusOr<Retention> ResolveRetention(const RetentionSettings& settings) {
+  Retention retention;
+  retention.session_ttl_us = settings.session_ttl_us.value_or(0);
+  retention.message_ttl_us = settings.message_ttl_us.value_or(0);
+  for (const auto& [field, ttl_us] : {std::pair("session_ttl", retention.session_ttl_us),
+                                      std::pair("message_ttl", retention.message_ttl_us)}) {
+    if (ttl_us != 0 && (ttl_us < kLeastTtlUs || ttl_us > kMostTtlUs)) {
+      return InvalidField(fmt::format("config.retention.{}", field),
+                          "must be between 1 second and 3,650 days, or 0 for never");
+    }
+  }
+  retention.keep_messages = settings.keep_messages.value_or(0);
+  if (retention.keep_messages < 0) {
+    return InvalidField("config.retention.keep_messages", "must be at least 1, or 0 for all");
+  }
+  retention.refresh_on_read = settings.refresh_on_read.value_or(false);
+  return retention;
+}
+
 constexpr std::string_view kSessionKind = "session";
 
 bool Accepts(const std::string& options_json) {
@@ -169,6 +203,14 @@ bool Accepts(const std::string& options_json) {
 }
 
 }  // namespace
+
+std::int64_t Retention::ExpiryAt(std::int64_t now_us) const {
+  return EndOfStep(now_us, session_ttl_us);
+}
+
+std::int64_t Retention::DropAt(std::int64_t ingest_us) const {
+  return EndOfStep(ingest_us, message_ttl_us);
+}
 
 bool BlockSettings::TakesMessages() const {
   return kind != "static" && kind != kSessionKind && Accepts(options_json);
@@ -316,6 +358,7 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   config.blocks = settings.blocks.value_or(std::vector<BlockSettings>());
   config.subject = settings.subject.value_or(std::string());
   MEMORYD_ASSIGN_OR_RETURN(config.ranking, ResolveRanking(settings.ranking));
+  MEMORYD_ASSIGN_OR_RETURN(config.retention, ResolveRetention(settings.retention));
   return config;
 }
 

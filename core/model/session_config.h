@@ -63,6 +63,33 @@ struct RankingSettings {
   friend bool operator==(const RankingSettings&, const RankingSettings&) = default;
 };
 
+// What a caller set of Retention; absent fields are 0.
+struct RetentionSettings {
+  std::optional<std::int64_t> session_ttl_us;
+  std::optional<bool> refresh_on_read;
+  std::optional<std::int64_t> keep_messages;
+  std::optional<std::int64_t> message_ttl_us;
+
+  friend bool operator==(const RetentionSettings&, const RetentionSettings&) = default;
+};
+
+// What goes by itself, see memoryd.v1.Retention. 0: nothing does.
+struct Retention {
+  std::int64_t session_ttl_us = 0;
+  bool refresh_on_read = false;
+  std::int64_t keep_messages = 0;
+  std::int64_t message_ttl_us = 0;
+
+  bool DropsMessages() const { return keep_messages > 0 || message_ttl_us > 0; }
+  // When a session expires that was written or read at `now_us`; 0: never. Rounded up by up to a
+  // sixteenth of its time, so that it changes seldom.
+  std::int64_t ExpiryAt(std::int64_t now_us) const;
+  // When the messages accepted at `ingest_us` are to be looked at; 0: never. Rounded so too.
+  std::int64_t DropAt(std::int64_t ingest_us) const;
+
+  friend bool operator==(const Retention&, const Retention&) = default;
+};
+
 // What a caller set; absent fields take the profile's default. This is what the store keeps, so
 // that a default follows the setting it is derived from.
 struct SessionSettings {
@@ -81,6 +108,7 @@ struct SessionSettings {
   std::optional<std::vector<BlockSettings>> blocks;
   std::optional<std::string> subject;
   RankingSettings ranking;
+  RetentionSettings retention;
 
   // `changes` over this.
   SessionSettings With(const SessionSettings& changes) const;
@@ -117,6 +145,7 @@ struct SessionConfig {
   std::vector<BlockSettings> blocks;  // In the caller's order.
   std::string subject;                // Empty: none.
   RankingOptions ranking;
+  Retention retention;
 
   // Whether an embedder is asked what the session's messages mean.
   bool EmbedsMessages() const {

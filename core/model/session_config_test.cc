@@ -38,6 +38,7 @@ SessionSettings Everything() {
   settings.policy = PolicyKind::kBuffer;
   settings.feed = FeedTime::kAfterCommit;
   settings.image_token_count = 1;
+  settings.retention = {60'000'000, true, 100, 3'600'000'000};
   settings.audio_token_count = 0;
   settings.video_token_count = 3;
   settings.document_token_count = 4;
@@ -92,6 +93,7 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
   EXPECT_EQ(config.chat_history_token_ratio, 0.1 + 0.2);
   EXPECT_EQ(config.insert_method, InsertMethod::kUser);
   EXPECT_EQ(config.policy, PolicyKind::kBuffer);
+  EXPECT_EQ(config.retention, (Retention{60'000'000, true, 100, 3'600'000'000}));
   EXPECT_EQ(config.feed, FeedTime::kAfterCommit);
   const RankingOptions ranking = {.bm25_k1 = 1.2,
                                   .bm25_b = 0.75,
@@ -233,6 +235,41 @@ TEST(SessionConfigTest, TheLimitsThemselvesAreAllowed) {
   settings.token_flush_size = 1;
   settings.chat_history_token_ratio = 0;
   MustResolve(settings);
+}
+
+TEST(SessionConfigTest, RetentionHasARange) {
+  constexpr std::int64_t kSecond = 1'000'000;
+  constexpr std::int64_t kMost = std::int64_t{3650} * 24 * 3600 * kSecond;
+  SessionSettings settings;
+  EXPECT_EQ(MustResolve(settings).retention, Retention());
+  for (const std::int64_t ttl_us :
+       {std::int64_t{-1}, std::int64_t{1}, kSecond - 1, kMost + 1,
+        std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+    settings.retention = {ttl_us, {}, {}, {}};
+    ExpectInvalid(settings, "config.retention.session_ttl");
+    settings.retention = {{}, {}, {}, ttl_us};
+    ExpectInvalid(settings, "config.retention.message_ttl");
+  }
+  settings.retention = {{}, {}, -1, {}};
+  ExpectInvalid(settings, "config.retention.keep_messages");
+  for (const std::int64_t ttl_us : {std::int64_t{0}, kSecond, kMost}) {
+    settings.retention = {ttl_us, true, 1, ttl_us};
+    EXPECT_EQ(MustResolve(settings).retention, (Retention{ttl_us, true, 1, ttl_us}));
+  }
+}
+
+TEST(SessionConfigTest, TimesAreRoundedUpToASixteenth) {
+  const Retention never;
+  EXPECT_EQ(never.ExpiryAt(5), 0);
+  EXPECT_EQ(never.DropAt(5), 0);
+  const Retention retention{.session_ttl_us = 16'000'000, .message_ttl_us = 1'000'001};
+  EXPECT_EQ(retention.ExpiryAt(0), 16'000'000);
+  EXPECT_EQ(retention.ExpiryAt(1), 17'000'000);
+  EXPECT_EQ(retention.ExpiryAt(1'000'000), 17'000'000);
+  for (std::int64_t at = 0; at < 200'000; at += 997) {
+    EXPECT_GE(retention.DropAt(at), at + 1'000'001);
+    EXPECT_LT(retention.DropAt(at), at + 1'000'001 + 62'501);
+  }
 }
 
 TEST(SessionSettingsTest, JsonKeepsWhatIsSetAndNothingElse) {

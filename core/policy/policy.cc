@@ -111,6 +111,15 @@ std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t activ
   return {cut.index};
 }
 
+std::size_t CutBeforeCalls(const ActiveView& view, std::size_t cut) {
+  bool calls = false;
+  for (std::size_t i = 0; i < cut && !calls; ++i) calls = !view.at(i).call_ids.empty();
+  if (!calls) return cut;
+  const std::vector<bool> tied = TiedToPrevious(view);
+  while (cut > 0 && cut < tied.size() && tied[cut]) --cut;
+  return cut;
+}
+
 Window DefaultWindow(const ActiveView& view, std::int64_t pinned_tokens, std::int64_t active_tokens,
                      std::int64_t token_limit) {
   const std::int64_t tokens = pinned_tokens + active_tokens;

@@ -62,6 +62,10 @@ std::vector<std::size_t> LlamaIndexFlush(const ActiveView& view, std::int64_t ac
 std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t active_tokens,
                                       const FlushLimits& limits);
 
+// The most of the oldest messages, at most `cut`, that can go without a tool result staying behind
+// whose call goes. Calls and results belong together as in DefaultFlush().
+std::size_t CutBeforeCalls(const ActiveView& view, std::size_t cut);
+
 // What profile default returns: the pinned messages and those of the view from `first` on.
 struct Window {
   std::size_t first = 0;

@@ -335,6 +335,15 @@ TEST(DefaultFlushTest, AReusedCallIdTiesOnlyTheLatestCall) {
               ElementsAre(3));
 }
 
+TEST(CutBeforeCallsTest, GoesBackToTheCallOfAResultThatStays) {
+  const Log log = {User(1), Call("1"), User(1), Result("1"), Call("2"), User(1)};
+  const Layout layout(log, 1, 2);
+  const std::size_t expected[] = {0, 1, 1, 1, 4, 5, 6};
+  for (std::size_t cut = 0; cut <= log.size(); ++cut) {
+    EXPECT_EQ(CutBeforeCalls(layout.view(), cut), expected[cut]) << cut;
+  }
+}
+
 TEST(DefaultWindowTest, EqualsTheModelOnRandomLogs) {
   RandomLogs random(3);
   int shortened = 0;

@@ -173,6 +173,16 @@ absl::StatusOr<std::int64_t> ObservedStore::Purge(const PurgeLimits& limits) {
   return purged;
 }
 
+absl::StatusOr<std::vector<DueSession>> ObservedStore::ListDueSessions(std::int64_t now_us,
+                                                                       std::int64_t max_sessions) {
+  return Timed(StoreOperation::kListDueSessions,
+               [&] { return store_.ListDueSessions(now_us, max_sessions); });
+}
+
+absl::Status ObservedStore::TouchSessions(std::span<const SessionTouch> touches) {
+  return Timed(StoreOperation::kTouchSessions, [&] { return store_.TouchSessions(touches); });
+}
+
 absl::StatusOr<std::vector<std::string>> ObservedStore::ListGarbage(std::string_view tenant,
                                                                     std::string_view after,
                                                                     std::int64_t max_sessions) {

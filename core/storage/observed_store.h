@@ -40,18 +40,21 @@ enum class StoreOperation : std::uint8_t {
   kFindJob,
   kCountJobs,
   kPurge,
+  kListDueSessions,
+  kTouchSessions,
   kListGarbage,
   kPurgeSession,
   kPing,
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 24> kStoreOperations = {
-    "migrate",        "commit",         "load_session", "read_range",    "read_positions",
-    "find_positions", "read_sizes",     "revisions",    "find_requests", "list_sessions",
-    "list_subject",   "count_requests", "read_usage",   "claim_jobs",    "renew_jobs",
-    "release_job",    "list_jobs",      "find_job",     "count_jobs",    "purge",
-    "list_garbage",   "purge_session",  "ping",         "describe"};
+inline constexpr std::array<std::string_view, 26> kStoreOperations = {
+    "migrate",           "commit",         "load_session", "read_range",    "read_positions",
+    "find_positions",    "read_sizes",     "revisions",    "find_requests", "list_sessions",
+    "list_subject",      "count_requests", "read_usage",   "claim_jobs",    "renew_jobs",
+    "release_job",       "list_jobs",      "find_job",     "count_jobs",    "purge",
+    "list_due_sessions", "touch_sessions", "list_garbage", "purge_session", "ping",
+    "describe"};
 // In the order of CommitOutcome.
 inline constexpr std::array<std::string_view, 6> kCommitOutcomes = {
     "committed", "revision_lost", "message_id_taken", "request_id_taken", "failed", "unknown"};
@@ -122,6 +125,9 @@ class ObservedStore final : public Store {
   absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
   absl::StatusOr<JobCounts> CountJobs() override;
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
+  absl::StatusOr<std::vector<DueSession>> ListDueSessions(std::int64_t now_us,
+                                                          std::int64_t max_sessions) override;
+  absl::Status TouchSessions(std::span<const SessionTouch> touches) override;
   absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
                                                        std::string_view after,
                                                        std::int64_t max_sessions) override;

@@ -78,6 +78,10 @@ struct SessionChange {
   // The row afterwards. `config` and `subject` are written only if `write_config`.
   SessionRow row;
   bool write_config = false;
+  // Whether `row.expire_us` and `row.drop_us` are written: most commits leave them as they are, and
+  // what TouchSessions() has raised meanwhile too.
+  bool write_expire_us = false;
+  bool write_drop_us = false;
   // Appended under row.generation; positions ascending.
   std::vector<MessagePtr> messages;
   // Message rows of row.generation to delete now; they do not overlap.
@@ -140,6 +144,19 @@ struct SessionVersion {
 struct ListedSession {
   std::string session;
   SessionRow row;
+};
+
+// A session that the sweeper has to look at.
+struct DueSession {
+  SessionKey key;
+  SessionRow row;
+};
+
+// A session that was read: it expires no sooner than this.
+struct SessionTouch {
+  SessionKey key;
+  std::uint64_t generation = 0;
+  std::int64_t expire_us = 0;
 };
 
 // What a tenant has stored, tombstones and what waits to be purged left out.
@@ -318,6 +335,16 @@ class Store {
   // Deletes garbage, old request records, old jobs and old tombstones in small steps; returns how
   // many rows went. Fewer than max_rows: nothing is left for now.
   virtual absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) = 0;
+
+  // Sessions of all tenants, tombstones left out, that expire, or have messages to be looked at, at
+  // or before `now_us`: of each kind those that are due the longest, at most `max_sessions`. One
+  // that is of both kinds may be listed twice.
+  virtual absl::StatusOr<std::vector<DueSession>> ListDueSessions(std::int64_t now_us,
+                                                                  std::int64_t max_sessions) = 0;
+
+  // Raises the time at which sessions expire, of those that are still of their generation, expire
+  // some time and not as late. No revision rises. Keys must differ.
+  virtual absl::Status TouchSessions(std::span<const SessionTouch> touches) = 0;
 
   // Ids of the tenant's sessions that have garbage, bytewise greater than `after`, ascending.
   virtual absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from google.protobuf import timestamp_pb2
+from google.protobuf import duration_pb2, timestamp_pb2
 from memoryd.errors import error_info
 from support.access import METHODS, Caller, credential, write_credentials
 from support.blocks import FAILED, OPEN, WAIT, block, every_turn, jobs_of, missing, models_file
@@ -276,6 +276,20 @@ def embedder_settings(place: Place) -> None:
     for field, settings in given:
         refuses(f"config.retrieval.{field}", *(
             (rpc, {"config": Config(retrieval=memory.Retrieval(**settings))})
+            for rpc in ("CreateSession", "Put")))(place)
+
+
+def retention_settings(place: Place) -> None:
+    """Times and counts for which nothing could be kept, or for ever."""
+    times = ({"nanos": 1}, {"nanos": 999_999_999}, {"seconds": -1}, {"seconds": 1, "nanos": -1},
+             {"seconds": 3650 * 86400 + 1}, {"seconds": 2**63 - 1, "nanos": 2**31 - 1},
+             {"seconds": -(2**63), "nanos": -(2**31)})
+    given = [(field, duration_pb2.Duration(**time))
+             for field in ("session_ttl", "message_ttl") for time in times]
+    given += [("keep_messages", count) for count in (-1, -(2**63))]
+    for field, value in given:
+        refuses(f"config.retention.{field}", *(
+            (rpc, {"config": Config(retention=memory.Retention(**{field: value}))})
             for rpc in ("CreateSession", "Put")))(place)
 
 

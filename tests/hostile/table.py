@@ -124,7 +124,8 @@ TABLE = (
         fields.page_tokens),
     Row(29, "embedding of wrong dimension, NaN, infinite; an embedder's odd name or weight",
         "the job that asked for it fails, no request carries one; INVALID_ARGUMENT",
-        together(fields.bad_embeddings, fields.embedder_settings)),
+        together(fields.bad_embeddings, fields.embedder_settings,
+                 fields.retention_settings)),
     # To have nothing to ask about is no error: as a text without a word, it finds nothing.
     Row(30, "query text empty, of 64 KiB + 1 or of 1 MiB", "OK, nothing found; INVALID_ARGUMENT",
         together(fields.odd_queries,

@@ -241,6 +241,17 @@ class FaultyStore : public Store {
     return store_->Purge(limits);
   }
 
+  absl::StatusOr<std::vector<DueSession>> ListDueSessions(std::int64_t now_us,
+                                                          std::int64_t max_sessions) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ListDueSessions(now_us, max_sessions);
+  }
+
+  absl::Status TouchSessions(std::span<const SessionTouch> touches) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->TouchSessions(touches);
+  }
+
   absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
                                                        std::string_view after,
                                                        std::int64_t max_sessions) override {

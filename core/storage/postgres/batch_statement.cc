@@ -39,7 +39,7 @@ constexpr unsigned ArrayOf(unsigned type) {
   }
 }
 
-constexpr std::size_t kSessionColumns = 25;
+constexpr std::size_t kSessionColumns = 27;
 constexpr std::size_t kMessageColumns = 11;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
@@ -57,8 +57,8 @@ constexpr std::string_view kInsertSessions =
     "previous_revision, next_position, floor_position, watermark, pinned, active_count, "
     "archived_count, active_tokens, content_generation, next_content, content_count, "
     "message_bytes, content_bytes, edit_revision, block_generation, create_us, update_us, deleted, "
-    "commit_tag, config, subject) ";
-// coalesce: a NULL configuration or subject is one that stays as it is.
+    "commit_tag, config, subject, expire_us, drop_us) ";
+// coalesce: what is NULL stays as it is.
 constexpr std::string_view kUpdateSessions =
     " ON CONFLICT (tenant, session) DO UPDATE SET generation = excluded.generation, "
     "revision = excluded.revision, previous_revision = -excluded.previous_revision, "
@@ -72,7 +72,9 @@ constexpr std::string_view kUpdateSessions =
     "block_generation = excluded.block_generation, "
     "create_us = excluded.create_us, update_us = excluded.update_us, deleted = excluded.deleted, "
     "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config), "
-    "subject = coalesce(excluded.subject, s.subject) "
+    "subject = coalesce(excluded.subject, s.subject), "
+    "expire_us = coalesce(excluded.expire_us, s.expire_us), "
+    "drop_us = coalesce(excluded.drop_us, s.drop_us) "
     "WHERE s.revision = -excluded.previous_revision RETURNING s.previous_revision)";
 constexpr std::string_view kInsertMessages =
     ", m AS (INSERT INTO memoryd_messages (tenant, session, generation, position, message_id, "
@@ -245,6 +247,14 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   } else {
     sink.Null(kBytea);
     sink.Null(kText);
+  }
+  for (const auto& [written, value] : {std::pair(change.write_expire_us, row.expire_us),
+                                       std::pair(change.write_drop_us, row.drop_us)}) {
+    if (written) {
+      sink.Int8(value);
+    } else {
+      sink.Null(kInt8);
+    }
   }
 }
 

@@ -152,6 +152,14 @@ ALTER TABLE memoryd_sessions ADD COLUMN subject text COLLATE "C";
 CREATE INDEX memoryd_sessions_subject ON memoryd_sessions (tenant, subject, session)
   WHERE subject <> '';
 )sql",
+    // NULL: never, as 0. Rounded, so that only some commits of sessions that have retention change
+    // them; the others, and all of sessions that have none, stay heap-only updates. The indexes
+    // serve the sweeper, who works for all tenants.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN expire_us bigint, ADD COLUMN drop_us bigint;
+CREATE INDEX memoryd_sessions_expire_us ON memoryd_sessions (expire_us) WHERE expire_us > 0;
+CREATE INDEX memoryd_sessions_drop_us ON memoryd_sessions (drop_us) WHERE drop_us > 0;
+)sql",
 };
 constexpr std::int64_t kNewest = std::size(kMigrations);
 

@@ -114,6 +114,9 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
   absl::StatusOr<JobCounts> CountJobs() override;
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
+  absl::StatusOr<std::vector<DueSession>> ListDueSessions(std::int64_t now_us,
+                                                          std::int64_t max_sessions) override;
+  absl::Status TouchSessions(std::span<const SessionTouch> touches) override;
   absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
                                                        std::string_view after,
                                                        std::int64_t max_sessions) override;
@@ -431,6 +434,37 @@ absl::StatusOr<JobCounts> PostgresStore::CountJobs() {
 absl::StatusOr<std::int64_t> PostgresStore::Purge(const PurgeLimits& limits) {
   MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, readers_.Acquire(CallDeadline()));
   return Sweep(*connection.operator->(), limits, timeout_);
+}
+
+absl::StatusOr<std::vector<DueSession>> PostgresStore::ListDueSessions(std::int64_t now_us,
+                                                                       std::int64_t max_sessions) {
+  std::vector<DueSession> due;
+  for (const Query* query : {&kListExpiring, &kListDropping}) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        const QueryResult result,
+        Run(readers_, *query, {std::to_string(now_us), std::to_string(max_sessions)}));
+    for (int row = 0; row < result.size(); ++row) {
+      DueSession& session = due.emplace_back();
+      session.key = {std::string(result.Text(row, 0)), std::string(result.Text(row, 1))};
+      MEMORYD_ASSIGN_OR_RETURN(session.row, DecodeSession(result, row, 2));
+    }
+  }
+  return due;
+}
+
+absl::Status PostgresStore::TouchSessions(std::span<const SessionTouch> touches) {
+  if (touches.empty()) return absl::OkStatus();
+  std::vector<std::string> tenants, sessions, generations, times;
+  for (const SessionTouch& touch : touches) {
+    tenants.push_back(touch.key.tenant);
+    sessions.push_back(touch.key.session);
+    generations.push_back(Bits(touch.generation));
+    times.push_back(std::to_string(touch.expire_us));
+  }
+  return Run(readers_, kTouchSessions,
+             {ArrayParameter(tenants), ArrayParameter(sessions), ArrayParameter(generations),
+              ArrayParameter(times)})
+      .status();
 }
 
 absl::StatusOr<std::vector<std::string>> PostgresStore::ListGarbage(std::string_view tenant,

@@ -77,7 +77,8 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
       "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
-      "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject; DELETE FROM "
+      "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
+      "expire_us, DROP COLUMN drop_us; DELETE FROM "
       "memoryd_schema WHERE "
       "version > 1");
   const auto store = database.Open();
@@ -109,7 +110,8 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
       "DROP TABLE memoryd_blocks, memoryd_jobs; "
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
-      "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject; "
+      "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
+      "expire_us, DROP COLUMN drop_us; "
       "DELETE FROM memoryd_schema WHERE version > 2");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key);

@@ -107,6 +107,23 @@ inline constexpr Query kListGarbage{
     "SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = $1 AND session > $2 "
     "ORDER BY session LIMIT $3::bigint"};
 
+inline constexpr Query kListExpiring{
+    "list_expiring", "SELECT s.tenant, s.session, " MEMORYD_SESSION_COLUMNS
+                     " FROM memoryd_sessions s WHERE s.expire_us > 0 AND s.expire_us <= $1::bigint "
+                     "AND NOT s.deleted ORDER BY s.expire_us LIMIT $2::bigint"};
+
+inline constexpr Query kListDropping{
+    "list_dropping", "SELECT s.tenant, s.session, " MEMORYD_SESSION_COLUMNS
+                     " FROM memoryd_sessions s WHERE s.drop_us > 0 AND s.drop_us <= $1::bigint "
+                     "AND NOT s.deleted ORDER BY s.drop_us LIMIT $2::bigint"};
+
+inline constexpr Query kTouchSessions{
+    "touch_sessions",
+    "UPDATE memoryd_sessions s SET expire_us = k.expire_us FROM unnest($1::text[], $2::text[], "
+    "$3::bigint[], $4::bigint[]) AS k (tenant, session, generation, expire_us) "
+    "WHERE s.tenant = k.tenant AND s.session = k.session AND s.generation = k.generation "
+    "AND s.expire_us > 0 AND s.expire_us < k.expire_us AND NOT s.deleted"};
+
 inline constexpr Query kReadUsage{
     "read_usage",
     "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0)::bigint, "

@@ -56,6 +56,8 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.content_bytes = result.Int(row, column + 19);
   session.edit_revision = result.Int(row, column + 20);
   session.subject = std::string(result.Text(row, column + 21));
+  session.expire_us = result.Int(row, column + 22);
+  session.drop_us = result.Int(row, column + 23);
   return session;
 }
 

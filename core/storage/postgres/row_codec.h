@@ -19,7 +19,7 @@ namespace memoryd {
   "s.active_count, s.archived_count, s.active_tokens, s.content_generation, "              \
   "s.next_content, s.content_count, s.block_generation, s.create_us, s.update_us, "        \
   "s.deleted, s.commit_tag, s.config, s.message_bytes, s.content_bytes, s.edit_revision, " \
-  "s.subject"
+  "s.subject, coalesce(s.expire_us, 0), coalesce(s.drop_us, 0)"
 #define MEMORYD_MESSAGE_COLUMNS                                                        \
   "m.position, m.message_id, m.role, m.token_count, m.ingest_us, m.tool_ids, m.body, " \
   "m.checksum"
@@ -29,7 +29,7 @@ namespace memoryd {
   "j.tenant, j.session, j.generation, j.block, j.number, j.message_generation, "             \
   "j.begin_position, j.end_position, j.state, j.attempts, j.create_us, j.update_us, j.due, " \
   "j.lease, j.lease_until, j.last_error, j.calls, j.prompt_tokens, j.completion_tokens"
-inline constexpr int kSessionColumnCount = 22;
+inline constexpr int kSessionColumnCount = 24;
 inline constexpr int kMessageColumnCount = 8;
 
 // From the columns that begin at `column`. DATA_LOSS for a row that can't be read back.

@@ -148,6 +148,13 @@ ALTER TABLE memoryd_sessions ADD COLUMN edit_revision INTEGER NOT NULL DEFAULT 0
 ALTER TABLE memoryd_sessions ADD COLUMN subject TEXT NOT NULL DEFAULT '';
 CREATE INDEX memoryd_subjects ON memoryd_sessions (tenant, subject, session) WHERE subject <> '';
 )sql",
+    // As the subject. The indexes serve the sweeper, who works for all tenants.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN expire_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE memoryd_sessions ADD COLUMN drop_us INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX memoryd_expiring ON memoryd_sessions (expire_us) WHERE expire_us > 0;
+CREATE INDEX memoryd_dropping ON memoryd_sessions (drop_us) WHERE drop_us > 0;
+)sql",
 };
 
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -38,6 +39,11 @@ constexpr char kUpdateSession[] =
 
 constexpr char kSetSubject[] =
     "UPDATE memoryd_sessions SET subject = ? WHERE tenant = ? AND session = ? AND subject <> ?";
+
+// NULL: stays as it is.
+constexpr char kSetExpiry[] =
+    "UPDATE memoryd_sessions SET expire_us = coalesce(?, expire_us), drop_us = coalesce(?, drop_us)"
+    " WHERE tenant = ? AND session = ?";
 
 constexpr char kInsertMessage[] =
     "INSERT INTO memoryd_messages (tenant, session, generation, position, message_id, role,"
@@ -151,6 +157,20 @@ int SetSubject(Database& db, const SessionChange& change) {
       .BindText(change.key.tenant)
       .BindText(change.key.session)
       .BindText(change.row.subject);
+  return Done(query.Step());
+}
+
+int SetExpiry(Database& db, const SessionChange& change) {
+  Query query = db.Prepare(kSetExpiry);
+  for (const auto& [written, value] : {std::pair(change.write_expire_us, change.row.expire_us),
+                                       std::pair(change.write_drop_us, change.row.drop_us)}) {
+    if (written) {
+      query.Bind(value);
+    } else {
+      query.BindNull();
+    }
+  }
+  query.BindText(change.key.tenant).BindText(change.key.session);
   return Done(query.Step());
 }
 
@@ -369,6 +389,9 @@ int WriteParts(Database& db, const SessionChange& change, CommitOutcome& outcome
   }
   if (change.write_config) {
     if (const int code = SetSubject(db, change); code != SQLITE_OK) return code;
+  }
+  if (change.write_expire_us || change.write_drop_us) {
+    if (const int code = SetExpiry(db, change); code != SQLITE_OK) return code;
   }
   for (const PositionRange& range : change.erase) {
     const int code = EraseMessages(db, change, change.row.generation, range);

@@ -79,6 +79,10 @@ constexpr char kDeleteTombstones[] =
     " RETURNING tenant, session, generation, next_position, message_bytes, content_generation,"
     " next_content, block_generation";
 
+constexpr char kTouch[] =
+    "UPDATE memoryd_sessions SET expire_us = ? WHERE tenant = ? AND session = ? AND generation = ?"
+    " AND expire_us > 0 AND expire_us < ? AND NOT deleted";
+
 struct GarbageRow {
   std::string tenant;
   std::string session;
@@ -285,6 +289,22 @@ absl::StatusOr<std::int64_t> PurgeSessionStep(Database& db, const SessionKey& ke
                                               std::int64_t max_rows) {
   return InTransaction(db,
                        [&] { return PurgeGarbage(db, &key, std::min(max_rows, kRowsPerStep)); });
+}
+
+absl::Status TouchSessions(Database& db, std::span<const SessionTouch> touches) {
+  const auto touch = [&]() -> absl::StatusOr<std::int64_t> {
+    for (const SessionTouch& touched : touches) {
+      Query query = db.Prepare(kTouch);
+      query.Bind(touched.expire_us)
+          .BindText(touched.key.tenant)
+          .BindText(touched.key.session)
+          .BindBits(touched.generation)
+          .Bind(touched.expire_us);
+      MEMORYD_RETURN_IF_ERROR(query.Next().status());
+    }
+    return static_cast<std::int64_t>(touches.size());
+  };
+  return InTransaction(db, touch).status();
 }
 
 absl::StatusOr<std::vector<std::string>> ListGarbage(Database& db, std::string_view tenant,

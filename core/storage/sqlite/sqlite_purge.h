@@ -3,10 +3,12 @@
 #define MEMORYD_CORE_STORAGE_SQLITE_SQLITE_PURGE_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/storage/sqlite/database.h"
 #include "core/storage/store.h"
@@ -20,6 +22,9 @@ absl::StatusOr<std::int64_t> PurgeStep(Database& db, const PurgeLimits& limits);
 // The same of Store::PurgeSession.
 absl::StatusOr<std::int64_t> PurgeSessionStep(Database& db, const SessionKey& key,
                                               std::int64_t max_rows);
+
+// Store::TouchSessions.
+absl::Status TouchSessions(Database& db, std::span<const SessionTouch> touches);
 
 absl::StatusOr<std::vector<std::string>> ListGarbage(Database& db, std::string_view tenant,
                                                      std::string_view after,

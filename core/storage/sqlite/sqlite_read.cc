@@ -18,7 +18,7 @@ namespace {
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
   " block_generation, create_us, update_us, deleted, commit_tag, config,"                 \
-  " message_bytes, content_bytes, edit_revision, subject"
+  " message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us"
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -33,6 +33,16 @@ constexpr char kListSubject[] =
     "SELECT " MEMORYD_SESSION_COLUMNS
     ", session FROM memoryd_sessions WHERE tenant = ? AND session > ? AND subject = ?"
     " AND subject <> '' AND (NOT deleted OR ?) ORDER BY session LIMIT ?";
+
+constexpr char kListExpiring[] =
+    "SELECT " MEMORYD_SESSION_COLUMNS
+    ", session, tenant FROM memoryd_sessions WHERE expire_us > 0 AND expire_us <= ? AND NOT deleted"
+    " ORDER BY expire_us LIMIT ?";
+
+constexpr char kListDropping[] =
+    "SELECT " MEMORYD_SESSION_COLUMNS
+    ", session, tenant FROM memoryd_sessions WHERE drop_us > 0 AND drop_us <= ? AND NOT deleted"
+    " ORDER BY drop_us LIMIT ?";
 
 #undef MEMORYD_SESSION_COLUMNS
 
@@ -100,6 +110,8 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.content_bytes = query.Int(19);
   row.edit_revision = query.Int(20);
   row.subject = query.String(21);
+  row.expire_us = query.Int(22);
+  row.drop_us = query.Int(23);
   return row;
 }
 
@@ -109,7 +121,7 @@ absl::StatusOr<std::vector<ListedSession>> ReadListed(Query& query) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return sessions;
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(22), std::move(row)});
+    sessions.push_back({query.String(24), std::move(row)});
   }
 }
 
@@ -309,6 +321,22 @@ absl::StatusOr<std::vector<ListedSession>> ListSubject(Database& db, std::string
       .Bind(tombstones ? 1 : 0)
       .Bind(std::max<std::int64_t>(0, max_sessions));
   return ReadListed(query);
+}
+
+absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,
+                                                        std::int64_t max_sessions) {
+  std::vector<DueSession> due;
+  for (const char* sql : {kListExpiring, kListDropping}) {
+    Query query = db.Prepare(sql);
+    query.Bind(now_us).Bind(std::max<std::int64_t>(0, max_sessions));
+    for (;;) {
+      MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+      if (!found) break;
+      MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
+      due.push_back({{query.String(25), query.String(24)}, std::move(row)});
+    }
+  }
+  return due;
 }
 
 absl::StatusOr<std::int64_t> CountRequests(Database& db, const SessionKey& key) {

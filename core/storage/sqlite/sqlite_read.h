@@ -47,6 +47,9 @@ absl::StatusOr<std::vector<ListedSession>> ListSubject(Database& db, std::string
                                                        std::string_view after,
                                                        std::int64_t max_sessions, bool tombstones);
 
+absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,
+                                                        std::int64_t max_sessions);
+
 absl::StatusOr<std::int64_t> CountRequests(Database& db, const SessionKey& key);
 
 absl::StatusOr<TenantUsage> ReadUsage(Database& db, std::string_view tenant);

@@ -178,6 +178,18 @@ class SqliteStore final : public Store {
     return deleted;
   }
 
+  absl::StatusOr<std::vector<DueSession>> ListDueSessions(std::int64_t now_us,
+                                                          std::int64_t max_sessions) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ListDueSessions(*db, now_us, max_sessions);
+  }
+
+  absl::Status TouchSessions(std::span<const SessionTouch> touches) override {
+    if (touches.empty()) return absl::OkStatus();
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    return sqlite::TouchSessions(*db, touches);
+  }
+
   absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
                                                        std::string_view after,
                                                        std::int64_t max_sessions) override {

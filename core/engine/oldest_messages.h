@@ -1,0 +1,38 @@
+// Which messages go by a session's retention: pure functions over its row and its active messages.
+#ifndef MEMORYD_CORE_ENGINE_OLDEST_MESSAGES_H_
+#define MEMORYD_CORE_ENGINE_OLDEST_MESSAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/policy/policy.h"
+
+namespace memoryd {
+
+inline constexpr std::int64_t kNothingToFeed = std::numeric_limits<std::int64_t>::max();
+
+// The oldest messages, archived ones before active ones, pinned ones never.
+struct LeavingMessages {
+  std::int64_t archived = 0;
+  std::size_t active = 0;
+  // The session's floor without them; 0: nothing goes.
+  std::int64_t floor = 0;
+  // More is to go, but is still to be fed to a block, or what it is can't be told without a look at
+  // the store.
+  bool held = false;
+};
+
+// The position of the first message that is stored and not pinned, should it be there.
+std::int64_t FirstUnpinned(const SessionRow& row);
+
+// What goes at `now_us`. `view` is of the session that `row` describes. Nothing goes from position
+// `keep_from` on. How old archived messages are it does not know.
+LeavingMessages OldestToLeave(const Retention& retention, const SessionRow& row,
+                              const ActiveView& view, std::int64_t now_us, std::int64_t keep_from);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_OLDEST_MESSAGES_H_

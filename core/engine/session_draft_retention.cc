@@ -1,0 +1,189 @@
+// What a session's retention takes out of it, and when the sweeper is to look at it next.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/blocks/embedding_state.h"
+#include "core/engine/oldest_messages.h"
+#include "core/engine/session_draft.h"
+
+namespace memoryd {
+namespace {
+
+// So many rows go with the commit; more are purged behind, so that no commit takes long.
+constexpr std::int64_t kErasedAtOnce = 256;
+// When the sweeper looks at what a Put could not take out, and at what it could not take out
+// itself.
+constexpr std::int64_t kSoonUs = 1'000'000;
+constexpr std::int64_t kLaterUs = 30'000'000;
+
+std::int64_t Bytes(const Message& message) {
+  return static_cast<std::int64_t>(message.body.size());
+}
+
+}  // namespace
+
+std::int64_t SessionDraft::FirstToFeed() const {
+  std::int64_t first = kNothingToFeed;
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr) continue;
+    std::int64_t made = 0;
+    for (const Job& job : jobs_) {
+      if (job.key.block != block.name) continue;
+      ++made;
+      first = std::min(first, job.begin);
+    }
+    // What older jobs are to feed is not known here.
+    if (state->done + 1 + made < state->next) return 0;
+  }
+  return first;
+}
+
+std::int64_t SessionDraft::BytesOfArchived(std::int64_t count) const {
+  const std::int64_t archived = std::max<std::int64_t>(0, row_.message_bytes - ActiveBytes());
+  if (count >= row_.archived_count) return archived;
+  // Their share: nobody has read them. The share of all that are left is exact, so that errors
+  // don't add up.
+  return static_cast<std::int64_t>(static_cast<double>(archived) * static_cast<double>(count) /
+                                   static_cast<double>(row_.archived_count));
+}
+
+void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes) {
+  if (leaving.floor == 0) return;
+  const std::int64_t begin = FirstUnpinned(row_);
+  row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - archived_bytes);
+  row_.archived_count -= leaving.archived;
+  const ActiveView view = View();
+  for (std::size_t i = 0; i < leaving.active; ++i) {
+    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - Bytes(view.at(i)));
+    row_.active_tokens -= view.at(i).token_count;
+  }
+  row_.active_count -= static_cast<std::int64_t>(leaving.active);
+  dropped_ += leaving.active;
+  retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active);
+  row_.floor = leaving.floor;
+  row_.watermark = std::max(row_.watermark, leaving.floor);
+
+  // What this draft has made is not stored at all.
+  std::erase_if(stored_, [&](const MessagePtr& message) {
+    return message->position >= begin && message->position < leaving.floor;
+  });
+  const auto end_of = [&](std::int64_t stored) { return std::min(leaving.floor, stored); };
+  const bool is_stored = row_.generation == base_.row.generation;
+  const std::int64_t end = is_stored ? end_of(base_.row.next_position) : begin;
+  if (end - begin > kErasedAtOnce) {
+    AddGarbage(row_.generation, {begin, end});
+  } else if (begin < end) {
+    if (!erase_.empty() && erase_.back().end == begin) {
+      erase_.back().end = end;
+    } else {
+      erase_.push_back({begin, end});
+    }
+  }
+  const BlockState* const embeddings = FindBlock(std::string(kRetrievalBlock));
+  if (embeddings == nullptr || embeddings->entry_generation == 0) return;
+  const PositionRange embedded{begin, end_of(embeddings->next_entry)};
+  if (embedded.end - embedded.begin > kErasedAtOnce) {
+    AddGarbage(embeddings->entry_generation, embedded);
+  } else if (embedded.begin < embedded.end) {
+    erased_entries_.push_back({embeddings->entry_generation, embedded});
+  }
+}
+
+void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
+  for (Garbage& garbage : garbage_) {
+    if (garbage.generation != generation) continue;
+    garbage.begin = std::min(garbage.begin, range.begin);
+    garbage.end = std::max(garbage.end, range.end);
+    return;
+  }
+  garbage_.push_back({generation, range.begin, range.end});
+}
+
+void SessionDraft::DropOldest() {
+  const Retention& retention = config_->retention;
+  if (!retention.DropsMessages()) return;
+  const LeavingMessages leaving = OldestToLeave(retention, row_, View(), now_us_, FirstToFeed());
+  DropMessages(leaving, leaving.archived == 0 ? 0 : BytesOfArchived(leaving.archived));
+  if (leaving.held) {
+    const std::int64_t soon = now_us_ + kSoonUs;
+    row_.drop_us = row_.drop_us == 0 ? soon : std::min(row_.drop_us, soon);
+  } else if (row_.archived_count == 0 && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
+    row_.drop_us = NextActiveDrop();
+  } else if (row_.drop_us == 0 && retention.message_ttl_us > 0) {
+    row_.drop_us = now_us_;
+  }
+}
+
+std::int64_t SessionDraft::NextActiveDrop() const {
+  const Retention& retention = config_->retention;
+  const ActiveView view = View();
+  if (view.size() == 0 || retention.message_ttl_us == 0) return 0;
+  const std::int64_t due = retention.DropAt(view.at(0).ingest_us);
+  // A call that is kept for its result is looked at seldom.
+  return due > now_us_ ? due : retention.DropAt(now_us_ - retention.message_ttl_us) + kSoonUs;
+}
+
+void SessionDraft::SetDueTimes(WriteKind kind) {
+  const Retention& retention = config_->retention;
+  if (!exists()) {
+    row_.expire_us = row_.drop_us = 0;
+    return;
+  }
+  switch (kind) {
+    case WriteKind::kEndJob:
+    case WriteKind::kSweep:
+      // Nobody's wish to keep the session.
+      if (retention.session_ttl_us == 0) row_.expire_us = 0;
+      break;
+    case WriteKind::kUpdateSession:
+    case WriteKind::kPublishStaged:
+      // How old the messages are is for the sweeper to find out.
+      row_.drop_us = row_.active_count + row_.archived_count > 0 ? now_us_ : 0;
+      [[fallthrough]];
+    default:
+      row_.expire_us = retention.ExpiryAt(now_us_);
+  }
+  if (!retention.DropsMessages()) row_.drop_us = 0;
+}
+
+SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
+  const SweepRequest& sweep = *request.sweep;
+  const Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                           request.encode_reply(WriteResult())};
+  if (!exists() || row_.generation != sweep.generation) return unchanged;
+  const Retention& retention = config_->retention;
+  if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
+      std::max(row_.expire_us, sweep.expire_us) <= now_us_) {
+    return AddDelete(request);
+  }
+  WriteResult result;
+  if (!retention.DropsMessages()) {
+    const bool right = row_.drop_us == 0 && (retention.session_ttl_us > 0 || row_.expire_us == 0);
+    return right ? unchanged : Stored(request, std::move(result));
+  }
+  if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;
+  // What was read of archived messages holds as long as none of them was changed by itself, and no
+  // job was made for them.
+  const bool holds = row_.floor == sweep.floor && row_.edit_revision <= sweep.revision &&
+                     row_.pinned == sweep.pinned && row_.watermark >= sweep.leaving.floor &&
+                     (row_.revision == sweep.revision || config_->blocks.empty());
+  if (!holds) return unchanged;
+  DropMessages(sweep.leaving, sweep.archived_bytes);
+  bool held = sweep.leaving.held;
+  result.removed_archived = sweep.leaving.archived;
+  if (row_.archived_count == 0) {
+    const LeavingMessages active = OldestToLeave(retention, row_, View(), now_us_, sweep.keep_from);
+    DropMessages(active, 0);
+    held = held || active.held;
+    result.removed_active = static_cast<std::int64_t>(active.active);
+    row_.drop_us = NextActiveDrop();
+  } else {
+    row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
+  }
+  if (held) row_.drop_us = now_us_ + kLaterUs;
+  return Stored(request, std::move(result));
+}
+
+}  // namespace memoryd

@@ -1,0 +1,230 @@
+#include "core/engine/session_expiry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kListed = 500;
+constexpr int kInFlight = 64;
+constexpr std::chrono::seconds kWriteTime(30);
+// Sessions that were read and are not stored as such yet; more than that are not noted.
+constexpr std::size_t kMaxTouches = 100'000;
+constexpr std::size_t kTouchesAtOnce = 256;
+// Of one look at archived messages.
+constexpr std::int64_t kReadRows = 1000;
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kReadJobs = 1000;
+
+constexpr char kExpired[] = "expired";
+constexpr char kChanged[] = "changed";
+
+std::string EncodeSwept(const WriteResult& result) {
+  if (result.removed.sessions > 0) return kExpired;
+  return result.revision > 0 ? kChanged : "";
+}
+
+}  // namespace
+
+// Writes that are under way.
+struct SessionExpiry::Round {
+  Mutex mutex;
+  CondVar changed;
+  int in_flight MEMORYD_GUARDED_BY(mutex) = 0;
+  std::int64_t done MEMORYD_GUARDED_BY(mutex) = 0;
+
+  void WaitUntilBelow(int count) MEMORYD_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    while (in_flight >= count) changed.Wait(mutex);
+  }
+};
+
+void SessionExpiry::Touch(const SessionKey& key, const SessionRow& row,
+                          const Retention& retention) {
+  const std::int64_t expire_us = retention.ExpiryAt(options_.now_us());
+  if (expire_us <= row.expire_us) return;
+  MutexLock lock(mutex_);
+  const auto found = touches_.find(key);
+  if (found != touches_.end()) {
+    if (found->second.generation != row.generation) {
+      found->second = {key, row.generation, expire_us};
+    } else {
+      found->second.expire_us = std::max(found->second.expire_us, expire_us);
+    }
+  } else if (touches_.size() < kMaxTouches) {
+    touches_.emplace(key, SessionTouch{key, row.generation, expire_us});
+  } else {
+    Increment(options_.stats->lost_touches);
+  }
+}
+
+bool SessionExpiry::IsTouched(const DueSession& due) {
+  MutexLock lock(mutex_);
+  const auto found = touches_.find(due.key);
+  return found != touches_.end() && found->second.generation == due.row.generation;
+}
+
+void SessionExpiry::FlushReads() {
+  std::unordered_map<SessionKey, SessionTouch, SessionKeyHash> touches;
+  {
+    MutexLock lock(mutex_);
+    touches.swap(touches_);
+  }
+  if (touches.empty()) return;
+  std::vector<SessionTouch> left;
+  left.reserve(touches.size());
+  for (auto& [key, touch] : touches) left.push_back(std::move(touch));
+  // In one order, whoever else does this.
+  std::sort(left.begin(), left.end(),
+            [](const SessionTouch& a, const SessionTouch& b) { return a.key < b.key; });
+  for (std::span<const SessionTouch> rest(left); !rest.empty();) {
+    const std::span<const SessionTouch> some = rest.first(std::min(kTouchesAtOnce, rest.size()));
+    if (!options_.store->TouchSessions(some).ok()) {
+      MutexLock lock(mutex_);
+      for (const SessionTouch& touch : rest) touches_.try_emplace(touch.key, touch);
+      return;
+    }
+    for (const SessionTouch& touch : some) {
+      const std::shared_ptr<CachedSession> cached = options_.cache->Acquire(touch.key);
+      CachedSession& place = *cached;
+      MutexLock lock(place.mutex);
+      SessionRow& row = place.session.row;
+      if (place.loaded && row.generation == touch.generation && row.expire_us > 0) {
+        row.expire_us = std::max(row.expire_us, touch.expire_us);
+      }
+    }
+    rest = rest.subspan(some.size());
+  }
+}
+
+absl::StatusOr<std::int64_t> SessionExpiry::FirstToFeed(const DueSession& due,
+                                                        const SessionConfig& config) const {
+  if (due.row.block_generation == 0 || config.blocks.empty()) return kNothingToFeed;
+  JobFilter filter;
+  filter.generation = due.row.block_generation;
+  filter.state = JobState::kOpen;
+  filter.max_jobs = kReadJobs;
+  MEMORYD_ASSIGN_OR_RETURN(const std::vector<Job> jobs, options_.store->ListJobs(due.key, filter));
+  if (std::ssize(jobs) == kReadJobs) return 0;
+  std::int64_t first = kNothingToFeed;
+  for (const Job& job : jobs) {
+    if (job.key.block == kRetrievalBlock || job.message_generation != due.row.generation) continue;
+    first = std::min(first, job.begin);
+  }
+  return first;
+}
+
+absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int64_t now_us) const {
+  const SessionRow& row = due.row;
+  SweepRequest sweep;
+  sweep.generation = row.generation;
+  sweep.revision = row.revision;
+  sweep.floor = row.floor;
+  sweep.pinned = row.pinned;
+  sweep.expire_us = row.expire_us;
+  if (row.drop_us == 0 || row.drop_us > now_us) return sweep;
+  MEMORYD_ASSIGN_OR_RETURN(const SessionSettings settings, SessionSettings::FromJson(row.config));
+  MEMORYD_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::Resolve(settings));
+  const Retention& retention = config.retention;
+  if (!retention.DropsMessages()) return sweep;
+  MEMORYD_ASSIGN_OR_RETURN(sweep.keep_from, FirstToFeed(due, config));
+  if (row.archived_count == 0) return sweep;
+  const std::int64_t surplus =
+      retention.keep_messages == 0
+          ? 0
+          : std::max<std::int64_t>(0,
+                                   row.active_count + row.archived_count - retention.keep_messages);
+  MEMORYD_ASSIGN_OR_RETURN(
+      const std::vector<MessagePtr> rows,
+      options_.store->ReadRange(due.key, row.generation, {FirstUnpinned(row), row.watermark},
+                                kReadRows, kReadBytes));
+  for (const MessagePtr& message : rows) {
+    const bool old =
+        retention.message_ttl_us > 0 && message->ingest_us + retention.message_ttl_us <= now_us;
+    if (!old && sweep.leaving.archived >= surplus) {
+      sweep.next_ingest_us = message->ingest_us;
+      return sweep;
+    }
+    if (message->position >= sweep.keep_from) {
+      sweep.leaving.held = true;
+      return sweep;
+    }
+    ++sweep.leaving.archived;
+    sweep.archived_bytes += static_cast<std::int64_t>(message->body.size());
+    sweep.leaving.floor = message->position + 1;
+  }
+  // All that were read go: the next look begins behind them.
+  sweep.more = sweep.leaving.archived < row.archived_count;
+  if (!sweep.more) sweep.leaving.floor = row.watermark;
+  // Fewer rows than the session counts: there is nothing to be found.
+  if (rows.empty()) sweep.leaving.held = true;
+  return sweep;
+}
+
+void SessionExpiry::Submit(const DueSession& due, SweepRequest sweep,
+                           const std::shared_ptr<Round>& round) {
+  WriteRequest write;
+  write.kind = WriteKind::kSweep;
+  write.key = due.key;
+  write.sweep = std::move(sweep);
+  write.deadline = std::chrono::steady_clock::now() + kWriteTime;
+  write.encode_reply = &EncodeSwept;
+  {
+    Round& shared = *round;
+    MutexLock lock(shared.mutex);
+    ++shared.in_flight;
+  }
+  options_.submit(std::move(write), [this, round](const absl::Status& status,
+                                                  const std::string& reply, bool /*replayed*/) {
+    if (status.ok() && reply == kExpired) Increment(options_.stats->expired_sessions);
+    Round& shared = *round;
+    MutexLock lock(shared.mutex);
+    --shared.in_flight;
+    if (status.ok() && !reply.empty()) ++shared.done;
+    shared.changed.NotifyAll();
+  });
+}
+
+void SessionExpiry::Sweep() {
+  FlushReads();
+  for (;;) {
+    const std::int64_t now_us = options_.now_us();
+    const auto listed = options_.store->ListDueSessions(now_us, kListed);
+    // An error shows in health checks; the next sweep tries again.
+    if (!listed.ok()) return;
+    std::int64_t due_for_us = 0;
+    for (const DueSession& due : *listed) {
+      for (const std::int64_t at_us : {due.row.expire_us, due.row.drop_us}) {
+        if (at_us > 0) due_for_us = std::max(due_for_us, now_us - at_us);
+      }
+    }
+    options_.stats->due_sessions.store(std::ssize(*listed), std::memory_order_relaxed);
+    options_.stats->due_for_us.store(due_for_us, std::memory_order_relaxed);
+    if (listed->empty()) return;
+    const auto round = std::make_shared<Round>();
+    std::set<SessionKey> seen;
+    for (const DueSession& due : *listed) {
+      if (options_.stopping()) break;
+      if (!seen.insert(due.key).second || IsTouched(due)) continue;
+      absl::StatusOr<SweepRequest> sweep = Look(due, now_us);
+      if (!sweep.ok()) continue;
+      round->WaitUntilBelow(kInFlight);
+      Submit(due, *std::move(sweep), round);
+    }
+    round->WaitUntilBelow(1);
+    if (options_.stopping()) return;
+    Round& shared = *round;
+    MutexLock lock(shared.mutex);
+    if (shared.done == 0) return;
+  }
+}
+
+}  // namespace memoryd

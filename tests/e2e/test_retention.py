@@ -1,0 +1,160 @@
+"""Retention: sessions and messages that go by themselves."""
+
+from __future__ import annotations
+
+import datetime
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from support.access import credential, write_credentials
+from support.calls import Calls, memory, refusal, user
+from support.metrics import scrape, value
+from support.server import Server, ready
+from support.stores import fresh_store
+from support.waiting import wait_for
+
+import memoryd
+
+SECOND = Duration(seconds=1)
+LONG = Duration(seconds=3600)
+QUICK = "--sweep-interval-ms=100"
+
+
+@pytest.fixture(scope="module")
+def quick(store_kind):
+    """A server that sweeps all the time."""
+    with fresh_store(store_kind) as store, \
+            Server(store, arguments=[QUICK, "--metrics-listen=127.0.0.1:0"]) as server:
+        yield server
+
+
+@pytest.fixture
+def calls(quick):
+    with quick.channel() as channel:
+        yield Calls(ready(channel))
+
+
+def keeping(**fields) -> memory.SessionConfig:
+    return memory.SessionConfig(policy="buffer", retention=memory.Retention(**fields))
+
+
+def texts(calls: Calls, session_id: str) -> list[str]:
+    return [message.text for message in calls.all_messages(session_id)]
+
+
+def is_gone(calls: Calls, session_id: str) -> bool:
+    try:
+        calls.GetSession(session_id=session_id)
+    except grpc.RpcError as error:
+        return error.code() == grpc.StatusCode.NOT_FOUND
+    return False
+
+
+def test_a_session_expires_and_others_do_not(calls, quick, session_id):
+    others = {f"{session_id} plain": None, f"{session_id} long": keeping(session_ttl=LONG)}
+    for name, config in others.items():
+        calls.Put(session_id=name, config=config, messages=[user("stays")])
+    calls.Put(session_id=session_id, config=keeping(session_ttl=SECOND), messages=[user("goes")])
+    session = calls.GetSession(session_id=session_id).session
+    assert session.config.retention.session_ttl == SECOND
+    after = session.expire_time.ToMicroseconds() - session.update_time.ToMicroseconds()
+    assert 1_000_000 <= after <= 1_062_500
+    wait_for(lambda: is_gone(calls, session_id))
+    assert not calls.Get(session_id=session_id).messages
+    for name in others:
+        assert texts(calls, name) == ["stays"]
+    assert not calls.GetSession(session_id=f"{session_id} plain").session.HasField("expire_time")
+    calls.Put(session_id=session_id, messages=[user("new")])
+    assert texts(calls, session_id) == ["new"]
+    assert value(scrape(quick.metrics), "memoryd_expired_sessions_total") >= 1
+
+
+def test_the_newest_messages_are_kept(calls, session_id):
+    config = keeping(keep_messages=3)
+    for number in range(7):
+        calls.Put(session_id=session_id, config=config, messages=[user(str(number))])
+        assert texts(calls, session_id) == [str(n) for n in range(number + 1)][-3:]
+    assert [message.text for message in calls.Get(session_id=session_id).messages] == list("456")
+    found = calls.Query(session_id=session_id, query="5 2", top_k=10)
+    assert {result.message.text for result in found.results} <= {"4", "5", "6"}
+
+
+def test_it_can_be_changed_and_taken_back(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user(str(n)) for n in range(10)])
+    calls.UpdateSession(session_id=session_id, config=memory.SessionConfig(
+        retention=memory.Retention(keep_messages=4, session_ttl=LONG)))
+    wait_for(lambda: texts(calls, session_id) == list("6789"))
+    session = calls.UpdateSession(session_id=session_id, config=memory.SessionConfig(
+        retention=memory.Retention(keep_messages=0, session_ttl=Duration()))).session
+    assert not session.config.HasField("retention") and not session.HasField("expire_time")
+    calls.Put(session_id=session_id, messages=[user("x")])
+    assert texts(calls, session_id) == [*"6789", "x"]
+
+
+def test_old_messages_go(calls, session_id):
+    calls.Put(session_id=session_id, config=keeping(message_ttl=SECOND),
+              messages=[memory.Message(role="system", text="pinned"), user("old")])
+    wait_for(lambda: texts(calls, session_id) == ["pinned"])
+    assert calls.GetSession(session_id=session_id).session.active_count == 1
+
+
+def test_a_read_counts_where_it_is_to(calls, session_id):
+    names = {name: f"{session_id} {name}" for name in ("read", "unread")}
+    for name, read in (("read", True), ("unread", False)):
+        calls.Put(session_id=names[name], messages=[user("a")],
+                  config=keeping(session_ttl=Duration(seconds=3), refresh_on_read=read))
+
+    def both_read() -> bool:
+        for name in names.values():
+            calls.Get(session_id=name)
+        return is_gone(calls, names["unread"])
+    wait_for(both_read)
+    assert texts(calls, names["read"]) == ["a"]
+
+
+def test_copies_have_it_too_and_begin_anew(calls, session_id):
+    config = keeping(session_ttl=LONG, keep_messages=5)
+    calls.Put(session_id=session_id, config=config, messages=[user("a")])
+    copy = calls.ForkSession(session_id=session_id, new_session_id=f"{session_id} fork").session
+    assert copy.config.retention == config.retention
+    assert copy.expire_time.ToMicroseconds() >= copy.update_time.ToMicroseconds() + 3600 * 10**6
+    imported = calls.import_session(f"{session_id} import", calls.all_messages(session_id),
+                                    config=config)
+    assert imported.config.retention == config.retention and imported.HasField("expire_time")
+
+
+@pytest.mark.parametrize("field, bad", [
+    ("session_ttl", Duration(nanos=999_999_999)), ("session_ttl", Duration(seconds=-1)),
+    ("session_ttl", Duration(seconds=3650 * 86400 + 1)), ("session_ttl", Duration(nanos=1)),
+    ("session_ttl", Duration(seconds=2**63 - 1, nanos=2**31 - 1)),
+    ("message_ttl", Duration(nanos=5)), ("message_ttl", Duration(seconds=-(2**63))),
+    ("keep_messages", -1), ("keep_messages", -(2**63))])
+def test_what_is_out_of_range_is_refused(calls, session_id, field, bad):
+    config = keeping(**{field: bad})
+    calls.CreateSession(session_id=f"{session_id} there")
+    for method, name, more in ((calls.CreateSession, session_id, {}),
+                               (calls.UpdateSession, f"{session_id} there", {}),
+                               (calls.Put, session_id, {"messages": [user("a")]})):
+        error = refusal(method, session_id=name, config=config, **more)
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert f"config.retention.{field}" in error.details()
+    assert is_gone(calls, session_id)
+
+
+def test_the_python_client_and_a_session_of_the_same_id_elsewhere(store_kind, tmp_path):
+    credentials = write_credentials(tmp_path / "credentials.yaml", [
+        credential("a", token="a"), credential("b", token="b")])
+    arguments = [f"--credentials={credentials}", QUICK]
+    with fresh_store(store_kind) as store, Server(store, arguments=arguments) as server, \
+            server.channel() as channel:
+        ready(channel)
+        with memoryd.Client(server.target, token="a") as mine, \
+                memoryd.Client(server.target, token="b") as theirs:
+            hour = Duration()
+            hour.FromTimedelta(datetime.timedelta(hours=1))
+            theirs.put("s", [user("b")], config=keeping(session_ttl=hour))
+            mine.put("s", [user("a")], config=keeping(session_ttl=SECOND))
+            wait_for(lambda: not mine.get("s").messages)
+            assert [message.text for message in theirs.get("s").messages] == ["b"]
