@@ -161,6 +161,8 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   retrieval->set_author_weight(0.8);
   retrieval->set_neighbour_weight(0.2);
   retrieval->set_neighbour_tokens(100);
+  retrieval->set_answer_factor(2);
+  retrieval->set_thread_weight(0.2);
   retrieval->set_length_weight(0.35);
   retrieval->set_length_tokens(100);
   retrieval->set_user_weight(0.2);

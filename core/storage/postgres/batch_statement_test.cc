@@ -89,10 +89,10 @@ TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
   const SessionChange* const changes[] = {&one, &two};
   EXPECT_THAT(BatchStatement(changes).Sql(),
               HasSubstr("DELETE FROM memoryd_messages WHERE "
-                        "(tenant = $51 AND session = $52 AND generation = $53 AND position >= $54 "
-                        "AND position < $55) OR "
-                        "(tenant = $56 AND session = $57 AND generation = $58 AND position >= $59 "
-                        "AND position < $60))"));
+                        "(tenant = $55 AND session = $56 AND generation = $57 AND position >= $58 "
+                        "AND position < $59) OR "
+                        "(tenant = $60 AND session = $61 AND generation = $62 AND position >= $63 "
+                        "AND position < $64))"));
 }
 
 TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
@@ -107,7 +107,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              25 + static_cast<std::size_t>(messages + 2) * 11);
+              27 + static_cast<std::size_t>(messages + 2) * 11);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};
