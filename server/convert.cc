@@ -559,8 +559,12 @@ v1::Retrieval ToProto(const RankingOptions& ranking) {
 
 constexpr std::int64_t kMicrosPerSecond = 1'000'000;
 
-// Whatever is beyond all ranges stays beyond them.
+// Whatever is beyond all ranges stays beyond them, and what is no duration is.
 std::int64_t ToMicros(const google::protobuf::Duration& duration) {
+  constexpr std::int32_t kMostNanos = 999'999'999;
+  const bool agree = duration.nanos() == 0 || duration.seconds() == 0 ||
+                     (duration.nanos() > 0) == (duration.seconds() > 0);
+  if (!agree || duration.nanos() < -kMostNanos || duration.nanos() > kMostNanos) return -1;
   constexpr std::int64_t kMostSeconds = std::int64_t{1} << 40;
   const std::int64_t seconds = std::clamp(duration.seconds(), -kMostSeconds, kMostSeconds);
   const std::int64_t micros = seconds * kMicrosPerSecond + duration.nanos() / 1000;
