@@ -150,8 +150,8 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
 
 SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   const SweepRequest& sweep = *request.sweep;
-  const Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                           request.encode_reply(WriteResult())};
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
   if (!exists() || row_.generation != sweep.generation) return unchanged;
   const Retention& retention = config_->retention;
   if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
