@@ -647,18 +647,17 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request,
   };
   if (scorer.LooksAtAll()) {
     Scores scores(docs_.size());
-    for (const std::vector<DocId>& thread : docs_of_thread_) {
-      for (const DocId doc : thread) {
-        const Scorer::Score own = scorer.Own(doc);
-        scores[doc] = own.score;
-        threads.Add(docs_[doc].thread, own.likeness);
-      }
+    // In the order in which they lie in memory, whatever their threads.
+    for (DocId doc = 0; doc < docs_.size(); ++doc) {
+      const Scorer::Score own = scorer.Own(doc);
+      scores[doc] = own.score;
+      if (docs_[doc].kind() == ItemKind::kMessage) threads.Add(docs_[doc].thread, own.likeness);
     }
     const auto own = [&scores](DocId doc) { return scores[doc]; };
     for (const std::vector<DocId>& thread : docs_of_thread_) {
       for (std::size_t place = 0; place < thread.size(); ++place) offer_message(thread, place, own);
     }
-    for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scorer.Own(doc).score);
+    for (const DocId doc : OfKind(ItemKind::kContent)) offer(doc, scores[doc]);
   } else {
     for (const DocId doc : scorer.docs_with_words()) {
       if (docs_[doc].kind() == ItemKind::kMessage) {
