@@ -70,6 +70,7 @@ class Puts:
     def __init__(self, calls, session):
         self._calls, self._session = calls, session
         self._stop = threading.Event()
+        self.enough = threading.Event()  # There are a thousand.
         self._thread = threading.Thread(target=self._run)
         self.latencies = []
 
@@ -78,6 +79,8 @@ class Puts:
             begin = time.perf_counter()
             self._calls.Put(session_id=self._session, messages=[user("What a day it was")])
             self.latencies.append((time.perf_counter() - begin) * 1e6)
+            if len(self.latencies) == 1_000:
+                self.enough.set()
 
     def __enter__(self):
         self._thread.start()
@@ -111,10 +114,9 @@ def measure(arguments, count, texts, folder):
             return calls.Query(session_id="s", query=question, top_k=10)
 
         with Puts(calls, "quiet") as puts:
-            while len(puts.latencies) < 1_000:
-                time.sleep(0.01)
+            puts.enough.wait()
         quiet = processes.percentiles(puts.latencies)
-        resident, cpu, begin = process.resident_bytes(), process.cpu_seconds(), time.monotonic()
+        resident, begin = process.resident_bytes(), time.monotonic()
         with Puts(calls, "busy") as puts:
             ask(0)
         first = time.monotonic() - begin
