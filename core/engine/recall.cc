@@ -55,11 +55,7 @@ SearchRequest ToSearch(const QueryRequest& request, const RankingOptions& rankin
 void Scale(double factor, std::vector<FoundItem>& items) {
   for (FoundItem& item : items) {
     item.score *= factor;
-    for (double* part :
-         {&item.parts.words, &item.parts.vector, &item.parts.embedding, &item.parts.author,
-          &item.parts.user, &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
-      *part *= factor;
-    }
+    for (double* part : EachOf(item.parts)) *part *= factor;
   }
 }
 

@@ -102,11 +102,7 @@ void SetScore(const SearchHit& hit, const SearchHit& best, FoundItem& item) {
                            : kLeastScore;
   item.parts = hit.parts;
   if (whole > 0) {
-    for (double* part :
-         {&item.parts.words, &item.parts.vector, &item.parts.embedding, &item.parts.author,
-          &item.parts.user, &item.parts.length, &item.parts.recency, &item.parts.neighbours}) {
-      *part /= whole;
-    }
+    for (double* part : EachOf(item.parts)) *part /= whole;
   }
   item.cosine = hit.cosine;
   item.embedding_cosine = hit.embedding_cosine;

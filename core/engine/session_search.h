@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_ENGINE_SESSION_SEARCH_H_
 #define MEMORYD_CORE_ENGINE_SESSION_SEARCH_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -47,6 +48,12 @@ struct FoundItem {
   std::shared_ptr<const OtherPlace> other = nullptr;
   std::shared_ptr<const KnownText> known = nullptr;
 };
+
+// Each of them, for what is done to all.
+inline std::array<double*, 8> EachOf(ScoreParts& parts) {
+  return {&parts.words, &parts.vector, &parts.embedding, &parts.author,
+          &parts.user,  &parts.length, &parts.recency,   &parts.neighbours};
+}
 
 // What an embedder makes of a query.
 struct QueryEmbedding {
