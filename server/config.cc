@@ -16,9 +16,11 @@
 #include <set>
 #include <utility>
 
+#include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "server/model_config.h"
 #include "server/setting_value.h"
+#include "server/yaml_text.h"
 
 extern char** environ;
 
@@ -370,7 +372,10 @@ std::string PrintedList(std::string_view key, const YAML::Node& list, std::strin
 absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values,
                       Config& config, std::string& lists) {
   try {
-    const YAML::Node root = YAML::LoadFile(path);
+    const absl::StatusOr<std::string> yaml = ReadPublicFile(path);
+    if (!yaml.ok()) return Invalid(std::string(yaml.status().message()));
+    MEMORYD_RETURN_IF_ERROR(CheckYamlText(*yaml, path));
+    const YAML::Node root = YAML::Load(*yaml);
     if (root.IsNull()) return absl::OkStatus();
     if (!root.IsMap()) return Invalid(fmt::format("{}: must be a map of settings", path));
     std::set<std::string> names;
@@ -512,7 +517,6 @@ absl::StatusOr<CommandLine> ParseCommandLine(
                    fmt::format("{} [{}] Also {}.", setting.help, setting.default_value(),
                                VariableOf(setting)));
   }
-  app.fallthrough();  // Subcommands inherit it when they are added: `migrate --store=…` works.
   // Before the subcommand, which inherits it: settings may follow `migrate`.
   app.fallthrough();
   const CLI::App* const migrate =
@@ -557,6 +561,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(
   }
   for (const Setting& setting : kSettings) {
     const Value& value = values.at(setting.name);
+    // --print-config could not show it.
+    if (!IsUtf8(value.text)) {
+      return Invalid(fmt::format("{}: is not UTF-8 ({})", setting.name, value.origin));
+    }
     if (const std::string error = setting.set(line.config, value.text); !error.empty()) {
       return Invalid(fmt::format("{}: {} ({})", setting.name, error, value.origin));
     }

@@ -103,6 +103,18 @@ TEST_F(ConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
   ExpectRefused(Parse({"--listen=a\nb:1"}), {"a b:1"});
 }
 
+TEST_F(ConfigTest, WhatIsNotUtf8IsRefusedWithItsPlace) {
+  const std::string file = File("readers: 7\nlisten: unix:/\x8E\n");
+  ExpectRefused(Parse({"--config", file}), {file + ":2: is not UTF-8"});
+  ExpectRefused(Parse({}, {{"MEMORYD_LISTEN", "unix:/\x8E"}}), {"listen", "MEMORYD_LISTEN"});
+  ExpectRefused(Parse({"--credentials=/\xED\xA0\x80"}), {"credentials", "--credentials"});
+  EXPECT_TRUE(Parse({"--config", File("listen: unix:/größe\n")}).ok());
+}
+
+TEST_F(ConfigTest, AFileThatCannotBeReadIsRefused) {
+  ExpectRefused(Parse({"--config=/nowhere/memoryd.yaml"}), {"/nowhere/memoryd.yaml: No such file"});
+}
+
 TEST_F(ConfigTest, ABadValueIsNamedWithItsPlace) {
   const std::string file = File("readers: many\n");
   ExpectRefused(Parse({"--config", file}), {"readers", file, "1 to 64"});

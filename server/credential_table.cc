@@ -9,6 +9,7 @@
 #include "core/base/status_macros.h"
 #include "server/convert.h"
 #include "server/setting_value.h"
+#include "server/yaml_text.h"
 
 namespace memoryd {
 namespace {
@@ -164,6 +165,7 @@ absl::StatusOr<CredentialTable> CredentialTable::Parse(const std::string& yaml,
                                                        const std::string& path) {
   CredentialTable table;
   CredentialParser parser(path, table);
+  MEMORYD_RETURN_IF_ERROR(CheckYamlText(yaml, path));
   try {
     MEMORYD_RETURN_IF_ERROR(parser.Parse(YAML::Load(yaml)));
   } catch (const YAML::Exception& error) {

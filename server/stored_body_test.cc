@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
 namespace memoryd {
@@ -34,6 +36,17 @@ TEST(StoredBodyTest, AMessageIsItsRoleThreadTimeAndWords) {
   message.mutable_create_time()->set_seconds(253402300799);
   EXPECT_EQ(StoredBodyReader().ReadMessage(message.SerializeAsString())->create_us,
             253402300799'500'000);
+}
+
+TEST(StoredBodyTest, ATimeBeyondAllRangesStaysBeyondThem) {
+  v1::Message message;
+  message.mutable_create_time()->set_seconds(std::numeric_limits<std::int64_t>::max());
+  message.mutable_create_time()->set_nanos(std::numeric_limits<std::int32_t>::max());
+  EXPECT_GT(StoredBodyReader().ReadMessage(message.SerializeAsString())->create_us,
+            253402300799'000'000);
+  message.mutable_create_time()->set_seconds(std::numeric_limits<std::int64_t>::min());
+  EXPECT_LT(StoredBodyReader().ReadMessage(message.SerializeAsString())->create_us,
+            -62135596800'000'000);
 }
 
 TEST(StoredBodyTest, TheWordsOfPartsStandOnLinesOfTheirOwn) {

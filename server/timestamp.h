@@ -4,15 +4,18 @@
 
 #include <google/protobuf/timestamp.pb.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace memoryd {
 
 inline constexpr std::int64_t kMicrosPerSecond = 1'000'000;
 
-// Less than a microsecond is dropped.
+// Less than a microsecond is dropped. Whatever is beyond the range of a Timestamp stays beyond it.
 inline std::int64_t ToMicros(const google::protobuf::Timestamp& time) {
-  return time.seconds() * kMicrosPerSecond + time.nanos() / 1000;
+  constexpr std::int64_t kMostSeconds = std::int64_t{1} << 40;
+  return std::clamp(time.seconds(), -kMostSeconds, kMostSeconds) * kMicrosPerSecond +
+         time.nanos() / 1000;
 }
 
 // `micros` is not before the epoch.

@@ -53,7 +53,7 @@ if [ ${#targets[@]} -eq 0 ]; then
   for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" .cc)"); done
 fi
 tools/install_packages.sh build fuzz
-tools/build.sh fuzz "${targets[@]}"
+tools/build.sh fuzz memoryd_vocabulary "${targets[@]}"
 
 export MEMORYD_VOCABULARY_DIR=$PWD/build/fuzz/share/memoryd
 # Short stacks of allocations: most of the time would go into them.

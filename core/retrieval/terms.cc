@@ -259,8 +259,9 @@ class Splitter {
   }
 
   void Emit(std::string_view word, bool ascii_only) {
-    if (!ascii_only || word.size() > kMaxTermBytes) {
-      visit_(Cut(word), TermKind::kWord, Cut(word));
+    word = Cut(word);
+    if (!ascii_only) {
+      visit_(word, TermKind::kWord, word);
     } else if (IsStopWord(word)) {
       stop_word_.assign("'").append(word);
       visit_(stop_word_, TermKind::kStopWord, {});
@@ -340,9 +341,8 @@ std::vector<std::string> QueryTerms(std::string_view text) {
 }
 
 std::string StemOf(std::string_view word) {
-  if (word.size() > kMaxTermBytes || !std::all_of(word.begin(), word.end(), IsAscii)) {
-    return std::string(Cut(word));
-  }
+  word = Cut(word);
+  if (!std::all_of(word.begin(), word.end(), IsAscii)) return std::string(word);
   return std::string(EnglishStemmer().Stem(word));
 }
 

@@ -100,6 +100,10 @@ TEST(TermsTest, LongTermsAreCutBetweenCharacters) {
   for (int i = 0; i < 100; ++i) cyrillic += "ж";
   for (int i = 0; i < 31; ++i) cut += "ж";
   EXPECT_THAT(Words(cyrillic), ElementsAre(cut));
+  // A cut word has the stem that it has by itself.
+  const std::string long_word = std::string(kMaxTermBytes - 3, 'a') + "ing";
+  EXPECT_THAT(Words(long_word + "s"), ElementsAre(StemOf(long_word)));
+  EXPECT_EQ(StemOf(long_word), std::string(kMaxTermBytes - 3, 'a'));
 }
 
 TEST(TermsTest, WhatIsNotUtf8SeparatesWords) {

@@ -12,6 +12,7 @@
 #include "server/credential_table.h"
 #include "server/model_config.h"
 #include "server/tenant_limits.h"
+#include "server/yaml_text.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {
@@ -44,6 +45,9 @@ void RunCredentials(const std::string& text) {
 }
 
 void RunLists(const std::string& text) {
+  if (const absl::Status status = CheckYamlText(text, kPath); !status.ok()) {
+    return RequireOneLine(status, text);
+  }
   try {
     const YAML::Node root = YAML::Load(text);
     if (const auto tenants = ParseTenants(root, kPath); !tenants.ok()) {
