@@ -45,9 +45,6 @@ FAILPOINTS = ("request_parsed", "write_queued", "batch_drafted", "commit_begun",
               "commit_answered", "session_applied", "reply_ready", "reply_given", "job_answered")
 _LOOK_SECONDS = 0.02
 _LONGEST_STOP_SECONDS = 2.0
-# Between three fifths and the whole of a store timeout of two seconds: commits are in doubt, and
-# servers still find out what became of them.
-_HOLD_SECONDS = 1.5
 # How much of the plan must have fired for a run to count.
 LEAST_FIRED = 0.9
 _BACKENDS = ("SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (SELECT pid FROM "
@@ -70,7 +67,9 @@ def plan(seed: int, store: str, seconds: float, replicas: int,
          only: Sequence[str] = (), calm: float = 1) -> list[Fault]:
     """Faults for a run of `seconds` on a key of SHARES, in order, the last early enough to be over
     at the end; of the kinds of `only`, if there are any; `calm` times as rare as they may be. Equal
-    arguments give equal plans."""
+    arguments give equal plans. Raises ValueError for a kind of `only` that the store hasn't."""
+    if unknown := set(only) - SHARES[store].keys():
+        raise ValueError(f"{store} has no faults of the kinds {', '.join(sorted(unknown))}")
     chance = random.Random(f"nemesis {seed} {store}")
     count = max(1, int(seconds / SECONDS_PER_FAULT[store] / calm))
     # As many of each as its share says, whatever the seed.
@@ -215,14 +214,6 @@ class Nemesis:
         self._cluster.pause()
         self._ended.wait(fault.stop_seconds)
         self._cluster.resume()
-        return True
-
-    def _commits_held(self, _: Fault) -> bool:
-        """Commits are done, and answered late: PostgreSQL waits for a standby that there is not."""
-        for names, seconds in (("*", _HOLD_SECONDS), ("", 0)):
-            run_sql(self._cluster.url, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
-            run_sql(self._cluster.url, "SELECT pg_reload_conf()")
-            self._ended.wait(seconds)
         return True
 
     def _postmaster_kill(self, _: Fault) -> bool:

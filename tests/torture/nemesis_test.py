@@ -43,6 +43,11 @@ def test_a_plan_may_be_of_some_kinds_alone():
     assert len(faults) == len(nemesis.plan(1, "postgresql", 60, 2))
 
 
+def test_a_plan_of_a_kind_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="sqlite has no faults of the kinds commits_lost"):
+        nemesis.plan(1, "sqlite", 60, 1, only=["commits_lost", "server_kill"])
+
+
 def test_a_calm_plan_has_as_many_times_fewer_faults():
     faults = nemesis.plan(1, "postgresql", 120, 2, calm=4)
     assert len(faults) == len(nemesis.plan(1, "postgresql", 30, 2))

@@ -31,11 +31,8 @@ class SeededBug:
 
 _SQLITE = ("--store=sqlite", "--failpoints")
 _TWO_SERVERS = ("--store=postgresql", "--failpoints")
-# Commits are held longer than a server waits for their answers, and not so long that it gives them
-# up; nothing but that ends their wait.
-_IN_DOUBT = ("--store=postgresql", "--server-environment=MEMORYD_STORE_TIMEOUT_MS=2000",
-             "--session-setting=statement_timeout=0", "--session-setting=lock_timeout=0",
-             "--only=commits_held,server_term")
+# Their answers are lost on the way.
+_IN_DOUBT = ("--store=postgresql", "--only=commits_lost,server_term")
 # Time enough for a commit to wait until the standby is given up.
 _FAILOVER = ("--store=postgresql", "--failover",
              "--server-environment=MEMORYD_STORE_TIMEOUT_MS=20000")
@@ -65,15 +62,22 @@ BUGS = (
     SeededBug(
         # The servers of a run share a clock, so theirs are made to differ here.
         "order_by_clock", "messages are read in the order of the servers' clocks", _TWO_SERVERS,
-        (Edit("core/storage/postgres/read_queries.h",
-              '"WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.position"',
-              '"WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.ingest_us"'),
+        (Edit("core/engine/page.cc",
+              "MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows, "
+              "Read(generation, range));\n",
+              "MEMORYD_ASSIGN_OR_RETURN(std::vector<MessagePtr> rows, Read(generation, range));\n"
+              "      std::ranges::stable_sort(\n"
+              "          rows, {}, [](const MessagePtr& row) { return row->ingest_us; });\n"),
          Edit("server/server.cc",
               "             std::chrono::system_clock::now().time_since_epoch())\n"
               "      .count();\n}\n",
               "             std::chrono::system_clock::now().time_since_epoch() +\n"
               "             std::chrono::milliseconds(300) * (::getpid() % 3))\n"
-              "      .count();\n}\n"))),
+              "      .count();\n}\n"),
+         # Else no message of a session is of a time before that of the one in front of it.
+         Edit("core/engine/session_draft.cc",
+              "now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),",
+              "now_us_(now_us),"))),
     SeededBug(
         "request_ids_not_unique", "the store takes a request_id twice", _TWO_SERVERS,
         (Edit("core/storage/postgres/migrations.cc",
