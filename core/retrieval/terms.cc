@@ -259,7 +259,10 @@ class Splitter {
   }
 
   void Emit(std::string_view word, bool ascii_only) {
-    word = Cut(word);
+    if (word.size() > kMaxTermBytes) {
+      word = Cut(word);
+      ascii_only = std::all_of(word.begin(), word.end(), IsAscii);
+    }
     if (!ascii_only) {
       visit_(word, TermKind::kWord, word);
     } else if (IsStopWord(word)) {

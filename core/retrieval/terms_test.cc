@@ -104,6 +104,7 @@ TEST(TermsTest, LongTermsAreCutBetweenCharacters) {
   const std::string long_word = std::string(kMaxTermBytes - 3, 'a') + "ing";
   EXPECT_THAT(Words(long_word + "s"), ElementsAre(StemOf(long_word)));
   EXPECT_EQ(StemOf(long_word), std::string(kMaxTermBytes - 3, 'a'));
+  EXPECT_THAT(Words(long_word + "ж"), ElementsAre(StemOf(long_word)));
 }
 
 TEST(TermsTest, WhatIsNotUtf8SeparatesWords) {
