@@ -112,7 +112,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       MEMORYD_RETURN_IF_ERROR(
           CheckText(field + ".tool_call.arguments_json", call.arguments_json(), kMaxText));
       MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.call_id", call.call_id(), kMaxName));
-      if (!call.call_id().empty()) message.call_ids.push_back(call.call_id());
+      if (!call.call_id().empty()) message.ids.value().calls.push_back(call.call_id());
       return CountedPart{Kind::kToolCall, call.name(), call.arguments_json(), {}};
     }
     case v1::Part::kToolResult: {
@@ -120,7 +120,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_result.text", result.text(), kMaxText));
       MEMORYD_RETURN_IF_ERROR(
           CheckText(field + ".tool_result.call_id", result.call_id(), kMaxName));
-      if (!result.call_id().empty()) message.result_ids.push_back(result.call_id());
+      if (!result.call_id().empty()) message.ids.value().results.push_back(result.call_id());
       return CountedPart{Kind::kToolResult, result.name(), result.text(), {}};
     }
     case v1::Part::kThinking:
@@ -221,7 +221,7 @@ absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Conten
   std::string id = std::move(*content.mutable_content_id());
   content.clear_content_id();
   incoming.content.body = Stored(content, from);
-  incoming.content.message_id = id;
+  incoming.content.SetMessageId(id);
   content.set_content_id(std::move(id));
   return incoming;
 }
@@ -233,7 +233,7 @@ void SetBody(v1::Message& message, const Provenance& from, IncomingMessage& inco
   message.clear_position();
   message.clear_status();
   message.clear_ingest_time();
-  incoming.message.message_id = message.message_id();
+  incoming.message.SetMessageId(message.message_id());
   const bool has_count = message.has_token_count();
   const std::int64_t count = message.token_count();
   std::string id = std::move(*message.mutable_message_id());

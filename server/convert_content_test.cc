@@ -177,7 +177,7 @@ TEST(FromContentTest, TheBodyLeavesOutWhatTheServerAdds) {
   v1::PutRequest request = Request(content);
   const auto contents = FromProto(*request.mutable_contents());
   ASSERT_TRUE(contents.ok());
-  EXPECT_EQ(contents->front().content.message_id, "given");
+  EXPECT_EQ(contents->front().content.ids->message_id, "given");
   // The fingerprint covers it, so it stays in the request.
   EXPECT_EQ(request.contents(0).content_id(), "given");
   EXPECT_EQ(request.contents(0).position(), 0);

@@ -227,7 +227,7 @@ TEST(FromProtoTest, TheBodyLeavesOutWhatTheServerAdds) {
 
   v1::PutRequest request = Request(message);
   const auto messages = FromProto(*request.mutable_messages());
-  EXPECT_EQ(messages->front().message.message_id, "m");
+  EXPECT_EQ(messages->front().message.ids->message_id, "m");
   EXPECT_EQ(messages->front().token_count, 3);
   // The fingerprint covers both, so they stay in the request.
   EXPECT_EQ(request.messages(0).message_id(), "m");
@@ -316,8 +316,8 @@ TEST(FromProtoTest, PartsAreCountedForWhatTheyHold) {
   EXPECT_EQ(incoming.parts[1].token_count, 7);
   EXPECT_EQ(incoming.parts[2].text, "search");
   EXPECT_EQ(incoming.parts[2].second_text, call->arguments_json());
-  EXPECT_THAT(incoming.message.call_ids, ElementsAre("c1"));
-  EXPECT_THAT(incoming.message.result_ids, ElementsAre("c0"));
+  EXPECT_THAT(incoming.message.ids->calls, ElementsAre("c1"));
+  EXPECT_THAT(incoming.message.ids->results, ElementsAre("c0"));
   EXPECT_EQ(incoming.message.role, Role::kAssistant);
   EXPECT_EQ(incoming.role, "assistant");
 }

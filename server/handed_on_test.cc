@@ -41,7 +41,7 @@ TEST_F(HandedOnTest, WhoWroteItAndWhereItComesFromGoWithIt) {
   EXPECT_EQ(stored.source_session_id(), "s1");
   EXPECT_EQ(stored.source_message_id(), "id0");
   EXPECT_FALSE(stored.has_token_count());
-  EXPECT_EQ(write.messages[0].message.message_id, "");
+  EXPECT_EQ(write.messages[0].message.ids->message_id, "");
   EXPECT_EQ(write.messages[0].token_count, 7);
   ASSERT_EQ(write.messages[0].parts.size(), 1U);
   EXPECT_EQ(write.messages[0].parts[0].text, "Likes tea.");

@@ -239,7 +239,7 @@ ContentPtr StoredContent(std::int64_t position, const std::string& content_id = 
   body.set_bytes_value(std::string("\0\xFF", 2));
   auto content = std::make_shared<Content>();
   content->position = position;
-  content->message_id = content_id;
+  content->SetMessageId(content_id);
   content->ingest_us = 3'000'000;
   content->body = body.SerializeAsString();
   return content;

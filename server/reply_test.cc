@@ -30,7 +30,7 @@ std::shared_ptr<Message> NewMessage(std::int64_t position, std::string message_i
                                     const v1::Message& body) {
   auto message = std::make_shared<Message>();
   message->position = position;
-  message->message_id = std::move(message_id);
+  message->SetMessageId(std::move(message_id));
   message->token_count = 12;
   message->ingest_us = 1'700'000'000'123'456;
   message->body = body.SerializeAsString();

@@ -116,7 +116,7 @@ void MessageWriter::AppendContent(int field, const Content& content, std::uint64
 std::size_t WireSize(const std::vector<MessagePtr>& messages) {
   std::size_t bytes = 64;
   for (const MessagePtr& message : messages) {
-    bytes += message->body.size() + message->message_id.size() + kAddedBytes;
+    bytes += message->body.size() + message->ids->message_id.size() + kAddedBytes;
   }
   return bytes;
 }

@@ -69,7 +69,7 @@ TEST(WireWriterTest, AContentIsItsBodyAndWhatTheServerAdds) {
   MessageWriter writer(bytes);
   const auto row = Row(body.SerializeAsString());
   writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *row, 0xCD);
-  row->message_id = "given";
+  row->SetMessageId("given");
   writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *row, 0xCD);
   v1::GetAllResponse read;
   ASSERT_TRUE(read.ParseFromString(bytes));

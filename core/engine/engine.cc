@@ -486,7 +486,9 @@ absl::Status Engine::CheckBlocks(const Write& write) const {
   SessionSettings settings = *write.request.settings;
   if (write.request.kind == WriteKind::kUpdateSession) {
     MutexLock lock(write.session->mutex);
-    settings = write.session->session.settings.With(settings);
+    MEMORYD_ASSIGN_OR_RETURN(const SessionSettings old,
+                             SessionSettings::FromJson(write.session->session.row.config));
+    settings = old.With(settings);
   }
   return CheckBlocks(write.session->key, settings);
 }

@@ -115,7 +115,7 @@ TEST(MessageFilterTest, OnePassingOfSeveralIsEnoughAndTheRestMustHoldToo) {
   const auto passes = [&](std::int64_t position, const char* id, std::int64_t ingest_us) {
     Message message;
     message.position = position;
-    message.message_id = id;
+    message.SetMessageId(id);
     message.ingest_us = ingest_us;
     return filter.Passes(message, row, PlainBodyReader()).value_or(false);
   };

@@ -60,7 +60,8 @@ absl::StatusOr<std::vector<MessagePtr>> ReadAround(Store& store, const SessionKe
       range.begin = rows.back()->position + 1;
       for (const MessagePtr& message : rows) {
         // What has no part in a pair is not kept while the rest is read.
-        if (!message->call_ids.empty() || !message->result_ids.empty()) around.push_back(message);
+        if (!message->ids->calls.empty() || !message->ids->results.empty())
+          around.push_back(message);
       }
     }
   }
@@ -73,8 +74,8 @@ std::vector<MessagePtr> TiedTo(std::int64_t position, const std::vector<MessageP
   std::vector<std::pair<std::size_t, std::size_t>> pairs;
   std::map<std::string_view, std::size_t> latest_call;
   for (std::size_t i = 0; i < around.size(); ++i) {
-    for (const std::string& id : around[i]->call_ids) latest_call[id] = i;
-    for (const std::string& id : around[i]->result_ids) {
+    for (const std::string& id : around[i]->ids->calls) latest_call[id] = i;
+    for (const std::string& id : around[i]->ids->results) {
       const auto call = latest_call.find(id);
       if (call != latest_call.end() && call->second != i) pairs.emplace_back(call->second, i);
     }
@@ -146,7 +147,7 @@ absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info
     return found;
   }
   found.messages = {named};
-  const bool has_part = !named->call_ids.empty() || !named->result_ids.empty();
+  const bool has_part = !named->ids->calls.empty() || !named->ids->results.empty();
   if (request.kind != WriteKind::kDeleteMessage || !has_part) return found;
   MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> around,
                            ReadAround(store, request.key, info.row, named->position));

@@ -3,11 +3,12 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/engine/shared_config.h"
 
 namespace memoryd {
 
 Session Session::Absent() {
-  static const auto kDefaults = std::make_shared<const SessionConfig>();
+  static const auto kDefaults = SharedConfig(SessionSettings().ToJson(), SessionConfig());
   Session session;
   session.config = kDefaults;
   return session;
@@ -17,9 +18,9 @@ absl::StatusOr<Session> Session::FromStore(LoadedSession loaded) {
   Session session = Absent();
   session.row = std::move(loaded.row);
   if (session.row.deleted) return session;
-  MEMORYD_ASSIGN_OR_RETURN(session.settings, SessionSettings::FromJson(session.row.config));
-  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(session.settings));
-  session.config = std::make_shared<const SessionConfig>(std::move(config));
+  MEMORYD_ASSIGN_OR_RETURN(const auto settings, SessionSettings::FromJson(session.row.config));
+  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(settings));
+  session.config = SharedConfig(session.row.config, std::move(config));
   session.pinned.reserve(session.row.pinned.size());
   for (MessagePtr& message : loaded.active) {
     session.content_bytes += message->ByteSize();

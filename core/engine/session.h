@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <vector>
@@ -19,14 +20,13 @@ namespace memoryd {
 struct Session {
   // Revision 0: no row. A tombstone keeps its row, so that revisions go on rising.
   SessionRow row;
-  SessionSettings settings;
   std::shared_ptr<const SessionConfig> config;  // Never null; the defaults when !exists().
   std::vector<MessagePtr> pinned;               // Oldest first.
   std::deque<MessagePtr> active;                // From the watermark on, oldest first.
   std::map<std::string, std::shared_ptr<const BlockState>> blocks;  // By name.
   // Replies to the latest requests with a request_id that this server committed, oldest first.
   // What is not here may still be in the store.
-  std::deque<RequestRecord> recent_requests;
+  std::list<RequestRecord> recent_requests;
 
   // Approximate memory taken by the messages, block states and replies above.
   std::size_t content_bytes = 0;

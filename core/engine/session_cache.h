@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -44,7 +43,7 @@ struct CachedSession {
   std::shared_ptr<const BlockSet> blocks MEMORYD_GUARDED_BY(mutex);
   std::shared_ptr<const SessionConfig> blocks_of MEMORYD_GUARDED_BY(mutex);
   // Steps of searches, of which one at a time is run; `searching`: one is queued or runs.
-  std::deque<std::function<void()>> searches MEMORYD_GUARDED_BY(mutex);
+  std::list<std::function<void()>> searches MEMORYD_GUARDED_BY(mutex);
   bool searching MEMORYD_GUARDED_BY(mutex) = false;
   // Commits lost in a row to other servers; only the owning committer touches it.
   int lost_in_a_row = 0;

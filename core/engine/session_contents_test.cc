@@ -42,7 +42,7 @@ TEST_F(SessionContentsTest, APutAppendsThemUnderAGenerationOfTheirOwn) {
       WithContents(Put({{"user", "hello"}}), {{"the sky is blue", "sky"}, {"grass is green"}}));
   EXPECT_EQ(decision.reply, "revision 1 positions 1 archived 0 removed 0+0 contents 1,2 removed 0");
   EXPECT_THAT(Bodies(change_->contents), ElementsAre("the sky is blue", "grass is green"));
-  EXPECT_EQ(change_->contents[0]->message_id, "sky");
+  EXPECT_EQ(change_->contents[0]->ids->message_id, "sky");
   EXPECT_EQ(change_->contents[0]->token_count, 12) << "its words, and the tags around";
   EXPECT_EQ(change_->contents[1]->ingest_us, 5000);
   EXPECT_NE(session_.row.content_generation, 0U);

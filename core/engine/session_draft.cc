@@ -12,6 +12,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
 #include "core/engine/message_filter.h"
+#include "core/engine/shared_config.h"
 
 namespace memoryd {
 namespace {
@@ -72,7 +73,6 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),
       random_(random),
       row_(base.row),
-      settings_(base.settings),
       config_(base.config),
       pinned_(base.pinned) {}
 
@@ -214,7 +214,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
-  if (!exists()) Create(request.settings.value_or(SessionSettings()), std::move(config));
+  if (!exists()) Create(request.settings.value_or(SessionSettings()), *config);
   WriteResult result;
   result.messages = Append(write);
   result.contents = AppendContents(write);
@@ -250,7 +250,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     // In LlamaIndex blocks keep what they know, whatever becomes of the messages.
     if (config->counting.profile != Profile::kLlamaIndex) RemoveBlocks();
   } else {
-    Create(SessionSettings(), config);
+    Create(SessionSettings(), *config);
   }
   result.messages = Append(write);
   result.contents = AppendContents(write);
@@ -309,18 +309,20 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
   if (exists()) {
     return Refused(SessionExists("session_id"));
   }
-  SessionSettings settings = request.settings.value_or(SessionSettings());
+  const SessionSettings settings = request.settings.value_or(SessionSettings());
   auto config = SessionConfig::Resolve(settings);
   if (!config.ok()) return Refused(config.status());
-  Create(std::move(settings), std::make_shared<const SessionConfig>(*std::move(config)));
+  Create(settings, *std::move(config));
   return Stored(request, WriteResult());
 }
 
 SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  SessionSettings settings = settings_.With(request.settings.value_or(SessionSettings()));
-  auto config = SessionConfig::Resolve(settings);
+  auto settings = SessionSettings::FromJson(row_.config);
+  if (!settings.ok()) return Refused(settings.status());
+  *settings = settings->With(request.settings.value_or(SessionSettings()));
+  auto config = SessionConfig::Resolve(*settings);
   if (!config.ok()) return Refused(config.status());
   if (config->counting != config_->counting &&
       row_.active_count + row_.archived_count + row_.content_count > 0) {
@@ -343,9 +345,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
       config->ranking.embedder_worker != config_->ranking.embedder_worker) {
     RemoveBlock(std::string(kRetrievalBlock));
   }
-  settings_ = std::move(settings);
-  config_ = std::make_shared<const SessionConfig>(*std::move(config));
-  write_config_ = true;
+  SetConfig(*settings, *std::move(config));
   return Stored(request, WriteResult());
 }
 
@@ -363,9 +363,7 @@ SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
   RemoveContents();
   RemoveBlocks();
   row_.deleted = true;
-  settings_ = SessionSettings();
-  config_ = Session::Absent().config;
-  write_config_ = true;
+  SetConfig(SessionSettings(), SessionConfig());
   return Stored(request, std::move(result));
 }
 
@@ -385,14 +383,18 @@ void SessionDraft::ForgetReplies() {
   forget_requests_ = true;
 }
 
-void SessionDraft::Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config) {
+void SessionDraft::Create(const SessionSettings& settings, SessionConfig config) {
   // A tombstone's revision and positions go on.
   RemoveStaged();
-  if (row_.subject != config->subject) ForgetReplies();
+  if (row_.subject != config.subject) ForgetReplies();
   row_.deleted = false;
   row_.create_us = now_us_;
-  settings_ = std::move(settings);
-  config_ = std::move(config);
+  SetConfig(settings, std::move(config));
+}
+
+void SessionDraft::SetConfig(const SessionSettings& settings, SessionConfig config) {
+  row_.config = settings.ToJson();
+  config_ = SharedConfig(row_.config, std::move(config));
   write_config_ = true;
 }
 
@@ -807,9 +809,7 @@ SessionDraft::Decision SessionDraft::AddStagedBegin(const WriteRequest& request)
     state.entry_generation = block.entry_generation;
     state.next_entry = block.next_entry;
   }
-  settings_ = SessionSettings();
-  config_ = Session::Absent().config;
-  write_config_ = true;
+  SetConfig(SessionSettings(), SessionConfig());
   return Stored(request, WriteResult());
 }
 
@@ -837,9 +837,7 @@ SessionDraft::Decision SessionDraft::AddStagedPublish(const WriteRequest& reques
   row_.revision = revision;
   if (row_.create_us == 0) row_.create_us = now_us_;
   row_.deleted = false;
-  settings_ = staged.settings;
-  config_ = staged.config;
-  write_config_ = true;
+  SetConfig(staged.settings, *staged.config);
   base_blocks_removed_ = true;
   for (const BlockState& block : staged.blocks) changed_blocks_[block.name] = block;
   for (const StagedSession::OpenJob& job : staged.jobs) {
@@ -888,11 +886,8 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
   const Message& stored = *request.found->messages.front();
   const IncomingMessage& incoming = request.messages.front();
-  if (!std::is_permutation(stored.call_ids.begin(), stored.call_ids.end(),
-                           incoming.message.call_ids.begin(), incoming.message.call_ids.end()) ||
-      !std::is_permutation(stored.result_ids.begin(), stored.result_ids.end(),
-                           incoming.message.result_ids.begin(),
-                           incoming.message.result_ids.end())) {
+  if (!std::ranges::is_permutation(stored.ids->calls, incoming.message.ids->calls) ||
+      !std::ranges::is_permutation(stored.ids->results, incoming.message.ids->results)) {
     return Refused(Error(absl::StatusCode::kFailedPrecondition, "TOOL_PAIR",
                          "parts: must have the call ids of tools that the message has, since calls "
                          "and results belong together"));
@@ -904,8 +899,9 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
   auto message = std::make_shared<Message>(stored);
   message->body = incoming.message.body;
-  message->call_ids = incoming.message.call_ids;
-  message->result_ids = incoming.message.result_ids;
+  MessageIds ids = *incoming.message.ids;
+  ids.message_id = stored.ids->message_id;
+  message->ids = std::move(ids);
   message->token_count = write.token_counts.messages.front();
   row_.message_bytes =
       std::max<std::int64_t>(0, row_.message_bytes + Bytes(*message) - Bytes(stored));
@@ -985,7 +981,7 @@ SessionDraft::Decision SessionDraft::NothingToRemove(const WriteRequest& request
     row_.generation = random_();
     row_.create_us = now_us_;
     row_.deleted = true;
-    write_config_ = true;
+    SetConfig(SessionSettings(), SessionConfig());
   }
   ++row_.revision;
   row_.update_us = now_us_;
@@ -1013,10 +1009,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
 
 SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   row_.commit_tag = random_();
-  if (write_config_) {
-    row_.config = settings_.ToJson();
-    if (!row_.deleted) row_.subject = config_->subject;
-  }
+  if (write_config_ && !row_.deleted) row_.subject = config_->subject;
   SessionChange change;
   change.key = key;
   change.expected_revision = base_revision_;
@@ -1114,7 +1107,6 @@ void SessionDraft::ApplyTo(Session& session) {
   // A touch may have raised it meanwhile.
   if (row_.expire_us == base_expire_us_) row_.expire_us = session.row.expire_us;
   session.row = std::move(row_);
-  session.settings = std::move(settings_);
   session.config = std::move(config_);
 }
 

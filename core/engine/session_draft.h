@@ -114,7 +114,8 @@ class SessionDraft {
   absl::Status CheckStaged(const WriteRequest& request) const;
   absl::Status CountTokens(Write& write, const SessionConfig& config) const;
   // Starts a live row where there is none.
-  void Create(SessionSettings settings, std::shared_ptr<const SessionConfig> config);
+  void Create(const SessionSettings& settings, SessionConfig config);
+  void SetConfig(const SessionSettings& settings, SessionConfig config);
   std::vector<MessagePtr> Append(const Write& write);
   std::vector<ContentPtr> AppendContents(const Write& write);
   // The write made the jobs from `first` on.
@@ -182,7 +183,6 @@ class SessionDraft {
   bool staged_ = false;  // By the last write.
   bool must_load_ = false;
   SessionRow row_;
-  SessionSettings settings_;
   std::shared_ptr<const SessionConfig> config_;
   bool write_config_ = false;
   // Of base_.active, or of an empty list once all messages were removed.

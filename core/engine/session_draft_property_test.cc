@@ -22,7 +22,7 @@ const SessionKey kKey{"tenant", "session"};
 
 void ExpectSame(const MessagePtr& cached, const MessagePtr& loaded) {
   EXPECT_EQ(cached->position, loaded->position);
-  EXPECT_EQ(cached->message_id, loaded->message_id);
+  EXPECT_EQ(cached->ids->message_id, loaded->ids->message_id);
   EXPECT_EQ(cached->role, loaded->role);
   EXPECT_EQ(cached->token_count, loaded->token_count);
   EXPECT_EQ(cached->ingest_us, loaded->ingest_us);
@@ -139,7 +139,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     auto loaded = Session::FromStore(**std::move(stored));
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(session_.row, loaded->row);
-    EXPECT_EQ(session_.settings, loaded->settings);
+    EXPECT_EQ(session_.row.config, loaded->row.config);
     EXPECT_EQ(*session_.config, *loaded->config);
     ASSERT_EQ(session_.pinned.size(), loaded->pinned.size());
     for (std::size_t i = 0; i < session_.pinned.size(); ++i) {

@@ -27,7 +27,7 @@ absl::Status TooLate() {
 // down.
 MessagePtr Copy(const Message& row, std::uint64_t generation) {
   auto copy = std::make_shared<Message>(row);
-  copy->message_id = MessageId(row, generation);
+  copy->SetMessageId(MessageId(row, generation));
   return copy;
 }
 
@@ -97,7 +97,7 @@ absl::Status SessionFork::Plan() {
   const bool whole = end == row.next_position;
 
   staged_ = std::make_shared<StagedSession>();
-  staged_->settings = base_.settings;
+  MEMORYD_ASSIGN_OR_RETURN(staged_->settings, SessionSettings::FromJson(base_.row.config));
   staged_->config = base_.config;
   SessionRow& copy = staged_->row;
   copy.generation = options_.random();

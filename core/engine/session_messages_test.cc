@@ -44,7 +44,6 @@ class SessionMessagesTest : public SessionDraftTest {
   void ExpectConsistent() {
     LoadedSession loaded;
     loaded.row = session_.row;
-    loaded.row.config = session_.settings.ToJson();
     std::int64_t tokens = 0, bytes = 0, active = 0;
     for (const auto& [position, message] : stored_) {
       bytes += static_cast<std::int64_t>(message->body.size());
@@ -153,14 +152,14 @@ TEST_F(SessionMessagesTest, PinnedMessagesGoAndNothingIsPinnedBehindAGap) {
 TEST_F(SessionMessagesTest, ToolIdsStayWithTheirMessage) {
   CreateSmall();
   WriteRequest put = Plain(WriteKind::kPut, {{"assistant", "calls"}});
-  put.messages[0].message.call_ids = {"a", "b"};
+  put.messages[0].message.ids.value().calls = {"a", "b"};
   MustStore(std::move(put));
   const MessagePtr message = session_.active.front();
   ExpectRefused(Update(message, "x"), absl::StatusCode::kFailedPrecondition, "TOOL_PAIR");
   WriteRequest same = Update(message, "x");
-  same.messages[0].message.call_ids = {"b", "a"};
+  same.messages[0].message.ids.value().calls = {"b", "a"};
   MustStore(std::move(same));
-  EXPECT_THAT(session_.active.front()->call_ids, ElementsAre("b", "a"));
+  EXPECT_THAT(session_.active.front()->ids->calls, ElementsAre("b", "a"));
   EXPECT_EQ(session_.active.front()->role, Role::kAssistant);
 }
 

@@ -155,10 +155,10 @@ TEST_F(RetentionTest, ManyGoBehindTheCommit) {
 TEST_F(RetentionTest, ACallStaysWhileItsResultIsActive) {
   CreateKeeping(Buffer(), 2);
   WriteRequest call = Plain(WriteKind::kPut, {{"assistant", "call"}});
-  call.messages[0].message.call_ids = {"1"};
+  call.messages[0].message.ids.value().calls = {"1"};
   MustStore(std::move(call));
   WriteRequest result = Plain(WriteKind::kPut, {{"user", "u"}, {"tool", "result"}});
-  result.messages[1].message.result_ids = {"1"};
+  result.messages[1].message.ids.value().results = {"1"};
   MustStore(std::move(result));
   EXPECT_THAT(Bodies(session_.active), ElementsAre("call", "u", "result"));
   PutWords(1);

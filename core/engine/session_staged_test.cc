@@ -83,7 +83,7 @@ TEST_F(SessionStagedTest, NothingIsSeenUntilItIsPublished) {
   EXPECT_EQ(session_.row.revision, 3);
   EXPECT_EQ(session_.row.watermark, 5);
   EXPECT_EQ(session_.row.active_tokens, 7);
-  EXPECT_EQ(session_.settings.token_limit, 77);
+  EXPECT_EQ(SessionSettings::FromJson(session_.row.config)->token_limit, 77);
   EXPECT_THAT(change_->garbage, IsEmpty());
   ASSERT_EQ(change_->blocks.size(), 1U);
   EXPECT_EQ(change_->blocks.front().state, "known");

@@ -20,8 +20,20 @@ void WritePrefix(std::uint64_t generation, char* out) {
 
 }  // namespace
 
+std::size_t Message::ByteSize() const {
+  // The allocator's own, for the message and for its body, and a pointer to it.
+  constexpr std::size_t kOverhead = 48;
+  std::size_t size = sizeof(Message) + kOverhead + body.size();
+  if (*ids == MessageIds()) return size;
+  size += sizeof(MessageIds) + ids->message_id.size();
+  for (const auto* some : {&ids->calls, &ids->results}) {
+    for (const std::string& id : *some) size += sizeof id + id.size();
+  }
+  return size;
+}
+
 std::string MessageId(const Message& message, std::uint64_t generation) {
-  if (!message.message_id.empty()) return message.message_id;
+  if (!message.ids->message_id.empty()) return message.ids->message_id;
   std::array<char, kPrefixBytes + 20> id;
   WritePrefix(generation, id.data());
   const auto end =

@@ -7,7 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "core/base/rare.h"
 
 namespace memoryd {
 
@@ -21,24 +24,35 @@ enum class Role : std::uint8_t {
   kTool = 5,
 };
 
+// What few messages have.
+struct MessageIds {
+  // What the caller gave, else empty: derived from generation and position, not stored.
+  std::string message_id;
+  // Of the tool calls made in the message, and of those answered in it.
+  std::vector<std::string> calls;
+  std::vector<std::string> results;
+
+  friend bool operator==(const MessageIds&, const MessageIds&) = default;
+};
+
 // Immutable once it has its position; shared between the cache and the replies under way.
 struct Message {
   std::int64_t position = 0;
-  // What the caller gave, else empty: derived from generation and position, not stored.
-  std::string message_id;
   Role role = Role::kOther;
   std::int64_t token_count = 0;
   // Microseconds since the epoch, by the server's clock.
   std::int64_t ingest_us = 0;
-  // Ids of the tool calls made in the message, and of those answered in it.
-  std::vector<std::string> call_ids;
-  std::vector<std::string> result_ids;
+  Rare<MessageIds> ids;
   // A serialized memoryd.v1.Message without the fields that the server adds to replies. Opaque
   // to the core: what is stored is what is sent (docs/adr/0002-stored-form-is-wire-form.md).
   std::string body;
 
+  // Takes no memory when it is empty.
+  void SetMessageId(std::string id) {
+    if (!id.empty()) ids.value().message_id = std::move(id);
+  }
   // Approximate memory that a cached message takes.
-  std::size_t ByteSize() const { return sizeof(Message) + message_id.size() + body.size() + 48; }
+  std::size_t ByteSize() const;
 };
 
 using MessagePtr = std::shared_ptr<const Message>;

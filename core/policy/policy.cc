@@ -25,8 +25,8 @@ std::vector<bool> TiedToPrevious(const ActiveView& view) {
   std::vector<std::int32_t> delta;
   for (std::size_t i = 0; i < view.size(); ++i) {
     const Message& message = view.at(i);
-    for (const std::string& id : message.call_ids) latest_call[id] = i;
-    for (const std::string& id : message.result_ids) {
+    for (const std::string& id : message.ids->calls) latest_call[id] = i;
+    for (const std::string& id : message.ids->results) {
       const auto call = latest_call.find(id);
       if (call == latest_call.end() || call->second == i) continue;
       delta.resize(view.size() + 1);
@@ -113,7 +113,7 @@ std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t activ
 
 std::size_t CutBeforeCalls(const ActiveView& view, std::size_t cut) {
   bool calls = false;
-  for (std::size_t i = 0; i < cut && !calls; ++i) calls = !view.at(i).call_ids.empty();
+  for (std::size_t i = 0; i < cut && !calls; ++i) calls = !view.at(i).ids->calls.empty();
   if (!calls) return cut;
   const std::vector<bool> tied = TiedToPrevious(view);
   while (cut > 0 && cut < tied.size() && tied[cut]) --cut;

@@ -22,8 +22,8 @@ Message Make(Role role, std::int64_t tokens, std::vector<std::string> calls = {}
   Message message;
   message.role = role;
   message.token_count = tokens;
-  message.call_ids = std::move(calls);
-  message.result_ids = std::move(results);
+  message.ids.value().calls = std::move(calls);
+  message.ids.value().results = std::move(results);
   return message;
 }
 
@@ -248,9 +248,9 @@ struct Model {
   // Whether some result at or after `cut` answers a call before it.
   static bool Parted(const Log& log, std::size_t cut) {
     for (std::size_t result = cut; result < log.size(); ++result) {
-      for (const std::string& id : log[result].result_ids) {
+      for (const std::string& id : log[result].ids->results) {
         for (std::size_t call = result + 1; call-- > 0;) {
-          if (std::ranges::find(log[call].call_ids, id) == log[call].call_ids.end()) continue;
+          if (std::ranges::find(log[call].ids->calls, id) == log[call].ids->calls.end()) continue;
           if (call < cut) return true;
           break;  // Only the latest call of the id counts.
         }

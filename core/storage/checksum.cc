@@ -44,7 +44,7 @@ std::int64_t ChecksumOf(const Message& message, std::string_view tool_ids) {
   crc.Add(static_cast<std::int64_t>(message.role));
   crc.Add(message.token_count);
   crc.Add(message.ingest_us);
-  crc.Add(message.message_id);
+  crc.Add(message.ids->message_id);
   crc.Add(tool_ids);
   crc.Add(message.body);
   return crc.value() == 0 ? 1 : crc.value();

@@ -12,7 +12,7 @@ namespace {
 Message Stored() {
   Message message;
   message.position = 7;
-  message.message_id = "id";
+  message.SetMessageId("id");
   message.role = Role::kTool;
   message.token_count = 3;
   message.ingest_us = 1'600'000'000'000'000;
@@ -31,7 +31,7 @@ TEST(ChecksumTest, CoversWhateverIsStored) {
   EXPECT_TRUE(CheckChecksum(Stored(), "tools", checksum).ok());
   std::vector<Message> changed(7, Stored());
   changed[0].position = 8;
-  changed[1].message_id = "Id";
+  changed[1].SetMessageId("Id");
   changed[2].role = Role::kSystem;
   changed[3].token_count = 4;
   changed[4].ingest_us += 1;

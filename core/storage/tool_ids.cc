@@ -48,16 +48,16 @@ bool TakeStrings(std::string_view& bytes, std::vector<std::string>& strings) {
 
 std::string EncodeToolIds(const Message& message) {
   std::string bytes;
-  if (message.call_ids.empty() && message.result_ids.empty()) return bytes;
-  AppendStrings(bytes, message.call_ids);
-  AppendStrings(bytes, message.result_ids);
+  if (message.ids->calls.empty() && message.ids->results.empty()) return bytes;
+  AppendStrings(bytes, message.ids->calls);
+  AppendStrings(bytes, message.ids->results);
   return bytes;
 }
 
 bool DecodeToolIds(std::string_view bytes, Message& message) {
   if (bytes.empty()) return true;
-  return TakeStrings(bytes, message.call_ids) && TakeStrings(bytes, message.result_ids) &&
-         bytes.empty();
+  return TakeStrings(bytes, message.ids.value().calls) &&
+         TakeStrings(bytes, message.ids.value().results) && bytes.empty();
 }
 
 }  // namespace memoryd

@@ -8,17 +8,17 @@ namespace {
 TEST(ToolIdsTest, ComeBackWithTheirBytes) {
   Message message;
   EXPECT_EQ(EncodeToolIds(message), "");
-  message.call_ids = {"", "a", std::string(70'000, 'b')};
-  message.result_ids = {std::string("c\0d", 3)};
+  message.ids.value().calls = {"", "a", std::string(70'000, 'b')};
+  message.ids.value().results = {std::string("c\0d", 3)};
   Message decoded;
   ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), decoded));
-  EXPECT_EQ(decoded.call_ids, message.call_ids);
-  EXPECT_EQ(decoded.result_ids, message.result_ids);
+  EXPECT_EQ(decoded.ids->calls, message.ids->calls);
+  EXPECT_EQ(decoded.ids->results, message.ids->results);
 }
 
 TEST(ToolIdsTest, DamagedOnesAreRefused) {
   Message message;
-  message.call_ids = {"abc", "def"};
+  message.ids.value().calls = {"abc", "def"};
   const std::string bytes = EncodeToolIds(message);
   for (std::size_t size = 1; size < bytes.size(); ++size) {
     Message decoded;

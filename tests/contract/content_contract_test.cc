@@ -229,8 +229,8 @@ TEST_P(ContentContractTest, PositionsHoldRowsInAllTheirFields) {
   SessionChange change = NewSession(kKey, 0);
   for (const std::string& body : {std::string(std::size_t{1} << 20, '\0'), std::string()}) {
     const auto message = NewMessage(change.row.next_position++, fmt::format("'{}\"", body.size()));
-    message->call_ids = {"c1", ""};
-    message->result_ids = {"r1"};
+    message->ids.value().calls = {"c1", ""};
+    message->ids.value().results = {"r1"};
     message->body = body;
     change.messages.push_back(message);
   }

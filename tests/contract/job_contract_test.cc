@@ -651,7 +651,7 @@ TEST_P(JobContractTest, TenantsWithOneSessionIdSeeTheirOwn) {
       EXPECT_EQ(job.key.session, key);
     }
     EXPECT_EQ(Load(key)->blocks[0].state, key.tenant + key.session);
-    EXPECT_EQ(Rows(key, 77).at(0)->message_id, key.tenant + key.session);
+    EXPECT_EQ(Rows(key, 77).at(0)->ids->message_id, key.tenant + key.session);
   }
   EXPECT_EQ(Find(KeyOf(keys[0], "b", 1))->state, JobState::kDone);
   EXPECT_EQ(Find(KeyOf(keys[0], "b", 2))->state, JobState::kFailed);

@@ -102,8 +102,8 @@ TEST_P(ReadContractTest, BytesBoundARangeButForItsFirstMessage) {
 TEST_P(ReadContractTest, RangesHoldMessagesInAllTheirFields) {
   SessionChange change = NewSession(kKey, 0);
   const auto message = NewMessage(change.row.next_position++, "given");
-  message->call_ids = {"c1", "c2"};
-  message->result_ids = {"r1"};
+  message->ids.value().calls = {"c1", "c2"};
+  message->ids.value().results = {"r1"};
   message->body = std::string("a\0b", 3);
   change.messages = {message};
   MustCommit(change);

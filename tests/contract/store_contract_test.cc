@@ -52,8 +52,8 @@ TEST_P(CommitContractTest, EveryFieldOfAMessageComesBack) {
         NewMessage(change.row.next_position++, fmt::format("id'\" % {}", static_cast<int>(role)));
     message->role = role;
     message->token_count = role == Role::kTool ? 0 : 5'000'000'000;
-    message->call_ids = {"call_1", "", "späť"};
-    message->result_ids = {std::string(300, 'r')};
+    message->ids.value().calls = {"call_1", "", "späť"};
+    message->ids.value().results = {std::string(300, 'r')};
     change.messages.push_back(message);
   }
   MustCommit(change);
@@ -260,7 +260,7 @@ TEST_P(CommitContractTest, SeveralRangesAreErasedAndOtherRowsWrittenAnew) {
     auto changed = std::make_shared<Message>(*stored[i]);
     changed->body = "written anew";
     changed->token_count = 77;
-    changed->call_ids = {"c"};
+    changed->ids.value().calls = {"c"};
     stored[i] = changed;
     second.replaced.push_back(changed);
   }

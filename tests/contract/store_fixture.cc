@@ -113,7 +113,7 @@ bool StoreTest::HasRequest(const SessionKey& key, const std::string& request_id)
 std::shared_ptr<Message> NewMessage(std::int64_t position, std::string message_id) {
   auto message = std::make_shared<Message>();
   message->position = position;
-  message->message_id = std::move(message_id);
+  message->SetMessageId(std::move(message_id));
   message->role = Role::kUser;
   message->token_count = 10 + position;
   message->ingest_us = 1'700'000'000'000'000 + position;
@@ -164,12 +164,12 @@ void ExpectSameMessages(const std::vector<MessagePtr>& actual,
   for (std::size_t i = 0; i < actual.size(); ++i) {
     SCOPED_TRACE(fmt::format("message {}", i));
     EXPECT_EQ(actual[i]->position, expected[i]->position);
-    EXPECT_EQ(actual[i]->message_id, expected[i]->message_id);
+    EXPECT_EQ(actual[i]->ids->message_id, expected[i]->ids->message_id);
     EXPECT_EQ(actual[i]->role, expected[i]->role);
     EXPECT_EQ(actual[i]->token_count, expected[i]->token_count);
     EXPECT_EQ(actual[i]->ingest_us, expected[i]->ingest_us);
-    EXPECT_EQ(actual[i]->call_ids, expected[i]->call_ids);
-    EXPECT_EQ(actual[i]->result_ids, expected[i]->result_ids);
+    EXPECT_EQ(actual[i]->ids->calls, expected[i]->ids->calls);
+    EXPECT_EQ(actual[i]->ids->results, expected[i]->ids->results);
     // Not EXPECT_EQ: a failure would print megabytes.
     EXPECT_TRUE(actual[i]->body == expected[i]->body) << "bodies differ";
   }

@@ -73,7 +73,7 @@ inline WriteRequest NewWrite(WriteKind kind, const SessionKey& key, std::vector<
   for (const Line& line : *owned) {
     IncomingMessage incoming;
     incoming.message.role = RoleOf(line.role);
-    incoming.message.message_id = line.message_id;
+    incoming.message.SetMessageId(line.message_id);
     incoming.message.body = line.text;
     incoming.role = line.role;
     incoming.parts.push_back({CountedPart::Kind::kText, line.text, {}, {}});
@@ -88,7 +88,7 @@ inline WriteRequest WithContents(WriteRequest request, std::vector<Note> notes) 
   const auto owned = std::make_shared<const std::vector<Note>>(std::move(notes));
   for (const Note& note : *owned) {
     IncomingContent incoming;
-    incoming.content.message_id = note.content_id;
+    incoming.content.SetMessageId(note.content_id);
     incoming.content.body = note.text;
     incoming.value = {CountedPart::Kind::kText, note.text, {}, {}};
     request.contents.push_back(std::move(incoming));

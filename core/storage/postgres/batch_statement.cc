@@ -275,10 +275,10 @@ void WriteMessage(const SessionKey& key, std::uint64_t generation, const Message
   sink.Text(key.session);
   sink.Int8(std::bit_cast<std::int64_t>(generation));
   sink.Int8(message.position);
-  if (message.message_id.empty()) {
+  if (message.ids->message_id.empty()) {
     sink.Null(kText);
   } else {
-    sink.Text(message.message_id);
+    sink.Text(message.ids->message_id);
   }
   sink.Int2(static_cast<std::int16_t>(message.role));
   sink.Int8(message.token_count);

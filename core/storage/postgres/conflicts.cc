@@ -53,9 +53,9 @@ std::vector<bool> FindByMessageId(QueryConnection& connection, std::span<const P
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const SessionChange& change = *batch[i].change;
     const auto add = [&](std::uint64_t generation, const Message& message) {
-      if (message.message_id.empty()) return;
+      if (message.ids->message_id.empty()) return;
       arrays.Add(change.key.tenant, change.key.session,
-                 std::to_string(std::bit_cast<std::int64_t>(generation)), message.message_id,
+                 std::to_string(std::bit_cast<std::int64_t>(generation)), message.ids->message_id,
                  std::to_string(i));
     };
     for (const MessagePtr& message : change.messages) add(change.row.generation, *message);

@@ -244,9 +244,9 @@ TEST(PostgresStoreTest, EveryByteComesBackFromListsAndFromArrays) {
     SessionChange change = CreateChange(fmt::format("s{}", messages), 0);
     for (int i = 1; i <= messages; ++i) {
       auto message = std::make_shared<Message>(*MakeMessage(i, i == 1 ? bytes : ""));
-      message->message_id = fmt::format("id-{}", i);
-      message->call_ids = {"call", std::string(200, 'x')};
-      message->result_ids = {std::string("r\0s", 3)};
+      message->SetMessageId(fmt::format("id-{}", i));
+      message->ids.value().calls = {"call", std::string(200, 'x')};
+      message->ids.value().results = {std::string("r\0s", 3)};
       change.messages.push_back(message);
     }
     auto big = std::make_shared<Message>(*MakeMessage(messages + 1, std::string(1 << 20, '\0')));
@@ -263,9 +263,9 @@ TEST(PostgresStoreTest, EveryByteComesBackFromListsAndFromArrays) {
       const Message& stored = *(*loaded)->active[i];
       const Message& sent = *change.messages[i];
       EXPECT_EQ(stored.body, sent.body);
-      EXPECT_EQ(stored.message_id, sent.message_id);
-      EXPECT_EQ(stored.call_ids, sent.call_ids);
-      EXPECT_EQ(stored.result_ids, sent.result_ids);
+      EXPECT_EQ(stored.ids->message_id, sent.ids->message_id);
+      EXPECT_EQ(stored.ids->calls, sent.ids->calls);
+      EXPECT_EQ(stored.ids->results, sent.ids->results);
       EXPECT_EQ(stored.ingest_us, sent.ingest_us);
     }
   }
@@ -314,7 +314,7 @@ TEST(PostgresStoreTest, LosersAreToldApartAndHurtNobody) {
     changes.push_back(CreateChange(fmt::format("s{}", i), 1));
     changes.back().requests.push_back({"r", std::string(32, 'f'), "reply", 5});
     auto message = std::make_shared<Message>(*changes.back().messages[0]);
-    message->message_id = "m";
+    message->SetMessageId("m");
     changes.back().messages[0] = message;
   }
   ASSERT_THAT(store->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
@@ -323,7 +323,7 @@ TEST(PostgresStoreTest, LosersAreToldApartAndHurtNobody) {
   next[1].expected_revision = 7;
   next[2].requests = changes[2].requests;
   auto doubled = std::make_shared<Message>(*next[3].messages[0]);
-  doubled->message_id = "m";
+  doubled->SetMessageId("m");
   next[3].messages[0] = doubled;
   next[4].key.session = "unknown";
   next[5].expected_revision = 0;

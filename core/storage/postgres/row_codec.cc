@@ -64,7 +64,7 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
 absl::StatusOr<MessagePtr> DecodeMessage(const QueryResult& result, int row, int column) {
   auto message = std::make_shared<Message>();
   message->position = result.Int(row, column);
-  message->message_id = std::string(result.Text(row, column + 1));
+  message->SetMessageId(std::string(result.Text(row, column + 1)));
   message->role = static_cast<Role>(result.Int(row, column + 2));
   message->token_count = result.Int(row, column + 3);
   message->ingest_us = result.Int(row, column + 4);

@@ -208,10 +208,10 @@ int InsertMessage(Database& db, const SessionKey& key, std::uint64_t generation,
   const std::string tool_ids = EncodeToolIds(message);
   Query query = db.Prepare(kInsertMessage);
   query.BindText(key.tenant).BindText(key.session).BindBits(generation).Bind(message.position);
-  if (message.message_id.empty()) {
+  if (message.ids->message_id.empty()) {
     query.BindNull();
   } else {
-    query.BindText(message.message_id);
+    query.BindText(message.ids->message_id);
   }
   query.Bind(static_cast<std::int64_t>(message.role))
       .Bind(message.token_count)

@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<ListedSession>> ReadListed(Query& query) {
 absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
   auto message = std::make_shared<Message>();
   message->position = query.Int(0);
-  message->message_id = query.String(1);
+  message->SetMessageId(query.String(1));
   const std::int64_t role = query.Int(2);
   if (role < 0 || role > static_cast<std::int64_t>(Role::kTool)) return UnreadableRow();
   message->role = static_cast<Role>(role);

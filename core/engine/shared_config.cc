@@ -1,0 +1,49 @@
+#include "core/engine/shared_config.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_map>
+#include <utility>
+
+#include "core/base/mutex.h"
+
+namespace memoryd {
+namespace {
+
+class ConfigTable {
+ public:
+  std::shared_ptr<const SessionConfig> Get(const std::string& settings_json, SessionConfig config)
+      MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (configs_.size() >= sweep_at_) {
+      std::erase_if(configs_, [](const auto& entry) { return entry.second.expired(); });
+      sweep_at_ = std::max(kLeastSweep, 2 * configs_.size());
+    }
+    std::weak_ptr<const SessionConfig>& known = configs_[settings_json];
+    std::shared_ptr<const SessionConfig> shared = known.lock();
+    if (shared == nullptr) {
+      // Not by make_shared: what only the table knows shall take no memory.
+      shared.reset(new SessionConfig(std::move(config)));
+      known = shared;
+    }
+    return shared;
+  }
+
+ private:
+  static constexpr std::size_t kLeastSweep = 64;
+
+  Mutex mutex_;
+  std::unordered_map<std::string, std::weak_ptr<const SessionConfig>> configs_
+      MEMORYD_GUARDED_BY(mutex_);
+  std::size_t sweep_at_ MEMORYD_GUARDED_BY(mutex_) = kLeastSweep;
+};
+
+}  // namespace
+
+std::shared_ptr<const SessionConfig> SharedConfig(const std::string& settings_json,
+                                                  SessionConfig config) {
+  static auto* const table = new ConfigTable();
+  return table->Get(settings_json, std::move(config));
+}
+
+}  // namespace memoryd
