@@ -486,9 +486,12 @@ absl::Status Engine::CheckBlocks(const Write& write) const {
   SessionSettings settings = *write.request.settings;
   if (write.request.kind == WriteKind::kUpdateSession) {
     MutexLock lock(write.session->mutex);
-    MEMORYD_ASSIGN_OR_RETURN(const SessionSettings old,
-                             SessionSettings::FromJson(write.session->session.row.config));
-    settings = old.With(settings);
+    const SessionRow& row = write.session->session.row;
+    // One that is not there has no configuration: the draft says that it is not found.
+    if (row.revision != 0) {
+      MEMORYD_ASSIGN_OR_RETURN(const SessionSettings old, SessionSettings::FromJson(row.config));
+      settings = old.With(settings);
+    }
   }
   return CheckBlocks(write.session->key, settings);
 }
