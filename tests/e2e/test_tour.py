@@ -53,7 +53,7 @@ TOUR = (
     ("MemoryService/UpdateMessage",
      '{"session_id":"s3","message_id":"m1","text":"I live in Paris."}'),
     ("SessionService/ForkSession",
-     '{"session_id":"s3","new_session_id":"s4","up_to_message_id":"m1"}'),
+     '{"session_id":"s3","new_session_id":"s3-fork","up_to_message_id":"m1"}'),
     ("MemoryService/DeleteMessage", '{"session_id":"s3","message_id":"m1"}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
@@ -185,7 +185,7 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert filtered["total_count"] == "1"
     assert [m["text"] for m in streamed["messages"]] == ["I live in Lyon.", "Noted."]
     assert updated["position"] == "1"
-    assert (forked["session"]["session_id"], forked["session"]["active_count"]) == ("s4", "1")
+    assert (forked["session"]["session_id"], forked["session"]["active_count"]) == ("s3-fork", "1")
     assert (gone["message_ids"], gone["active_count"]) == (["m1"], "1")
 
 
