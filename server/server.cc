@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -113,6 +114,8 @@ std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
     return nullptr;
   }
   absl::StatusOr<std::shared_ptr<const WordVectors>> vectors = WordVectors::Load(file);
+  // To read the tokenizer took several times the memory that is kept.
+  malloc_trim(0);
   if (vectors.ok()) return *std::move(vectors);
   spdlog::warn("no word vectors, Query ranks by words alone: {}; see the setting word_vectors",
                std::string(vectors.status().message()));

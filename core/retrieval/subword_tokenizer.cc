@@ -21,6 +21,14 @@ absl::Status Unreadable(std::string_view what) {
   return absl::InvalidArgumentError("not a byte-pair tokenizer: " + std::string(what));
 }
 
+// Null where there is none.
+const nlohmann::json& Member(const nlohmann::json& object, std::string_view name) {
+  static const nlohmann::json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(name);
+  return found == object.end() ? kNull : *found;
+}
+
 // A merge is "left right", or a list of both.
 bool ReadMerge(const nlohmann::json& merge, std::string& left, std::string& right) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
@@ -42,13 +50,13 @@ bool ReadMerge(const nlohmann::json& merge, std::string& left, std::string& righ
 absl::StatusOr<std::unique_ptr<const SubwordTokenizer>> SubwordTokenizer::Parse(
     std::string_view json) {
   const nlohmann::json root = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json model = root.is_object() ? root.value("model", nlohmann::json()) : root;
-  if (!model.is_object() || model.value("type", "") != "BPE" ||
-      !model.value("byte_fallback", false)) {
+  // References: a copy of the vocabulary is some ten times its file.
+  const nlohmann::json& model = Member(root, "model");
+  if (Member(model, "type") != "BPE" || Member(model, "byte_fallback") != true) {
     return Unreadable("no model `BPE` with `byte_fallback`");
   }
-  const nlohmann::json vocabulary = model.value("vocab", nlohmann::json());
-  const nlohmann::json merges = model.value("merges", nlohmann::json());
+  const nlohmann::json& vocabulary = Member(model, "vocab");
+  const nlohmann::json& merges = Member(model, "merges");
   if (!vocabulary.is_object() || !merges.is_array()) return Unreadable("no `vocab` or `merges`");
   if (vocabulary.size() > kMaxTokens) return Unreadable("more than 65,536 tokens");
 

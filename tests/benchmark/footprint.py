@@ -19,15 +19,18 @@ def _leg(bench: Bench, kind: str, store: str) -> Leg:
     return Leg(f"start {kind}", lambda _: _start(bench, store))
 
 
-def _started(bench: Bench, store: str) -> processes.Server:
-    command = [bench.build / "bin" / "memoryd", "--listen=127.0.0.1:0", f"--store={store}"]
+def _started(bench: Bench, store: str, *options: str) -> processes.Server:
+    command = [bench.build / "bin" / "memoryd", "--listen=127.0.0.1:0", f"--store={store}", *options]
     return processes.Server(command, bench.folder / "start.log")
 
 
 def _start(bench: Bench, store: str) -> Sample:
-    server = _started(bench, store)
-    try:
-        return {"start_ms": server.start_seconds * 1e3,
-                "resident_mib": server.resident_bytes() / 2**20}
-    finally:
-        server.stop()
+    sample = {}
+    for name, options in (("resident_mib", ["--word-vectors=off"]), ("with_vectors_mib", [])):
+        server = _started(bench, store, *options)
+        try:
+            sample |= {"start_ms": server.start_seconds * 1e3,
+                       name: server.resident_bytes() / 2**20}
+        finally:
+            server.stop()
+    return sample

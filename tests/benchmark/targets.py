@@ -187,8 +187,10 @@ ROWS = [
       for kind, length in (("short", "messages of 88 bytes"), ("1 MB", "texts of 1 MB"))
       for vocabulary in ("cl100k_base", "o200k_base")),
     *(row for kind, name in (("sqlite", "SQLite"), ("postgresql", "PostgreSQL")) for row in (
-        Row(f"idle resident memory, {name}", value(f"start {kind}", "resident_mib"), 40,
-            at_most=True, digits=1, unit="MiB"),
+        Row(f"idle resident memory, {name}, without word vectors",
+            value(f"start {kind}", "resident_mib"), 40, at_most=True, digits=1, unit="MiB"),
+        Row(f"idle resident memory, {name}, with them",
+            value(f"start {kind}", "with_vectors_mib"), digits=1, unit="MiB"),
         Row(f"start to ready, {name}", value(f"start {kind}", "start_ms"), 300, at_most=True,
             digits=0, unit="ms"),
         Row(f"10⁵ warm sessions of 20 messages, {name}: memory / bytes of their texts",
