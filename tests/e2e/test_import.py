@@ -136,6 +136,7 @@ def test_a_file_that_is_not_whole_makes_nothing(store_kind, tmp_path):
         assert "can't be read" in command(server.target, "import", str(tmp_path / "no"), code=2)
 
 
+@pytest.mark.large
 def test_large_messages_among_small_ones(store_kind, tmp_path):
     with fresh_store(store_kind) as store, Server(store) as server, server.channel() as channel:
         calls = Calls(channel)
