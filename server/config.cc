@@ -211,6 +211,33 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.mib);
             }},
+    Setting{"tenant_session_ttl_s",
+            "Seconds after which a session is deleted that nothing is written to and that was made "
+            "without `retention.session_ttl`; 0: never.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.session_ttl_s);
+            }},
+    Setting{"tenant_refresh_on_read",
+            "Whether reads count for it in sessions made without `retention.refresh_on_read`.",
+            [] { return std::string("false"); },
+            [](Config& c, const std::string& v) {
+              return ParseBool(v, c.tenants.usual.refresh_on_read);
+            }},
+    Setting{"tenant_keep_messages",
+            "The newest messages that are kept of a session made without "
+            "`retention.keep_messages`; 0: all.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_messages);
+            }},
+    Setting{"tenant_message_ttl_s",
+            "Seconds after which messages go out of a session made without "
+            "`retention.message_ttl`; 0: never.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.message_ttl_s);
+            }},
     Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);

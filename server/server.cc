@@ -99,6 +99,11 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
       return limits.Of(tenant).quota();
     };
   }
+  if (!config.tenants.no_retention()) {
+    options.retention_of = [limits = config.tenants](std::string_view tenant) {
+      return limits.Of(tenant).retention();
+    };
+  }
   options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
   options.now_us = &NowMicros;

@@ -50,6 +50,14 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
       error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.messages.emplace());
     } else if (key == "mib") {
       error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.mib.emplace());
+    } else if (key == "session_ttl_s") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.session_ttl_s.emplace());
+    } else if (key == "refresh_on_read") {
+      error = ParseBool(value, exception.refresh_on_read.emplace());
+    } else if (key == "keep_messages") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_messages.emplace());
+    } else if (key == "message_ttl_s") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.message_ttl_s.emplace());
     } else {
       return Bad(path, pair.first, fmt::format("unknown key {}", key));
     }
@@ -61,6 +69,15 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
 
 }  // namespace
 
+RetentionSettings TenantLimits::retention() const {
+  RetentionSettings settings;
+  if (session_ttl_s > 0) settings.session_ttl_us = session_ttl_s * 1'000'000;
+  if (refresh_on_read) settings.refresh_on_read = true;
+  if (keep_messages > 0) settings.keep_messages = keep_messages;
+  if (message_ttl_s > 0) settings.message_ttl_us = message_ttl_s * 1'000'000;
+  return settings;
+}
+
 TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
   TenantLimits limits = usual;
   if (const auto found = exceptions.find(tenant); found != exceptions.end()) {
@@ -70,6 +87,10 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     limits.sessions = exception.sessions.value_or(limits.sessions);
     limits.messages = exception.messages.value_or(limits.messages);
     limits.mib = exception.mib.value_or(limits.mib);
+    limits.session_ttl_s = exception.session_ttl_s.value_or(limits.session_ttl_s);
+    limits.refresh_on_read = exception.refresh_on_read.value_or(limits.refresh_on_read);
+    limits.keep_messages = exception.keep_messages.value_or(limits.keep_messages);
+    limits.message_ttl_s = exception.message_ttl_s.value_or(limits.message_ttl_s);
   }
   return limits;
 }

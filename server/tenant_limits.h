@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/engine/quotas.h"
+#include "core/model/session_config.h"
 
 namespace YAML {
 class Node;
@@ -28,10 +29,17 @@ struct TenantLimits {
   std::int64_t sessions = 0;
   std::int64_t messages = 0;
   std::int64_t mib = 0;
+  // For sessions that are made and say nothing of it, see memoryd.v1.Retention. 0: nothing goes.
+  std::int64_t session_ttl_s = 0;
+  bool refresh_on_read = false;
+  std::int64_t keep_messages = 0;
+  std::int64_t message_ttl_s = 0;
 
   // Whether a call need not be looked at.
   bool no_call_limits() const { return calls_per_second == 0 && calls_in_flight == 0; }
   Quota quota() const { return {sessions, messages, mib << 20}; }
+  // Without what is 0.
+  RetentionSettings retention() const;
 };
 
 // Limits for every tenant, and what is otherwise for some.
@@ -42,15 +50,22 @@ struct TenantLimitTable {
     std::optional<std::int64_t> sessions;
     std::optional<std::int64_t> messages;
     std::optional<std::int64_t> mib;
+    std::optional<std::int64_t> session_ttl_s;
+    std::optional<bool> refresh_on_read;
+    std::optional<std::int64_t> keep_messages;
+    std::optional<std::int64_t> message_ttl_s;
   };
 
   TenantLimits usual;
   std::map<std::string, Exception, std::less<>> exceptions;
 
   TenantLimits Of(std::string_view tenant) const;
-  // Whether no tenant has limits of calls, or a quota.
+  // Whether no tenant has limits of calls, a quota, or retention.
   bool no_call_limits() const { return usual.no_call_limits() && exceptions.empty(); }
   bool no_quotas() const { return usual.quota().none() && exceptions.empty(); }
+  bool no_retention() const {
+    return usual.retention() == RetentionSettings() && exceptions.empty();
+  }
 };
 
 inline constexpr int kMaxTenantLimit = 1'000'000'000;

@@ -48,6 +48,19 @@ TEST(TenantLimitsTest, QuotasAreInMebibytesAndOverTheUsual) {
   EXPECT_EQ(table.Of("b").quota().bytes, 0);
 }
 
+TEST(TenantLimitsTest, RetentionIsOverTheUsualAndZeroIsNone) {
+  const auto parsed = Parse(
+      "- {name: a, session_ttl_s: 60, refresh_on_read: true}\n"
+      "- {name: b, keep_messages: 0, message_ttl_s: 5}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const TenantLimitTable table{.usual = {.keep_messages = 7}, .exceptions = *parsed};
+  EXPECT_EQ(table.Of("a").retention(), (RetentionSettings{60'000'000, true, 7, {}}));
+  EXPECT_EQ(table.Of("b").retention(), (RetentionSettings{{}, {}, {}, 5'000'000}));
+  EXPECT_EQ(table.Of("c").retention(), (RetentionSettings{{}, {}, 7, {}}));
+  EXPECT_FALSE(table.no_retention());
+  EXPECT_TRUE(TenantLimitTable().no_retention());
+}
+
 TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("a: 1", 1, "list");
   ExpectRefused("- a", 1, "maps");
@@ -55,6 +68,8 @@ TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("- name: a\n  calls_in_flight: many", 2, "calls_in_flight: must be");
   ExpectRefused("- name: a\n  calls_in_flight: [1]", 2, "single value");
   ExpectRefused("- name: a\n  mib: 1.5", 2, "mib: must be");
+  ExpectRefused("- name: a\n  session_ttl_s: 315360001", 2, "session_ttl_s: must be");
+  ExpectRefused("- name: a\n  refresh_on_read: 1", 2, "refresh_on_read: must be");
   ExpectRefused("- name: a\n  calls: 1", 2, "unknown key calls");
   ExpectRefused("- calls_in_flight: 1", 1, "name: is missing");
   ExpectRefused("- name: a\n- name: a", 2, "same");

@@ -252,6 +252,7 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
 }
 
 void Engine::SubmitFound(WriteRequest request, Write::Done done) {
+  if (options_.retention_of) request.default_retention = options_.retention_of(request.key.tenant);
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
   // A copy is bounded by the call that makes it, and what it has staged had better go.

@@ -75,6 +75,8 @@ struct EngineOptions {
   JobSettings jobs;
   // What a tenant may store; null: no tenant has a quota. Called from several threads.
   std::function<Quota(std::string_view tenant)> quota_of;
+  // Of sessions that are made with none; null: nothing goes by itself. Called from several threads.
+  std::function<RetentionSettings(std::string_view tenant)> retention_of;
   // How long a Get waits for a block, and a Query for an embedder, and at most half the time it
   // has.
   std::chrono::milliseconds block_timeout{2000};

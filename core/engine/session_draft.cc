@@ -203,8 +203,13 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
                          "the session was replaced or deleted meanwhile"));
   }
   std::shared_ptr<const SessionConfig> config = config_;
+  SessionSettings settings;
   if (!exists() || request.settings.has_value()) {
-    auto resolved = SessionConfig::Resolve(request.settings.value_or(SessionSettings()));
+    settings = request.settings.value_or(SessionSettings());
+    // What a session took from its tenant, its agents need not know.
+    settings.retention = settings.retention.Or(exists() ? config_->retention.AsSettings()
+                                                        : request.default_retention);
+    auto resolved = SessionConfig::Resolve(settings);
     if (!resolved.ok()) return Refused(resolved.status());
     if (exists() && *resolved != *config_) {
       return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH",
@@ -214,7 +219,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
-  if (!exists()) Create(request.settings.value_or(SessionSettings()), *config);
+  if (!exists()) Create(settings, *config);
   WriteResult result;
   result.messages = Append(write);
   result.contents = AppendContents(write);
@@ -238,7 +243,14 @@ void SessionDraft::NoteJobs(Write& write, std::size_t first) {
 SessionDraft::Decision SessionDraft::AddSet(Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  const auto config = exists() ? config_ : Session::Absent().config;
+  std::shared_ptr<const SessionConfig> config = config_;
+  SessionSettings settings;
+  if (!exists()) {
+    settings.retention = request.default_retention;
+    auto resolved = SessionConfig::Resolve(settings);
+    if (!resolved.ok()) return Refused(resolved.status());
+    config = std::make_shared<const SessionConfig>(*std::move(resolved));
+  }
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
   WriteResult result;
   if (exists()) {
@@ -250,7 +262,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     // In LlamaIndex blocks keep what they know, whatever becomes of the messages.
     if (config->counting.profile != Profile::kLlamaIndex) RemoveBlocks();
   } else {
-    Create(SessionSettings(), *config);
+    Create(settings, *config);
   }
   result.messages = Append(write);
   result.contents = AppendContents(write);
@@ -309,7 +321,8 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
   if (exists()) {
     return Refused(SessionExists("session_id"));
   }
-  const SessionSettings settings = request.settings.value_or(SessionSettings());
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  settings.retention = settings.retention.Or(request.default_retention);
   auto config = SessionConfig::Resolve(settings);
   if (!config.ok()) return Refused(config.status());
   Create(settings, *std::move(config));

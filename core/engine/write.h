@@ -200,6 +200,8 @@ struct WriteRequest {
   std::vector<IncomingMessage> messages;
   std::vector<IncomingContent> contents;
   std::optional<SessionSettings> settings;
+  // kPut, kSet and kCreateSession: of a session that this makes, where `settings` has none.
+  RetentionSettings default_retention;
   ResetScope scope = ResetScope::kProfile;
   // kUpdateMessage and kDeleteMessage: the message, what it was found to be, and what becomes of
   // it: `edit` fills in `messages`, for the stored one, and may be called several times.

@@ -163,7 +163,7 @@ absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
 }
 
 constexpr std::int64_t kLeastTtlUs = 1'000'000;
-constexpr std::int64_t kMostTtlUs = std::int64_t{3650} * 24 * 3600 * 1'000'000;
+constexpr std::int64_t kMostTtlUs = kMaxTtlSeconds * 1'000'000;
 constexpr std::int64_t kTtlSteps = 16;
 
 // The end of the step in which `at_us + ttl_us` lies.
@@ -262,6 +262,16 @@ std::optional<PolicyKind> ParsePolicy(std::string_view name) {
     if (known == name) return value;
   }
   return std::nullopt;
+}
+
+RetentionSettings RetentionSettings::Or(const RetentionSettings& defaults) const {
+  const auto either = [](const auto& set, const auto& other) {
+    return set.has_value() ? set : other;
+  };
+  return {either(session_ttl_us, defaults.session_ttl_us),
+          either(refresh_on_read, defaults.refresh_on_read),
+          either(keep_messages, defaults.keep_messages),
+          either(message_ttl_us, defaults.message_ttl_us)};
 }
 
 SessionSettings SessionSettings::With(const SessionSettings& changes) const {

@@ -70,8 +70,14 @@ struct RetentionSettings {
   std::optional<std::int64_t> keep_messages;
   std::optional<std::int64_t> message_ttl_us;
 
+  // This, and `defaults` where this has nothing.
+  RetentionSettings Or(const RetentionSettings& defaults) const;
+
   friend bool operator==(const RetentionSettings&, const RetentionSettings&) = default;
 };
+
+// The longest of Retention's times.
+inline constexpr std::int64_t kMaxTtlSeconds = std::int64_t{3650} * 24 * 3600;
 
 // What goes by itself, see memoryd.v1.Retention. 0: nothing does.
 struct Retention {
@@ -81,6 +87,10 @@ struct Retention {
   std::int64_t message_ttl_us = 0;
 
   bool DropsMessages() const { return keep_messages > 0 || message_ttl_us > 0; }
+  // Every field as one that was set.
+  RetentionSettings AsSettings() const {
+    return {session_ttl_us, refresh_on_read, keep_messages, message_ttl_us};
+  }
   // When a session expires that was written or read at `now_us`; 0: never. Rounded up by up to a
   // sixteenth of its time, so that it changes seldom.
   std::int64_t ExpiryAt(std::int64_t now_us) const;

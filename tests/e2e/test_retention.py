@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from support.access import credential, write_credentials
-from support.calls import Calls, memory, refusal, user
+from support.calls import Calls, memory, reason, refusal, user
 from support.metrics import scrape, value
 from support.server import Server, ready
 from support.stores import fresh_store
@@ -123,6 +123,44 @@ def test_copies_have_it_too_and_begin_anew(calls, session_id):
     imported = calls.import_session(f"{session_id} import", calls.all_messages(session_id),
                                     config=config)
     assert imported.config.retention == config.retention and imported.HasField("expire_time")
+
+
+def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("tenant_keep_messages: 1\ntenant_session_ttl_s: 3600\n"
+                    "tenants:\n- {name: default, keep_messages: 2}\n")
+    three = [user(text) for text in "abc"]
+    said = memory.SessionConfig(policy="buffer")
+    given = memory.Retention(keep_messages=2, session_ttl=LONG)
+    with fresh_store(store_kind) as store:
+        with Server(store, arguments=[f"--config={file}"]) as server, server.channel() as channel:
+            calls = Calls(channel)
+            for name, method in (("put", calls.Put), ("set", calls.Set)):
+                method(session_id=name, messages=three)
+                assert texts(calls, name) == ["b", "c"]
+            calls.Put(session_id="said", messages=three, config=said)
+            session = calls.GetSession(session_id="said").session
+            assert session.config.retention == given and session.HasField("expire_time")
+            # 0 is none, whatever the tenant has.
+            own = calls.CreateSession(session_id="own", config=memory.SessionConfig(
+                retention=memory.Retention(keep_messages=0))).session
+            assert own.config.retention == memory.Retention(session_ttl=LONG)
+            # As what they were made of.
+            copy = calls.ForkSession(session_id="said", new_session_id="fork").session
+            assert copy.config.retention == given
+            imported = calls.import_session("import", calls.all_messages("said"))
+            assert not imported.config.HasField("retention")
+        with Server(store) as server, server.channel() as channel:
+            calls = Calls(channel)
+            # It is the session's now, and a Put that repeats its config need not know.
+            calls.Put(session_id="said", messages=[user("d")], config=said)
+            assert texts(calls, "said") == ["c", "d"]
+            other = memory.SessionConfig(policy="buffer",
+                                         retention=memory.Retention(keep_messages=3))
+            error = refusal(calls.Put, session_id="said", config=other, messages=three)
+            assert reason(error) == "CONFIG_MISMATCH"
+            calls.Put(session_id="new", messages=three)
+            assert texts(calls, "new") == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("field, bad", [
