@@ -39,6 +39,7 @@
 #include "server/models.h"
 #include "server/server_service.h"
 #include "server/session_service.h"
+#include "server/store_error_log.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
 #include "server/worker_service.h"
@@ -236,7 +237,11 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
     MEMORYD_ASSIGN_OR_RETURN(audit, AuditLog::Open(config.audit_log));
   }
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop));
-  ObservedStore store(opened.get());
+  StoreErrorLog store_errors(&log);
+  ObservedStore store(opened.get(),
+                      [&store_errors](StoreOperation operation, const absl::Status& error) {
+                        store_errors.Note(operation, error);
+                      });
   // Read now, so that the first Put does not wait for it.
   if (auto counter = MakeTokenCounter("cl100k_base", config.vocabulary_dir); !counter.ok()) {
     return counter.status();

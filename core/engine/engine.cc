@@ -1256,10 +1256,10 @@ absl::Status Engine::CheckStore() {
   absl::Status status = store_->Ping();
   if (options_.coherence == Coherence::kExclusive) {
     // Another server may write from the moment the lock is lost: what is cached proves nothing
-    // until this server holds it again and has read anew.
-    if (!status.ok()) {
+    // until this server holds it again and has read anew. A store that is only busy is not lost.
+    if (!status.ok() && !absl::IsDeadlineExceeded(status)) {
       serving_.store(false);
-    } else if (!serving_.load()) {
+    } else if (status.ok() && !serving_.load()) {
       cache_.Clear();
       serving_.store(true);
     }

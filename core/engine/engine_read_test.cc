@@ -250,6 +250,18 @@ TEST_F(EngineReadTest, AnExclusiveServerThatLostItsStoreStopsAndReadsAnewWhenItI
   EXPECT_THAT(Bodies(kKey), ElementsAre("0", "1"));
 }
 
+TEST_F(EngineReadTest, AnExclusiveServerGoesOnServingWhileItsStoreIsOnlyBusy) {
+  store_->FailPing(absl::DeadlineExceededError("the store is busy"));
+  EXPECT_FALSE(engine_->CheckStore().ok());
+  MustDo(NewPut(kKey, {{"user", "0"}}));
+  store_->FailPing(absl::FailedPreconditionError("another server holds the store"));
+  EXPECT_FALSE(engine_->CheckStore().ok());
+  // Busy says nothing of who wrote meanwhile.
+  store_->FailPing(absl::DeadlineExceededError("the store is busy"));
+  EXPECT_FALSE(engine_->CheckStore().ok());
+  EXPECT_EQ(ErrorReason(Get(*engine_, kKey).status()), "STORE_UNAVAILABLE");
+}
+
 TEST_F(EngineReadTest, ALoadThatBeganBeforeTheStoreWasLostDoesNotCount) {
   FaultyStore healthy(real_.get());
   Engine successor(&healthy, Options());

@@ -31,10 +31,15 @@ auto ObservedStore::Timed(StoreOperation operation, const Call& call) {
   stats_.seconds[Index(operation)].Observe(Clock::now() - begin);
   // A reply refused for its size is no trouble of the store's.
   if (!StatusOf(result).ok() && !absl::IsFailedPrecondition(StatusOf(result))) {
-    Increment(stats_.errors[Index(operation)]);
+    CountError(operation, StatusOf(result));
     if (ErrorReason(StatusOf(result)) == kChecksumMismatch) Increment(stats_.checksum_failures);
   }
   return result;
+}
+
+void ObservedStore::CountError(StoreOperation operation, const absl::Status& error) {
+  Increment(stats_.errors[Index(operation)]);
+  if (on_error_) on_error_(operation, error);
 }
 
 bool ObservedStore::AnsweredWithin(Clock::duration age) const {
@@ -57,14 +62,15 @@ std::vector<CommitResult> ObservedStore::Commit(std::span<const SessionChange> c
   std::vector<CommitResult> results = store_.Commit(changes);
   stats_.seconds[kIndex].Observe(Clock::now() - begin);
   stats_.batch_sessions.Observe(static_cast<std::int64_t>(changes.size()));
-  bool failed = false;
+  const CommitResult* failed = nullptr;
   for (const CommitResult& result : results) {
     Increment(stats_.outcomes[static_cast<std::size_t>(result.outcome)]);
     if (result.in_doubt) Increment(stats_.in_doubt[static_cast<std::size_t>(result.outcome)]);
-    failed = failed || result.outcome == CommitOutcome::kFailed ||
-             result.outcome == CommitOutcome::kUnknown;
+    if (result.outcome == CommitOutcome::kFailed || result.outcome == CommitOutcome::kUnknown) {
+      failed = &result;
+    }
   }
-  if (failed) Increment(stats_.errors[kIndex]);
+  if (failed != nullptr) CountError(StoreOperation::kCommit, failed->status);
   return results;
 }
 

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/histogram.h"
@@ -77,7 +79,11 @@ struct StoreStats {
 // Passes every call on to a store, which must outlive it. Any thread may call any method.
 class ObservedStore final : public Store {
  public:
-  explicit ObservedStore(Store* store) : store_(*store) {}
+  // Called with each error that is counted, on the thread that met it.
+  using OnError = std::function<void(StoreOperation operation, const absl::Status& error)>;
+
+  explicit ObservedStore(Store* store, OnError on_error = nullptr)
+      : store_(*store), on_error_(std::move(on_error)) {}
 
   const StoreStats& stats() const { return stats_; }
   // Whether a Ping() begun no longer ago than `age` was answered well.
@@ -139,8 +145,10 @@ class ObservedStore final : public Store {
   // What `call` returns, an absl::Status or StatusOr.
   template <typename Call>
   auto Timed(StoreOperation operation, const Call& call);
+  void CountError(StoreOperation operation, const absl::Status& error);
 
   Store& store_;
+  const OnError on_error_;
   StoreStats stats_;
   // Nanoseconds of the steady clock; 0 for never.
   std::atomic<std::int64_t> last_answer_{0};

@@ -74,6 +74,24 @@ TEST_F(ObservedStoreTest, AReadThatFailsIsAnErrorOfItsOperation) {
   EXPECT_EQ(Errors(StoreOperation::kReadRange), 0u);
 }
 
+TEST_F(ObservedStoreTest, ErrorsAreToldWithTheirCause) {
+  std::vector<std::pair<StoreOperation, absl::Status>> told;
+  ObservedStore store(faulty_.get(), [&told](StoreOperation operation, const absl::Status& error) {
+    told.emplace_back(operation, error);
+  });
+  const std::vector<SessionChange> changes = {Create("a")};
+  store.Commit(changes);
+  store.Commit(changes);
+  EXPECT_TRUE(told.empty());
+  faulty_->AnswerNext(CommitOutcome::kFailed, absl::UnavailableError("busy"));
+  store.Commit(changes);
+  faulty_->FailReads(absl::DataLossError("a row"));
+  EXPECT_FALSE(store.LoadSession({"tenant", "a"}).ok());
+  ASSERT_EQ(told.size(), 2);
+  EXPECT_EQ(told[0], std::pair(StoreOperation::kCommit, absl::UnavailableError("busy")));
+  EXPECT_EQ(told[1], std::pair(StoreOperation::kLoadSession, absl::DataLossError("a row")));
+}
+
 TEST_F(ObservedStoreTest, CallsForJobsAreCountedEachByItsOperation) {
   const JobKey key = {{"tenant", "a"}, 1, "block", 1};
   EXPECT_TRUE(store_->ClaimJobs({1, 1, 1, false}).ok());

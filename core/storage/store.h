@@ -356,7 +356,8 @@ class Store {
                                                     std::int64_t max_rows) = 0;
 
   // OK when the store answers and takes writes. In exclusive coherence also checks that this
-  // server still holds the store: FAILED_PRECONDITION when another one does.
+  // server still holds the store: FAILED_PRECONDITION when another one does, DEADLINE_EXCEEDED when
+  // nobody else can have written, but the store is too busy to answer in time.
   virtual absl::Status Ping() = 0;
 
   // Asks the store what it is now: an operator may change its durability while it runs. The schema

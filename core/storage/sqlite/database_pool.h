@@ -3,6 +3,8 @@
 #define MEMORYD_CORE_STORAGE_SQLITE_DATABASE_POOL_H_
 
 #include <chrono>
+#include <cstddef>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,6 +16,11 @@
 namespace memoryd::sqlite {
 
 // Any thread may take a connection; it comes back when the lease ends. Outlives its leases.
+//
+// Who comes while a connection is free takes it, though others were woken for it: handing it over
+// costs a change of threads, with the store idle. Only once somebody has waited for `patience` is
+// it handed to him, so that who takes one connection after the other, as the sweep does,
+// holds up nobody for long. Go's sync.Mutex goes about it in the same way.
 class DatabasePool {
  public:
   class Lease {
@@ -33,19 +40,36 @@ class DatabasePool {
     std::unique_ptr<Database> db_;
   };
 
-  DatabasePool(std::vector<std::unique_ptr<Database>> databases, std::chrono::milliseconds timeout)
-      : timeout_(timeout), free_(std::move(databases)) {}
+  static constexpr std::chrono::milliseconds kPatience{2};
+
+  DatabasePool(std::vector<std::unique_ptr<Database>> databases, std::chrono::milliseconds timeout,
+               std::chrono::milliseconds patience = kPatience)
+      : timeout_(timeout), patience_(patience), free_(std::move(databases)) {}
 
   // Waits for a connection; UNAVAILABLE when the timeout passes first.
   absl::StatusOr<Lease> Take() MEMORYD_EXCLUDES(mutex_);
 
+  // Threads that wait for a connection.
+  std::size_t waiting() MEMORYD_EXCLUDES(mutex_);
+
  private:
+  struct Waiter {
+    std::chrono::steady_clock::time_point since;
+    CondVar wake;
+    std::unique_ptr<Database> handed;
+  };
+
   void GiveBack(std::unique_ptr<Database> db) MEMORYD_EXCLUDES(mutex_);
+  // Whether somebody has waited for longer than is right.
+  bool IsOverdue() const MEMORYD_REQUIRES(mutex_);
+  std::unique_ptr<Database> TakeFree() MEMORYD_REQUIRES(mutex_);
 
   const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds patience_;
   Mutex mutex_;
-  CondVar came_back_;
   std::vector<std::unique_ptr<Database>> free_ MEMORYD_GUARDED_BY(mutex_);
+  // The longest first; on their threads' stacks.
+  std::deque<Waiter*> waiters_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 }  // namespace memoryd::sqlite

@@ -212,10 +212,13 @@ class SqliteStore final : public Store {
 
   absl::Status Ping() override {
     if (file_ != nullptr) MEMORYD_RETURN_IF_ERROR(file_->CheckInPlace());
-    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
-    const int code = db->Run("BEGIN IMMEDIATE");
-    db->Rollback();
-    return sqlite::ToStatus(code);
+    // The file's lock is a descriptor's, however busy the connections are.
+    const absl::Status busy = absl::DeadlineExceededError("the store is busy");
+    const auto db = writer_.Take();
+    if (!db.ok()) return busy;
+    const int code = (*db)->Run("BEGIN IMMEDIATE");
+    (*db)->Rollback();
+    return sqlite::IsBusy(code) ? busy : sqlite::ToStatus(code);
   }
 
   absl::StatusOr<StoreInfo> Describe() override {
