@@ -11,6 +11,7 @@ with_postgres=tools/with_postgres.sh
 # stalls for longer than a call may take fails them.
 TMPDIR=$(tools/scratch.sh)
 export TMPDIR
+echo "what tests store: $TMPDIR" >&2
 
 # The first report ends the process, so that a test that kills its server cannot hide one.
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1

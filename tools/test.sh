@@ -11,6 +11,7 @@ with_postgres=tools/with_postgres.sh
 # stalls for longer than a call may take fails them.
 TMPDIR=$(tools/scratch.sh)
 export TMPDIR
+echo "what tests store: $TMPDIR" >&2
 python=build/venv/bin/python
 
 $results step 'packages' tools/install_packages.sh build test || exit 1

@@ -19,7 +19,9 @@ def store_kind(request) -> str:
 @pytest.fixture(scope="session")
 def server(store_kind):
     """A server that tests share; each uses sessions of its own."""
-    with fresh_store(store_kind) as store, Server(store) as running:
+    # A disk that stalls for seconds, on a machine shared with others, is none of their business.
+    with fresh_store(store_kind) as store, \
+            Server(store, arguments=["--store-timeout-ms=60000"]) as running:
         yield running
 
 

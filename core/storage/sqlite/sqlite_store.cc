@@ -212,13 +212,12 @@ class SqliteStore final : public Store {
 
   absl::Status Ping() override {
     if (file_ != nullptr) MEMORYD_RETURN_IF_ERROR(file_->CheckInPlace());
-    // The file's lock is a descriptor's, however busy the connections are.
-    const absl::Status busy = absl::DeadlineExceededError("the store is busy");
     const auto db = writer_.Take();
-    if (!db.ok()) return busy;
+    // What keeps it busy is a commit of this process, on a disk that stalls.
+    if (!db.ok()) return absl::DeadlineExceededError(db.status().message());
     const int code = (*db)->Run("BEGIN IMMEDIATE");
     (*db)->Rollback();
-    return sqlite::IsBusy(code) ? busy : sqlite::ToStatus(code);
+    return sqlite::ToStatus(code);
   }
 
   absl::StatusOr<StoreInfo> Describe() override {
