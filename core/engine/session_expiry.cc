@@ -14,6 +14,8 @@ namespace memoryd {
 namespace {
 
 constexpr std::int64_t kListed = 500;
+// Where those that are due the longest can't be handled, so many are looked at behind them.
+constexpr std::int64_t kMaxListed = 64'000;
 constexpr int kInFlight = 64;
 constexpr std::chrono::seconds kWriteTime(30);
 // Sessions that were read and are not stored as such yet; more than that are not noted.
@@ -40,6 +42,7 @@ struct SessionExpiry::Round {
   CondVar changed;
   int in_flight MEMORYD_GUARDED_BY(mutex) = 0;
   std::int64_t done MEMORYD_GUARDED_BY(mutex) = 0;
+  std::vector<SessionKey> failed MEMORYD_GUARDED_BY(mutex);
 
   void WaitUntilBelow(int count) MEMORYD_EXCLUDES(mutex) {
     MutexLock lock(mutex);
@@ -182,22 +185,28 @@ void SessionExpiry::Submit(const DueSession& due, SweepRequest sweep,
     MutexLock lock(shared.mutex);
     ++shared.in_flight;
   }
-  options_.submit(std::move(write), [this, round](const absl::Status& status,
-                                                  const std::string& reply, bool /*replayed*/) {
-    if (status.ok() && reply == kExpired) Increment(options_.stats->expired_sessions);
-    Round& shared = *round;
-    MutexLock lock(shared.mutex);
-    --shared.in_flight;
-    if (status.ok() && !reply.empty()) ++shared.done;
-    shared.changed.NotifyAll();
-  });
+  options_.submit(std::move(write),
+                  [this, round, key = due.key](const absl::Status& status, const std::string& reply,
+                                               bool /*replayed*/) {
+                    if (status.ok() && reply == kExpired) {
+                      Increment(options_.stats->expired_sessions);
+                    }
+                    Round& shared = *round;
+                    MutexLock lock(shared.mutex);
+                    --shared.in_flight;
+                    if (!status.ok()) shared.failed.push_back(key);
+                    if (status.ok() && !reply.empty()) ++shared.done;
+                    shared.changed.NotifyAll();
+                  });
 }
 
 void SessionExpiry::Sweep() {
-  FlushReads();
-  for (;;) {
+  std::set<SessionKey> stuck;  // That this sweep could do nothing about.
+  for (std::int64_t limit = kListed;;) {
+    // What was read meanwhile is due no more, and so in nobody's way.
+    FlushReads();
     const std::int64_t now_us = options_.now_us();
-    const auto listed = options_.store->ListDueSessions(now_us, kListed);
+    const auto listed = options_.store->ListDueSessions(now_us, limit);
     // An error shows in health checks; the next sweep tries again.
     if (!listed.ok()) return;
     std::int64_t due_for_us = 0;
@@ -208,14 +217,16 @@ void SessionExpiry::Sweep() {
     }
     options_.stats->due_sessions.store(std::ssize(*listed), std::memory_order_relaxed);
     options_.stats->due_for_us.store(due_for_us, std::memory_order_relaxed);
-    if (listed->empty()) return;
     const auto round = std::make_shared<Round>();
     std::set<SessionKey> seen;
     for (const DueSession& due : *listed) {
       if (options_.stopping()) break;
-      if (!seen.insert(due.key).second || IsTouched(due)) continue;
+      if (stuck.contains(due.key) || !seen.insert(due.key).second || IsTouched(due)) continue;
       absl::StatusOr<SweepRequest> sweep = Look(due, now_us);
-      if (!sweep.ok()) continue;
+      if (!sweep.ok()) {
+        stuck.insert(due.key);
+        continue;
+      }
       round->WaitUntilBelow(kInFlight);
       Submit(due, *std::move(sweep), round);
     }
@@ -223,7 +234,15 @@ void SessionExpiry::Sweep() {
     if (options_.stopping()) return;
     Round& shared = *round;
     MutexLock lock(shared.mutex);
-    if (shared.done == 0) return;
+    stuck.insert(shared.failed.begin(), shared.failed.end());
+    if (shared.done > 0) {
+      limit = kListed + std::ssize(stuck);
+    } else if (std::ssize(*listed) >= limit && limit < kMaxListed) {
+      limit *= 2;
+    } else {
+      return;
+    }
+    limit = std::min(limit, kMaxListed);
   }
 }
 

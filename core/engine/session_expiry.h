@@ -43,7 +43,8 @@ class SessionExpiry {
   // Stores what was noted; what could not be stored stays noted.
   void FlushReads() MEMORYD_EXCLUDES(mutex_);
 
-  // Has the writes done that are due, until there are none, the engine stops or none succeeds.
+  // Has the writes done that are due, until there are none, the engine stops or none succeeds. Up
+  // to 64,000 sessions that can't be handled keep none behind them waiting.
   void Sweep() MEMORYD_EXCLUDES(mutex_);
 
  private:

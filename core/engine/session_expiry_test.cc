@@ -203,6 +203,30 @@ TEST_F(SessionExpiryTest, AnUpdateIsCarriedOutWithoutAPut) {
   EXPECT_EQ(rows->size(), 3U);
 }
 
+TEST_F(SessionExpiryTest, SessionsThatCanNotBeHandledKeepNoneWaiting) {
+  std::vector<SessionChange> broken;
+  for (int i = 0; i < 1200; ++i) {
+    SessionChange& change = broken.emplace_back();
+    change.key = {"t", "broken " + std::to_string(i)};
+    change.row.generation = change.row.commit_tag = static_cast<std::uint64_t>(i) + 1;
+    change.row.revision = 1;
+    change.row.config = "none";
+    change.write_config = change.write_expire_us = change.write_drop_us = true;
+    (i % 2 == 0 ? change.row.drop_us : change.row.expire_us) = 1 + i;
+  }
+  for (const CommitResult& result : real_->Commit(broken)) {
+    ASSERT_EQ(result.outcome, CommitOutcome::kCommitted) << result.status;
+  }
+  for (int i = 0; i < 700; ++i) Put({"t", std::to_string(i)}, {kTtl, {}, {}, {}});
+  const SessionKey old{"t", "old message"};
+  Put(old, {{}, {}, {}, kTtl});
+  now_us_ += 2 * kTtl;
+  expiry_->Sweep();
+  EXPECT_EQ(stats_.expired_sessions, 700U);
+  EXPECT_THAT(AllBodies(old), IsEmpty());
+  EXPECT_EQ(stats_.due_sessions, 1200) << "they are seen to be due";
+}
+
 TEST_F(SessionExpiryTest, TwoServersMaySweepAtOnce) {
   StartQuiet(Coherence::kShared);
   EngineOptions options = Options(Coherence::kShared);
