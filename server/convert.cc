@@ -583,6 +583,7 @@ RetentionSettings FromRetention(const v1::Retention& retention) {
   if (retention.has_refresh_on_read()) settings.refresh_on_read = retention.refresh_on_read();
   if (retention.has_keep_messages()) settings.keep_messages = retention.keep_messages();
   if (retention.has_message_ttl()) settings.message_ttl_us = ToMicros(retention.message_ttl());
+  if (retention.has_keep_bytes()) settings.keep_bytes = retention.keep_bytes();
   return settings;
 }
 
@@ -596,6 +597,7 @@ v1::Retention ToProto(const Retention& retention) {
   if (retention.message_ttl_us > 0) {
     SetDuration(*proto.mutable_message_ttl(), retention.message_ttl_us);
   }
+  if (retention.keep_bytes > 0) proto.set_keep_bytes(retention.keep_bytes);
   return proto;
 }
 

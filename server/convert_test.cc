@@ -413,6 +413,7 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   proto.mutable_retention()->mutable_session_ttl()->set_nanos(1000);
   proto.mutable_retention()->set_refresh_on_read(true);
   proto.mutable_retention()->set_keep_messages(9);
+  proto.mutable_retention()->set_keep_bytes(10);
   proto.mutable_retention()->mutable_message_ttl()->set_seconds(315'360'000);
   const auto settings = FromProto(proto);
   ASSERT_TRUE(settings.ok()) << settings.status();

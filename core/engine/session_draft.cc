@@ -490,11 +490,7 @@ std::int64_t SessionDraft::Flush() {
 }
 
 std::int64_t SessionDraft::ActiveBytes() const {
-  std::int64_t bytes = 0;
-  for (const MessagePtr& message : pinned_) bytes += Bytes(*message);
-  const ActiveView view = View();
-  for (std::size_t i = 0; i < view.size(); ++i) bytes += Bytes(view.at(i));
-  return bytes;
+  return memoryd::ActiveBytes(pinned_, View());
 }
 
 void SessionDraft::RemoveActiveMessages() {

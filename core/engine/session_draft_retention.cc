@@ -104,7 +104,8 @@ void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
 void SessionDraft::DropOldest() {
   const Retention& retention = config_->retention;
   if (!retention.DropsMessages()) return;
-  const LeavingMessages leaving = OldestToLeave(retention, row_, View(), now_us_, FirstToFeed());
+  const LeavingMessages leaving = 
+      OldestToLeave(retention, row_, pinned_, View(), now_us_, FirstToFeed());
   DropMessages(leaving, leaving.archived == 0 ? 0 : BytesOfArchived(leaving.archived));
   if (leaving.held) {
     const std::int64_t soon = now_us_ + kSoonUs;
@@ -174,7 +175,8 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   bool held = sweep.leaving.held;
   result.removed_archived = sweep.leaving.archived;
   if (row_.archived_count == 0) {
-    const LeavingMessages active = OldestToLeave(retention, row_, View(), now_us_, sweep.keep_from);
+    const LeavingMessages active = 
+        OldestToLeave(retention, row_, pinned_, View(), now_us_, sweep.keep_from);
     DropMessages(active, 0);
     held = held || active.held;
     result.removed_active = static_cast<std::int64_t>(active.active);

@@ -21,9 +21,10 @@ constexpr std::chrono::seconds kWriteTime(30);
 // Sessions that were read and are not stored as such yet; more than that are not noted.
 constexpr std::size_t kMaxTouches = 100'000;
 constexpr std::size_t kTouchesAtOnce = 256;
-// Of one look at archived messages.
+// Of one look at archived messages; the least where some bytes are too much.
 constexpr std::int64_t kReadRows = 1000;
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kLeastReadBytes = std::int64_t{64} << 10;
 constexpr std::int64_t kReadJobs = 1000;
 
 constexpr char kExpired[] = "expired";
@@ -145,14 +146,21 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
           ? 0
           : std::max<std::int64_t>(0,
                                    row.active_count + row.archived_count - retention.keep_messages);
+  const std::int64_t surplus_bytes =
+      retention.keep_bytes == 0
+          ? 0
+          : std::max<std::int64_t>(0, row.message_bytes - retention.keep_bytes);
+  const bool only_bytes = retention.message_ttl_us == 0 && surplus == 0;
+  const std::int64_t read_bytes =
+      only_bytes ? std::min(kReadBytes, kLeastReadBytes + surplus_bytes) : kReadBytes;
   MEMORYD_ASSIGN_OR_RETURN(
       const std::vector<MessagePtr> rows,
       options_.store->ReadRange(due.key, row.generation, {FirstUnpinned(row), row.watermark},
-                                kReadRows, kReadBytes));
+                                kReadRows, read_bytes));
   for (const MessagePtr& message : rows) {
     const bool old =
         retention.message_ttl_us > 0 && message->ingest_us + retention.message_ttl_us <= now_us;
-    if (!old && sweep.leaving.archived >= surplus) {
+    if (!old && sweep.leaving.archived >= surplus && sweep.archived_bytes >= surplus_bytes) {
       sweep.next_ingest_us = message->ingest_us;
       return sweep;
     }

@@ -183,6 +183,28 @@ TEST_F(SessionExpiryTest, OldMessagesGoWithoutAPut) {
   EXPECT_THAT(AllBodies(key), ElementsAre("f"));
 }
 
+TEST_F(SessionExpiryTest, ArchivedBytesThatAreTooMuchGoBehind) {
+  const SessionKey key{"t", "s"};
+  WriteRequest put = NewPut(key, {});
+  put.settings = With({});
+  put.settings->policy = PolicyKind::kFifo;
+  put.settings->token_limit = 20;
+  put.settings->chat_history_token_ratio = 0.5;
+  put.settings->token_flush_size = 1;
+  put.settings->retention.keep_bytes = 9;
+  MustDo(std::move(put));
+  for (const char* text : {"aaa", "bb", "c", "ddd", "ee", "f"}) {
+    MustDo(NewWrite(WriteKind::kPut, key, {{"user", text}}));
+  }
+  EXPECT_EQ(Info(key).row.archived_count, 4);
+  now_us_ += 2 * kSecond;
+  expiry_->Sweep();
+  EXPECT_THAT(AllBodies(key), ElementsAre("bb", "c", "ddd", "ee", "f"));
+  EXPECT_EQ(Info(key).row.message_bytes, 9);
+  expiry_->Sweep();
+  EXPECT_EQ(Info(key).row.message_bytes, 9);
+}
+
 TEST_F(SessionExpiryTest, AnUpdateIsCarriedOutWithoutAPut) {
   const SessionKey key{"t", "s"};
   WriteRequest put = NewPut(key, std::vector<Line>(1000, Line{"user", "a"}));

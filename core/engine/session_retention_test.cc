@@ -127,6 +127,47 @@ TEST_F(RetentionTest, ArchivedOnesGoFirst) {
   EXPECT_EQ(session_.row.message_bytes, 4);
 }
 
+TEST_F(RetentionTest, TheNewestMessagesWhoseBodiesFitAreKept) {
+  SessionSettings settings = Buffer();
+  settings.retention.keep_bytes = 6;
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  PutLines({{"system", "s"}, {"user", "aaa"}, {"user", "bb"}});
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("aaa", "bb"));
+  PutLines({{"user", "c"}});
+  EXPECT_THAT(Bodies(session_.pinned), ElementsAre("s"));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("bb", "c"));
+  EXPECT_EQ(session_.row.message_bytes, BytesInMemory());
+  PutLines({{"user", "ddd"}, {"user", "ee"}});
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("ddd", "ee"));
+  PutLines({{"user", "too large alone"}});
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("too large alone")) << "it was acknowledged";
+  EXPECT_EQ(session_.row.drop_us, 0);
+}
+
+TEST_F(RetentionTest, HowManyArchivedBytesAreTooMuchTheSweeperFindsOut) {
+  SessionSettings settings = Small();
+  settings.retention.keep_bytes = 5;
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  PutWords(5);
+  ASSERT_EQ(session_.row.archived_count, 3);
+  EXPECT_EQ(session_.row.drop_us, 0);
+  PutWords(1);
+  EXPECT_EQ(session_.row.archived_count, 4);
+  EXPECT_EQ(session_.row.drop_us, now_us_ + kSecond);
+  SweepRequest sweep = Seen();
+  sweep.leaving.archived = sweep.archived_bytes = 1;
+  sweep.leaving.floor = 2;
+  now_us_ += 2 * kSecond;
+  ASSERT_EQ(Sweep(sweep).kind, DecisionKind::kStore);
+  EXPECT_EQ(session_.row.message_bytes, 5);
+  EXPECT_EQ(session_.row.drop_us, 0);
+  // What is active takes all there is room for.
+  PutLines({{"user", "abcd"}, {"user", "e"}});
+  EXPECT_EQ(session_.row.archived_count, 0);
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("abcd", "e"));
+  EXPECT_EQ(session_.row.message_bytes, 5);
+}
+
 TEST_F(RetentionTest, PinnedOnesCountAndStay) {
   CreateKeeping(Buffer(), 2);
   PutLines({{"system", "s"}, {"user", "a"}, {"user", "b"}});

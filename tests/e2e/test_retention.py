@@ -81,6 +81,28 @@ def test_the_newest_messages_are_kept(calls, session_id):
     assert {result.message.text for result in found.results} <= {"4", "5", "6"}
 
 
+def test_the_newest_messages_are_kept_whose_bodies_fit(calls, session_id):
+    size = len(user("x" * 100).SerializeToString())
+    config = keeping(keep_bytes=3 * size + size // 2)
+    for number in range(7):
+        calls.Put(session_id=session_id, config=config, messages=[user(f"{number:<100}")])
+        kept = [int(text) for text in texts(calls, session_id)]
+        assert kept == list(range(number + 1))[-3:]
+    calls.Put(session_id=session_id, messages=[user("y" * 1000)])
+    assert texts(calls, session_id) == ["y" * 1000]
+
+
+def test_archived_messages_go_where_bytes_are_too_many(calls, session_id):
+    size = len(user("x" * 100).SerializeToString())
+    config = memory.SessionConfig(tokenizer="whitespace", token_limit=20, token_flush_size=1,
+                                  chat_history_token_ratio=0.5,
+                                  retention=memory.Retention(keep_bytes=4 * size))
+    for number in range(7):
+        calls.Put(session_id=session_id, config=config, messages=[user(f"{number:<100}")])
+    wait_for(lambda: [int(text) for text in texts(calls, session_id)] == [3, 4, 5, 6])
+    assert calls.GetSession(session_id=session_id).session.archived_count == 2
+
+
 def test_it_can_be_changed_and_taken_back(calls, session_id):
     calls.Put(session_id=session_id, messages=[user(str(n)) for n in range(10)])
     calls.UpdateSession(session_id=session_id, config=memory.SessionConfig(
@@ -128,10 +150,10 @@ def test_copies_have_it_too_and_begin_anew(calls, session_id):
 def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text("tenant_keep_messages: 1\ntenant_session_ttl_s: 3600\n"
-                    "tenants:\n- {name: default, keep_messages: 2}\n")
+                    "tenants:\n- {name: default, keep_messages: 2, keep_bytes: 1000}\n")
     three = [user(text) for text in "abc"]
     said = memory.SessionConfig(policy="buffer")
-    given = memory.Retention(keep_messages=2, session_ttl=LONG)
+    given = memory.Retention(keep_messages=2, session_ttl=LONG, keep_bytes=1000)
     with fresh_store(store_kind) as store:
         with Server(store, arguments=[f"--config={file}"]) as server, server.channel() as channel:
             calls = Calls(channel)
@@ -143,7 +165,7 @@ def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
             assert session.config.retention == given and session.HasField("expire_time")
             # 0 is none, whatever the tenant has.
             own = calls.CreateSession(session_id="own", config=memory.SessionConfig(
-                retention=memory.Retention(keep_messages=0))).session
+                retention=memory.Retention(keep_messages=0, keep_bytes=0))).session
             assert own.config.retention == memory.Retention(session_ttl=LONG)
             # As what they were made of.
             copy = calls.ForkSession(session_id="said", new_session_id="fork").session
@@ -168,7 +190,7 @@ def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
     ("session_ttl", Duration(seconds=3650 * 86400 + 1)), ("session_ttl", Duration(nanos=1)),
     ("session_ttl", Duration(seconds=2**63 - 1, nanos=2**31 - 1)),
     ("message_ttl", Duration(nanos=5)), ("message_ttl", Duration(seconds=-(2**63))),
-    ("keep_messages", -1), ("keep_messages", -(2**63))])
+    ("keep_messages", -1), ("keep_messages", -(2**63)), ("keep_bytes", -1)])
 def test_what_is_out_of_range_is_refused(calls, session_id, field, bad):
     config = keeping(**{field: bad})
     calls.CreateSession(session_id=f"{session_id} there")

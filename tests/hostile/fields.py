@@ -286,7 +286,7 @@ def retention_settings(place: Place) -> None:
              {"seconds": -(2**63), "nanos": -(2**31)})
     given = [(field, duration_pb2.Duration(**time))
              for field in ("session_ttl", "message_ttl") for time in times]
-    given += [("keep_messages", count) for count in (-1, -(2**63))]
+    given += [(field, count) for field in ("keep_messages", "keep_bytes") for count in (-1, -(2**63))]
     for field, value in given:
         refuses(f"config.retention.{field}", *(
             (rpc, {"config": Config(retention=memory.Retention(**{field: value}))})
