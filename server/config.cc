@@ -231,6 +231,13 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_messages);
             }},
+    Setting{"tenant_keep_bytes",
+            "The bytes that are kept of the newest messages of a session made without "
+            "`retention.keep_bytes`; 0: all.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_bytes);
+            }},
     Setting{"tenant_message_ttl_s",
             "Seconds after which messages go out of a session made without "
             "`retention.message_ttl`; 0: never.",

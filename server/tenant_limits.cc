@@ -56,6 +56,8 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
       error = ParseBool(value, exception.refresh_on_read.emplace());
     } else if (key == "keep_messages") {
       error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_messages.emplace());
+    } else if (key == "keep_bytes") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_bytes.emplace());
     } else if (key == "message_ttl_s") {
       error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.message_ttl_s.emplace());
     } else {
@@ -74,6 +76,7 @@ RetentionSettings TenantLimits::retention() const {
   if (session_ttl_s > 0) settings.session_ttl_us = session_ttl_s * 1'000'000;
   if (refresh_on_read) settings.refresh_on_read = true;
   if (keep_messages > 0) settings.keep_messages = keep_messages;
+  if (keep_bytes > 0) settings.keep_bytes = keep_bytes;
   if (message_ttl_s > 0) settings.message_ttl_us = message_ttl_s * 1'000'000;
   return settings;
 }
@@ -90,6 +93,7 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     limits.session_ttl_s = exception.session_ttl_s.value_or(limits.session_ttl_s);
     limits.refresh_on_read = exception.refresh_on_read.value_or(limits.refresh_on_read);
     limits.keep_messages = exception.keep_messages.value_or(limits.keep_messages);
+    limits.keep_bytes = exception.keep_bytes.value_or(limits.keep_bytes);
     limits.message_ttl_s = exception.message_ttl_s.value_or(limits.message_ttl_s);
   }
   return limits;

@@ -33,6 +33,7 @@ struct TenantLimits {
   std::int64_t session_ttl_s = 0;
   bool refresh_on_read = false;
   std::int64_t keep_messages = 0;
+  std::int64_t keep_bytes = 0;
   std::int64_t message_ttl_s = 0;
 
   // Whether a call need not be looked at.
@@ -53,6 +54,7 @@ struct TenantLimitTable {
     std::optional<std::int64_t> session_ttl_s;
     std::optional<bool> refresh_on_read;
     std::optional<std::int64_t> keep_messages;
+    std::optional<std::int64_t> keep_bytes;
     std::optional<std::int64_t> message_ttl_s;
   };
 

@@ -51,11 +51,11 @@ TEST(TenantLimitsTest, QuotasAreInMebibytesAndOverTheUsual) {
 TEST(TenantLimitsTest, RetentionIsOverTheUsualAndZeroIsNone) {
   const auto parsed = Parse(
       "- {name: a, session_ttl_s: 60, refresh_on_read: true}\n"
-      "- {name: b, keep_messages: 0, message_ttl_s: 5}\n");
+      "- {name: b, keep_messages: 0, message_ttl_s: 5, keep_bytes: 8}\n");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const TenantLimitTable table{.usual = {.keep_messages = 7}, .exceptions = *parsed};
   EXPECT_EQ(table.Of("a").retention(), (RetentionSettings{60'000'000, true, 7, {}}));
-  EXPECT_EQ(table.Of("b").retention(), (RetentionSettings{{}, {}, {}, 5'000'000}));
+  EXPECT_EQ(table.Of("b").retention(), (RetentionSettings{{}, {}, {}, 5'000'000, 8}));
   EXPECT_EQ(table.Of("c").retention(), (RetentionSettings{{}, {}, 7, {}}));
   EXPECT_FALSE(table.no_retention());
   EXPECT_TRUE(TenantLimitTable().no_retention());

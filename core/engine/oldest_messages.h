@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "core/model/session.h"
 #include "core/model/session_config.h"
@@ -25,13 +26,18 @@ struct LeavingMessages {
   bool held = false;
 };
 
+// Of the bodies of both.
+std::int64_t ActiveBytes(std::span<const MessagePtr> pinned, const ActiveView& view);
+
 // The position of the first message that is stored and not pinned, should it be there.
 std::int64_t FirstUnpinned(const SessionRow& row);
 
-// What goes at `now_us`. `view` is of the session that `row` describes. Nothing goes from position
-// `keep_from` on. How old archived messages are it does not know.
+// What goes at `now_us`. `pinned` and `view` are of the session that `row` describes. Nothing goes
+// from position `keep_from` on. How old archived messages are, and how large each is, it does not
+// know.
 LeavingMessages OldestToLeave(const Retention& retention, const SessionRow& row,
-                              const ActiveView& view, std::int64_t now_us, std::int64_t keep_from);
+                              std::span<const MessagePtr> pinned, const ActiveView& view,
+                              std::int64_t now_us, std::int64_t keep_from);
 
 }  // namespace memoryd
 

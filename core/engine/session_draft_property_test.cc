@@ -69,6 +69,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     if (Pick(2) == 0) retention.keep_messages = static_cast<std::int64_t>(Pick(12));
     if (Pick(4) == 0) retention.message_ttl_us = 1'000'000;
     if (Pick(4) == 0) retention.session_ttl_us = 1'000'000;
+    if (Pick(4) == 0) retention.keep_bytes = static_cast<std::int64_t>(Pick(400));
     return retention;
   }
 
@@ -161,9 +162,14 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     EXPECT_EQ(row.active_count, active);
     const std::int64_t keep = session_.config->retention.keep_messages;
     // Where a Reset has left a gap among archived messages, the sweeper takes them.
-    const bool left = row.drop_us > 0 && row.drop_us <= now_us_ + 1'000'000;
+    const bool left = row.drop_us > 0 && row.drop_us <= now_us_ + 1'000'001;
     if (keep > 0 && was_put_ && !left) {
       EXPECT_LE(active + row.archived_count, std::max(keep, std::ssize(session_.pinned)));
+    }
+    const std::int64_t keep_bytes = session_.config->retention.keep_bytes;
+    if (keep_bytes > 0 && was_put_ && !left && row.archived_count == 0 &&
+        session_.active.size() > 1) {
+      EXPECT_LE(row.message_bytes, keep_bytes);
     }
     std::int64_t tokens = 0;
     for (const MessagePtr& message : session_.pinned) tokens += message->token_count;

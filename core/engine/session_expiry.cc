@@ -9,20 +9,27 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/engine/page.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::int64_t kListed = 500;
+// Where those that are due the longest can't be handled, so many are looked at behind them.
+constexpr std::int64_t kMaxListed = 64'000;
 constexpr int kInFlight = 64;
 constexpr std::chrono::seconds kWriteTime(30);
 // Sessions that were read and are not stored as such yet; more than that are not noted.
 constexpr std::size_t kMaxTouches = 100'000;
 constexpr std::size_t kTouchesAtOnce = 256;
-// Of one look at archived messages.
+// Of one look at archived messages; the least where some bytes are too much.
 constexpr std::int64_t kReadRows = 1000;
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kLeastReadBytes = std::int64_t{64} << 10;
 constexpr std::int64_t kReadJobs = 1000;
+// How seldom a session is looked through for items whose own time is over: for each row that is
+// read.
+constexpr std::int64_t kPauseUsPerRow = 1000;
 
 constexpr char kExpired[] = "expired";
 constexpr char kChanged[] = "changed";
@@ -40,6 +47,7 @@ struct SessionExpiry::Round {
   CondVar changed;
   int in_flight MEMORYD_GUARDED_BY(mutex) = 0;
   std::int64_t done MEMORYD_GUARDED_BY(mutex) = 0;
+  std::vector<SessionKey> undone MEMORYD_GUARDED_BY(mutex);
 
   void WaitUntilBelow(int count) MEMORYD_EXCLUDES(mutex) {
     MutexLock lock(mutex);
@@ -122,6 +130,47 @@ absl::StatusOr<std::int64_t> SessionExpiry::FirstToFeed(const DueSession& due,
   return first;
 }
 
+absl::Status SessionExpiry::FindExpired(const DueSession& due, std::int64_t now_us,
+                                        SweepRequest& sweep) const {
+  const SessionRow& row = due.row;
+  std::size_t found = 0;
+  std::int64_t bytes = 0;
+  const auto look = [&](std::uint64_t generation, PositionRange range,
+                        std::vector<MessagePtr>& expired) -> absl::Status {
+    while (range.begin < range.end) {
+      if (options_.stopping()) return absl::CancelledError("the server stops");
+      if (found >= kExpiredAtOnce || bytes >= kReadBytes) {
+        sweep.next_expire_us = now_us;
+        break;
+      }
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<MessagePtr> rows,
+          options_.store->ReadRange(due.key, generation, range, kReadRows, kReadBytes));
+      if (rows.empty()) break;
+      sweep.pause_us += std::ssize(rows) * kPauseUsPerRow;
+      range.begin = rows.back()->position + 1;
+      for (const MessagePtr& item : rows) {
+        const std::int64_t expire_us = item->ids->expire_us;
+        if (expire_us == 0) continue;
+        if (item->IsExpired(now_us) && found < kExpiredAtOnce) {
+          ++found;
+          bytes += static_cast<std::int64_t>(item->body.size());
+          expired.push_back(item);
+        } else if (sweep.next_expire_us == 0 || expire_us < sweep.next_expire_us) {
+          sweep.next_expire_us = expire_us;
+        }
+      }
+    }
+    return absl::OkStatus();
+  };
+  if (row.archived_count > 0) {
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {FirstUnpinned(row), row.watermark}, sweep.expired_messages));
+  }
+  if (row.content_count == 0) return absl::OkStatus();
+  return look(row.content_generation, StoredContents(row), sweep.expired_contents);
+}
+
 absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int64_t now_us) const {
   const SessionRow& row = due.row;
   SweepRequest sweep;
@@ -131,8 +180,11 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
   sweep.pinned = row.pinned;
   sweep.expire_us = row.expire_us;
   if (row.drop_us == 0 || row.drop_us > now_us) return sweep;
+  sweep.watermark = row.watermark;
+  sweep.next_content = row.next_content;
   MEMORYD_ASSIGN_OR_RETURN(const SessionSettings settings, SessionSettings::FromJson(row.config));
   MEMORYD_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::Resolve(settings));
+  if (HasTimedItems(row)) MEMORYD_RETURN_IF_ERROR(FindExpired(due, now_us, sweep));
   const Retention& retention = config.retention;
   if (!retention.DropsMessages()) return sweep;
   MEMORYD_ASSIGN_OR_RETURN(sweep.keep_from, FirstToFeed(due, config));
@@ -142,14 +194,21 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
           ? 0
           : std::max<std::int64_t>(0,
                                    row.active_count + row.archived_count - retention.keep_messages);
+  const std::int64_t surplus_bytes =
+      retention.keep_bytes == 0
+          ? 0
+          : std::max<std::int64_t>(0, row.message_bytes - retention.keep_bytes);
+  const bool only_bytes = retention.message_ttl_us == 0 && surplus == 0;
+  const std::int64_t read_bytes =
+      only_bytes ? std::min(kReadBytes, kLeastReadBytes + surplus_bytes) : kReadBytes;
   MEMORYD_ASSIGN_OR_RETURN(
       const std::vector<MessagePtr> rows,
       options_.store->ReadRange(due.key, row.generation, {FirstUnpinned(row), row.watermark},
-                                kReadRows, kReadBytes));
+                                kReadRows, read_bytes));
   for (const MessagePtr& message : rows) {
     const bool old =
         retention.message_ttl_us > 0 && message->ingest_us + retention.message_ttl_us <= now_us;
-    if (!old && sweep.leaving.archived >= surplus) {
+    if (!old && sweep.leaving.archived >= surplus && sweep.archived_bytes >= surplus_bytes) {
       sweep.next_ingest_us = message->ingest_us;
       return sweep;
     }
@@ -182,22 +241,31 @@ void SessionExpiry::Submit(const DueSession& due, SweepRequest sweep,
     MutexLock lock(shared.mutex);
     ++shared.in_flight;
   }
-  options_.submit(std::move(write), [this, round](const absl::Status& status,
-                                                  const std::string& reply, bool /*replayed*/) {
-    if (status.ok() && reply == kExpired) Increment(options_.stats->expired_sessions);
-    Round& shared = *round;
-    MutexLock lock(shared.mutex);
-    --shared.in_flight;
-    if (status.ok() && !reply.empty()) ++shared.done;
-    shared.changed.NotifyAll();
-  });
+  options_.submit(std::move(write),
+                  [this, round, key = due.key](const absl::Status& status, const std::string& reply,
+                                               bool /*replayed*/) {
+                    if (status.ok() && reply == kExpired) {
+                      Increment(options_.stats->expired_sessions);
+                    }
+                    Round& shared = *round;
+                    MutexLock lock(shared.mutex);
+                    --shared.in_flight;
+                    if (status.ok() && !reply.empty()) {
+                      ++shared.done;
+                    } else {
+                      shared.undone.push_back(key);
+                    }
+                    shared.changed.NotifyAll();
+                  });
 }
 
 void SessionExpiry::Sweep() {
-  FlushReads();
-  for (;;) {
+  std::set<SessionKey> stuck;  // That this sweep could do nothing about.
+  for (std::int64_t limit = kListed;;) {
+    // What was read meanwhile is due no more, and so in nobody's way.
+    FlushReads();
     const std::int64_t now_us = options_.now_us();
-    const auto listed = options_.store->ListDueSessions(now_us, kListed);
+    const auto listed = options_.store->ListDueSessions(now_us, limit);
     // An error shows in health checks; the next sweep tries again.
     if (!listed.ok()) return;
     std::int64_t due_for_us = 0;
@@ -208,14 +276,16 @@ void SessionExpiry::Sweep() {
     }
     options_.stats->due_sessions.store(std::ssize(*listed), std::memory_order_relaxed);
     options_.stats->due_for_us.store(due_for_us, std::memory_order_relaxed);
-    if (listed->empty()) return;
     const auto round = std::make_shared<Round>();
     std::set<SessionKey> seen;
     for (const DueSession& due : *listed) {
       if (options_.stopping()) break;
-      if (!seen.insert(due.key).second || IsTouched(due)) continue;
+      if (stuck.contains(due.key) || !seen.insert(due.key).second || IsTouched(due)) continue;
       absl::StatusOr<SweepRequest> sweep = Look(due, now_us);
-      if (!sweep.ok()) continue;
+      if (!sweep.ok()) {
+        stuck.insert(due.key);
+        continue;
+      }
       round->WaitUntilBelow(kInFlight);
       Submit(due, *std::move(sweep), round);
     }
@@ -223,7 +293,15 @@ void SessionExpiry::Sweep() {
     if (options_.stopping()) return;
     Round& shared = *round;
     MutexLock lock(shared.mutex);
-    if (shared.done == 0) return;
+    stuck.insert(shared.undone.begin(), shared.undone.end());
+    if (shared.done > 0) {
+      limit = kListed + std::ssize(stuck);
+    } else if (std::ssize(*listed) >= limit && limit < kMaxListed) {
+      limit *= 2;
+    } else {
+      return;
+    }
+    limit = std::min(limit, kMaxListed);
   }
 }
 

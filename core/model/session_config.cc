@@ -121,6 +121,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("retention.refresh_on_read", settings.retention.refresh_on_read);
   visit("retention.keep_messages", settings.retention.keep_messages);
   visit("retention.message_ttl_us", settings.retention.message_ttl_us);
+  visit("retention.keep_bytes", settings.retention.keep_bytes);
 }
 
 absl::Status CheckTokens(std::string_view field, const std::optional<std::int64_t>& value,
@@ -187,6 +188,10 @@ absl::StatusOr<Retention> ResolveRetention(const RetentionSettings& settings) {
   retention.keep_messages = settings.keep_messages.value_or(0);
   if (retention.keep_messages < 0) {
     return InvalidField("config.retention.keep_messages", "must be at least 1, or 0 for all");
+  }
+  retention.keep_bytes = settings.keep_bytes.value_or(0);
+  if (retention.keep_bytes < 0) {
+    return InvalidField("config.retention.keep_bytes", "must be at least 1, or 0 for all");
   }
   retention.refresh_on_read = settings.refresh_on_read.value_or(false);
   return retention;
@@ -271,7 +276,8 @@ RetentionSettings RetentionSettings::Or(const RetentionSettings& defaults) const
   return {either(session_ttl_us, defaults.session_ttl_us),
           either(refresh_on_read, defaults.refresh_on_read),
           either(keep_messages, defaults.keep_messages),
-          either(message_ttl_us, defaults.message_ttl_us)};
+          either(message_ttl_us, defaults.message_ttl_us),
+          either(keep_bytes, defaults.keep_bytes)};
 }
 
 SessionSettings SessionSettings::With(const SessionSettings& changes) const {

@@ -69,6 +69,7 @@ struct RetentionSettings {
   std::optional<bool> refresh_on_read;
   std::optional<std::int64_t> keep_messages;
   std::optional<std::int64_t> message_ttl_us;
+  std::optional<std::int64_t> keep_bytes = {};
 
   // This, and `defaults` where this has nothing.
   RetentionSettings Or(const RetentionSettings& defaults) const;
@@ -85,11 +86,14 @@ struct Retention {
   bool refresh_on_read = false;
   std::int64_t keep_messages = 0;
   std::int64_t message_ttl_us = 0;
+  std::int64_t keep_bytes = 0;
 
-  bool DropsMessages() const { return keep_messages > 0 || message_ttl_us > 0; }
+  bool DropsMessages() const {
+    return keep_messages > 0 || message_ttl_us > 0 || keep_bytes > 0;
+  }
   // Every field as one that was set.
   RetentionSettings AsSettings() const {
-    return {session_ttl_us, refresh_on_read, keep_messages, message_ttl_us};
+    return {session_ttl_us, refresh_on_read, keep_messages, message_ttl_us, keep_bytes};
   }
   // When a session expires that was written or read at `now_us`; 0: never. Rounded up by up to a
   // sixteenth of its time, so that it changes seldom.

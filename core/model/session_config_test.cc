@@ -38,7 +38,7 @@ SessionSettings Everything() {
   settings.policy = PolicyKind::kBuffer;
   settings.feed = FeedTime::kAfterCommit;
   settings.image_token_count = 1;
-  settings.retention = {60'000'000, true, 100, 3'600'000'000};
+  settings.retention = {60'000'000, true, 100, 3'600'000'000, 5};
   settings.audio_token_count = 0;
   settings.video_token_count = 3;
   settings.document_token_count = 4;
@@ -93,7 +93,7 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
   EXPECT_EQ(config.chat_history_token_ratio, 0.1 + 0.2);
   EXPECT_EQ(config.insert_method, InsertMethod::kUser);
   EXPECT_EQ(config.policy, PolicyKind::kBuffer);
-  EXPECT_EQ(config.retention, (Retention{60'000'000, true, 100, 3'600'000'000}));
+  EXPECT_EQ(config.retention, (Retention{60'000'000, true, 100, 3'600'000'000, 5}));
   EXPECT_EQ(config.feed, FeedTime::kAfterCommit);
   const RankingOptions ranking = {.bm25_k1 = 1.2,
                                   .bm25_b = 0.75,
@@ -252,6 +252,8 @@ TEST(SessionConfigTest, RetentionHasARange) {
   }
   settings.retention = {{}, {}, -1, {}};
   ExpectInvalid(settings, "config.retention.keep_messages");
+  settings.retention = {{}, {}, {}, {}, -1};
+  ExpectInvalid(settings, "config.retention.keep_bytes");
   for (const std::int64_t ttl_us : {std::int64_t{0}, kSecond, kMost}) {
     settings.retention = {ttl_us, true, 1, ttl_us};
     EXPECT_EQ(MustResolve(settings).retention, (Retention{ttl_us, true, 1, ttl_us}));

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from time import time as now
 
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from support.access import credential, write_credentials
-from support.calls import Calls, memory, reason, refusal, user
+from support.calls import Calls, memory, note, reason, refusal, user
 from support.metrics import scrape, value
 from support.server import Server, ready
 from support.stores import fresh_store
@@ -81,6 +83,28 @@ def test_the_newest_messages_are_kept(calls, session_id):
     assert {result.message.text for result in found.results} <= {"4", "5", "6"}
 
 
+def test_the_newest_messages_are_kept_whose_bodies_fit(calls, session_id):
+    size = len(user("x" * 100).SerializeToString())
+    config = keeping(keep_bytes=3 * size + size // 2)
+    for number in range(7):
+        calls.Put(session_id=session_id, config=config, messages=[user(f"{number:<100}")])
+        kept = [int(text) for text in texts(calls, session_id)]
+        assert kept == list(range(number + 1))[-3:]
+    calls.Put(session_id=session_id, messages=[user("y" * 1000)])
+    assert texts(calls, session_id) == ["y" * 1000]
+
+
+def test_archived_messages_go_where_bytes_are_too_many(calls, session_id):
+    size = len(user("x" * 100).SerializeToString())
+    config = memory.SessionConfig(tokenizer="whitespace", token_limit=20, token_flush_size=1,
+                                  chat_history_token_ratio=0.5,
+                                  retention=memory.Retention(keep_bytes=4 * size))
+    for number in range(7):
+        calls.Put(session_id=session_id, config=config, messages=[user(f"{number:<100}")])
+    wait_for(lambda: [int(text) for text in texts(calls, session_id)] == [3, 4, 5, 6])
+    assert calls.GetSession(session_id=session_id).session.archived_count == 2
+
+
 def test_it_can_be_changed_and_taken_back(calls, session_id):
     calls.Put(session_id=session_id, messages=[user(str(n)) for n in range(10)])
     calls.UpdateSession(session_id=session_id, config=memory.SessionConfig(
@@ -128,10 +152,10 @@ def test_copies_have_it_too_and_begin_anew(calls, session_id):
 def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text("tenant_keep_messages: 1\ntenant_session_ttl_s: 3600\n"
-                    "tenants:\n- {name: default, keep_messages: 2}\n")
+                    "tenants:\n- {name: default, keep_messages: 2, keep_bytes: 1000}\n")
     three = [user(text) for text in "abc"]
     said = memory.SessionConfig(policy="buffer")
-    given = memory.Retention(keep_messages=2, session_ttl=LONG)
+    given = memory.Retention(keep_messages=2, session_ttl=LONG, keep_bytes=1000)
     with fresh_store(store_kind) as store:
         with Server(store, arguments=[f"--config={file}"]) as server, server.channel() as channel:
             calls = Calls(channel)
@@ -143,7 +167,7 @@ def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
             assert session.config.retention == given and session.HasField("expire_time")
             # 0 is none, whatever the tenant has.
             own = calls.CreateSession(session_id="own", config=memory.SessionConfig(
-                retention=memory.Retention(keep_messages=0))).session
+                retention=memory.Retention(keep_messages=0, keep_bytes=0))).session
             assert own.config.retention == memory.Retention(session_ttl=LONG)
             # As what they were made of.
             copy = calls.ForkSession(session_id="said", new_session_id="fork").session
@@ -163,12 +187,87 @@ def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
             assert texts(calls, "new") == ["a", "b", "c"]
 
 
+def soon(seconds: float) -> Timestamp:
+    time = Timestamp()
+    time.FromMicroseconds(int((now() + seconds) * 1e6))
+    return time
+
+
+def listed(calls: Calls, session_id: str) -> list[str]:
+    page = calls.GetAll(session_id=session_id, page_size=1000, include_contents=True,
+                        include_total=True)
+    assert page.total_count == len(page.messages) + len(page.contents)
+    messages = [message.text for message in page.messages]
+    assert [message.text for message in calls.streamed(session_id)] == messages
+    return messages + [content.text for content in page.contents]
+
+
+def test_items_go_by_themselves_wherever_they_stand(calls, session_id):
+    until = soon(5)
+    config = memory.SessionConfig(tokenizer="whitespace", token_limit=20, token_flush_size=1,
+                                  chat_history_token_ratio=0.5)
+    for text in ("a", "b tea", "c", "d", "e tea", "f"):
+        time = until if "tea" in text else None
+        calls.Put(session_id=session_id, config=config, messages=[user(text, expire_time=time)])
+    calls.Put(session_id=session_id, contents=[note("n"), note("o tea", expire_time=until),
+                                               note("p")])
+    assert calls.GetSession(session_id=session_id).session.archived_count >= 3
+    stored = {message.text: message for message in calls.all_messages(session_id)}
+    assert stored["b tea"].expire_time == until and not stored["a"].HasField("expire_time")
+    copy = f"{session_id} fork"
+    calls.ForkSession(session_id=session_id, new_session_id=copy)
+    imported = f"{session_id} import"
+    page = calls.GetAll(session_id=session_id, page_size=1000, include_contents=True)
+    calls.import_session(imported, page.messages, page.contents, config=config)
+    wait_for(lambda: now() > until.seconds + until.nanos / 1e9)
+    for name in (session_id, copy, imported):
+        assert listed(calls, name) == ["a", "c", "d", "f", "n", "p"]
+        assert not [m for m in calls.Get(session_id=name).messages if "tea" in m.text]
+        for result in calls.Query(session_id=name, query="tea", top_k=10).results:
+            assert "tea" not in result.message.text + result.content.text
+    for name in (session_id, copy, imported):
+        def swept(name: str = name) -> bool:
+            session = calls.GetSession(session_id=name).session
+            count = session.active_count + session.archived_count
+            return (count, session.content_count) == (4, 2)
+        wait_for(swept)
+        assert listed(calls, name) == ["a", "c", "d", "f", "n", "p"]
+
+
+def test_an_update_gives_a_message_a_time_and_takes_it(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user("a", message_id="1"), user("b")])
+    update = {"session_id": session_id, "message_id": "1"}
+    calls.UpdateMessage(expire_time=soon(3600), **update)
+    calls.UpdateMessage(text="c", **update)
+    assert calls.all_messages(session_id)[0].HasField("expire_time")
+    calls.UpdateMessage(expire_time=Timestamp(), **update)
+    assert not calls.all_messages(session_id)[0].HasField("expire_time")
+    error = refusal(calls.UpdateMessage, expire_time=soon(-5), **update)
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and "expire_time" in error.details()
+    calls.UpdateMessage(expire_time=soon(1), **update)
+    wait_for(lambda: texts(calls, session_id) == ["b"])
+    error = refusal(calls.UpdateMessage, text="d", **update)
+    assert reason(error) == "MESSAGE_NOT_FOUND"
+
+
+def test_a_time_that_is_over_is_refused_but_not_a_repeated_request(calls, session_id):
+    error = refusal(calls.Put, session_id=session_id, messages=[user("a", expire_time=soon(-1))])
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "messages[0].expire_time" in error.details()
+    put = {"session_id": session_id, "messages": [user("a", expire_time=soon(1))],
+           "request_id": "once"}
+    first = calls.Put(**put)
+    wait_for(lambda: not texts(calls, session_id))
+    again = calls.Put(**put)
+    assert again.replayed and again.positions == first.positions
+
+
 @pytest.mark.parametrize("field, bad", [
     ("session_ttl", Duration(nanos=999_999_999)), ("session_ttl", Duration(seconds=-1)),
     ("session_ttl", Duration(seconds=3650 * 86400 + 1)), ("session_ttl", Duration(nanos=1)),
     ("session_ttl", Duration(seconds=2**63 - 1, nanos=2**31 - 1)),
     ("message_ttl", Duration(nanos=5)), ("message_ttl", Duration(seconds=-(2**63))),
-    ("keep_messages", -1), ("keep_messages", -(2**63))])
+    ("keep_messages", -1), ("keep_messages", -(2**63)), ("keep_bytes", -1)])
 def test_what_is_out_of_range_is_refused(calls, session_id, field, bad):
     config = keeping(**{field: bad})
     calls.CreateSession(session_id=f"{session_id} there")

@@ -286,7 +286,7 @@ def retention_settings(place: Place) -> None:
              {"seconds": -(2**63), "nanos": -(2**31)})
     given = [(field, duration_pb2.Duration(**time))
              for field in ("session_ttl", "message_ttl") for time in times]
-    given += [("keep_messages", count) for count in (-1, -(2**63))]
+    given += [(field, count) for field in ("keep_messages", "keep_bytes") for count in (-1, -(2**63))]
     for field, value in given:
         refuses(f"config.retention.{field}", *(
             (rpc, {"config": Config(retention=memory.Retention(**{field: value}))})
@@ -302,6 +302,18 @@ def bad_times() -> list[list[Message]]:
              {"nanos": -1}, {"nanos": 1_000_000_000}, {"seconds": 2**63 - 1},
              {"seconds": -(2**63)})
     return [[at(**fields)] for fields in given]
+
+
+def bad_expire_times(place: Place) -> None:
+    """Times of items that are none, or over."""
+    given = ({"seconds": -62135596801}, {"seconds": 253402300800}, {"nanos": -1}, {},
+             {"nanos": 1_000_000_000}, {"seconds": -1}, {"seconds": 1}, {"seconds": 2**63 - 1})
+    for fields in given:
+        time = timestamp_pb2.Timestamp(**fields)
+        items = {"messages": [user("x", expire_time=time)]}
+        refuses("messages[0].expire_time", ("Put", items), ("Set", items))(place)
+        items = {"contents": [memory.Content(mime_type="text/plain", text="x", expire_time=time)]}
+        refuses("contents[0].expire_time", ("Put", items), ("Set", items))(place)
 
 
 def times_of_the_last_year(place: Place) -> None:
