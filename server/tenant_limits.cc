@@ -60,6 +60,12 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
       error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_bytes.emplace());
     } else if (key == "message_ttl_s") {
       error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.message_ttl_s.emplace());
+    } else if (key == "model_tokens_per_day") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
+                       exception.model_tokens_per_day.emplace());
+    } else if (key == "model_calls_per_day") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
+                       exception.model_calls_per_day.emplace());
     } else {
       return Bad(path, pair.first, fmt::format("unknown key {}", key));
     }
@@ -95,6 +101,9 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     limits.keep_messages = exception.keep_messages.value_or(limits.keep_messages);
     limits.keep_bytes = exception.keep_bytes.value_or(limits.keep_bytes);
     limits.message_ttl_s = exception.message_ttl_s.value_or(limits.message_ttl_s);
+    limits.model_tokens_per_day =
+        exception.model_tokens_per_day.value_or(limits.model_tokens_per_day);
+    limits.model_calls_per_day = exception.model_calls_per_day.value_or(limits.model_calls_per_day);
   }
   return limits;
 }

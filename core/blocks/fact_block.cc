@@ -226,7 +226,6 @@ class LlamaFactBlock final : public FactBlockBase {
     FeedRequest request;
     std::vector<StoredMessage> messages;
     std::vector<std::string> facts;
-    Usage usage;
     Done<FeedResult> done;
 
     void Ask(std::string_view form, ChatModel::Done answered) {
@@ -245,7 +244,6 @@ class LlamaFactBlock final : public FactBlockBase {
               self->done(reply.status());
               return;
             }
-            self->usage += reply->usage;
             for (std::string& fact : LlamaFacts(reply->text)) {
               if (std::find(self->facts.begin(), self->facts.end(), fact) == self->facts.end()) {
                 self->facts.push_back(std::move(fact));
@@ -266,7 +264,6 @@ class LlamaFactBlock final : public FactBlockBase {
               self->done(reply.status());
               return;
             }
-            self->usage += reply->usage;
             std::vector<std::string> condensed = LlamaFacts(reply->text);
             if (!condensed.empty()) self->facts = std::move(condensed);
             self->Finish();
@@ -281,7 +278,6 @@ class LlamaFactBlock final : public FactBlockBase {
       }
       FeedResult result;
       result.state = *std::move(state);
-      result.usage = usage;
       done(std::move(result));
     }
   };
@@ -374,7 +370,6 @@ class FactBlock final : public FactBlockBase {
     std::vector<TranscriptPiece> pieces;
     std::size_t next_piece = 0;
     FactState state;
-    Usage usage;
     Done<FeedResult> done;
 
     FactJob Job() const { return {request.job_id, request.now_us}; }
@@ -406,7 +401,6 @@ class FactBlock final : public FactBlockBase {
         done(reply.status());
         return;
       }
-      usage += reply->usage;
       FactAnswer answer = ReadFactAnswer(reply->text);
       if (!answer.understood) CountNonsense();
       // Evidence numbers are those of the job's messages; one that is in none of the messages
@@ -452,7 +446,6 @@ class FactBlock final : public FactBlockBase {
         done(reply.status());
         return;
       }
-      usage += reply->usage;
       const FactAnswer answer = ReadFactAnswer(reply->text);
       if (!answer.understood) {
         CountNonsense();
@@ -467,7 +460,6 @@ class FactBlock final : public FactBlockBase {
     void Finish() {
       FeedResult result;
       result.state = state.ToJson();
-      result.usage = usage;
       done(std::move(result));
     }
   };
