@@ -32,6 +32,13 @@ constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
 
 bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
+// Whether the job makes embeddings that are to take the place of others: to give it up would leave
+// a session that has all of them with fewer.
+bool EmbedsAnew(const BlockState* fed) {
+  if (fed == nullptr || fed->name != kRetrievalBlock) return false;
+  return EmbeddingState::FromJson(fed->state).value_or(EmbeddingState()).next.has_value();
+}
+
 std::string ErrorText(const absl::Status& status) {
   std::string text = absl::StatusCodeToString(status.code());
   text += ": ";
@@ -479,7 +486,9 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
     return;
   }
   Increment(options_.stats->job_failures);
-  if (!absl::IsInvalidArgument(status) && attempt->job.attempts < options_.settings.max_attempts) {
+  const bool may_retry =
+      attempt->job.attempts < options_.settings.max_attempts || EmbedsAnew(attempt->fed.get());
+  if (!absl::IsInvalidArgument(status) && may_retry) {
     GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status));
     return;
   }
