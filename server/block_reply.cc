@@ -1,5 +1,6 @@
 #include "server/block_reply.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "server/convert.h"
@@ -22,6 +23,13 @@ v1::FactEnd ToProto(FactEnd end) {
       return v1::FACT_END_RETIRED;
   }
   return v1::FACT_END_UNSPECIFIED;
+}
+
+void Fill(const EmbeddingSource& source, v1::EmbeddingSource& proto) {
+  proto.set_embedder(source.embedder);
+  proto.set_worker(source.worker);
+  proto.set_model(source.model);
+  proto.set_dimensions(static_cast<std::int32_t>(source.size));
 }
 
 // One for each kind of BlockKnowledge.
@@ -62,7 +70,20 @@ struct KnowledgeFiller {
     }
   }
   void operator()(const KnownEntries& entries) const {
-    reply.mutable_entries()->set_entry_count(entries.count);
+    v1::KnownEntries& proto = *reply.mutable_entries();
+    proto.set_entry_count(entries.count);
+    if (entries.source.size > 0) Fill(entries.source, *proto.mutable_source());
+  }
+  void operator()(const KnownEmbeddings& embeddings) const {
+    v1::KnownEmbeddings& proto = *reply.mutable_embeddings();
+    Fill(embeddings.state.source, *proto.mutable_source());
+    if (!embeddings.state.next.has_value()) return;
+    const NextEmbeddings& next = *embeddings.state.next;
+    v1::NextEmbeddings& made = *proto.mutable_next();
+    Fill(next.source, *made.mutable_source());
+    // Those before the first one have gone meanwhile.
+    made.set_done_count(std::max<std::int64_t>(0, next.done - embeddings.first_position));
+    made.set_total_count(embeddings.next_position - embeddings.first_position);
   }
   void operator()(const WorkerState& state) const { reply.set_worker_state(state.bytes); }
 };

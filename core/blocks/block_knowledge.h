@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/entity_block.h"
 #include "core/blocks/fact_state.h"
 #include "core/blocks/summary_block.h"
@@ -15,6 +16,15 @@ namespace memoryd {
 // Entries are read apart, by pages.
 struct KnownEntries {
   std::int64_t count = 0;
+  EmbeddingSource source = {};
+};
+
+// Of kRetrievalBlock.
+struct KnownEmbeddings {
+  EmbeddingState state;
+  // Of the session's messages: of the first, and that which the next one gets.
+  std::int64_t first_position = 0;
+  std::int64_t next_position = 0;
 };
 
 // As the worker returned it.
@@ -24,7 +34,8 @@ struct WorkerState {
 
 struct BlockKnowledge {
   // By the block's kind. In `llama-index` a fact has only its text, and there is no history.
-  std::variant<std::monostate, FactState, SummaryState, EntityState, KnownEntries, WorkerState>
+  std::variant<std::monostate, FactState, SummaryState, EntityState, KnownEntries, WorkerState,
+               KnownEmbeddings>
       of_kind;
 };
 

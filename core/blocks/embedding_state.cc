@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd {
 namespace {
@@ -14,10 +15,63 @@ using nlohmann::json;
 // Of a vector: what many messages have is kept in memory.
 constexpr std::size_t kMaxSize = 8192;
 
+json ToObject(const EmbeddingSource& source) {
+  json object = {{"model", source.model}, {"size", source.size}};
+  if (!source.embedder.empty()) object["embedder"] = source.embedder;
+  if (!source.worker.empty()) object["worker"] = source.worker;
+  return object;
+}
+
+// Throws as `json` does.
+void Read(const json& object, EmbeddingSource& source) {
+  object.at("model").get_to(source.model);
+  object.at("size").get_to(source.size);
+  source.embedder = object.value("embedder", "");
+  source.worker = object.value("worker", "");
+}
+
+// How an error calls it.
+std::string NameOf(const EmbeddingSource& source) {
+  if (!source.model.empty()) return fmt::format("model {}", source.model);
+  return source.worker.empty()
+             ? fmt::format("embedder {}", source.embedder)
+             : fmt::format("embedder {} of worker {}", source.embedder, source.worker);
+}
+
 }  // namespace
 
+absl::Status EmbeddingSource::Accepts(const EmbeddingSource& other) const {
+  if (size != other.size) {
+    return Error(absl::StatusCode::kFailedPrecondition, "EMBEDDING_SIZE",
+                 fmt::format("the vectors that are stored have {} numbers, the embedder's now {}",
+                             size, other.size));
+  }
+  const bool say_models = !model.empty() && !other.model.empty();
+  const bool known = !embedder.empty() && !other.embedder.empty();
+  const bool same = say_models ? model == other.model : !known || other.IsNamed(worker, embedder);
+  if (same) return absl::OkStatus();
+  return Error(absl::StatusCode::kFailedPrecondition, "EMBEDDING_MODEL",
+               fmt::format("the vectors that are stored are by {}, the embedder's now by {}",
+                           NameOf(*this), NameOf(other)));
+}
+
+absl::Status CheckEmbeddingSize(std::size_t size) {
+  if (size <= kMaxSize) return absl::OkStatus();
+  return Error(absl::StatusCode::kFailedPrecondition, "EMBEDDING_SIZE",
+               fmt::format("the embedder's vectors have {} numbers, more than {}", size, kMaxSize));
+}
+
 std::string EmbeddingState::ToJson() const {
-  const json object = {{"model", model}, {"size", size}, {"cuts", cuts}};
+  json object = ToObject(source);
+  object["cuts"] = cuts;
+  if (look_again != 0) object["look_again"] = look_again;
+  if (next.has_value()) {
+    json& made = object["next"] = ToObject(next->source);
+    made["generation"] = next->generation;
+    made["next_entry"] = next->next_entry;
+    made["done"] = next->done;
+    made["caught_up"] = next->caught_up;
+  }
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -26,36 +80,46 @@ absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
   if (text.empty()) return state;
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   try {
-    object.at("model").get_to(state.model);
-    object.at("size").get_to(state.size);
+    Read(object, state.source);
     object.at("cuts").get_to(state.cuts);
+    state.look_again = object.value("look_again", std::int64_t{0});
+    if (const auto made = object.find("next"); made != object.end()) {
+      NextEmbeddings& next = state.next.emplace();
+      Read(*made, next.source);
+      made->at("generation").get_to(next.generation);
+      made->at("next_entry").get_to(next.next_entry);
+      made->at("done").get_to(next.done);
+      made->at("caught_up").get_to(next.caught_up);
+    }
   } catch (const json::exception&) {
-    return absl::DataLossError("the state of a session's embeddings can't be read back");
+    return absl::DataLossError("the state of a block's vectors can't be read back");
   }
   return state;
 }
 
-absl::Status EmbeddingState::Accepts(std::size_t vector_size, std::string_view by_model) const {
-  if (vector_size > kMaxSize) {
-    return Error(
-        absl::StatusCode::kFailedPrecondition, "EMBEDDING_SIZE",
-        fmt::format("the embedder's vectors have {} numbers, more than {}", vector_size, kMaxSize));
+absl::StatusOr<bool> EmbeddingState::Answered(const EmbeddingSource& by) {
+  MEMORYD_RETURN_IF_ERROR(CheckEmbeddingSize(by.size));
+  EmbeddingSource& made = next.has_value() ? next->source : source;
+  if (made.size == 0 || made.Accepts(by).ok()) {
+    const std::string model = made.model;
+    made = by;
+    if (made.model.empty()) made.model = model;
+    return true;
   }
-  if (size != 0 && vector_size != size) {
-    return Error(absl::StatusCode::kFailedPrecondition, "EMBEDDING_SIZE",
-                 fmt::format("the session's embeddings have {} numbers, the embedder's now {}: "
-                             "clear config.retrieval.embedder and set it again, and all are made "
-                             "anew",
-                             size, vector_size));
+  // Written before it was kept: then it is the one that the session has had since.
+  if (source.embedder.empty()) {
+    source.embedder = by.embedder;
+    source.worker = by.worker;
   }
-  if (!model.empty() && !by_model.empty() && by_model != model) {
-    return Error(absl::StatusCode::kFailedPrecondition, "EMBEDDING_MODEL",
-                 fmt::format("the session's embeddings are by model {}, the embedder's now by {}: "
-                             "clear config.retrieval.embedder and set it again, and all are made "
-                             "anew",
-                             model, by_model));
+  const bool is_old =
+      next.has_value() && source.IsNamed(by.worker, by.embedder) && source.Accepts(by).ok();
+  if (is_old) {
+    next.reset();
+    look_again = 1;
+  } else {
+    next.emplace().source = by;
   }
-  return absl::OkStatus();
+  return false;
 }
 
 }  // namespace memoryd

@@ -1,9 +1,10 @@
-// Which embeddings a session's messages have.
+// What made the vectors of a block, and what makes them anew.
 #ifndef MEMORYD_CORE_BLOCKS_EMBEDDING_STATE_H_
 #define MEMORYD_CORE_BLOCKS_EMBEDDING_STATE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,21 +20,64 @@ namespace memoryd {
 // EmbeddingState::ToJson() wrote.
 inline constexpr std::string_view kRetrievalBlock = ".retrieval";
 
-// What a session's embeddings have in common: no others are compared with them.
-struct EmbeddingState {
+// What made vectors: those of another are not compared with them.
+struct EmbeddingSource {
+  // As the session's configuration names it; "" in states written before this was kept.
+  std::string embedder;
+  std::string worker;
   std::string model;     // As the embedder calls it; "" where it does not.
   std::size_t size = 0;  // Of a vector; 0: there is none yet.
+
+  bool IsNamed(std::string_view by_worker, std::string_view by_embedder) const {
+    return worker == by_worker && embedder == by_embedder;
+  }
+
+  // OK when vectors of `other` can be compared with those of this, which has some: one size, and
+  // one model as far as both say theirs, else one embedder as far as both are known.
+  // FAILED_PRECONDITION `EMBEDDING_SIZE` or `EMBEDDING_MODEL`.
+  absl::Status Accepts(const EmbeddingSource& other) const;
+
+  friend bool operator==(const EmbeddingSource&, const EmbeddingSource&) = default;
+};
+
+// OK for a size that vectors may have; else FAILED_PRECONDITION `EMBEDDING_SIZE`.
+absl::Status CheckEmbeddingSize(std::size_t size);
+
+// Embeddings that are made while others serve.
+struct NextEmbeddings {
+  std::uint64_t generation = 0;  // Of the entries; 0: none has been chosen.
+  EmbeddingSource source;
+  // As BlockState::next_entry.
+  std::int64_t next_entry = 1;
+  // Messages at positions before it have theirs, but for jobs that were given up.
+  std::int64_t done = 1;
+  // The latest job took in all messages that there were: when it has ended these serve, whatever
+  // has come since.
+  bool caught_up = false;
+
+  friend bool operator==(const NextEmbeddings&, const NextEmbeddings&) = default;
+};
+
+// The state of kRetrievalBlock. That of a `vector` block is the same, but has only a source.
+struct EmbeddingState {
+  EmbeddingSource source;  // Of the entries that serve.
   // How often messages were reset of which a job under way may have taken in some: it has to look
   // again.
   std::int64_t cuts = 0;
+  // Messages from this position to `next_entry` are given to jobs once more, for those that have no
+  // embedding; 0: none are.
+  std::int64_t look_again = 0;
+  // All that jobs embed goes there while it is set, until it takes the place of what serves.
+  std::optional<NextEmbeddings> next;
 
   std::string ToJson() const;
   // DATA_LOSS when `json` is not what ToJson() wrote; "" is no embeddings.
   static absl::StatusOr<EmbeddingState> FromJson(std::string_view json);
 
-  // FAILED_PRECONDITION `EMBEDDING_SIZE` or `EMBEDDING_MODEL` for an embedding that can't be
-  // compared with those there are.
-  absl::Status Accepts(std::size_t vector_size, std::string_view by_model) const;
+  // Takes note of what has answered a job. True when the answer belongs to the vectors that are
+  // being made. Else false: those are others from now on, a new `next`, or none where the answer
+  // comes from what made those that serve. CheckEmbeddingSize() is the error.
+  absl::StatusOr<bool> Answered(const EmbeddingSource& by);
 };
 
 }  // namespace memoryd

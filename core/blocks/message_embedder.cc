@@ -57,9 +57,11 @@ std::string MessageEmbedder::TextOf(const Message& row) const {
 void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
   const absl::StatusOr<EmbeddingState> state = EmbeddingState::FromJson(request.state.state);
   if (!state.ok()) return done(state.status());
+  const std::uint64_t generation =
+      state->next.has_value() ? state->next->generation : request.state.entry_generation;
   auto embedded =
-      find_rows_(request.session.key, request.state.entry_generation,
-                 request.messages.front().row->position, request.messages.back().row->position + 1);
+      find_rows_(request.session.key, generation, request.messages.front().row->position,
+                 request.messages.back().row->position + 1);
   if (!embedded.ok()) return done(embedded.status());
   std::sort(embedded->begin(), embedded->end());
   Drafts drafts;
@@ -80,17 +82,14 @@ void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
                            request.job_id, request.usage};
   std::vector<std::string> texts = std::move(drafts.texts);
   AskEmbedder(models_, embedder_, caller, EmbedPurpose::kText, std::move(texts), request.deadline,
-              [drafts = std::move(drafts), known = *state,
-               done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
+              [drafts = std::move(drafts), now = *state, name = embedder_,
+               done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                 if (!reply.ok()) return done(reply.status());
-                const std::size_t size = reply->vectors.front().size();
-                if (absl::Status status = known.Accepts(size, reply->model); !status.ok()) {
-                  return done(std::move(status));
-                }
-                FeedResult result = ResultOf(drafts, std::move(reply->vectors));
-                EmbeddingState now = known;
-                now.size = size;
-                if (now.model.empty()) now.model = reply->model;
+                const auto counts = now.Answered(SourceOf(name, *reply));
+                if (!counts.ok()) return done(counts.status());
+                FeedResult result;
+                // Else it begins anew, with those that may have been embedded otherwise.
+                if (*counts) result = ResultOf(drafts, std::move(reply->vectors));
                 result.state = now.ToJson();
                 done(std::move(result));
               });
@@ -101,19 +100,17 @@ void MessageEmbedder::Render(RenderRequest /*request*/, Done<BlockContent> done)
 }
 
 void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
-                const EmbeddingState& state, std::string_view query,
-                std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
-                std::function<void(absl::StatusOr<std::vector<float>>)> done) {
+                std::string_view query, std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
+                std::function<void(absl::StatusOr<EmbeddedQuery>)> done) {
   const ModelCaller caller{session.tenant, session.session, std::string(kRetrievalBlock), "",
                            std::move(usage)};
   AskEmbedder(models, embedder, caller, EmbedPurpose::kQuery,
               {std::string(Head(query, kTextBytes))}, deadline,
-              [state, done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
+              [embedder, done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
                 if (!reply.ok()) return done(reply.status());
-                std::vector<float>& vector = reply->vectors.front();
-                absl::Status status = state.Accepts(vector.size(), reply->model);
-                if (!status.ok()) return done(std::move(status));
-                done(std::move(vector));
+                EmbeddedQuery embedded{SourceOf(embedder, *reply), {}};
+                embedded.vector = std::move(reply->vectors.front());
+                done(std::move(embedded));
               });
 }
 

@@ -19,7 +19,9 @@
 namespace memoryd {
 
 // The block kRetrievalBlock: jobs feed it as others, and it says nothing. It embeds those messages
-// of a job that have no embedding, so that a message may be in several jobs.
+// of a job that have no embedding where embeddings are being made, so that a message may be in
+// several jobs. An answer from another model than made those makes no entries: what is returned
+// then is a state in which all begins anew, see EmbeddingState::Answered().
 class MessageEmbedder final : public Block {
  public:
   // Positions of the rows of a generation in [begin, end), in any order; may wait for the store.
@@ -42,12 +44,15 @@ class MessageEmbedder final : public Block {
   const FindRows find_rows_;
 };
 
-// Asks the embedder that ModelName names what a query means: one vector, of the kind that `state`
-// says the session's have; else EmbeddingState::Accepts() is the error. `usage` may be null.
+struct EmbeddedQuery {
+  EmbeddingSource source;
+  std::vector<float> vector;
+};
+
+// Asks the embedder that ModelName names what a query means. `usage` may be null.
 void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
-                const EmbeddingState& state, std::string_view query,
-                std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
-                std::function<void(absl::StatusOr<std::vector<float>>)> done);
+                std::string_view query, std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
+                std::function<void(absl::StatusOr<EmbeddedQuery>)> done);
 
 }  // namespace memoryd
 

@@ -43,7 +43,7 @@ class MessageEmbedderTest : public ::testing::Test {
         ModelName{"", embedder_}, fixture_.Environment(),
         [this](const SessionKey&, std::uint64_t generation, std::int64_t begin,
                std::int64_t end) -> absl::StatusOr<std::vector<std::int64_t>> {
-          EXPECT_EQ(generation, 7U);
+          EXPECT_EQ(generation, generation_);
           if (!store_.ok()) return store_;
           std::vector<std::int64_t> found;
           for (const std::int64_t position : stored_) {
@@ -66,6 +66,7 @@ class MessageEmbedderTest : public ::testing::Test {
   BlockFixture fixture_;
   std::string embedder_ = "hash";
   std::shared_ptr<UsageCount> usage_ = std::make_shared<UsageCount>();
+  std::uint64_t generation_ = 7;  // Of the embeddings that are made.
   std::vector<std::int64_t> stored_;
   absl::Status store_;
 };
@@ -82,7 +83,7 @@ TEST_F(MessageEmbedderTest, AsksForAllMessagesOfAJobAtOnce) {
   EXPECT_EQ(usage_->Total(), (Usage{1, 5, 0}));
   const auto state = EmbeddingState::FromJson(result->state);
   ASSERT_TRUE(state.ok());
-  EXPECT_EQ(state->size, 16U);
+  EXPECT_EQ(state->source, (EmbeddingSource{"hash", "", "", 16}));
 }
 
 TEST_F(MessageEmbedderTest, WhatHasNoWordsIsNotAskedFor) {
@@ -112,11 +113,35 @@ TEST_F(MessageEmbedderTest, LongTextsAreCutBetweenCharacters) {
   EXPECT_THAT(Calls()[0].texts, ElementsAre(text));
 }
 
-TEST_F(MessageEmbedderTest, EmbeddingsOfAnotherKindAreRefused) {
+TEST_F(MessageEmbedderTest, AnAnswerOfAnotherKindMakesNoEntryAndBeginsAnew) {
   EmbeddingState state;
-  state.size = 15;
-  EXPECT_EQ(ErrorReason(Feed({{1, "a"}}, state.ToJson()).status()), "EMBEDDING_SIZE");
+  state.source.size = 15;
+  const auto result = Feed({{1, "a"}}, state.ToJson());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->entries, IsEmpty());
+  EXPECT_THAT(result->entry_positions, IsEmpty());
+  EXPECT_EQ(result->usage.calls, 1);
+  state = EmbeddingState::FromJson(result->state).value();
+  EXPECT_EQ(state.source.size, 15U);
+  ASSERT_TRUE(state.next.has_value());
+  EXPECT_EQ(state.next->source, (EmbeddingSource{"hash", "", "", 16}));
   EXPECT_TRUE(absl::IsDataLoss(Feed({{1, "a"}}, "{").status()));
+}
+
+TEST_F(MessageEmbedderTest, ThoseThatAreMadeAnewAreLookedForAmongThemselves) {
+  EmbeddingState state;
+  state.source = {"old", "", "", 3};
+  NextEmbeddings& next = state.next.emplace();
+  next.generation = generation_ = 9;
+  next.source.embedder = "hash";
+  stored_ = {2};
+  const auto result = Feed({{1, "a"}, {2, "b"}}, state.ToJson());
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->entry_positions, ElementsAre(1));
+  state = EmbeddingState::FromJson(result->state).value();
+  EXPECT_EQ(state.next->source.size, 16U);
+  EXPECT_EQ(state.next->generation, 9U);
+  EXPECT_EQ(state.source.size, 3U);
 }
 
 TEST_F(MessageEmbedderTest, ErrorsArePassedOn) {
@@ -129,21 +154,14 @@ TEST_F(MessageEmbedderTest, ErrorsArePassedOn) {
 }
 
 TEST_F(MessageEmbedderTest, AQueryIsAskedForAsOne) {
-  EmbeddingState state;
-  state.size = 16;
-  std::optional<absl::StatusOr<std::vector<float>>> answer;
-  const auto ask = [&] {
-    EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, state, "what", usage_, {},
-               [&answer](absl::StatusOr<std::vector<float>> r) { answer = std::move(r); });
-    return answer.value();
-  };
-  const auto vector = ask();
-  ASSERT_TRUE(vector.ok()) << vector.status();
-  EXPECT_EQ(*vector, HashEmbedding("what"));
+  std::optional<absl::StatusOr<EmbeddedQuery>> answer;
+  EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, "what", usage_, {},
+             [&answer](absl::StatusOr<EmbeddedQuery> r) { answer = std::move(r); });
+  ASSERT_TRUE(answer.has_value() && answer->ok()) << answer->status();
+  EXPECT_EQ((*answer)->vector, HashEmbedding("what"));
+  EXPECT_EQ((*answer)->source, (EmbeddingSource{"hash", "", "", 16}));
   EXPECT_EQ(Calls()[0].purpose, EmbedPurpose::kQuery);
   EXPECT_EQ(usage_->Total(), (Usage{1, 5, 0}));
-  state.size = 3;
-  EXPECT_EQ(ErrorReason(ask().status()), "EMBEDDING_SIZE");
 }
 
 }  // namespace

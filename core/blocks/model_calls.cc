@@ -69,6 +69,10 @@ void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCalle
                      });
 }
 
+EmbeddingSource SourceOf(const ModelName& embedder, const EmbedReply& reply) {
+  return {embedder.model, embedder.worker, reply.model, reply.vectors.front().size()};
+}
+
 std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
                                         std::size_t max_bytes) {
   std::vector<TranscriptPiece> pieces;

@@ -9,6 +9,7 @@
 
 #include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/embedding_state.h"
 #include "core/models/model.h"
 
 namespace memoryd {
@@ -33,6 +34,9 @@ void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCalle
 
 // Counts for the caller what models took, and tells the directory.
 void CountUsage(ModelDirectory& models, const ModelCaller& caller, const Usage& usage);
+
+// What made the vectors of an embedder's answer, of which there is at least one.
+EmbeddingSource SourceOf(const ModelName& embedder, const EmbedReply& reply);
 
 // Messages for a model to read in one text, in pieces of about `max_bytes`: a larger message is
 // alone in a piece and cut at its end.

@@ -16,6 +16,7 @@
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_calls.h"
@@ -75,9 +76,14 @@ class VectorBlock : public Block {
       done(drafts.status());
       return;
     }
-    FeedResult result;
-    result.state = request.state.state;
+    absl::StatusOr<EmbeddingState> known = EmbeddingState::FromJson(request.state.state);
+    if (!known.ok()) {
+      done(known.status());
+      return;
+    }
     if (drafts->empty()) {
+      FeedResult result;
+      result.state = std::move(request.state.state);
       done(std::move(result));
       return;
     }
@@ -85,12 +91,20 @@ class VectorBlock : public Block {
     for (const Draft& draft : *drafts) texts.push_back(draft.text);
     AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
                 EmbedPurpose::kText, std::move(texts), request.deadline,
-                [drafts = *std::move(drafts), result = std::move(result),
+                [drafts = *std::move(drafts), state = *std::move(known), name = vector_.embedder,
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                   if (!reply.ok()) {
                     done(reply.status());
                     return;
                   }
+                  const EmbeddingSource source = SourceOf(name, *reply);
+                  // Entries from before this was kept are taken to be of what is asked now.
+                  if (state.source.size == 0) state.source = source;
+                  if (absl::Status status = state.source.Accepts(source); !status.ok()) {
+                    done(std::move(status));
+                    return;
+                  }
+                  FeedResult result;
                   for (std::size_t i = 0; i < drafts.size(); ++i) {
                     VectorEntry entry;
                     entry.vector = std::move(reply->vectors[i]);
@@ -99,6 +113,7 @@ class VectorBlock : public Block {
                     entry.sources = std::move(drafts[i].sources);
                     result.entries.push_back(EncodeVectorEntry(entry));
                   }
+                  result.state = state.ToJson();
                   done(std::move(result));
                 });
   }
@@ -113,9 +128,15 @@ class VectorBlock : public Block {
     entries.key = request.session.key;
     entries.top_k = vector_.top_k;
     entries.filter = vector_.filter;
+    absl::StatusOr<EmbeddingState> known = EmbeddingState();
     if (request.state != nullptr) {
       entries.generation = request.state->entry_generation;
       entries.next_entry = request.state->next_entry;
+      known = EmbeddingState::FromJson(request.state->state);
+    }
+    if (!known.ok()) {
+      done(known.status());
+      return;
     }
     if (SkipsEmbedding(entries)) {
       done(BlockContent());
@@ -123,10 +144,14 @@ class VectorBlock : public Block {
     }
     AskEmbedder(models_, vector_.embedder, CallerOf(request.session, "", request.usage),
                 EmbedPurpose::kQuery, {std::move(query)}, request.deadline,
-                [self = Self(), entries = std::move(entries),
+                [self = Self(), entries = std::move(entries), source = std::move(known->source),
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
-                  if (!reply.ok()) {
-                    done(reply.status());
+                  absl::Status status = reply.status();
+                  if (status.ok() && source.size > 0) {
+                    status = source.Accepts(SourceOf(self->vector_.embedder, *reply));
+                  }
+                  if (!status.ok()) {
+                    done(std::move(status));
                     return;
                   }
                   self->Search(std::move(entries), std::move(reply->vectors[0]), std::move(done));
@@ -134,7 +159,9 @@ class VectorBlock : public Block {
   }
 
   absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override {
-    return BlockKnowledge{KnownEntries{state.entry_generation == 0 ? 0 : state.next_entry - 1}};
+    MEMORYD_ASSIGN_OR_RETURN(EmbeddingState known, EmbeddingState::FromJson(state.state));
+    return BlockKnowledge{KnownEntries{state.entry_generation == 0 ? 0 : state.next_entry - 1,
+                                       std::move(known.source)}};
   }
 
   bool has_entries() const override { return true; }

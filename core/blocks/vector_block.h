@@ -12,7 +12,9 @@ namespace memoryd {
 
 // Options: `embedder`, `top_k` (2), `retrieval_context_window` (5), `similarity_threshold` (none),
 // `filter` (values of an entry's metadata), `format_template` with {text},
-// `accept_short_term_memory` (true), `template`. The state is empty: what it knows are its entries.
+// `accept_short_term_memory` (true), `template`. The state is an EmbeddingState that says what made
+// the entries: an embedder that is not that neither feeds the block nor is asked for a query's
+// vector.
 //
 // `llama-index` does what VectorMemoryBlock of llama-index-core 0.14.25 does over a store that
 // ranks as its SimpleVectorStore: an entry for each job, a line for each message that has text;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/blocks/block_knowledge.h"
 #include "core/blocks/vector_entry.h"
 #include "tests/support/block_fixture.h"
 
@@ -121,8 +123,47 @@ TEST_F(LlamaVectorBlockTest, PassesErrorsOn) {
   models.embedder->error = absl::UnavailableError("gone");
   EXPECT_EQ(Feed({Text("user", "tea")}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Render({Text("user", "tea")}).status().code(), absl::StatusCode::kUnavailable);
-  Make("vector", R"({"embedder":"other"})", kLlama);
+  Make("vector", R"({"embedder":"unknown"})", kLlama);
   EXPECT_EQ(Feed({Text("user", "tea")}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(VectorBlockTest, IsNeitherFedNorSearchedByAnotherModel) {
+  for (const Profile profile : {Profile::kDefault, kLlama}) {
+    state = BlockState();
+    rows.clear();
+    models.embedder->model = "m";
+    Make("vector", R"({"embedder":"hash"})", profile);
+    EXPECT_EQ(Known<KnownEntries>().source.size, 0U);
+    ASSERT_TRUE(Feed({Text("user", "tea")}).ok());
+    EXPECT_EQ(Known<KnownEntries>().source, (EmbeddingSource{"hash", "", "m", 16}));
+    const std::string fed = state.state;
+    models.embedder->model = "another of that size";
+    EXPECT_EQ(ErrorReason(Feed({Text("user", "rain")})), "EMBEDDING_MODEL");
+    EXPECT_EQ(ErrorReason(Render({Text("user", "tea")}).status()), "EMBEDDING_MODEL");
+    EXPECT_EQ(state.state, fed);
+    EXPECT_EQ(rows.size(), 1U);
+    // The same one under another name is no other.
+    models.other->model = "m";
+    Make("vector", R"({"embedder":"other"})", profile);
+    EXPECT_TRUE(Feed({Text("user", "rain")}).ok());
+    EXPECT_TRUE(Render({Text("user", "tea")}).ok());
+    // Of who does not say its model the name counts.
+    models.other->model.clear();
+    EXPECT_EQ(ErrorReason(Feed({Text("user", "snow")})), "EMBEDDING_MODEL");
+    EXPECT_EQ(ErrorReason(Render({Text("user", "tea")}).status()), "EMBEDDING_MODEL");
+    state.state = "{";
+    EXPECT_EQ(Feed({Text("user", "snow")}).code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(Render({Text("user", "tea")}).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_F(VectorBlockTest, EntriesFromBeforeTheModelWasKeptAreRead) {
+  Make("vector", R"({"embedder":"hash"})");
+  ASSERT_TRUE(Feed({Text("user", "tea")}).ok());
+  state.state.clear();
+  EXPECT_FALSE(Said({Text("user", "tea")}).empty());
+  ASSERT_TRUE(Feed({Text("user", "rain")}).ok());
+  EXPECT_EQ(Known<KnownEntries>().source.embedder, "hash");
 }
 
 TEST_F(VectorBlockTest, StoresAnEntryATurn) {

@@ -80,7 +80,8 @@ class EmbeddingSearchFixture : public SearchFixture {
       for (const RowSize& size : *sizes) positions.push_back(size.position);
       return absl::StatusOr<std::vector<std::int64_t>>(positions);
     };
-    std::make_shared<const MessageEmbedder>(ModelName{"", "hash"}, blocks_.Environment(), find_rows)
+    std::make_shared<const MessageEmbedder>(ModelName{"", session_.config->ranking.embedder},
+                                            blocks_.Environment(), find_rows)
         ->Feed(std::move(feed), [&outcome](absl::StatusOr<FeedResult> result) {
           ASSERT_TRUE(result.ok()) << result.status();
           outcome.block_state = result->state;
@@ -107,9 +108,16 @@ class EmbeddingSearchFixture : public SearchFixture {
         return done.status();
       }
     }
-    const QueryEmbedding embedding{HashEmbedding(query),
-                                   State() == nullptr ? 0 : State()->entry_generation};
-    return search.Find(index, request, {}, {}, false, embedding);
+    return search.Find(index, request, {}, {}, false, Embed(query));
+  }
+  // By what has made the embeddings that serve.
+  QueryEmbedding Embed(std::string_view query) {
+    if (State() == nullptr) return {};
+    QueryEmbedding embedding{HashEmbedding(query), State()->entry_generation};
+    if (EmbeddingState::FromJson(State()->state)->source.model == HashEmbedder::kReversed) {
+      std::reverse(embedding.vector.begin(), embedding.vector.end());
+    }
+    return embedding;
   }
   std::vector<MessagePtr> Stored() {
     std::vector<MessagePtr> messages;
@@ -208,17 +216,26 @@ TEST_F(EmbeddingSearchTest, ThoseOfAnotherEmbedderAreNotMixed) {
   CommitNotes({}, {{"user", "dog"}});
   RunAllJobs();
   EXPECT_EQ(FindTexts("cat").size(), 1U);
-  const QueryEmbedding old{HashEmbedding("cat"), State()->entry_generation};
+  const QueryEmbedding old = Embed("cat");
+  blocks_.models.other->model = HashEmbedder::kReversed;
   SessionSettings settings;
   settings.ranking.embedder = "other";
   Commit(WithSettings(WriteKind::kUpdateSession, settings));
-  EXPECT_THAT(FindTexts("cat", 1), IsEmpty());
+  // The first ones serve while the others are made.
+  CommitNotes({}, {{"user", "late"}});
+  EXPECT_EQ(FindTexts("cat", 1).size(), 1U);
+  ASSERT_EQ(Embed("cat").entry_generation, old.entry_generation);
+  Commit(Run(*NextJob()));
+  ASSERT_NE(Embed("cat").entry_generation, old.entry_generation);
+  EXPECT_EQ(FindTexts("cat", 1).size(), 1U);
   RunAllJobs();
-  EXPECT_EQ(FindTexts("cat").size(), 1U);
-  // Asked before the embedder was another.
+  EXPECT_EQ(FindTexts("cat").size(), 2U);
+  // Asked before others came to serve.
   const auto found = search_->Find(search_->Open(kKey), AskFor("cat"), {}, {}, false, old);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(Texts(*found), IsEmpty());
+  Sweep();
+  EXPECT_THAT(real_->ReadSizes(kKey, old.entry_generation, {0, kAll}, kAll).value(), IsEmpty());
 }
 
 TEST_F(EmbeddingSearchTest, ManyAreBroughtUpInSteps) {
@@ -294,6 +311,11 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
         if (Pick(2) == 0) RunAllJobs();
       }
     }
+    // The model behind a name is another one.
+    if (Pick(25) == 0) {
+      std::string& model = blocks_.models.embedder->model;
+      model = model == "plain" ? HashEmbedder::kReversed : "plain";
+    }
     if (Pick(3) == 0) Sweep();
     if (const auto job = NextJob(); job.has_value() && Pick(3) == 0) late_.push_back(Run(*job));
   }
@@ -333,6 +355,8 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
 };
 
 TEST_P(EmbeddingHistoryTest, EveryEmbeddingIsOfTheTextThatStands) {
+  blocks_.models.embedder->model = "plain";
+  blocks_.models.other->model = HashEmbedder::kReversed;
   SessionSearch grown(store_.get(), &bodies_, kRoomy);
   SessionSearch cramped(store_.get(), &bodies_, 1);
   for (int step = 0; step < 250 && !HasFailure(); ++step) {

@@ -30,6 +30,8 @@ constexpr int kFindTries = 100;
 // A reply of more messages is built by a reader, so that others need not wait for it on the one
 // thread that confirms revisions.
 constexpr std::size_t kLargeContext = 200;
+// For the write that notes what answers for a session's embedder.
+constexpr std::chrono::seconds kNoteTime(30);
 // Rows per statement: small, so that a sweep never holds up a commit for long.
 constexpr std::int64_t kSweepRows = 500;
 constexpr std::chrono::seconds kStoreUsageTime(5);
@@ -811,6 +813,10 @@ void Engine::GetBlock(const SessionKey& key, std::string block, Deadline deadlin
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
   // A large state takes long to read: not on the one thread that confirms revisions.
   auto look = [this, read, session, block = std::move(block)] {
+    if (block == kRetrievalBlock) {
+      read->Finish(ViewOfEmbeddings(*session));
+      return;
+    }
     auto at = FindBlock(*session, block);
     if (!at.ok()) {
       read->Finish(at.status());
@@ -825,6 +831,36 @@ void Engine::GetBlock(const SessionKey& key, std::string block, Deadline deadlin
         BlockView{std::move(at->settings), at->revision, std::move(at->state), *std::move(known)});
   };
   SubmitCurrentRead(session, read, std::move(look));
+}
+
+absl::StatusOr<BlockView> Engine::ViewOfEmbeddings(CachedSession& session) {
+  BlockView view;
+  KnownEmbeddings known;
+  {
+    MutexLock lock(session.mutex);
+    if (!session.session.exists()) return SessionNotFound();
+    const SessionConfig& config = *session.session.config;
+    if (!config.EmbedsMessages()) return BlockNotFound();
+    const SessionRow& row = session.session.row;
+    view.settings.name = kRetrievalBlock;
+    view.revision = row.revision;
+    known.first_position = row.pinned.empty() ? row.floor : std::min(row.floor, row.pinned.front());
+    known.next_position = row.next_position;
+    const auto found = session.session.blocks.find(view.settings.name);
+    if (found != session.session.blocks.end()) view.state = found->second;
+    known.state.source.embedder = config.ranking.embedder;
+    known.state.source.worker = config.ranking.embedder_worker;
+  }
+  if (view.state != nullptr) {
+    MEMORYD_ASSIGN_OR_RETURN(EmbeddingState state, EmbeddingState::FromJson(view.state->state));
+    if (state.source.embedder.empty()) {
+      state.source.embedder = std::move(known.state.source.embedder);
+      state.source.worker = std::move(known.state.source.worker);
+    }
+    known.state = std::move(state);
+  }
+  view.knowledge.of_kind = std::move(known);
+  return view;
 }
 
 void Engine::ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done) {
@@ -915,8 +951,9 @@ struct Engine::SearchCall {
   const Request request;
   SessionSearch::Index index = nullptr;
   int tries_left = kSearchTries;
-  // Of a Query whose session has an embedder: whether that has been asked, and what it said.
-  bool embedded = false;
+  // Of a Query whose session has an embedder: what that said, and for which embeddings it was
+  // asked; 0: it was not.
+  std::uint64_t embedded_for = 0;
   QueryEmbedding embedding = {};
   std::string embedder_failure = {};
   std::shared_ptr<UsageCount> usage = nullptr;  // Of the embedder.
@@ -1081,14 +1118,17 @@ absl::StatusOr<Found> Engine::AnswerWithOthers(const SearchCall<Found, QueryRequ
 bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
                         const SessionInfo& info, const BlockState* embeddings) {
   const RankingOptions& ranking = info.config->ranking;
-  if (call->embedded || !info.config->EmbedsMessages() || ranking.embedder_weight == 0 ||
-      embeddings == nullptr || embeddings->entry_generation == 0) {
+  if (!info.config->EmbedsMessages() || ranking.embedder_weight == 0 || embeddings == nullptr ||
+      embeddings->entry_generation == 0 || call->embedded_for == embeddings->entry_generation) {
     return false;
   }
-  const absl::StatusOr<EmbeddingState> state = EmbeddingState::FromJson(embeddings->state);
+  absl::StatusOr<EmbeddingState> state = EmbeddingState::FromJson(embeddings->state);
   // Before the first embedding there is nothing to compare the query's with.
-  if (state.ok() && state->size == 0) return false;
-  call->embedded = true;
+  if (state.ok() && state->source.size == 0) return false;
+  // Others may have come to serve since it was asked.
+  call->embedded_for = embeddings->entry_generation;
+  call->embedding = {};
+  call->embedder_failure.clear();
   if (!state.ok()) {
     call->embedder_failure = MissingReason(state.status());
     return false;
@@ -1099,19 +1139,38 @@ bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& 
   // Apart from names, which say little of what is meant.
   const std::string query = recall_.search().EmbedderQuery(call->index, call->request.query);
   if (query.empty()) return false;
+  // That which has made what serves, while the session's makes others.
+  ModelName embedder{state->source.worker, state->source.embedder};
+  if (embedder.model.empty()) embedder = {ranking.embedder_worker, ranking.embedder};
   call->usage = std::make_shared<UsageCount>();
-  memoryd::EmbedQuery(models_, {ranking.embedder_worker, ranking.embedder}, call->request.key,
-                      *state, query, call->usage, deadline,
-                      [this, call, generation = embeddings->entry_generation](
-                          absl::StatusOr<std::vector<float>> vector) {
-                        if (vector.ok()) {
-                          call->embedding = {*std::move(vector), generation};
+  memoryd::EmbedQuery(models_, embedder, call->request.key, query, call->usage, deadline,
+                      [this, call, state = *std::move(state)](absl::StatusOr<EmbeddedQuery> said) {
+                        absl::Status status = said.status();
+                        if (said.ok()) {
+                          status = state.source.Accepts(said->source);
+                          if (!status.ok()) NoteEmbedder(call->request.key, state, said->source);
+                        }
+                        if (status.ok()) {
+                          call->embedding = {std::move(said->vector), call->embedded_for};
                         } else {
-                          call->embedder_failure = MissingReason(vector.status());
+                          call->embedder_failure = MissingReason(status);
                         }
                         QueueStep(call);
                       });
   return true;
+}
+
+void Engine::NoteEmbedder(const SessionKey& key, const EmbeddingState& state,
+                          const EmbeddingSource& embedder) {
+  if (state.next.has_value()) return;
+  WriteRequest write;
+  write.kind = WriteKind::kNoteEmbedder;
+  write.key = key;
+  write.embedder = embedder;
+  write.deadline = std::chrono::steady_clock::now() + kNoteTime;
+  write.encode_reply = [](const WriteResult&) { return std::string(); };
+  // If this fails the next Query notes it.
+  Submit(std::move(write), [](const absl::Status&, const std::string&, bool) {});
 }
 
 absl::StatusOr<std::shared_ptr<const KnownTexts>> Engine::TextsOf(

@@ -161,7 +161,8 @@ class Engine {
   // Gives the job up; its block goes on with the next one. FAILED_PRECONDITION `JOB_NOT_FIRST` when
   // it has ended, or an earlier one of its block is open.
   void CancelJob(JobKey job, Deadline deadline, Done<Job> done);
-  // NOT_FOUND `SESSION_NOT_FOUND` or `BLOCK_NOT_FOUND`.
+  // NOT_FOUND `SESSION_NOT_FOUND` or `BLOCK_NOT_FOUND`. kRetrievalBlock is a block of every session
+  // that has an embedder.
   void GetBlock(const SessionKey& key, std::string block, Deadline deadline, Done<BlockView> done);
   // As GetBlock(). FAILED_PRECONDITION `BLOCK_HAS_NO_ENTRIES`; ABORTED `SESSION_REPLACED`.
   void ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done);
@@ -252,6 +253,8 @@ class Engine {
     std::shared_ptr<const BlockState> state;  // Null: never fed.
   };
   absl::StatusOr<BlockAt> FindBlock(CachedSession& session, const std::string& name) const;
+  // The block kRetrievalBlock, which stands in no configuration.
+  static absl::StatusOr<BlockView> ViewOfEmbeddings(CachedSession& session);
   void ReadEntries(std::shared_ptr<Read<EntryPage>> read, std::shared_ptr<CachedSession> session,
                    EntryPageRequest request, bool again);
   // Has a commit made that stores what models have taken for the session.
@@ -297,6 +300,9 @@ class Engine {
                         const std::vector<PreparedSession>& others);
   absl::StatusOr<Found> AnswerWithOthers(const SearchCall<Found, QueryRequest>& call,
                                          const std::vector<PreparedSession>& others);
+  // Has the session's embeddings made anew, where another model answers than made them.
+  void NoteEmbedder(const SessionKey& key, const EmbeddingState& state,
+                    const EmbeddingSource& embedder);
   // True when the session's embedder is asked what the query means: the call goes on when it has
   // answered. `embeddings` as of SessionSearch::CatchUp().
   bool EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,

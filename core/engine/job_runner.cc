@@ -34,6 +34,13 @@ constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
 
 bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
+// Whether the job makes embeddings that are to take the place of others: to give it up would leave
+// a session that has all of them with fewer.
+bool EmbedsAnew(const BlockState* fed) {
+  if (fed == nullptr || fed->name != kRetrievalBlock) return false;
+  return EmbeddingState::FromJson(fed->state).value_or(EmbeddingState()).next.has_value();
+}
+
 // At most kMaxErrorBytes, cut between characters.
 std::string Shortened(std::string text) {
   if (text.size() <= kMaxErrorBytes) return text;
@@ -500,7 +507,9 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
     return;
   }
   Increment(options_.stats->job_failures);
-  if (!absl::IsInvalidArgument(status) && attempt->job.attempts < options_.settings.max_attempts) {
+  const bool may_retry =
+      attempt->job.attempts < options_.settings.max_attempts || EmbedsAnew(attempt->fed.get());
+  if (!absl::IsInvalidArgument(status) && may_retry) {
     GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
              /*begun=*/true);
     return;

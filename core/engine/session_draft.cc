@@ -20,9 +20,6 @@
 namespace memoryd {
 namespace {
 
-// Of a job that has messages embedded: as many as are asked for at once, and held in memory.
-constexpr std::int64_t kEmbeddedMessages = 128;
-
 using Kind = SessionDraft::Decision::Kind;
 
 SessionDraft::Decision Refused(absl::Status status) {
@@ -184,6 +181,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddSweep(request);
     case WriteKind::kStoreUsage:
       return AddUsageAlone(request);
+    case WriteKind::kNoteEmbedder:
+      return AddEmbedder(request);
   }
   return Refused(absl::InternalError("a write of an unknown kind"));
 }
@@ -382,11 +381,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
       RemoveBlock(old.name);
     }
   }
-  if (config->EmbedsMessages() != config_->EmbedsMessages() ||
-      config->ranking.embedder != config_->ranking.embedder ||
-      config->ranking.embedder_worker != config_->ranking.embedder_worker) {
-    RemoveBlock(std::string(kRetrievalBlock));
-  }
+  ChangeEmbedder(*config);
   SetConfig(*settings, *std::move(config));
   return Stored(request, WriteResult());
 }
@@ -606,48 +601,6 @@ void SessionDraft::AddJob(const std::string& block, std::uint64_t message_genera
   job.create_us = job.update_us = now_us_;
 }
 
-void SessionDraft::EmbedMessages() {
-  if (!exists() || !config_->EmbedsMessages()) return;
-  const std::string block(kRetrievalBlock);
-  const BlockState* const state = FindBlock(block);
-  if (state != nullptr && state->done + 1 < state->next) return;
-  PositionRange range{
-      pinned_.empty() ? row_.floor : std::min(row_.floor, pinned_.front()->position),
-      row_.next_position};
-  if (state != nullptr) range.begin = std::max(range.begin, state->next_entry);
-  if (range.begin >= range.end) return;
-  range.end = std::min(range.end, range.begin + kEmbeddedMessages);
-  AddJob(block, row_.generation, range);
-  BlockState& changed = ChangeBlock(block);
-  while (changed.entry_generation == 0) changed.entry_generation = random_();
-  changed.next_entry = range.end;
-}
-
-bool SessionDraft::EraseEmbedding(std::int64_t position) {
-  const BlockState* const state = FindBlock(std::string(kRetrievalBlock));
-  if (state == nullptr || position >= state->next_entry) return false;
-  erased_entries_.push_back({state->entry_generation, {position, position + 1}});
-  return true;
-}
-
-void SessionDraft::EraseActiveEmbeddings() {
-  const BlockState* const found = FindBlock(std::string(kRetrievalBlock));
-  if (found == nullptr || found->entry_generation == 0) return;
-  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
-  // A state that can't be read is mended so.
-  EmbeddingState embeddings = EmbeddingState::FromJson(state.state).value_or(EmbeddingState());
-  ++embeddings.cuts;
-  state.state = embeddings.ToJson();
-  if (row_.archived_count == 0) {
-    garbage_.push_back({state.entry_generation, 0, state.next_entry});
-    return;
-  }
-  erased_entries_.push_back({state.entry_generation, {row_.watermark, row_.next_position}});
-  if (pinned_.empty()) return;
-  erased_entries_.push_back(
-      {state.entry_generation, {pinned_.front()->position, pinned_.back()->position + 1}});
-}
-
 void SessionDraft::LeaseJobs(std::uint64_t lease, std::int64_t lease_us) {
   for (Job& job : jobs_) {
     job.lease = lease;
@@ -692,16 +645,20 @@ void SessionDraft::CancelJobs() {
 void SessionDraft::RemoveBlock(const std::string& name) {
   if (FindBlock(name) == nullptr) return;
   BlockState& state = ChangeBlock(name);
-  if (state.entry_generation != 0) {
-    garbage_.push_back({state.entry_generation, 0, state.next_entry});
+  for (const EntryRange& stored : EntriesOf(state)) {
+    AddGarbage(stored.generation, stored.positions);
   }
   state.entry_generation = 0;
   state.next_entry = 1;
   state.state.clear();
+  CancelJobsOf(state);
+}
+
+void SessionDraft::CancelJobsOf(BlockState& state) {
   while (state.done + 1 < state.next) {
     JobKey job;
     job.generation = row_.block_generation;
-    job.block = name;
+    job.block = state.name;
     job.number = ++state.done;
     ended_jobs_.push_back({std::move(job), JobState::kCancelled, {}, {}});
   }
@@ -766,10 +723,15 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
   BlockState& state = ChangeBlock(outcome.job.block);
   state.done = outcome.job.number;
   if (outcome.state == JobState::kDone) {
-    state.state = outcome.block_state;
+    const bool embeds = outcome.job.block == kRetrievalBlock;
+    const std::string before = std::exchange(state.state, outcome.block_state);
+    if (embeds) NoteAnswer(before, state);
     if (!outcome.entries.empty()) {
       while (state.entry_generation == 0) state.entry_generation = random_();
     }
+    const std::uint64_t generation = embeds && !outcome.entries.empty()
+                                         ? EntriesOf(state).back().generation
+                                         : state.entry_generation;
     for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
       // Retention has taken the message meanwhile.
       if (!outcome.entry_positions.empty() && outcome.entry_positions[i] < row_.floor &&
@@ -781,7 +743,7 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
       row->ingest_us = now_us_;
       row->body = outcome.entries[i];
-      entries_.push_back({state.entry_generation, std::move(row)});
+      entries_.push_back({generation, std::move(row)});
     }
   }
   for (const BlockSettings& block : config_->blocks) {
@@ -806,7 +768,10 @@ SessionDraft::Decision SessionDraft::AddJobRetry(const WriteRequest& request) {
   if (failed.key.block == kRetrievalBlock) {
     // Since it was emptied, jobs of its own come to those messages.
     const BlockState* const state = FindBlock(failed.key.block);
-    is_there = config_->EmbedsMessages() && state != nullptr && failed.end <= state->next_entry;
+    const std::vector<EntryRange> made =
+        state == nullptr ? std::vector<EntryRange>() : EntriesOf(*state);
+    is_there =
+        config_->EmbedsMessages() && !made.empty() && failed.end <= made.back().positions.end;
   }
   if (!exists() || row_.block_generation != failed.key.generation || !is_there ||
       row_.generation != failed.message_generation || failed.begin < row_.floor) {

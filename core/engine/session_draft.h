@@ -105,6 +105,7 @@ class SessionDraft {
   Decision AddUndo(const WriteRequest& request);
   Decision AddSweep(const WriteRequest& request);
   Decision AddUsageAlone(const WriteRequest& request);
+  Decision AddEmbedder(const WriteRequest& request);
   Decision AddMessageUpdate(Write& write);
   Decision AddMessageDelete(const WriteRequest& request);
 
@@ -169,10 +170,19 @@ class SessionDraft {
   void RemoveBlocks();
   // Of a session that stays: what models have taken for it was taken all the same.
   void RemoveBlocksButUsage();
+  void CancelJobsOf(BlockState& state);
+  // Where a block's entries stand, and may come to stand: of kRetrievalBlock those that serve, then
+  // those that are made to take their place. Those that are being made are the last.
+  static std::vector<EntryRange> EntriesOf(const BlockState& state);
   // A job for messages that none has had embedded, where the session wants that and no such job is
-  // open: when it ends, the next one is made.
+  // open: when it ends, the next one is made. Embeddings made anew serve once they have caught up.
   void EmbedMessages();
-  // The embedding of the message at `position` goes; false when none was asked for yet.
+  // What a session of this configuration, which is not its own yet, makes of its embeddings.
+  void ChangeEmbedder(const SessionConfig& config);
+  // After kRetrievalBlock's state, which was `before`, has become what an answer made of it.
+  void NoteAnswer(const std::string& before, BlockState& state);
+  // The embeddings of the message at `position` go; false when the one that is to serve has not
+  // been asked for yet.
   bool EraseEmbedding(std::int64_t position);
   // Embeddings go of the messages that RemoveActiveMessages() takes.
   void EraseActiveEmbeddings();

@@ -83,12 +83,14 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
     }
   }
   const BlockState* const embeddings = FindBlock(std::string(kRetrievalBlock));
-  if (embeddings == nullptr || embeddings->entry_generation == 0) return;
-  const PositionRange embedded{begin, end_of(embeddings->next_entry)};
-  if (embedded.end - embedded.begin > kErasedAtOnce) {
-    AddGarbage(embeddings->entry_generation, embedded);
-  } else if (embedded.begin < embedded.end) {
-    erased_entries_.push_back({embeddings->entry_generation, embedded});
+  if (embeddings == nullptr) return;
+  for (const EntryRange& stored : EntriesOf(*embeddings)) {
+    const PositionRange embedded{begin, end_of(stored.positions.end)};
+    if (embedded.end - embedded.begin > kErasedAtOnce) {
+      AddGarbage(stored.generation, embedded);
+    } else if (embedded.begin < embedded.end) {
+      erased_entries_.push_back({stored.generation, embedded});
+    }
   }
 }
 
@@ -148,6 +150,7 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
     case WriteKind::kEndJob:
     case WriteKind::kStoreUsage:
     case WriteKind::kSweep:
+    case WriteKind::kNoteEmbedder:
       // Nobody's wish to keep the session.
       if (retention.session_ttl_us == 0) row_.expire_us = 0;
       break;

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/engine/message_lookup.h"
 #include "core/engine/page.h"
@@ -155,9 +156,21 @@ absl::Status SessionFork::Plan() {
                         block.entry_generation,
                         {0, state->next_entry}});
     }
+    if (name == kRetrievalBlock) block.state = EmbeddingsOfCopy(block.state);
     MEMORYD_RETURN_IF_ERROR(PlanJobs(*state));
   }
   return absl::OkStatus();
+}
+
+// The copy has those that serve. Others that are being made it makes by itself.
+std::string SessionFork::EmbeddingsOfCopy(const std::string& state) const {
+  auto embeddings = EmbeddingState::FromJson(state);
+  if (!embeddings.ok() || !embeddings->next.has_value()) return state;
+  NextEmbeddings anew;
+  while (anew.generation == 0) anew.generation = options_.random();
+  anew.source = embeddings->next->source;
+  embeddings->next = std::move(anew);
+  return embeddings->ToJson();
 }
 
 absl::StatusOr<std::int64_t> SessionFork::EndOfCopy() const {

@@ -80,6 +80,7 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
   absl::Status Plan();
   // The first position that is not copied.
   absl::StatusOr<std::int64_t> EndOfCopy() const;
+  std::string EmbeddingsOfCopy(const std::string& state) const;
   // The jobs of the source that are open in `state`, each to be done by the copy as well.
   absl::Status PlanJobs(const BlockState& state);
   void CopyNext();

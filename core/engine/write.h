@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/fact_state.h"
 #include "core/engine/oldest_messages.h"
 #include "core/engine/pending_calls.h"
@@ -87,7 +88,8 @@ enum class WriteKind {
   kRetryJob,
   kUndoBlockChange,
   kSweep,
-  kStoreUsage
+  kStoreUsage,
+  kNoteEmbedder
 };
 enum class ResetScope { kProfile, kMessages, kActive, kArchived, kEverything };
 
@@ -228,6 +230,9 @@ struct WriteRequest {
   std::optional<Job> job;                 // kRetryJob: the one that failed.
   // kSweep: the session goes if it has expired, else messages that its retention does not keep.
   std::optional<SweepRequest> sweep;
+  // kNoteEmbedder: what answers for the session's embedder. If that is not what made the session's
+  // embeddings, they are made anew.
+  std::optional<EmbeddingSource> embedder;
   // kDeleteSession: nothing is done unless it is the session's; empty: whatever that is.
   // kForgetSession: a tombstone of this subject lets go of what it still keeps of its session, the
   // replies and what is staged under it; nothing is done where there is none.

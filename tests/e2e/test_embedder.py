@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
-
 import grpc
 import pytest
 
 from support.blocks import (DONE, FAILED, OPEN, WAIT, block, every_turn, field_of, jobs_of, missing,
                             models_file)
 from support.calls import Calls, assistant, memory, note, refusal, user
-from support.model_server import DIMENSIONS, ModelServer, hash_embed
+from support.embedders import BLOCK, LINES, config, cosine, embed, found, put, query, settled
+from support.model_server import ModelServer
 from support.server import Server
 from support.stores import fresh_store
 from support.waiting import wait_for
@@ -20,26 +17,6 @@ from support.waiting import wait_for
 import memoryd
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
-BLOCK = ".retrieval"
-# A word for others that mean the same.
-MEANINGS = {"hound": "dog", "puppy": "dog", "downpour": "rain"}
-LINES = ("My dog is called Rex", "rain all day long", "I like cheese")
-
-
-def embed(text: str) -> list[float]:
-    return hash_embed(" ".join(MEANINGS.get(word, word)
-                               for word in re.findall(r"[a-z0-9]+", text.lower())))
-
-
-def cosine(a: list[float], b: list[float]) -> float:
-    return sum(x * y for x, y in zip(a, b)) / (math.hypot(*a) * math.hypot(*b))
-
-
-def config(**fields) -> memory.SessionConfig:
-    """Of a session in which nothing but words and embeddings counts."""
-    given = {"embedder": "embed", "vector_weight": 0, "length_weight": 0, "user_weight": 0,
-             "neighbour_weight": 0, "thread_weight": 0, **fields}
-    return memory.SessionConfig(retrieval=memory.Retrieval(**given))
 
 
 @pytest.fixture
@@ -68,25 +45,6 @@ def calls(target):
         yield Calls(channel)
 
 
-def query(calls, session_id: str, text: str = "hound", **fields):
-    return calls.Query(session_id=session_id, query=text, parts_of_score=True, **fields)
-
-
-def found(calls, session_id: str, text: str = "hound") -> list[str]:
-    reply = query(calls, session_id, text)
-    assert not reply.notices and not reply.missing_blocks and not reply.pending_embeddings
-    return [result.message.text for result in reply.results]
-
-
-def settled(calls, session_id: str) -> None:
-    """Waits until every message has its embedding."""
-    wait_for(lambda: not query(calls, session_id).notices, 6000)
-
-
-def put(calls, session_id: str, *texts: str, **fields):
-    return calls.Put(session_id=session_id, messages=[user(text) for text in texts], **fields)
-
-
 @pytest.fixture
 def lines(calls, session_id) -> str:
     """A session whose messages have their embeddings."""
@@ -109,7 +67,7 @@ def test_a_query_finds_what_has_no_word_of_it(calls, lines):
     jobs = jobs_of(calls, lines)
     assert jobs and all((job.block, job.state) == (BLOCK, DONE) for job in jobs)
     assert [job.end_position for job in jobs][-1] == 4
-    error = refusal(calls.GetBlock, session_id=lines, block=BLOCK)
+    error = refusal(calls.ListBlockEntries, session_id=lines, block=BLOCK)
     assert error.code() == grpc.StatusCode.NOT_FOUND
 
 
@@ -274,36 +232,6 @@ def test_an_embedder_that_there_is_not_is_named(calls, session_id):
     calls.UpdateSession(session_id=session_id, config=config())
     settled(calls, session_id)
     assert found(calls, session_id)[0] == LINES[0]
-
-
-@pytest.mark.parametrize("changed, reason", (
-    ({"dimensions": DIMENSIONS - 1}, "EMBEDDING_SIZE"), ({"model": "other"}, "EMBEDDING_MODEL")))
-def test_embeddings_of_two_kinds_are_never_mixed(store, models, session_id, tmp_path, changed,
-                                                 reason):
-    with Server(store, arguments=[models_file(tmp_path, models)]) as server:
-        with server.channel() as channel:
-            calls = Calls(channel)
-            put(calls, session_id, *LINES, config=config())
-            settled(calls, session_id)
-    file = tmp_path / "models.yaml"
-    settings = json.loads(file.read_text())
-    settings["models"][1].update(changed)
-    file.write_text(json.dumps(settings))
-    models.embed = lambda text: embed(text)[:changed.get("dimensions")]
-    with Server(store, arguments=[f"--config={file}", "--job-attempts=1"]) as server:
-        with server.channel() as channel:
-            calls = Calls(channel)
-            assert missing(query(calls, session_id)) == {BLOCK: reason}
-            put(calls, session_id, "a puppy")
-            job = wait_for(lambda: jobs_of(calls, session_id, state=FAILED))[0]
-            assert "config.retrieval.embedder" in job.last_error
-            reply = query(calls, session_id, "puppy")
-            assert reply.pending_embeddings == 1
-            assert [r.message.text for r in reply.results] == ["a puppy"]
-            calls.UpdateSession(session_id=session_id, config=config(embedder=""))
-            calls.UpdateSession(session_id=session_id, config=config())
-            settled(calls, session_id)
-            assert set(found(calls, session_id)[:2]) == {LINES[0], "a puppy"}
 
 
 def test_a_job_that_failed_can_be_tried_again(store, models, session_id, tmp_path):

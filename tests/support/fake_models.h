@@ -2,6 +2,7 @@
 #ifndef MEMORYD_TESTS_SUPPORT_FAKE_MODELS_H_
 #define MEMORYD_TESTS_SUPPORT_FAKE_MODELS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -83,8 +84,12 @@ class HashEmbedder final : public Embedder {
   void Embed(const ModelCaller& /*caller*/, EmbedPurpose purpose, std::vector<std::string> texts,
              ModelDeadline /*deadline*/, Done done) override {
     EmbedReply reply;
-    for (const std::string& text : texts) reply.vectors.push_back(HashEmbedding(text));
+    for (const std::string& text : texts) {
+      std::vector<float>& vector = reply.vectors.emplace_back(HashEmbedding(text));
+      if (model == kReversed) std::reverse(vector.begin(), vector.end());
+    }
     reply.usage = Usage{1, 5, 0};
+    reply.model = model;
     calls.push_back({purpose, std::move(texts)});
     if (!error.ok()) {
       done(error);
@@ -93,11 +98,16 @@ class HashEmbedder final : public Embedder {
     }
   }
 
+  // The model whose vectors are as like each other as those of the others, but not like theirs.
+  static constexpr std::string_view kReversed = "reversed";
+
+  std::string model;
   absl::Status error;
   std::vector<Call> calls;
 };
 
-// Knows the chat model `chat` and the embedder `hash`, of the server and of any worker.
+// Knows the chat model `chat` and the embedders `hash` and `other`, of the server and of any
+// worker.
 class FakeModels final : public ModelDirectory {
  public:
   absl::StatusOr<std::shared_ptr<ChatModel>> FindChatModel(std::string_view /*tenant*/,
@@ -109,12 +119,14 @@ class FakeModels final : public ModelDirectory {
   absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view /*tenant*/,
                                                          std::string_view /*worker*/,
                                                          std::string_view name) override {
+    if (name == "other") return other;
     if (name != "hash") return absl::NotFoundError("there is no such embedder");
     return embedder;
   }
 
   std::shared_ptr<ScriptedChatModel> chat = std::make_shared<ScriptedChatModel>();
   std::shared_ptr<HashEmbedder> embedder = std::make_shared<HashEmbedder>();
+  std::shared_ptr<HashEmbedder> other = std::make_shared<HashEmbedder>();
 };
 
 }  // namespace memoryd
