@@ -64,6 +64,15 @@ absl::Status Authenticator::Reload() {
   return absl::OkStatus();
 }
 
+bool Authenticator::HasTenant(std::string_view tenant) const {
+  std::shared_ptr<const CredentialTable> table;
+  {
+    MutexLock lock(mutex_);
+    table = table_;
+  }
+  return table->HasTenant(tenant);
+}
+
 absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   std::shared_ptr<const CredentialTable> table;
   {

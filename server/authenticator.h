@@ -62,6 +62,9 @@ class Authenticator {
   // `CREDENTIALS_DISAGREE` when the credentials name several tenants.
   absl::StatusOr<Caller> Authenticate(const Proof& proof) const MEMORYD_EXCLUDES(mutex_);
 
+  // Whether the credentials file, as it is now, has the tenant.
+  bool HasTenant(std::string_view tenant) const MEMORYD_EXCLUDES(mutex_);
+
  private:
   const std::string path_;
   JwtVerifier* const jwt_;

@@ -238,6 +238,21 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.message_ttl_s);
             }},
+    Setting{"tenant_model_tokens_per_day",
+            "Tokens, sent and received, that models may take for a tenant in a day by UTC, on this "
+            "server; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
+                              c.tenants.usual.model_tokens_per_day);
+            }},
+    Setting{"tenant_model_calls_per_day",
+            "Calls of models for a tenant in a day by UTC, on this server; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
+                              c.tenants.usual.model_calls_per_day);
+            }},
     Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);

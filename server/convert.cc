@@ -682,6 +682,14 @@ v1::Block ToProto(const BlockSettings& settings) {
   return block;
 }
 
+v1::Usage ToProto(const Usage& usage) {
+  v1::Usage proto;
+  proto.set_calls(usage.calls);
+  proto.set_prompt_tokens(usage.prompt_tokens);
+  proto.set_completion_tokens(usage.completion_tokens);
+  return proto;
+}
+
 v1::SessionConfig ToProto(const SessionConfig& config) {
   v1::SessionConfig proto;
   proto.set_profile(std::string(ProfileName(config.counting.profile)));

@@ -81,6 +81,8 @@ v1::Block ToProto(const BlockSettings& settings);
 // The configuration, complete.
 v1::SessionConfig ToProto(const SessionConfig& config);
 
+v1::Usage ToProto(const Usage& usage);
+
 ResetScope FromProto(v1::ResetScope scope);
 
 // SHA-256 of the method and the request, which must be in its checked form, without request_id and

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -172,6 +173,12 @@ absl::StatusOr<CredentialTable> CredentialTable::Parse(const std::string& yaml,
     return parser.BadYaml(error);
   }
   return table;
+}
+
+bool CredentialTable::HasTenant(std::string_view tenant) const {
+  const auto is_of = [tenant](const auto& entry) { return entry.second.tenant == tenant; };
+  return std::any_of(tokens_.begin(), tokens_.end(), is_of) ||
+         std::any_of(certificates_.begin(), certificates_.end(), is_of);
 }
 
 const Grant* CredentialTable::FindToken(std::string_view token) const {

@@ -83,6 +83,9 @@ class CredentialTable {
   // `name` is a URI or DNS name, or the common name, of a verified certificate.
   const Grant* FindCertificate(std::string_view name) const;
 
+  // Whether a credential is of the tenant. Takes as long as there are credentials.
+  bool HasTenant(std::string_view tenant) const;
+
   std::size_t size() const { return tokens_.size() + certificates_.size(); }
 
  private:

@@ -51,12 +51,6 @@ absl::StatusOr<std::optional<JobState>> FromProto(v1::JobState state) {
   }
 }
 
-void Fill(const Usage& usage, v1::Usage& proto) {
-  proto.set_calls(usage.calls);
-  proto.set_prompt_tokens(usage.prompt_tokens);
-  proto.set_completion_tokens(usage.completion_tokens);
-}
-
 void Fill(const Job& job, v1::Job& proto) {
   proto.set_job_id(JobId(job.key));
   proto.set_block(job.key.block);
@@ -65,7 +59,7 @@ void Fill(const Job& job, v1::Job& proto) {
   proto.set_end_position(job.end);
   proto.set_attempts(job.attempts);
   proto.set_last_error(job.last_error);
-  Fill(job.usage, *proto.mutable_usage());
+  *proto.mutable_usage() = ToProto(job.usage);
   SetTime(proto.mutable_create_time(), job.create_us);
   SetTime(proto.mutable_update_time(), job.update_us);
   if (job.state == JobState::kOpen) SetTime(proto.mutable_due_time(), job.due_us);
@@ -177,7 +171,11 @@ grpc::ServerUnaryReactor* JobService::GetUsage(Context* context, const Bytes* by
       environment_, Method::kGetUsage, context, bytes, response,
       [this](const Call<v1::GetUsageRequest>& call) -> absl::Status {
         v1::GetUsageResponse reply;
-        Fill(models_.UsageOf(call->tenant()), *reply.mutable_usage());
+        const ModelUsage::OfTenant found = usage_.Of(call->tenant());
+        *reply.mutable_usage() = ToProto(found.total);
+        *reply.mutable_today() = ToProto(found.today);
+        reply.set_tokens_per_day(found.budget.tokens);
+        reply.set_calls_per_day(found.budget.calls);
         SetTime(reply.mutable_start_time(), start_us_);
         call->Succeed(reply.SerializeAsString());
         return absl::OkStatus();

@@ -8,7 +8,7 @@
 
 #include "core/engine/engine.h"
 #include "memoryd/v1/job_service.grpc.pb.h"
-#include "server/models.h"
+#include "server/model_usage.h"
 #include "server/unary_call.h"
 
 namespace memoryd {
@@ -21,10 +21,10 @@ using RawJobService = v1::JobService::WithRawCallbackMethod_ListJobs<
 // As MemoryService: nothing waits on gRPC's threads.
 class JobService final : public RawJobService {
  public:
-  // `start_us`: since when `models` counts.
-  JobService(Engine* engine, const Models* models, std::int64_t start_us,
+  // `start_us`: since when `usage` counts.
+  JobService(Engine* engine, ModelUsage* usage, std::int64_t start_us,
              const CallEnvironment& environment)
-      : engine_(*engine), models_(*models), start_us_(start_us), environment_(environment) {}
+      : engine_(*engine), usage_(*usage), start_us_(start_us), environment_(environment) {}
 
   using Context = grpc::CallbackServerContext;
   using Bytes = grpc::ByteBuffer;
@@ -37,7 +37,7 @@ class JobService final : public RawJobService {
 
  private:
   Engine& engine_;
-  const Models& models_;
+  ModelUsage& usage_;
   const std::int64_t start_us_;
   const CallEnvironment environment_;
 };

@@ -346,7 +346,27 @@ class Metrics final : public prometheus::Collectable {
         .Add(static_cast<double>(info.schema_version));
   }
 
+  void AddModelUsage(Families& families) const {
+    if (sources_.model_usage == nullptr) return;
+    Family calls(families, "memoryd_tenant_model_calls_total", MetricType::Counter,
+                 "Calls of models that were answered, by tenant.");
+    Family tokens(families, "memoryd_tenant_model_tokens_total", MetricType::Counter,
+                  "Tokens, as the models count them, by tenant.");
+    Family refused(families, "memoryd_model_budget_rejected_total", MetricType::Counter,
+                   "Times that no model was asked since the tenant's budget is used up.");
+    for (const auto& [name, series] : sources_.model_usage->All()) {
+      const ClientMetric::Label tenant = Label("tenant", name);
+      calls.Add(static_cast<double>(series.total.calls), {tenant});
+      tokens.Add(static_cast<double>(series.total.prompt_tokens),
+                 {tenant, Label("kind", "prompt")});
+      tokens.Add(static_cast<double>(series.total.completion_tokens),
+                 {tenant, Label("kind", "completion")});
+      refused.Add(Number(series.refused), {tenant});
+    }
+  }
+
   void AddModels(Families& families) const {
+    AddModelUsage(families);
     if (sources_.models == nullptr) return;
     Family calls(families, "memoryd_model_calls_total", MetricType::Counter,
                  "Calls to models ended, by code.");

@@ -18,6 +18,7 @@
 #include "server/jwt_verifier.h"
 #include "server/log.h"
 #include "server/memory_watch.h"
+#include "server/model_usage.h"
 #include "server/tenant_limiter.h"
 #include "server/tls_files.h"
 
@@ -44,10 +45,12 @@ struct MetricSources {
   const AuditLog* audit = nullptr;   // Null: none is kept.
   const JwtVerifier* jwt = nullptr;  // Null: no JSON Web Token is a credential.
   const TlsFiles* tls = nullptr;     // Null: no address has TLS.
+  const ModelUsage* model_usage = nullptr;
 };
 
-// Reads the sources anew for each scrape. Every label is one of a closed set, or a model of the
-// settings: no name of a tenant or a session, nothing that a caller sent.
+// Reads the sources anew for each scrape. Every label is one of a closed set, a model of the
+// settings, or a tenant of theirs or of the credentials file, see ModelUsage::All(): no name of a
+// session, nothing that a caller sent.
 std::unique_ptr<prometheus::Collectable> MakeMetrics(const MetricSources& sources);
 
 // Serves /metrics while it lives.

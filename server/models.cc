@@ -17,17 +17,6 @@ void Models::Close() {
   }
 }
 
-void Models::Answered(const ModelCaller& caller, const Usage& usage) {
-  MutexLock lock(mutex_);
-  usage_[caller.tenant] += usage;
-}
-
-Usage Models::UsageOf(std::string_view tenant) const {
-  MutexLock lock(mutex_);
-  const auto found = usage_.find(tenant);
-  return found == usage_.end() ? Usage() : found->second;
-}
-
 absl::StatusOr<std::shared_ptr<ChatModel>> Models::FindChatModel(std::string_view tenant,
                                                                  std::string_view worker,
                                                                  std::string_view model) {

@@ -2,25 +2,23 @@
 #ifndef MEMORYD_SERVER_MODELS_H_
 #define MEMORYD_SERVER_MODELS_H_
 
-#include <functional>
-#include <map>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/models/configured_models.h"
 #include "core/models/model.h"
+#include "server/model_usage.h"
 
 namespace memoryd {
 
 // Any thread.
 class Models final : public ModelDirectory {
  public:
-  // `workers` finds what workers serve; it must outlive this.
-  Models(std::unique_ptr<ConfiguredModels> configured, ModelDirectory* workers)
-      : workers_(*workers), configured_(std::move(configured)) {}
+  // `workers` finds what workers serve, `usage` counts the answers of all; both must outlive this.
+  Models(std::unique_ptr<ConfiguredModels> configured, ModelDirectory* workers, ModelUsage* usage)
+      : workers_(*workers), usage_(*usage), configured_(std::move(configured)) {}
 
   // Ends the calls of configured models that are under way, and finds none from now on.
   void Close() MEMORYD_EXCLUDES(mutex_);
@@ -31,16 +29,15 @@ class Models final : public ModelDirectory {
   absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view tenant,
                                                          std::string_view worker,
                                                          std::string_view embedder) override;
-  void Answered(const ModelCaller& caller, const Usage& usage) override MEMORYD_EXCLUDES(mutex_);
-
-  // What models have taken for the tenant since the server began.
-  Usage UsageOf(std::string_view tenant) const MEMORYD_EXCLUDES(mutex_);
+  absl::Status MayAsk(const ModelCaller& caller) override { return usage_.MayAsk(caller.tenant); }
+  void Answered(const ModelCaller& caller, const Usage& usage) override {
+    usage_.Count(caller.tenant, usage);
+  }
 
  private:
   ModelDirectory& workers_;
-  mutable Mutex mutex_;
-  // A tenant is one of the credentials' and stays: there are not many.
-  std::map<std::string, Usage, std::less<>> usage_ MEMORYD_GUARDED_BY(mutex_);
+  ModelUsage& usage_;
+  Mutex mutex_;
   std::unique_ptr<ConfiguredModels> configured_ MEMORYD_GUARDED_BY(mutex_);
 };
 

@@ -219,6 +219,10 @@ absl::StatusOr<std::string> QueryReply(const Found& found, const v1::QueryReques
     AppendBytes(reply, v1::QueryResponse::kNoticesFieldNumber, "EMBEDDINGS_PENDING");
     AppendInt(reply, v1::QueryResponse::kPendingEmbeddingsFieldNumber, found.pending_embeddings);
   }
+  if (found.usage != Usage()) {
+    AppendBytes(reply, v1::QueryResponse::kUsageFieldNumber,
+                ToProto(found.usage).SerializeAsString());
+  }
   return reply;
 }
 

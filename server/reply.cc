@@ -50,7 +50,7 @@ std::string PutReply(const WriteResult& result) {
   return reply.SerializeAsString();
 }
 
-std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs) {
+std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs, const Usage& usage) {
   v1::PutResponse open;
   for (const OpenJob& job : jobs) {
     v1::OpenJob& proto = *open.add_open_jobs();
@@ -59,6 +59,7 @@ std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs) {
     proto.set_state(std::string(JobStateName(job.state)));
     proto.set_error(job.error);
   }
+  if (usage != Usage()) *open.mutable_usage() = ToProto(usage);
   // Fields of a message may stand in any order.
   open.AppendToString(&reply);
   return reply;
@@ -197,6 +198,7 @@ absl::StatusOr<std::string> GetReply(const Context& context) {
     proto.set_block(missing.block);
     proto.set_reason(missing.reason);
   }
+  if (context.usage != Usage()) *blocks.mutable_usage() = ToProto(context.usage);
   blocks.AppendToString(&reply);
   return reply;
 }
@@ -229,6 +231,7 @@ std::string GetSessionReply(std::string_view session_id, const SessionInfo& info
   v1::GetSessionResponse reply;
   SetSession(info.row, *info.config, reply.mutable_session());
   reply.mutable_session()->set_session_id(std::string(session_id));
+  if (info.usage != Usage()) *reply.mutable_session()->mutable_usage() = ToProto(info.usage);
   return reply.SerializeAsString();
 }
 

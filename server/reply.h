@@ -15,8 +15,8 @@ namespace memoryd {
 
 // For WriteRequest::encode_reply.
 std::string PutReply(const WriteResult& result);
-// A PutResponse with the jobs that are open.
-std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs);
+// A PutResponse with the jobs that are open, and what models took while it waited for them.
+std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs, const Usage& usage);
 std::string SetReply(const WriteResult& result);
 std::string ResetReply(const WriteResult& result);
 std::string UpdateMessageReply(const WriteResult& result);

@@ -253,7 +253,13 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   const ConfiguredModels* const counted_models = configured.get();
   // Outlives what calls workers.
   WorkerRegistry workers;
-  Models models(std::move(configured), &workers);
+  const auto is_named = [&config,
+                         authenticator = access->authenticator()](std::string_view tenant) {
+    return authenticator == nullptr || config.tenants.exceptions.contains(tenant) ||
+           authenticator->HasTenant(tenant);
+  };
+  ModelUsage model_usage(config.tenants, is_named, &NowMicros);
+  Models models(std::move(configured), &workers, &model_usage);
   EngineOptions options = EngineOptionsOf(config, bodies);
   options.word_vectors = LoadWordVectors(config.word_vectors);
   options.models = &models;
@@ -282,17 +288,17 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   environment.audit = audit.get();
   MemoryService memory_service(&engine, environment);
   SessionService session_service(&engine, environment);
-  JobService job_service(&engine, &models, start_us, environment);
+  JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
   ServerService server_service({Version(), start_us, config, options, &store}, environment);
   WorkerService worker_service(&workers, environment, {Version()});
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
-        metrics, MetricsListener::Start(
-                     config.metrics_listen,
-                     {Version(), start_us, &stats, &calls, &memory, &tenants, &engine, &store, &log,
-                      counted_models, &workers, audit.get(), access->jwt(), access->tls()}));
+        metrics, MetricsListener::Start(config.metrics_listen,
+                                        {Version(), start_us, &stats, &calls, &memory, &tenants,
+                                         &engine, &store, &log, counted_models, &workers,
+                                         audit.get(), access->jwt(), access->tls(), &model_usage}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);

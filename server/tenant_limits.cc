@@ -58,6 +58,12 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
       error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_messages.emplace());
     } else if (key == "message_ttl_s") {
       error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.message_ttl_s.emplace());
+    } else if (key == "model_tokens_per_day") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
+                       exception.model_tokens_per_day.emplace());
+    } else if (key == "model_calls_per_day") {
+      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
+                       exception.model_calls_per_day.emplace());
     } else {
       return Bad(path, pair.first, fmt::format("unknown key {}", key));
     }
@@ -91,6 +97,9 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     limits.refresh_on_read = exception.refresh_on_read.value_or(limits.refresh_on_read);
     limits.keep_messages = exception.keep_messages.value_or(limits.keep_messages);
     limits.message_ttl_s = exception.message_ttl_s.value_or(limits.message_ttl_s);
+    limits.model_tokens_per_day =
+        exception.model_tokens_per_day.value_or(limits.model_tokens_per_day);
+    limits.model_calls_per_day = exception.model_calls_per_day.value_or(limits.model_calls_per_day);
   }
   return limits;
 }

@@ -19,6 +19,14 @@ class Node;
 
 namespace memoryd {
 
+// What may be asked of models in a day, by UTC. 0: any number.
+struct ModelBudget {
+  std::int64_t tokens = 0;  // Sent and received.
+  std::int64_t calls = 0;
+
+  friend bool operator==(const ModelBudget&, const ModelBudget&) = default;
+};
+
 // Of one tenant. 0: any number.
 struct TenantLimits {
   // On one server and average; a second's worth may come at once.
@@ -34,10 +42,14 @@ struct TenantLimits {
   bool refresh_on_read = false;
   std::int64_t keep_messages = 0;
   std::int64_t message_ttl_s = 0;
+  // Of models, on one server and in a day by UTC.
+  std::int64_t model_tokens_per_day = 0;
+  std::int64_t model_calls_per_day = 0;
 
   // Whether a call need not be looked at.
   bool no_call_limits() const { return calls_per_second == 0 && calls_in_flight == 0; }
   Quota quota() const { return {sessions, messages, mib << 20}; }
+  ModelBudget model_budget() const { return {model_tokens_per_day, model_calls_per_day}; }
   // Without what is 0.
   RetentionSettings retention() const;
 };
@@ -54,6 +66,8 @@ struct TenantLimitTable {
     std::optional<bool> refresh_on_read;
     std::optional<std::int64_t> keep_messages;
     std::optional<std::int64_t> message_ttl_s;
+    std::optional<std::int64_t> model_tokens_per_day;
+    std::optional<std::int64_t> model_calls_per_day;
   };
 
   TenantLimits usual;

@@ -61,6 +61,18 @@ TEST(TenantLimitsTest, RetentionIsOverTheUsualAndZeroIsNone) {
   EXPECT_TRUE(TenantLimitTable().no_retention());
 }
 
+TEST(TenantLimitsTest, BudgetsAreOverTheUsual) {
+  const auto parsed = Parse(
+      "- {name: a, model_tokens_per_day: 5}\n"
+      "- {name: b, model_calls_per_day: 0}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const TenantLimitTable table{.usual = {.model_tokens_per_day = 1, .model_calls_per_day = 2},
+                               .exceptions = *parsed};
+  EXPECT_EQ(table.Of("a").model_budget(), (ModelBudget{5, 2}));
+  EXPECT_EQ(table.Of("b").model_budget(), (ModelBudget{1, 0}));
+  EXPECT_EQ(table.Of("c").model_budget(), (ModelBudget{1, 2}));
+}
+
 TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("a: 1", 1, "list");
   ExpectRefused("- a", 1, "maps");
@@ -70,6 +82,8 @@ TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("- name: a\n  mib: 1.5", 2, "mib: must be");
   ExpectRefused("- name: a\n  session_ttl_s: 315360001", 2, "session_ttl_s: must be");
   ExpectRefused("- name: a\n  refresh_on_read: 1", 2, "refresh_on_read: must be");
+  ExpectRefused("- name: a\n  model_calls_per_day: -1", 2, "model_calls_per_day: must be");
+  ExpectRefused("- name: a\n  model_tokens_per_day: 1e6", 2, "model_tokens_per_day: must be");
   ExpectRefused("- name: a\n  calls: 1", 2, "unknown key calls");
   ExpectRefused("- calls_in_flight: 1", 1, "name: is missing");
   ExpectRefused("- name: a\n- name: a", 2, "same");

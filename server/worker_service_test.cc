@@ -6,9 +6,12 @@
 #include <atomic>
 #include <future>
 #include <set>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/mutex.h"
 #include "core/blocks/worker_block.h"
 #include "google/rpc/error_details.pb.h"
 #include "server/log.h"
@@ -19,6 +22,34 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 Clock::time_point Later() { return Clock::now() + std::chrono::minutes(1); }
+
+// Has no models, and remembers what it was told last.
+class CountedAnswers final : public ModelDirectory {
+ public:
+  absl::StatusOr<std::shared_ptr<ChatModel>> FindChatModel(std::string_view /*tenant*/,
+                                                           std::string_view /*worker*/,
+                                                           std::string_view /*model*/) override {
+    return absl::NotFoundError("there is none");
+  }
+  absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view /*tenant*/,
+                                                         std::string_view /*worker*/,
+                                                         std::string_view /*name*/) override {
+    return absl::NotFoundError("there is none");
+  }
+  void Answered(const ModelCaller& caller, const Usage& usage) override {
+    MutexLock lock(mutex_);
+    last_ = caller.block + " " + caller.job_id + " " + std::to_string(usage.calls);
+  }
+
+  std::string Take() {
+    MutexLock lock(mutex_);
+    return std::exchange(last_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  std::string last_ MEMORYD_GUARDED_BY(mutex_);
+};
 
 // An agent's process, as far as its stream goes.
 class AgentStream {
@@ -197,7 +228,9 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   BlockSettings settings;
   settings.name = "mentions";
   settings.worker = "w";
-  const auto block = std::make_shared<const WorkerBlock>(settings, &registry_);
+  CountedAnswers models;
+  const auto block = std::make_shared<const WorkerBlock>(settings, &registry_, &models);
+  const auto usage = std::make_shared<UsageCount>();
   const BlockSession session{{"default", "s"}, Profile::kDefault};
 
   // As a stored message, with a field the core knows nothing of.
@@ -217,6 +250,7 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   feed.job_id = "j";
   feed.attempt = 2;
   feed.deadline = Later();
+  feed.usage = usage;
   std::promise<absl::StatusOr<FeedResult>> fed;
   block->Feed(feed, [&](absl::StatusOr<FeedResult> result) { fed.set_value(std::move(result)); });
   v1::WorkerCall call = agent.HearCall();
@@ -230,8 +264,10 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   v1::AttachRequest answer;
   answer.mutable_result()->set_call_id(call.call_id());
   answer.mutable_result()->mutable_put()->set_state(std::string("\xFF\0", 2));
+  answer.mutable_result()->mutable_usage()->set_calls(2);
   agent.Say(answer);
   EXPECT_EQ(fed.get_future().get()->state, std::string("\xFF\0", 2));
+  EXPECT_EQ(models.Take(), "mentions j 2");
 
   RenderRequest render;
   render.session = session;
@@ -240,6 +276,7 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   input.parts.parts.emplace_back().text = "input";
   render.messages.push_back(input);
   render.deadline = Later();
+  render.usage = usage;
   std::promise<absl::StatusOr<BlockContent>> rendered;
   block->Render(render, [&](absl::StatusOr<BlockContent> c) { rendered.set_value(std::move(c)); });
   call = agent.HearCall();
@@ -251,9 +288,12 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   said.add_parts()->mutable_image()->set_url("http://x/y.png");
   said.add_messages()->set_role("system");
   said.mutable_messages(0)->set_text("before");
+  answer.mutable_result()->mutable_usage()->set_calls(3);
   agent.Say(answer);
   const auto content = rendered.get_future().get();
   ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_EQ(models.Take(), "mentions  3");
+  EXPECT_EQ(usage->Total().calls, 5);
   ASSERT_EQ(content->parts.size(), 2u);
   EXPECT_EQ(content->parts[0].text, "Logan was mentioned 3 times.");
   EXPECT_EQ(content->parts[1].kind, StoredPart::Kind::kImage);

@@ -18,6 +18,7 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session_config.h"
+#include "core/model/usage_count.h"
 #include "core/tokens/token_counter.h"
 
 namespace memoryd {
@@ -82,6 +83,8 @@ struct FeedRequest {
   std::int64_t attempt = 1;
   std::int64_t now_us = 0;  // Microseconds since the epoch.
   BlockDeadline deadline;
+  // Counts what is asked of models; may be null.
+  std::shared_ptr<UsageCount> usage = nullptr;
 };
 
 // What a job changes. The caller sets BlockState::done, name, next and update_us.
@@ -90,7 +93,6 @@ struct FeedResult {
   std::vector<std::string> entries;  // Bodies of rows of the block's own, to be appended.
   // Where `entries` stand, ascending; empty: behind those that there are.
   std::vector<std::int64_t> entry_positions;
-  Usage usage;
 };
 
 struct RenderRequest {
@@ -98,6 +100,8 @@ struct RenderRequest {
   std::shared_ptr<const BlockState> state;  // Null: never fed.
   std::vector<BlockMessage> messages;       // The active ones, oldest first, then the `input`.
   BlockDeadline deadline;
+  // As FeedRequest::usage.
+  std::shared_ptr<UsageCount> usage = nullptr;
 };
 
 // A block of a session's configuration, checked and ready. Immutable; any thread. `done` runs

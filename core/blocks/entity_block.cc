@@ -274,14 +274,12 @@ class EntityBlock final : public Block {
     std::vector<TranscriptPiece> pieces;
     std::size_t next_piece = 0;
     EntityState state;
-    Usage usage;
     Done<FeedResult> done;
 
     void Next() {
       if (next_piece == pieces.size()) {
         FeedResult result;
         result.state = state.ToJson();
-        result.usage = usage;
         done(std::move(result));
         return;
       }
@@ -305,7 +303,6 @@ class EntityBlock final : public Block {
         done(reply.status());
         return;
       }
-      usage += reply->usage;
       const EntityAnswer answer = ReadEntityAnswer(reply->text);
       if (!answer.understood && block->stats_ != nullptr) {
         Increment(block->stats_->unreadable_answers);

@@ -224,7 +224,6 @@ class LlamaFactBlock final : public FactBlockBase {
     FeedRequest request;
     std::vector<StoredMessage> messages;
     std::vector<std::string> facts;
-    Usage usage;
     Done<FeedResult> done;
 
     void Ask(std::string_view form, ChatModel::Done answered) {
@@ -243,7 +242,6 @@ class LlamaFactBlock final : public FactBlockBase {
               self->done(reply.status());
               return;
             }
-            self->usage += reply->usage;
             for (std::string& fact : LlamaFacts(reply->text)) {
               if (std::find(self->facts.begin(), self->facts.end(), fact) == self->facts.end()) {
                 self->facts.push_back(std::move(fact));
@@ -264,7 +262,6 @@ class LlamaFactBlock final : public FactBlockBase {
               self->done(reply.status());
               return;
             }
-            self->usage += reply->usage;
             std::vector<std::string> condensed = LlamaFacts(reply->text);
             if (!condensed.empty()) self->facts = std::move(condensed);
             self->Finish();
@@ -279,7 +276,6 @@ class LlamaFactBlock final : public FactBlockBase {
       }
       FeedResult result;
       result.state = *std::move(state);
-      result.usage = usage;
       done(std::move(result));
     }
   };
@@ -369,7 +365,6 @@ class FactBlock final : public FactBlockBase {
     std::vector<TranscriptPiece> pieces;
     std::size_t next_piece = 0;
     FactState state;
-    Usage usage;
     Done<FeedResult> done;
 
     FactJob Job() const { return {request.job_id, request.now_us}; }
@@ -401,7 +396,6 @@ class FactBlock final : public FactBlockBase {
         done(reply.status());
         return;
       }
-      usage += reply->usage;
       FactAnswer answer = ReadFactAnswer(reply->text);
       if (!answer.understood) CountNonsense();
       // Evidence numbers are those of the job's messages; one that is in none of the messages
@@ -447,7 +441,6 @@ class FactBlock final : public FactBlockBase {
         done(reply.status());
         return;
       }
-      usage += reply->usage;
       const FactAnswer answer = ReadFactAnswer(reply->text);
       if (!answer.understood) {
         CountNonsense();
@@ -462,7 +455,6 @@ class FactBlock final : public FactBlockBase {
     void Finish() {
       FeedResult result;
       result.state = state.ToJson();
-      result.usage = usage;
       done(std::move(result));
     }
   };

@@ -77,7 +77,7 @@ void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
     return done(std::move(result));
   }
   const ModelCaller caller{request.session.key.tenant, request.session.key.session, name(),
-                           request.job_id};
+                           request.job_id, request.usage};
   std::vector<std::string> texts = std::move(drafts.texts);
   AskEmbedder(models_, embedder_, caller, EmbedPurpose::kText, std::move(texts), request.deadline,
               [drafts = std::move(drafts), known = *state,
@@ -92,7 +92,6 @@ void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
                 now.size = size;
                 if (now.model.empty()) now.model = reply->model;
                 result.state = now.ToJson();
-                result.usage = reply->usage;
                 done(std::move(result));
               });
 }
@@ -102,9 +101,11 @@ void MessageEmbedder::Render(RenderRequest /*request*/, Done<BlockContent> done)
 }
 
 void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
-                const EmbeddingState& state, std::string_view query, BlockDeadline deadline,
+                const EmbeddingState& state, std::string_view query,
+                std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
                 std::function<void(absl::StatusOr<std::vector<float>>)> done) {
-  const ModelCaller caller{session.tenant, session.session, std::string(kRetrievalBlock), ""};
+  const ModelCaller caller{session.tenant, session.session, std::string(kRetrievalBlock), "",
+                           std::move(usage)};
   AskEmbedder(models, embedder, caller, EmbedPurpose::kQuery,
               {std::string(Head(query, kTextBytes))}, deadline,
               [state, done = std::move(done)](absl::StatusOr<EmbedReply> reply) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/model_calls.h"
+#include "core/model/usage_count.h"
 
 namespace memoryd {
 
@@ -41,9 +43,10 @@ class MessageEmbedder final : public Block {
 };
 
 // Asks the embedder that ModelName names what a query means: one vector, of the kind that `state`
-// says the session's have; else EmbeddingState::Accepts() is the error.
+// says the session's have; else EmbeddingState::Accepts() is the error. `usage` may be null.
 void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
-                const EmbeddingState& state, std::string_view query, BlockDeadline deadline,
+                const EmbeddingState& state, std::string_view query,
+                std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
                 std::function<void(absl::StatusOr<std::vector<float>>)> done);
 
 }  // namespace memoryd

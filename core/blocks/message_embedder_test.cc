@@ -26,6 +26,7 @@ class MessageEmbedderTest : public ::testing::Test {
     request.state.state = std::move(state);
     request.state.entry_generation = 7;
     request.job_id = "job";
+    request.usage = usage_;
     for (auto& [position, body] : messages) {
       auto row = std::make_shared<Message>();
       row->position = position;
@@ -64,6 +65,7 @@ class MessageEmbedderTest : public ::testing::Test {
 
   BlockFixture fixture_;
   std::string embedder_ = "hash";
+  std::shared_ptr<UsageCount> usage_ = std::make_shared<UsageCount>();
   std::vector<std::int64_t> stored_;
   absl::Status store_;
 };
@@ -77,7 +79,7 @@ TEST_F(MessageEmbedderTest, AsksForAllMessagesOfAJobAtOnce) {
   ASSERT_THAT(Calls(), SizeIs(1));
   EXPECT_THAT(Calls()[0].texts, ElementsAre("one", "two", "three"));
   EXPECT_EQ(Calls()[0].purpose, EmbedPurpose::kText);
-  EXPECT_EQ(result->usage.calls, 1);
+  EXPECT_EQ(usage_->Total(), (Usage{1, 5, 0}));
   const auto state = EmbeddingState::FromJson(result->state);
   ASSERT_TRUE(state.ok());
   EXPECT_EQ(state->size, 16U);
@@ -131,7 +133,7 @@ TEST_F(MessageEmbedderTest, AQueryIsAskedForAsOne) {
   state.size = 16;
   std::optional<absl::StatusOr<std::vector<float>>> answer;
   const auto ask = [&] {
-    EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, state, "what", {},
+    EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, state, "what", usage_, {},
                [&answer](absl::StatusOr<std::vector<float>> r) { answer = std::move(r); });
     return answer.value();
   };
@@ -139,6 +141,7 @@ TEST_F(MessageEmbedderTest, AQueryIsAskedForAsOne) {
   ASSERT_TRUE(vector.ok()) << vector.status();
   EXPECT_EQ(*vector, HashEmbedding("what"));
   EXPECT_EQ(Calls()[0].purpose, EmbedPurpose::kQuery);
+  EXPECT_EQ(usage_->Total(), (Usage{1, 5, 0}));
   state.size = 3;
   EXPECT_EQ(ErrorReason(ask().status()), "EMBEDDING_SIZE");
 }

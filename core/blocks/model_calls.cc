@@ -13,13 +13,27 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kTags = {"message"};
 
+// A job that has asked before asks on: else what it has paid for would be lost.
+absl::Status MayAsk(ModelDirectory& models, const ModelCaller& caller) {
+  const bool begun =
+      !caller.job_id.empty() && caller.usage != nullptr && caller.usage->Total() != Usage();
+  return begun ? absl::OkStatus() : models.MayAsk(caller);
+}
+
 }  // namespace
+
+void CountUsage(ModelDirectory& models, const ModelCaller& caller, const Usage& usage) {
+  models.Answered(caller, usage);
+  if (caller.usage != nullptr) caller.usage->Add(usage);
+}
 
 void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& name,
                   const std::string& block, const FeedRequest& job, ChatRequest request,
                   ChatModel::Done done) {
+  const ModelCaller caller{job.session.key.tenant, job.session.key.session, block, job.job_id,
+                           job.usage};
+  if (absl::Status status = MayAsk(models, caller); !status.ok()) return done(std::move(status));
   if (stats != nullptr) Increment(stats->answers);
-  const ModelCaller caller{job.session.key.tenant, job.session.key.session, block, job.job_id};
   const auto model = models.FindChatModel(caller.tenant, name.worker, name.model);
   if (!model.ok()) {
     done(model.status());
@@ -29,7 +43,7 @@ void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& na
   (*model)->Complete(
       caller, std::move(request), job.deadline,
       [&models, caller, model = *model, done = std::move(done)](absl::StatusOr<ChatReply> reply) {
-        if (reply.ok()) models.Answered(caller, reply->usage);
+        if (reply.ok()) CountUsage(models, caller, reply->usage);
         done(std::move(reply));
       });
 }
@@ -37,6 +51,7 @@ void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& na
 void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCaller& caller,
                  EmbedPurpose purpose, std::vector<std::string> texts, BlockDeadline deadline,
                  Embedder::Done done) {
+  if (absl::Status status = MayAsk(models, caller); !status.ok()) return done(std::move(status));
   const auto embedder = models.FindEmbedder(caller.tenant, name.worker, name.model);
   if (!embedder.ok()) {
     done(embedder.status());
@@ -46,7 +61,7 @@ void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCalle
   (*embedder)->Embed(caller, purpose, std::move(texts), deadline,
                      [&models, caller, embedder = *embedder, count,
                       done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
-                       if (reply.ok()) models.Answered(caller, reply->usage);
+                       if (reply.ok()) CountUsage(models, caller, reply->usage);
                        if (reply.ok() && reply->vectors.size() != count) {
                          reply = absl::DataLossError("an embedder's answer has too few vectors");
                        }

@@ -20,7 +20,8 @@ struct ModelName {
 };
 
 // For a job of the block. The answer is counted in `stats`, which may be null. Errors of the
-// directory and of the model are passed on.
+// directory and of the model are passed on. What an answer took is counted for the caller, and the
+// directory told.
 void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& name,
                   const std::string& block, const FeedRequest& job, ChatRequest request,
                   ChatModel::Done done);
@@ -29,6 +30,9 @@ void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& na
 void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCaller& caller,
                  EmbedPurpose purpose, std::vector<std::string> texts, BlockDeadline deadline,
                  Embedder::Done done);
+
+// Counts for the caller what models took, and tells the directory.
+void CountUsage(ModelDirectory& models, const ModelCaller& caller, const Usage& usage);
 
 // Messages for a model to read in one text, in pieces of about `max_bytes`: a larger message is
 // alone in a piece and cut at its end.

@@ -34,7 +34,7 @@ class SessionBlock final : public Block {
     });
     const SessionKey other = OtherKey(request.session);
     if (request.messages.empty() || other == request.session.key) {
-      done(FeedResult{std::move(request.state.state), {}, {}, {}});
+      done(FeedResult{std::move(request.state.state), {}, {}});
       return;
     }
     sessions_->HandOn(other, std::move(request), std::move(done));

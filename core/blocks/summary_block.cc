@@ -172,14 +172,12 @@ class SummaryBlock final : public Block {
     std::vector<std::string> pieces;
     std::size_t next_piece = 0;
     SummaryState state;
-    Usage usage;
     Done<FeedResult> done;
 
     void Next() {
       if (next_piece == pieces.size()) {
         FeedResult result;
         result.state = state.ToJson();
-        result.usage = usage;
         done(std::move(result));
         return;
       }
@@ -209,7 +207,6 @@ class SummaryBlock final : public Block {
         done(reply.status());
         return;
       }
-      usage += reply->usage;
       const std::size_t max_bytes =
           static_cast<std::size_t>(block->options_.max_tokens) * kBytesPerToken;
       std::string summary = ReadSummary(reply->text, max_bytes);

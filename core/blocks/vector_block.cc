@@ -83,7 +83,7 @@ class VectorBlock : public Block {
     }
     std::vector<std::string> texts;
     for (const Draft& draft : *drafts) texts.push_back(draft.text);
-    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id),
+    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
                 EmbedPurpose::kText, std::move(texts), request.deadline,
                 [drafts = *std::move(drafts), result = std::move(result),
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
@@ -99,7 +99,6 @@ class VectorBlock : public Block {
                     entry.sources = std::move(drafts[i].sources);
                     result.entries.push_back(EncodeVectorEntry(entry));
                   }
-                  result.usage = reply->usage;
                   done(std::move(result));
                 });
   }
@@ -122,8 +121,8 @@ class VectorBlock : public Block {
       done(BlockContent());
       return;
     }
-    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, ""), EmbedPurpose::kQuery,
-                {std::move(query)}, request.deadline,
+    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, "", request.usage),
+                EmbedPurpose::kQuery, {std::move(query)}, request.deadline,
                 [self = Self(), entries = std::move(entries),
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                   if (!reply.ok()) {
@@ -153,8 +152,9 @@ class VectorBlock : public Block {
     return std::static_pointer_cast<const VectorBlock>(shared_from_this());
   }
 
-  ModelCaller CallerOf(const BlockSession& session, const std::string& job_id) const {
-    return {session.key.tenant, session.key.session, name(), job_id};
+  ModelCaller CallerOf(const BlockSession& session, const std::string& job_id,
+                       const std::shared_ptr<UsageCount>& usage) const {
+    return {session.key.tenant, session.key.session, name(), job_id, usage};
   }
 
   // Runs on a model's thread, which the scan must not hold.

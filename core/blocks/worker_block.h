@@ -14,8 +14,8 @@ namespace memoryd {
 // The state is what the worker returns, opaque here.
 class WorkerBlock final : public Block {
  public:
-  // `workers` outlives the block; null only where the block is never asked.
-  WorkerBlock(const BlockSettings& settings, WorkerBlocks* workers);
+  // `workers` and `models` outlive the block; null only where the block is never asked.
+  WorkerBlock(const BlockSettings& settings, WorkerBlocks* workers, ModelDirectory* models);
 
   bool feeds() const override { return feeds_; }
   void Feed(FeedRequest request, Done<FeedResult> done) const override;
@@ -26,9 +26,14 @@ class WorkerBlock final : public Block {
                 Done<BlockContent> done) const override;
 
  private:
+  // `done`, having counted what the worker says that its models took for the request.
+  template <typename Request, typename T>
+  Done<T> Counted(const std::string& job_id, Request& request, Done<T> done) const;
+
   const WorkerBlockName at_;
   const bool feeds_;
   WorkerBlocks* const workers_;
+  ModelDirectory* const models_;  // Is told what the worker's models took.
 };
 
 // The block of this name at the worker of the settings. Options are the worker's business, but for

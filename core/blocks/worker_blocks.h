@@ -24,7 +24,8 @@ struct WorkerBlockName {
 //   RESOURCE_EXHAUSTED   too many calls wait for it, or what is sent or answered is too large
 //   DEADLINE_EXCEEDED    no answer in time
 //   DATA_LOSS            an answer that is not what the protocol says
-// and what the worker itself says, with the reason `WORKER_FAILED`.
+// and what the worker itself says, with the reason `WORKER_FAILED`. What the worker says that
+// models took for an answer is added to the request's `usage`, where there is one.
 class WorkerBlocks {
  public:
   template <typename T>

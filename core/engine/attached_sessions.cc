@@ -130,7 +130,7 @@ struct AttachedSessions::Handing {
   std::shared_ptr<CachedSession> source;
   std::uint64_t generation = 0;  // Of the other session.
 
-  void Done() { done(FeedResult{std::move(request.state.state), {}, {}, {}}); }
+  void Done() { done(FeedResult{std::move(request.state.state), {}, {}}); }
 };
 
 void AttachedSessions::HandOn(const SessionKey& other, FeedRequest request,

@@ -78,6 +78,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     if (state != request_.session.blocks.end()) render.state = state->second;
     render.messages = messages_;
     render.deadline = NextDeadline();
+    render.usage = usage_;
     block.Render(std::move(render),
                  [self = shared_from_this(), i, index](absl::StatusOr<BlockContent> content) {
                    self->Answered(i, index, std::move(content));
@@ -150,6 +151,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     }
     context.blocks_dropped = std::move(fitted->dropped);
     context.missing_blocks = std::move(missing_);
+    context.usage = usage_->Total();
     context.insert_method = request_.session.config->insert_method;
     return context;
   }
@@ -159,6 +161,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
   std::vector<std::size_t> order_;  // Of blocks, by descending priority.
   std::vector<BlockMessage> messages_;
   std::vector<MissingBlock> missing_;
+  const std::shared_ptr<UsageCount> usage_ = std::make_shared<UsageCount>();
   Mutex mutex_;
   std::vector<absl::StatusOr<BlockContent>> contents_ MEMORYD_GUARDED_BY(mutex_);
   std::size_t left_ MEMORYD_GUARDED_BY(mutex_) = 0;

@@ -165,8 +165,16 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
   }
 }
 
+// One that may be stored is not counted twice.
+void Committer::SettleUsage(Group& group, CommitOutcome outcome) {
+  if (std::exchange(group.usage, {}) == Usage()) return;
+  options_.usage->Settle(group.session->key, outcome == CommitOutcome::kCommitted ||
+                                                 outcome == CommitOutcome::kUnknown);
+}
+
 void Committer::Abandon(Group& group, const CommitResult& result) {
   Increment(options_.stats->exceptions);
+  SettleUsage(group, result.outcome);
   if (options_.quotas != nullptr) {
     options_.quotas->Settle(group.session->key.tenant, std::exchange(group.reserved, {}),
                             result.outcome, std::exchange(group.change, {}));
@@ -270,6 +278,10 @@ void Committer::DraftGroup(Group& group) {
           break;
       }
     }
+    if (options_.usage != nullptr && group.draft.has_value() && group.draft->dirty()) {
+      group.usage = options_.usage->Take(group.session->key);
+      group.draft->AddUsage(group.usage);
+    }
   }
   for (Answer& answer : answers) {
     const bool replayed = answer.decision.kind == SessionDraft::Decision::Kind::kReplay;
@@ -304,6 +316,8 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     {
       MutexLock lock(session.mutex);
       group.draft->ApplyTo(session.session);
+      // Under the same lock, so that nobody finds it in both places or in none.
+      SettleUsage(group, result.outcome);
       // A load that began before the commit must not put its older state back.
       if (!session.loaded || group.draft->must_load()) session.Forget();
       bytes = session.session.ByteSize();
@@ -317,10 +331,14 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     options_.cache->Recharge(group.session, bytes);
     // Before the replies, so that a caller who waits for his jobs finds them.
     const std::vector<Job>& jobs = group.draft->jobs();
+    for (const auto& [write, reply] : group.stored) {
+      if (write->usage != nullptr) options_.count_jobs(write->jobs, write->usage);
+    }
     if (!jobs.empty() && jobs.front().lease != 0) options_.run_jobs(group.session, jobs);
     for (auto& [write, reply] : group.stored) write->Finish(absl::OkStatus(), std::move(reply));
     return;
   }
+  SettleUsage(group, result.outcome);
   if (result.outcome == CommitOutcome::kUnknown) {
     MutexLock lock(session.mutex);
     session.Forget();

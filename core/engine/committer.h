@@ -19,6 +19,7 @@
 #include "core/engine/quotas.h"
 #include "core/engine/session_cache.h"
 #include "core/engine/session_draft.h"
+#include "core/engine/session_usage.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
 #include "core/storage/store.h"
@@ -46,6 +47,11 @@ class Committer {
     std::function<void(const std::shared_ptr<CachedSession>&, std::vector<Job>)> run_jobs;
     // Reads the session anew, sets write->fresh and enqueues the write again. Must not block.
     std::function<void(std::shared_ptr<Write>)> reload;
+    // Has the next attempts of jobs counted in `usage` too, as long as that lives. Must not block.
+    std::function<void(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)>
+        count_jobs;
+    // What every commit takes along; null: nothing.
+    SessionUsage* usage = nullptr;
     // Null: no tenant has one.
     Quotas* quotas = nullptr;
     // Reads what the write's tenant has stored and enqueues the write again. Must not block.
@@ -81,6 +87,8 @@ class Committer {
     // What the quotas hold for them, and what the tenant stores more once they are committed.
     TenantUsage reserved;
     TenantUsage change;
+    // What models took for the session, which the change stores.
+    Usage usage;
   };
 
   void Run() MEMORYD_EXCLUDES(mutex_);
@@ -89,6 +97,7 @@ class Committer {
   void DraftGroup(Group& group);
   // Adds the write to the group's draft, unless its tenant has no room for it.
   SessionDraft::Decision Add(Group& group, Write& write);
+  void SettleUsage(Group& group, CommitOutcome outcome);
   void Conclude(Group& group, const CommitResult& result);
   // Ends the writes of a group in whose way an exception came, at the stage that `result` tells.
   void Abandon(Group& group, const CommitResult& result);

@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/message_embedder.h"
+#include "core/blocks/usage_state.h"
 #include "core/engine/block_context.h"
 #include "core/engine/compose.h"
 #include "core/engine/message_lookup.h"
@@ -31,6 +32,7 @@ constexpr int kFindTries = 100;
 constexpr std::size_t kLargeContext = 200;
 // Rows per statement: small, so that a sweep never holds up a commit for long.
 constexpr std::int64_t kSweepRows = 500;
+constexpr std::chrono::seconds kStoreUsageTime(5);
 
 // NOT_FOUND `JOB_NOT_FOUND` when there is none.
 absl::StatusOr<Job> FindJob(Store& store, const JobKey& job) {
@@ -72,6 +74,7 @@ Engine::Engine(Store* store, EngineOptions options)
       options_(std::move(options)),
       token_rules_(options_.vocabulary_directory),
       cache_(options_.cache_bytes),
+      models_(options_.models, &session_usage_, [this](const SessionKey& key) { StoreUsage(key); }),
       recall_(store_, options_.bodies, options_.index_bytes, options_.word_vectors),
       entries_(
           [this](const SessionKey& key, std::uint64_t generation, std::int64_t begin,
@@ -80,7 +83,7 @@ Engine::Engine(Store* store, EngineOptions options)
           },
           options_.vector_bytes),
       block_environment_{
-          options_.models, options_.workers,
+          &models_,        options_.workers,
           options_.bodies, &entries_,
           &block_stats_,   [this](Executor::Task task) { executor_.Submit(std::move(task)); },
           &attached_},
@@ -108,6 +111,11 @@ Engine::Engine(Store* store, EngineOptions options)
     committer.job_lease_us = std::chrono::microseconds(jobs_->lease_time()).count();
     committer.run_jobs = [this](const std::shared_ptr<CachedSession>& session,
                                 std::vector<Job> jobs) { jobs_->Start(session, std::move(jobs)); };
+    committer.count_jobs = [this](const std::vector<JobKey>& jobs,
+                                  const std::shared_ptr<UsageCount>& usage) {
+      jobs_->Count(jobs, usage);
+    };
+    committer.usage = &session_usage_;
     committer.reload = [this](std::shared_ptr<Write> write) { Reload(std::move(write)); };
     committer.quotas = quotas_.get();
     committer.read_usage = [this](std::shared_ptr<Write> write) {
@@ -143,6 +151,9 @@ Engine::~Engine() {
   // What was read last counts as well.
   if (serving_.load()) expiry_->FlushReads();
   jobs_->Stop();
+  if (serving_.load()) {
+    for (const SessionKey& key : session_usage_.Sessions()) StoreUsage(key);
+  }
   Drain(Deadline::max());
   committers_.clear();
 }
@@ -260,7 +271,8 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
   const bool forced = request.kind == WriteKind::kEndJob || request.kind == WriteKind::kAddStaged ||
                       request.kind == WriteKind::kPublishStaged ||
                       request.kind == WriteKind::kDropStaged ||
-                      request.kind == WriteKind::kForgetSession || !request.subject.empty();
+                      request.kind == WriteKind::kForgetSession ||
+                      request.kind == WriteKind::kStoreUsage || !request.subject.empty();
   absl::Status refusal = forced ? absl::OkStatus() : AdmitInTime(request);
   if (refusal.ok()) refusal = Admit(bytes, forced);
   if (!refusal.ok()) {
@@ -397,16 +409,18 @@ void Engine::FinishWrite(const Write& write, std::string reply, const Write::Don
     return;
   }
   const auto& wait_until = write.request.wait_until;
-  if (!write.feed_before_reply && !wait_until.has_value()) {
+  if (!write.WaitsForJobs()) {
     std::vector<OpenJob> open;
     for (const JobKey& job : write.jobs) open.push_back({job, JobState::kOpen, {}});
-    done(absl::OkStatus(), with_open_jobs(std::move(reply), open), /*replayed=*/false);
+    done(absl::OkStatus(), with_open_jobs(std::move(reply), open, {}), /*replayed=*/false);
     return;
   }
   const Deadline deadline = std::min(wait_until.value_or(Deadline::max()), write.deadline());
   jobs_->Wait(*write.session, write.jobs, /*one_attempt=*/!wait_until.has_value(), deadline,
-              [done, with_open_jobs, reply = std::move(reply)](const std::vector<OpenJob>& open) {
-                done(absl::OkStatus(), with_open_jobs(reply, open), /*replayed=*/false);
+              [done, with_open_jobs, reply = std::move(reply),
+               usage = write.usage](const std::vector<OpenJob>& open) {
+                done(absl::OkStatus(), with_open_jobs(reply, open, usage->Total()),
+                     /*replayed=*/false);
               });
 }
 
@@ -644,13 +658,31 @@ void Engine::GetSession(const SessionKey& key, Deadline deadline, Done<SessionIn
   const auto read = StartRead<SessionInfo>(deadline, std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
-  loader_.WithCurrent(session, [session, read](const absl::Status& status) {
-    if (status.ok()) {
-      read->Finish(InfoOf(*session));
-    } else {
+  loader_.WithCurrent(session, [this, session, read](const absl::Status& status) {
+    if (!status.ok()) {
       read->Finish(status);
+      return;
     }
+    SessionInfo info;
+    {
+      MutexLock lock(session->mutex);
+      info = {session->session.row, session->session.config};
+      const auto stored = session->session.blocks.find(std::string(kUsageBlock));
+      if (stored != session->session.blocks.end()) info.usage = DecodeUsage(stored->second->state);
+      info.usage += session_usage_.Of(session->key);
+    }
+    read->Finish(std::move(info));
   });
+}
+
+void Engine::StoreUsage(const SessionKey& key) {
+  WriteRequest write;
+  write.kind = WriteKind::kStoreUsage;
+  write.key = key;
+  write.deadline = std::chrono::steady_clock::now() + kStoreUsageTime;
+  write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
+  // What is not stored waits for another commit.
+  Submit(std::move(write), [](const absl::Status&, const std::string&, bool) {});
 }
 
 void Engine::ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline,
@@ -876,6 +908,7 @@ struct Engine::SearchCall {
   bool embedded = false;
   QueryEmbedding embedding = {};
   std::string embedder_failure = {};
+  std::shared_ptr<UsageCount> usage = nullptr;  // Of the embedder.
 };
 
 template <typename T, typename Request>
@@ -958,6 +991,7 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
                                recall_.Answer(info, call->index, call->request, accept_missing,
                                               call->embedding, texts.get()));
       found.embedder_failure = call->embedder_failure;
+      if (call->usage != nullptr) found.usage = call->usage->Total();
       return found;
     }
   }();
@@ -1049,8 +1083,9 @@ bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& 
   // Apart from names, which say little of what is meant.
   const std::string query = recall_.search().EmbedderQuery(call->index, call->request.query);
   if (query.empty()) return false;
-  memoryd::EmbedQuery(*options_.models, {ranking.embedder_worker, ranking.embedder},
-                      call->request.key, *state, query, deadline,
+  call->usage = std::make_shared<UsageCount>();
+  memoryd::EmbedQuery(models_, {ranking.embedder_worker, ranking.embedder}, call->request.key,
+                      *state, query, call->usage, deadline,
                       [this, call, generation = embeddings->entry_generation](
                           absl::StatusOr<std::vector<float>> vector) {
                         if (vector.ok()) {

@@ -36,6 +36,7 @@
 #include "core/engine/session_fork.h"
 #include "core/engine/session_import.h"
 #include "core/engine/session_loader.h"
+#include "core/engine/session_usage.h"
 #include "core/engine/subject_erase.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
@@ -114,6 +115,7 @@ struct Context {
   std::vector<std::string> blocks_used;
   std::vector<std::string> blocks_dropped;
   std::vector<MissingBlock> missing_blocks;
+  Usage usage;  // What models took for it.
 };
 
 // Sessions over a store. Every method may be called from any thread and returns at once; `done`
@@ -250,6 +252,8 @@ class Engine {
   absl::StatusOr<BlockAt> FindBlock(CachedSession& session, const std::string& name) const;
   void ReadEntries(std::shared_ptr<Read<EntryPage>> read, std::shared_ptr<CachedSession> session,
                    EntryPageRequest request, bool again);
+  // Has a commit made that stores what models have taken for the session.
+  void StoreUsage(const SessionKey& key);
   // Lets go of what is in memory of a session that is no more.
   void ForgetSession(const SessionKey& key);
   void SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read, JobKey job);
@@ -320,6 +324,8 @@ class Engine {
   Mutex mutex_;
   CondVar changed_;  // Stopping, or no call pending.
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
+  SessionUsage session_usage_;
+  CountedModels models_;
   // What runs threads comes after what those threads use.
   PendingCalls pending_;
   Recall recall_;

@@ -102,7 +102,7 @@ class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<C
   std::future<WriteOutcome> StartTurn(std::string text) {
     WriteRequest put = NewWrite(WriteKind::kPut, kKey, {{"user", std::move(text)}});
     put.wait_until = Far();
-    put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open) {
+    put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
       return open.empty() ? reply : "open";
     };
     return Submit(std::move(put));

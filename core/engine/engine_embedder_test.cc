@@ -133,7 +133,7 @@ TEST_P(EngineEmbedderTest, AnEmbedderThatHangsLeavesRoomForBlocks) {
   for (int turn = 0; turn < 3; ++turn) {
     WriteRequest put = NewWrite(WriteKind::kPut, Key("blocks"), {{"user", "cat"}});
     put.wait_until = Far();
-    put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open) {
+    put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
       return open.empty() ? reply : "open";
     };
     const WriteOutcome outcome = Do(std::move(put));

@@ -1,5 +1,7 @@
 #include "core/engine/job_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -32,10 +34,8 @@ constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
 
 bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
-std::string ErrorText(const absl::Status& status) {
-  std::string text = absl::StatusCodeToString(status.code());
-  text += ": ";
-  text += std::string_view(status.message().data(), status.message().size());
+// At most kMaxErrorBytes, cut between characters.
+std::string Shortened(std::string text) {
   if (text.size() <= kMaxErrorBytes) return text;
   std::size_t end = kMaxErrorBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
@@ -43,12 +43,19 @@ std::string ErrorText(const absl::Status& status) {
   return text;
 }
 
+std::string ErrorText(const absl::Status& status) {
+  std::string text = absl::StatusCodeToString(status.code());
+  text += ": ";
+  text += std::string_view(status.message().data(), status.message().size());
+  return Shortened(std::move(text));
+}
+
 }  // namespace
 
 struct JobRunner::Attempt {
   Job job;
   std::shared_ptr<CachedSession> session;
-  Usage usage;
+  std::shared_ptr<UsageCount> usage;
   std::shared_ptr<const BlockState> fed;  // What the block was given.
   std::int64_t read_revision = 0;         // The session's, before its messages were read.
 };
@@ -164,7 +171,8 @@ void JobRunner::Stop() {
   // touched.
   const auto until = Clock::now() + kGiveBackTime;
   for (const JobKey& job : held) {
-    if (Clock::now() > until || !options_.store->ReleaseJob(lease_, job, 0, {}, {}).ok()) break;
+    if (Clock::now() > until || !options_.store->ReleaseJob(lease_, job, 0, {}, {}, false).ok())
+      break;
   }
 }
 
@@ -208,6 +216,11 @@ void JobRunner::Start(const std::shared_ptr<CachedSession>& session, std::vector
     Hold(session, std::move(jobs), in_order);
   }
   Pump();
+}
+
+void JobRunner::Count(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage) {
+  MutexLock lock(mutex_);
+  for (const JobKey& job : jobs) counts_.insert_or_assign(job, usage);
 }
 
 void JobRunner::Hold(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs,
@@ -310,7 +323,11 @@ bool JobRunner::TakeNext(std::shared_ptr<Attempt>& next) {
       }
       continue;
     }
-    next = std::make_shared<Attempt>(Attempt{std::move(*job), jobs.session, {}, {}});
+    const auto counts = counts_.find(job->key);
+    auto usage =
+        std::make_shared<UsageCount>(counts == counts_.end() ? nullptr : counts->second.lock());
+    next = std::make_shared<Attempt>(
+        Attempt{std::move(*job), jobs.session, std::move(usage), nullptr});
     jobs.waiting.erase(job);
     jobs.running.emplace(next->job.key.generation, next->job.key.block);
     for (Running* const running : {&running_, &running_of_tenant_[key.tenant]}) {
@@ -386,7 +403,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     return;
   }
   if (done + 1 != job.key.number) {
-    GiveBack(attempt, std::chrono::milliseconds(0), {}, {});
+    GiveBack(attempt, std::chrono::milliseconds(0), {}, {}, /*begun=*/false);
     return;
   }
   absl::StatusOr<std::shared_ptr<const Block>> block =
@@ -420,6 +437,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   request.generation = job.key.generation;
   request.attempt = job.attempts;
   request.now_us = options_.now_us();
+  request.usage = attempt->usage;
   request.deadline = Clock::now() + options_.settings.attempt_time;
   // The block lives until it has answered.
   (*block)->Feed(std::move(request),
@@ -458,7 +476,6 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
     Failed(attempt, result.status());
     return;
   }
-  attempt->usage += result->usage;
   if (result->state.size() > kMaxBlockState) {
     Failed(attempt, absl::ResourceExhaustedError("the block's state exceeds 1 MiB"));
     return;
@@ -478,9 +495,14 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
     LeaveToOthers(attempt, status);
     return;
   }
+  if (ErrorReason(status) == "MODEL_BUDGET") {
+    AwaitBudget(attempt, status);
+    return;
+  }
   Increment(options_.stats->job_failures);
   if (!absl::IsInvalidArgument(status) && attempt->job.attempts < options_.settings.max_attempts) {
-    GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status));
+    GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
+             /*begun=*/true);
     return;
   }
   JobOutcome outcome;
@@ -491,10 +513,8 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
 
 void JobRunner::LeaveToOthers(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
   // Soon for a worker that comes back to this server, rarely for one that does not.
-  const auto age = std::chrono::microseconds(options_.now_us() - attempt->job.create_us);
   std::chrono::milliseconds delay =
-      std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(age / 4), kElsewhereDelay,
-                 kLongestElsewhereDelay);
+      WaitDelay(attempt->job, kElsewhereDelay, kLongestElsewhereDelay);
   {
     MutexLock lock(mutex_);
     if (std::ssize(elsewhere_) < kMaxSkippedJobs) {
@@ -503,7 +523,23 @@ void JobRunner::LeaveToOthers(const std::shared_ptr<Attempt>& attempt, const abs
       delay = std::chrono::milliseconds(0);
     }
   }
-  GiveBack(attempt, delay, {}, ErrorText(status));
+  GiveBack(attempt, delay, {}, ErrorText(status), /*begun=*/false);
+}
+
+void JobRunner::AwaitBudget(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
+  const JobSettings& settings = options_.settings;
+  const std::string text =
+      Shortened(fmt::format("MODEL_BUDGET: {}", std::string(status.message())));
+  GiveBack(attempt, WaitDelay(attempt->job, settings.first_budget_wait, settings.max_budget_wait),
+           text, text, /*begun=*/false);
+}
+
+// Soon at first, since what it waits for may be mended at once; then less and less often.
+std::chrono::milliseconds JobRunner::WaitDelay(const Job& job, std::chrono::milliseconds shortest,
+                                               std::chrono::milliseconds longest) const {
+  const auto age = std::chrono::microseconds(options_.now_us() - job.create_us);
+  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(age / 4), shortest,
+                    longest);
 }
 
 std::chrono::milliseconds JobRunner::RetryDelay(std::int64_t attempts) const {
@@ -517,7 +553,7 @@ std::chrono::milliseconds JobRunner::RetryDelay(std::int64_t attempts) const {
 
 void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome) {
   outcome.job = attempt->job.key;
-  outcome.usage = attempt->usage;
+  outcome.usage = attempt->usage->Total();
   WriteRequest write;
   write.kind = WriteKind::kEndJob;
   write.key = outcome.job.session;
@@ -530,33 +566,34 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
   const JobState state = outcome.state;
   const std::string error = outcome.error;
   write.job_outcome = std::move(outcome);
-  options_.submit(std::move(write), [this, attempt, state, error](const absl::Status& status,
-                                                                  const std::string& reply,
-                                                                  bool /*replayed*/) {
-    const Section section(*this);
-    if (!section) return;
-    if (ErrorReason(status) == "BLOCK_CHANGED") {
-      // Somebody has undone a change meanwhile, or changed a message: the block is fed once more,
-      // in the state it has now.
-      Begin(attempt);
-      return;
-    }
-    if (!status.ok()) {
-      // It may have been stored: then nothing is done by the second attempt.
-      GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status));
-      return;
-    }
-    if (!reply.empty()) {
-      Increment(state == JobState::kFailed ? options_.stats->jobs_failed
-                                           : options_.stats->jobs_done);
-    }
-    Leave(attempt, state, error);
-  });
+  options_.submit(
+      std::move(write), [this, attempt, state, error](const absl::Status& status,
+                                                      const std::string& reply, bool /*replayed*/) {
+        const Section section(*this);
+        if (!section) return;
+        if (ErrorReason(status) == "BLOCK_CHANGED") {
+          // Somebody has undone a change meanwhile, or changed a message: the block is fed once
+          // more, in the state it has now.
+          Begin(attempt);
+          return;
+        }
+        if (!status.ok()) {
+          // It may have been stored: then nothing is done by the second attempt.
+          GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
+                   /*begun=*/true);
+          return;
+        }
+        if (!reply.empty()) {
+          Increment(state == JobState::kFailed ? options_.stats->jobs_failed
+                                               : options_.stats->jobs_done);
+        }
+        Leave(attempt, state, error);
+      });
 }
 
 void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::milliseconds delay,
-                         std::string stored_error, std::string shown_error) {
-  options_.executor->Submit([this, attempt, delay, stored_error = std::move(stored_error),
+                         std::string stored_error, std::string shown_error, bool begun) {
+  options_.executor->Submit([this, attempt, delay, begun, stored_error = std::move(stored_error),
                              shown_error = std::move(shown_error)] {
     const Section section(*this);
     if (!section) return;
@@ -568,7 +605,7 @@ void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::m
     // When this fails the lease runs out in the end.
     options_.store
         ->ReleaseJob(lease_, attempt->job.key, std::chrono::microseconds(delay).count(),
-                     stored_error, attempt->usage)
+                     stored_error, attempt->usage->Total(), begun)
         .IgnoreError();
     Leave(attempt, JobState::kOpen, shown_error);
   });
@@ -580,7 +617,10 @@ void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,
   std::vector<std::shared_ptr<Waiter>> finished;
   {
     MutexLock lock(mutex_);
-    if (state != JobState::kOpen) Unhold(key);
+    if (state != JobState::kOpen) {
+      Unhold(key);
+      counts_.erase(key);
+    }
     Running& of_tenant = running_of_tenant_[key.session.tenant];
     for (Running* const running : {&running_, &of_tenant}) {
       --running->all;
@@ -635,6 +675,7 @@ void JobRunner::Run() {
       poll_ = false;
       if (Clock::now() >= next_cleaning) {
         std::erase_if(waiters_, [](const auto& waiter) { return waiter.second->finished(); });
+        std::erase_if(counts_, [](const auto& count) { return count.second.expired(); });
         next_cleaning = Clock::now() + options_.settings.poll_interval;
       }
     }
@@ -700,7 +741,8 @@ void JobRunner::Claim() {
       // Later than those of other tenants.
       options_.store
           ->ReleaseJob(lease_, job.key,
-                       std::chrono::microseconds(options_.settings.poll_interval).count(), {}, {})
+                       std::chrono::microseconds(options_.settings.poll_interval).count(), {}, {},
+                       /*begun=*/false)
           .IgnoreError();
       continue;
     }

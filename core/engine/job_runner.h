@@ -25,6 +25,7 @@
 #include "core/engine/session_cache.h"
 #include "core/engine/session_loader.h"
 #include "core/engine/write.h"
+#include "core/model/usage_count.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
@@ -43,6 +44,9 @@ struct JobSettings {
   std::chrono::milliseconds poll_interval{1000};
   // For one attempt.
   std::chrono::milliseconds attempt_time{120'000};
+  // Between two looks at a job whose tenant may ask no model: the shortest and the longest time.
+  std::chrono::milliseconds first_budget_wait{2000};
+  std::chrono::milliseconds max_budget_wait{60'000};
 };
 
 // Jobs come from this server's own commits, leased to it already, and from the store: those whose
@@ -92,6 +96,11 @@ class JobRunner {
   // Runs jobs that were just committed and leased to it; in the order made. Any thread; returns at
   // once.
   void Start(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs)
+      MEMORYD_EXCLUDES(mutex_);
+
+  // Counts in `usage`, as long as that lives, what further attempts of the jobs ask of models. Any
+  // thread.
+  void Count(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)
       MEMORYD_EXCLUDES(mutex_);
 
   // Calls done with those of the session's `jobs` that are open or failed when all have ended, at
@@ -172,11 +181,16 @@ class JobRunner {
   void Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<FeedResult> result);
   void Failed(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
   void End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome);
-  // `stored_error`: empty when the attempt was not begun.
+  // As Store::ReleaseJob(); `shown_error` is for those who wait for the job.
   void GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::milliseconds delay,
-                std::string stored_error, std::string shown_error);
+                std::string stored_error, std::string shown_error, bool begun);
   // Leaves the job to the server that has its worker.
   void LeaveToOthers(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  // The job waits until its tenant may ask models again, which is no attempt.
+  void AwaitBudget(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  // How long until the next look at a job that only waits.
+  std::chrono::milliseconds WaitDelay(const Job& job, std::chrono::milliseconds shortest,
+                                      std::chrono::milliseconds longest) const;
   // The attempt is over. `state` kOpen: the job is not.
   void Leave(const std::shared_ptr<Attempt>& attempt, JobState state, const std::string& error)
       MEMORYD_EXCLUDES(mutex_);
@@ -205,6 +219,7 @@ class JobRunner {
   Running running_ MEMORYD_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Running> running_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
   std::multimap<JobKey, std::shared_ptr<Waiter>> waiters_ MEMORYD_GUARDED_BY(mutex_);
+  std::map<JobKey, std::weak_ptr<UsageCount>> counts_ MEMORYD_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -22,6 +22,8 @@ namespace memoryd {
 struct SessionInfo {
   SessionRow row;
   std::shared_ptr<const SessionConfig> config;
+  // What models have taken for the session; of GetSession() alone.
+  Usage usage = {};
   bool exists() const { return row.revision > 0 && !row.deleted; }
 };
 

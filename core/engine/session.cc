@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/usage_state.h"
 #include "core/engine/shared_config.h"
 
 namespace memoryd {
@@ -58,6 +59,7 @@ SessionCounts CountsOf(const Session& session) {
   counts.messages = session.row.active_count + session.row.archived_count;
   counts.contents = session.row.content_count;
   for (const auto& [name, state] : session.blocks) {
+    if (name == kUsageBlock) continue;
     if (!state->state.empty() || state->next_entry > 1) ++counts.blocks;
     counts.entries += state->next_entry - 1;
     counts.jobs += state->next - 1;

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/usage_state.h"
 #include "core/engine/message_filter.h"
 #include "core/engine/shared_config.h"
 
@@ -174,6 +175,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddUndo(request);
     case WriteKind::kSweep:
       return AddSweep(request);
+    case WriteKind::kStoreUsage:
+      return AddUsageAlone(request);
   }
   return Refused(absl::InternalError("a write of an unknown kind"));
 }
@@ -238,6 +241,7 @@ void SessionDraft::NoteJobs(Write& write, std::size_t first) {
     write.jobs.back().session = write.request.key;
   }
   write.feed_before_reply = config_->feed == FeedTime::kBeforeReply;
+  if (!write.jobs.empty() && write.WaitsForJobs()) write.usage = std::make_shared<UsageCount>();
 }
 
 SessionDraft::Decision SessionDraft::AddSet(Write& write) {
@@ -260,7 +264,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     RemoveAllMessages();
     RemoveContents();
     // In LlamaIndex blocks keep what they know, whatever becomes of the messages.
-    if (config->counting.profile != Profile::kLlamaIndex) RemoveBlocks();
+    if (config->counting.profile != Profile::kLlamaIndex) RemoveBlocksButUsage();
   } else {
     Create(settings, *config);
   }
@@ -295,7 +299,7 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
     case ResetScope::kEverything:
       RemoveAllMessages();
       RemoveContents();
-      RemoveBlocks();
+      RemoveBlocksButUsage();
       break;
     case ResetScope::kActive:
       RemoveActiveMessages();
@@ -696,6 +700,27 @@ void SessionDraft::RemoveBlocks() {
   changed_blocks_.clear();
   jobs_.clear();
   cancel_jobs_ = false;
+}
+
+void SessionDraft::RemoveBlocksButUsage() {
+  const BlockState* const state = FindBlock(std::string(kUsageBlock));
+  const Usage usage = state == nullptr ? Usage() : DecodeUsage(state->state);
+  RemoveBlocks();
+  AddUsage(usage);
+}
+
+void SessionDraft::AddUsage(const Usage& usage) {
+  if (!exists() || usage == Usage()) return;
+  while (row_.block_generation == 0) row_.block_generation = random_();
+  BlockState& state = ChangeBlock(std::string(kUsageBlock));
+  Usage total = DecodeUsage(state.state);
+  state.state = EncodeUsage(total += usage);
+}
+
+// What has been taken is part of every commit; this is one for its sake.
+SessionDraft::Decision SessionDraft::AddUsageAlone(const WriteRequest& request) {
+  if (exists()) return Stored(request, WriteResult());
+  return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
 }
 
 // A job that is not the next one of its block has ended before, by another server or by a Set or

@@ -71,6 +71,10 @@ class SessionDraft {
   // Messages that retention took out, those left aside that went with their session.
   std::int64_t retired_messages() const { return retired_messages_; }
 
+  // Models have taken that much for the session since its last commit. Nothing for one that is not
+  // there afterwards. While the base is unchanged.
+  void AddUsage(const Usage& usage);
+
   // Whether any write is to be stored.
   bool dirty() const { return dirty_; }
 
@@ -100,6 +104,7 @@ class SessionDraft {
   Decision AddJobRetry(const WriteRequest& request);
   Decision AddUndo(const WriteRequest& request);
   Decision AddSweep(const WriteRequest& request);
+  Decision AddUsageAlone(const WriteRequest& request);
   Decision AddMessageUpdate(Write& write);
   Decision AddMessageDelete(const WriteRequest& request);
 
@@ -148,6 +153,8 @@ class SessionDraft {
   // jobs' numbers go on.
   void RemoveBlock(const std::string& name);
   void RemoveBlocks();
+  // Of a session that stays: what models have taken for it was taken all the same.
+  void RemoveBlocksButUsage();
   // A job for messages that none has had embedded, where the session wants that and no such job is
   // open: when it ends, the next one is made.
   void EmbedMessages();

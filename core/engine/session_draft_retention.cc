@@ -133,6 +133,7 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
   }
   switch (kind) {
     case WriteKind::kEndJob:
+    case WriteKind::kStoreUsage:
     case WriteKind::kSweep:
       // Nobody's wish to keep the session.
       if (retention.session_ttl_us == 0) row_.expire_us = 0;

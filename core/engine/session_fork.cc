@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/usage_state.h"
 #include "core/engine/message_lookup.h"
 #include "core/engine/page.h"
 #include "core/engine/staged_write.h"
@@ -140,6 +141,8 @@ absl::Status SessionFork::Plan() {
   while (copy.block_generation == 0) copy.block_generation = options_.random();
   staged_->with_blocks = true;
   for (const auto& [name, state] : base_.blocks) {
+    // A copy has cost nothing yet.
+    if (name == kUsageBlock) continue;
     BlockState& block = staged_->blocks.emplace_back(*state);
     block.done = 0;
     block.next = 1;

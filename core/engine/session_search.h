@@ -78,6 +78,7 @@ struct Found {
   SessionRow row;
   // Whether vectors were to count and there are none.
   bool lacks_vectors = false;
+  Usage usage;  // What the embedder took for the query.
   // Whether more hits could have passed the filter than were looked at.
   bool filter_limit = false;
   double best = 0;  // SearchHit::raw_score of the best hit.

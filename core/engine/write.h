@@ -23,6 +23,7 @@
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/model/usage_count.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
@@ -85,7 +86,8 @@ enum class WriteKind {
   kEndJob,
   kRetryJob,
   kUndoBlockChange,
-  kSweep
+  kSweep,
+  kStoreUsage
 };
 enum class ResetScope { kProfile, kMessages, kActive, kArchived, kEverything };
 
@@ -233,8 +235,10 @@ struct WriteRequest {
   // Puts and Sets: how long to wait for the jobs they make; with `feed: before_reply` until each
   // has been tried once, up to the deadline.
   std::optional<std::chrono::steady_clock::time_point> wait_until;
-  // Adds to a serialized reply the jobs that are open.
-  std::string (*with_open_jobs)(std::string reply, const std::vector<OpenJob>& jobs) = nullptr;
+  // Adds to a serialized reply the jobs that are open, and what models took meanwhile for those
+  // that it has waited for.
+  std::string (*with_open_jobs)(std::string reply, const std::vector<OpenJob>& jobs,
+                                const Usage& usage) = nullptr;
   // What the views in `messages` point into.
   std::shared_ptr<const void> keep_alive;
 
@@ -291,6 +295,11 @@ class Write : public PendingCall {
     }
   }
   bool finished() const { return state_.load() == State::kFinished; }
+  // Whether the reply comes when the jobs have been tried.
+  bool WaitsForJobs() const {
+    return request.with_open_jobs != nullptr &&
+           (feed_before_reply || request.wait_until.has_value());
+  }
 
   // Ends a call that can't be answered in time: nothing was stored if it still waits for a batch.
   void Expire() override;
@@ -303,6 +312,8 @@ class Write : public PendingCall {
   // The jobs that it makes, and whether the session wants them tried before the reply.
   std::vector<JobKey> jobs;
   bool feed_before_reply = false;
+  // Counts what models take for these jobs; null where the reply does not wait for them.
+  std::shared_ptr<UsageCount> usage;
   // The session was loaded after the write came: a refusal decided since then is no fault of an
   // old cache.
   bool fresh = false;

@@ -33,12 +33,13 @@ struct BlockState {
 
 inline constexpr std::size_t kMaxBlockState = std::size_t{1} << 20;
 
-// What models took for a job, over all its attempts.
+// What models took.
 struct Usage {
   std::int64_t calls = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
 
+  std::int64_t tokens() const { return prompt_tokens + completion_tokens; }
   Usage& operator+=(const Usage& other) {
     calls += other.calls;
     prompt_tokens += other.prompt_tokens;
@@ -84,7 +85,7 @@ struct Job {
   std::int64_t lease_until_us = 0;
   std::string
       last_error;  // Any bytes; empty for none. At most 1 KiB, which whoever sets it sees to.
-  Usage usage;
+  Usage usage;     // Over all attempts.
 
   friend bool operator==(const Job&, const Job&) = default;
 };

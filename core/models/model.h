@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
+#include "core/model/usage_count.h"
 
 namespace memoryd {
 
@@ -25,6 +26,8 @@ struct ModelCaller {
   std::string session;
   std::string block;
   std::string job_id;  // Empty outside a job.
+  // Counts the answers of the job's attempt, or of the call; may be null.
+  std::shared_ptr<UsageCount> usage = nullptr;
 };
 
 struct ChatRequest {
@@ -95,7 +98,12 @@ class ModelDirectory {
                                                                  std::string_view worker,
                                                                  std::string_view embedder) = 0;
 
-  // Told of every answer that a block got, whatever comes of it.
+  // Before a model is asked. RESOURCE_EXHAUSTED `MODEL_BUDGET` when the caller's tenant may ask
+  // none for now.
+  virtual absl::Status MayAsk(const ModelCaller& /*caller*/) { return absl::OkStatus(); }
+
+  // Told of every answer that a block got, whatever comes of it, and of what its worker says that
+  // its own models took.
   virtual void Answered(const ModelCaller& /*caller*/, const Usage& /*usage*/) {}
 };
 

@@ -155,9 +155,9 @@ absl::Status ObservedStore::RenewJobs(std::uint64_t lease, std::span<const JobKe
 
 absl::Status ObservedStore::ReleaseJob(std::uint64_t lease, const JobKey& job,
                                        std::int64_t delay_us, std::string_view error,
-                                       const Usage& usage) {
+                                       const Usage& usage, bool begun) {
   return Timed(StoreOperation::kReleaseJob,
-               [&] { return store_.ReleaseJob(lease, job, delay_us, error, usage); });
+               [&] { return store_.ReleaseJob(lease, job, delay_us, error, usage, begun); });
 }
 
 absl::StatusOr<std::vector<Job>> ObservedStore::ListJobs(const SessionKey& key,

@@ -125,7 +125,7 @@ class ObservedStore final : public Store {
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
                          std::int64_t lease_us) override;
   absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                          std::string_view error, const Usage& usage) override;
+                          std::string_view error, const Usage& usage, bool begun) override;
   absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
                                             const JobFilter& filter) override;
   absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;

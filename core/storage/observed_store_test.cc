@@ -96,7 +96,7 @@ TEST_F(ObservedStoreTest, CallsForJobsAreCountedEachByItsOperation) {
   const JobKey key = {{"tenant", "a"}, 1, "block", 1};
   EXPECT_TRUE(store_->ClaimJobs({1, 1, 1, false}).ok());
   EXPECT_TRUE(store_->RenewJobs(1, {&key, 1}, 1).ok());
-  EXPECT_TRUE(store_->ReleaseJob(1, key, 1, "error", {}).ok());
+  EXPECT_TRUE(store_->ReleaseJob(1, key, 1, "error", {}, true).ok());
   EXPECT_TRUE(store_->ListJobs(key.session, {}).ok());
   EXPECT_TRUE(store_->FindJob(key).ok());
   EXPECT_TRUE(store_->CountJobs().ok());

@@ -317,10 +317,10 @@ class Store {
                                  std::int64_t lease_us) = 0;
 
   // Gives an open job that `lease` holds back, due again in `delay_us` (ten minutes at most), with
-  // the attempt's error and its usage added; nothing when another holds it by now, or nobody. An
-  // empty error leaves the stored one and takes the attempt back: it was not begun.
+  // the attempt's error, unless that is empty, and its usage added; nothing when another holds it
+  // by now, or nobody. Without `begun` the attempt is taken back.
   virtual absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                                  std::string_view error, const Usage& usage) = 0;
+                                  std::string_view error, const Usage& usage, bool begun) = 0;
 
   // Jobs of a session by block, bytewise, and number.
   virtual absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,

@@ -227,7 +227,7 @@ void WorkerRegistry::Put(const WorkerBlockName& block, FeedRequest request, Done
                   WorkerPut{request.state.state, std::move(request.messages), block.options_json,
                             request.attempt}};
   Start({request.session.key.tenant, block.worker}, std::move(call), std::move(needless),
-        [done = std::move(done),
+        [done = std::move(done), usage = std::move(request.usage),
          before = std::move(request.state.state)](absl::StatusOr<WorkerReply> reply) mutable {
           absl::StatusOr<WorkerPutReply> put = Expect<WorkerPutReply>(reply);
           if (!put.ok()) return done(std::move(put).status());
@@ -235,9 +235,9 @@ void WorkerRegistry::Put(const WorkerBlockName& block, FeedRequest request, Done
             return done(Error(absl::StatusCode::kResourceExhausted, "STATE_TOO_LARGE",
                               "the worker returned more than 1 MiB of state"));
           }
+          if (usage != nullptr) usage->Add(reply->usage);
           FeedResult result;
           result.state = std::move(put->state).value_or(std::move(before));
-          result.usage = reply->usage;
           done(std::move(result));
         });
 }
@@ -248,8 +248,11 @@ void WorkerRegistry::Get(const WorkerBlockName& block, RenderRequest request,
                   WorkerGet{request.state == nullptr ? "" : request.state->state,
                             std::move(request.messages), block.options_json}};
   Start({request.session.key.tenant, block.worker}, std::move(call), {},
-        [done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
-          done(Expect<BlockContent>(reply));
+        [done = std::move(done),
+         usage = std::move(request.usage)](absl::StatusOr<WorkerReply> reply) {
+          absl::StatusOr<BlockContent> said = Expect<BlockContent>(reply);
+          if (said.ok() && usage != nullptr) usage->Add(reply->usage);
+          done(std::move(said));
         });
 }
 

@@ -131,6 +131,7 @@ class WorkerRegistryTest : public ::testing::Test {
     request.job_id = "job-7";
     request.attempt = 2;
     request.deadline = Later();
+    request.usage = usage_;
     registry_.Put({"w", block, "{}"}, std::move(request), outcome.done());
     return outcome;
   }
@@ -138,6 +139,7 @@ class WorkerRegistryTest : public ::testing::Test {
   WorkerRegistry registry_{
       {.max_waiting_calls = 4, .max_waiting_bytes = 100'000, .max_call_bytes = 50'000}};
   std::shared_ptr<FakeLink> link_ = std::make_shared<FakeLink>();
+  std::shared_ptr<UsageCount> usage_ = std::make_shared<UsageCount>();  // Of Put().
   std::shared_ptr<ChatModel> model_;
 };
 
@@ -206,12 +208,13 @@ TEST_F(WorkerRegistryTest, APutReplacesTheStateOrKeepsIt) {
   EXPECT_EQ(put.messages.size(), 1u);
   EXPECT_EQ(sent[0].call->job_id, "job-7");
   registry_.Answer(worker, sent[1].id, WorkerReply{WorkerPutReply{}, {}});
-  registry_.Answer(worker, sent[0].id, WorkerReply{WorkerPutReply{"after"}, {}});
+  registry_.Answer(worker, sent[0].id, WorkerReply{WorkerPutReply{"after"}, {2, 3, 4}});
   registry_.Answer(worker, sent[2].id,
                    WorkerReply{WorkerPutReply{std::string(kMaxBlockState + 1, 'x')}, {}});
   EXPECT_EQ(replaced.Get()->state, "after");
   EXPECT_EQ(kept.Get()->state, "before");
   EXPECT_EQ(ErrorReason(large.Get().status()), "STATE_TOO_LARGE");
+  EXPECT_EQ(usage_->Total(), (Usage{2, 3, 4}));
 }
 
 TEST_F(WorkerRegistryTest, WhatABlockDoesNotDoIsNotAsked) {

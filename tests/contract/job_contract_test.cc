@@ -361,7 +361,8 @@ TEST_P(JobContractTest, NoMoreAreClaimedThanAskedForAndTheOldestFirst) {
   EXPECT_THAT(Claimed(kLease, -1), IsEmpty());
   EXPECT_THAT(Claimed(kLease, 2), ElementsAre(names[0], names[1]));
   // What is given back begins anew to wait.
-  ASSERT_TRUE(store().ReleaseJob(kLease, KeyOf({"tenant", "s0"}, "b", 1), 0, "", {}).ok());
+  ASSERT_TRUE(
+      store().ReleaseJob(kLease, KeyOf({"tenant", "s0"}, "b", 1), 0, "", {}, /*begun=*/false).ok());
   EXPECT_THAT(Claimed(kOther, 3), ElementsAre(names[2], names[3], names[4]));
   EXPECT_THAT(Claimed(kOther, 1), ElementsAre(names[5]));
   EXPECT_THAT(Claimed(kOther), ElementsAre(names[0]));
@@ -392,7 +393,7 @@ TEST_P(JobContractTest, ALeaseThatRanOutIsNobodys) {
   const std::vector<JobKey> keys = {KeyOf(kKey, "b", 1)};
   const std::optional<Job> held = Find(keys[0]);
   EXPECT_TRUE(store().RenewJobs(kLease, keys, 2 * kHour).ok());
-  EXPECT_TRUE(store().ReleaseJob(kLease, keys[0], 0, "late", {1, 2, 3}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, keys[0], 0, "late", {1, 2, 3}, /*begun=*/true).ok());
   EXPECT_EQ(Find(keys[0]), held);
 }
 
@@ -420,7 +421,7 @@ TEST_P(JobContractTest, AJobIsGivenBackWithADelayAnErrorAndItsUsage) {
   const JobKey key = KeyOf(kKey, "b", 1);
   EXPECT_THAT(Claimed(kLease), SizeIs(1));
   const std::string error("no\0 model\xFF", 11);
-  EXPECT_TRUE(store().ReleaseJob(kLease, key, 0, error, {1, 20, 300}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, key, 0, error, {1, 20, 300}, /*begun=*/true).ok());
   std::optional<Job> job = Find(key);
   EXPECT_EQ(job->lease, 0U);
   EXPECT_EQ(job->lease_until_us, 0);
@@ -430,18 +431,26 @@ TEST_P(JobContractTest, AJobIsGivenBackWithADelayAnErrorAndItsUsage) {
 
   // Not begun: neither an attempt nor an error.
   EXPECT_THAT(Claimed(kLease), ElementsAre("session b 1"));
-  EXPECT_TRUE(store().ReleaseJob(kLease, key, 0, "", {}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, key, 0, "", {}, /*begun=*/false).ok());
   job = Find(key);
   EXPECT_EQ(job->attempts, 1);
   EXPECT_EQ(job->last_error, error);
 
+  // Not begun for a reason that is to be seen.
+  EXPECT_THAT(Claimed(kLease), ElementsAre("session b 1"));
+  EXPECT_TRUE(store().ReleaseJob(kLease, key, 0, "reason", {}, /*begun=*/false).ok());
+  job = Find(key);
+  EXPECT_EQ(job->attempts, 1);
+  EXPECT_EQ(job->last_error, "reason");
+
   // Nobody's: nothing happens.
-  EXPECT_TRUE(store().ReleaseJob(kLease, key, kHour, "again", {1, 1, 1}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, key, kHour, "again", {1, 1, 1}, /*begun=*/true).ok());
   EXPECT_EQ(Find(key), job);
-  EXPECT_TRUE(store().ReleaseJob(0, KeyOf(kKey, "b", 9), 0, "none", {}).ok());
+  EXPECT_TRUE(store().ReleaseJob(0, KeyOf(kKey, "b", 9), 0, "none", {}, /*begun=*/true).ok());
 
   EXPECT_THAT(Claimed(kLease), SizeIs(1));
-  EXPECT_TRUE(store().ReleaseJob(kLease, key, kTenMinutes, "later", {1, 1, 1}).ok());
+  EXPECT_TRUE(
+      store().ReleaseJob(kLease, key, kTenMinutes, "later", {1, 1, 1}, /*begun=*/true).ok());
   EXPECT_THAT(Claimed(kOther, 100, /*take_over=*/true), IsEmpty());
   job = Find(key);
   EXPECT_EQ(job->due_us, job->update_us + kTenMinutes);
@@ -461,7 +470,7 @@ TEST_P(JobContractTest, AJobMayBeBornLeased) {
   EXPECT_EQ(job.lease, kLease);
   EXPECT_EQ(job.lease_until_us, job.due_us + kHour);
   EXPECT_EQ(job.attempts, 1);
-  EXPECT_TRUE(store().ReleaseJob(kLease, job.key, 0, "", {}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, job.key, 0, "", {}, /*begun=*/false).ok());
   EXPECT_THAT(Claimed(kOther), ElementsAre("session b 1"));
 }
 
@@ -469,7 +478,8 @@ TEST_P(JobContractTest, AJobEndsOnce) {
   SessionChange change = WithJobs(NewSession(kKey), "b", 0, 1, 2);
   MustCommit(change);
   EXPECT_THAT(Claimed(kLease), SizeIs(1));
-  ASSERT_TRUE(store().ReleaseJob(kLease, KeyOf(kKey, "b", 1), 0, "once", {1, 1, 1}).ok());
+  ASSERT_TRUE(
+      store().ReleaseJob(kLease, KeyOf(kKey, "b", 1), 0, "once", {1, 1, 1}, /*begun=*/true).ok());
   EXPECT_THAT(Claimed(kLease), SizeIs(1));
 
   change = Ending(change, "b", 1, 3);
@@ -490,7 +500,7 @@ TEST_P(JobContractTest, AJobEndsOnce) {
   MustCommit(change);
   EXPECT_EQ(Find(ended.key), ended);
   EXPECT_TRUE(store().RenewJobs(kLease, std::vector{ended.key}, kHour).ok());
-  EXPECT_TRUE(store().ReleaseJob(kLease, ended.key, 0, "too late", {1, 1, 1}).ok());
+  EXPECT_TRUE(store().ReleaseJob(kLease, ended.key, 0, "too late", {1, 1, 1}, /*begun=*/true).ok());
   EXPECT_EQ(Find(ended.key), ended);
 
   change = Ending(change, "b", 2, 3, JobState::kFailed);
@@ -661,7 +671,8 @@ TEST_P(JobContractTest, TenantsWithOneSessionIdSeeTheirOwn) {
   EXPECT_THAT(ListAll({"t3", "s"}), IsEmpty());
   EXPECT_THAT(ListAll({"t_", "s"}), IsEmpty());
   // Leases are by key as well.
-  EXPECT_TRUE(store().ReleaseJob(kLease, KeyOf({"t3", "s"}, "b", 1), 0, "x", {}).ok());
+  EXPECT_TRUE(
+      store().ReleaseJob(kLease, KeyOf({"t3", "s"}, "b", 1), 0, "x", {}, /*begun=*/true).ok());
   EXPECT_EQ(Find(KeyOf(keys[1], "b", 1))->lease, kLease);
 }
 
@@ -883,15 +894,15 @@ TEST_P(JobContractTest, RandomHistoriesAgreeWithTheModel) {
         const std::uint64_t lease = static_cast<std::uint64_t>(below(2)) + 1;
         const bool later = below(4) == 0;
         const std::string error = below(2) == 0 ? "" : fmt::format("error {}", step);
+        const bool begun = below(2) == 0;
         ASSERT_TRUE(
-            store().ReleaseJob(lease, job->first, later ? kHour : 0, error, {1, 2, 3}).ok());
+            store().ReleaseJob(lease, job->first, later ? kHour : 0, error, {1, 2, 3}, begun).ok());
         if (job->second.state != JobState::kOpen || job->second.lease != lease) break;
         job->second.lease = 0;
         job->second.usage += {1, 2, 3};
         if (later) job->second.due_us = kHour;
-        if (error.empty()) {
-          --job->second.attempts;
-        } else {
+        if (!begun) --job->second.attempts;
+        if (!error.empty()) {
           job->second.last_error = error;
         }
         break;

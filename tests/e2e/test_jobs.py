@@ -554,7 +554,7 @@ def test_usage_is_the_tenants_own(models, tmp_path):
             one("Put", session_id="s", messages=[user("One")], config=every_turn(FACTS))
             one("Put", session_id="s", messages=[user("Two")], wait=WAIT)
             assert one("GetUsage").usage.calls == 1
-            assert other("GetUsage").usage == job_wire.Usage()
+            assert other("GetUsage").usage == memory.Usage()
 
 
 # Servers that die, and servers beside one another.

@@ -51,7 +51,7 @@ class FakeOtherSessions final : public OtherSessions {
   void HandOn(const SessionKey& other, FeedRequest request, Block::Done<FeedResult> done) override {
     asked.push_back(other);
     for (const BlockMessage& message : request.messages) taken.push_back(message.id);
-    done(FeedResult{std::move(request.state.state), {}, {}, {}});
+    done(FeedResult{std::move(request.state.state), {}, {}});
   }
 
   BlockContent said;
@@ -103,6 +103,8 @@ class BlockFixture {
     request.session = session;
     request.state = state;
     request.job_id = "job-" + std::to_string(++jobs);
+    const auto asked = std::make_shared<UsageCount>();
+    request.usage = asked;
     request.now_us = now_us;
     for (BlockMessage& message : messages) {
       auto row = std::make_shared<Message>();
@@ -114,10 +116,10 @@ class BlockFixture {
     std::optional<absl::StatusOr<FeedResult>> result;
     block->Feed(std::move(request),
                 [&result](absl::StatusOr<FeedResult> r) { result = std::move(r); });
+    usage += asked->Total();
     if (!result.has_value()) return absl::InternalError("no answer");
     if (!result->ok()) return result->status();
     state.state = (*result)->state;
-    usage += (*result)->usage;
     for (const std::string& body : (*result)->entries) {
       state.entry_generation = 7;
       auto row = std::make_shared<Message>();

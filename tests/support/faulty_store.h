@@ -216,9 +216,9 @@ class FaultyStore : public Store {
   }
 
   absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                          std::string_view error, const Usage& usage) override {
+                          std::string_view error, const Usage& usage, bool begun) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
-    return store_->ReleaseJob(lease, job, delay_us, error, usage);
+    return store_->ReleaseJob(lease, job, delay_us, error, usage, begun);
   }
 
   absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,

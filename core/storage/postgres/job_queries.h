@@ -51,7 +51,7 @@ inline constexpr Query kReleaseJob{
     "release_job",
     "UPDATE memoryd_jobs j SET lease = 0, lease_until = 0, due = clock.us + $7::bigint, "
     "update_us = clock.us, "
-    "attempts = CASE WHEN $8::bytea = '' THEN greatest(0, j.attempts - 1) ELSE j.attempts END, "
+    "attempts = greatest(0, j.attempts - $12::bigint), "
     "last_error = CASE WHEN $8::bytea = '' THEN j.last_error ELSE $8::bytea END, "
     "calls = j.calls + $9::bigint, prompt_tokens = j.prompt_tokens + $10::bigint, "
     "completion_tokens = j.completion_tokens + $11::bigint "

@@ -108,7 +108,7 @@ class PostgresStore : public Store, private PoolDropper {
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
                          std::int64_t lease_us) override;
   absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                          std::string_view error, const Usage& usage) override;
+                          std::string_view error, const Usage& usage, bool begun) override;
   absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
                                             const JobFilter& filter) override;
   absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
@@ -396,12 +396,13 @@ absl::Status PostgresStore::RenewJobs(std::uint64_t lease, std::span<const JobKe
 
 absl::Status PostgresStore::ReleaseJob(std::uint64_t lease, const JobKey& job,
                                        std::int64_t delay_us, std::string_view error,
-                                       const Usage& usage) {
+                                       const Usage& usage, bool begun) {
   return Run(readers_, kReleaseJob,
              {job.session.tenant, job.session.session, Bits(job.generation), job.block,
               std::to_string(job.number), Bits(lease), std::to_string(delay_us),
               BytesParameter(error), std::to_string(usage.calls),
-              std::to_string(usage.prompt_tokens), std::to_string(usage.completion_tokens)})
+              std::to_string(usage.prompt_tokens), std::to_string(usage.completion_tokens),
+              begun ? "0" : "1"})
       .status();
 }
 

@@ -182,10 +182,10 @@ absl::Status RenewJobs(Database& db, std::uint64_t lease, std::span<const JobKey
 }
 
 absl::Status ReleaseJob(Database& db, std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                        std::string_view error, const Usage& usage) {
+                        std::string_view error, const Usage& usage, bool begun) {
   const std::int64_t now_us = NowUs();
   Query query = db.Prepare(kReleaseJob);
-  query.Bind(now_us + delay_us).Bind(now_us).Bind(error.empty() ? 1 : 0);
+  query.Bind(now_us + delay_us).Bind(now_us).Bind(begun ? 0 : 1);
   if (error.empty()) {
     query.BindNull();
   } else {

@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<Job>> ClaimJobs(Database& db, const ClaimRequest& req
 absl::Status RenewJobs(Database& db, std::uint64_t lease, std::span<const JobKey> jobs,
                        std::int64_t lease_us);
 absl::Status ReleaseJob(Database& db, std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                        std::string_view error, const Usage& usage);
+                        std::string_view error, const Usage& usage, bool begun);
 
 absl::StatusOr<std::vector<Job>> ListJobs(Database& db, const SessionKey& key,
                                           const JobFilter& filter);

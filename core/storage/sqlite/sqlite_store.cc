@@ -144,9 +144,9 @@ class SqliteStore final : public Store {
   }
 
   absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                          std::string_view error, const Usage& usage) override {
+                          std::string_view error, const Usage& usage, bool begun) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
-    return sqlite::ReleaseJob(*db, lease, job, delay_us, error, usage);
+    return sqlite::ReleaseJob(*db, lease, job, delay_us, error, usage, begun);
   }
 
   absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
