@@ -1,7 +1,7 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-short bench-environment \
 	bench-blocks bench-overload tokens kill-test kill-jobs-test restore-drill \
-	upgrade-test first-starts erase-test faults hostile torture torture-proof outages \
+	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
 	format clean
@@ -94,6 +94,11 @@ first-starts: environment
 erase-test: ROUNDS = 500
 erase-test: environment
 	@$(with_postgres) $(python) tests/durability/erase_rounds.py --rounds $(ROUNDS)
+
+# A fact told in one conversation is known in the next of its subject and in nobody else's, with a
+# kill -9 in between: make shared-test ROUNDS=50
+shared-test: environment
+	@$(with_postgres) $(python) tests/durability/shared_facts.py --rounds $(ROUNDS)
 
 # Every system call on SQLite's file fails once, and then for ever; a loss of power after each of 200
 # kills; 100 ends by SIGTERM under a client's load.

@@ -8,6 +8,7 @@
 #include <CLI/Validators.hpp>
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -19,31 +20,35 @@ CLI::App& AddCommand(CLI::App& parent, const std::string& name, const std::strin
                      Invocation& invocation,
                      std::function<absl::Status(Connection&, Printer&)> run) {
   CLI::App& command = *parent.add_subcommand(name, help);
-  ConnectionOptions& connection = invocation.connection;
+  // Its own, since a variable counts for the commands beside the one that was given, too.
+  auto connection = std::make_shared<ConnectionOptions>(invocation.connection);
   command
-      .add_option("--target", connection.target,
+      .add_option("--target", connection->target,
                   "The server: HOST:PORT or unix:PATH [127.0.0.1:50051].")
       ->envname("MEMORYD_TARGET");
   command
-      .add_option("--token-file", connection.token_file,
+      .add_option("--token-file", connection->token_file,
                   "File with a bearer token; read again for each call.")
       ->envname("MEMORYD_TOKEN_FILE");
   command
-      .add_option("--ca-file", connection.ca_file,
+      .add_option("--ca-file", connection->ca_file,
                   "PEM file: TLS, with a server whose certificate one of these signed.")
       ->envname("MEMORYD_CA_FILE");
   command
-      .add_option("--client-cert-file", connection.client_cert_file,
+      .add_option("--client-cert-file", connection->client_cert_file,
                   "PEM file: the certificate to show, with its intermediates.")
       ->envname("MEMORYD_CLIENT_CERT_FILE");
   command
-      .add_option("--client-key-file", connection.client_key_file,
+      .add_option("--client-key-file", connection->client_key_file,
                   "PEM file: the key of --client-cert-file.")
       ->envname("MEMORYD_CLIENT_KEY_FILE");
-  command.add_option("--timeout", connection.timeout_s, "Seconds that a call may take [10].")
+  command.add_option("--timeout", connection->timeout_s, "Seconds that a call may take [10].")
       ->check(CLI::Range(0.001, 3600.0));
   command.add_flag("--json", invocation.json, "One JSON object a line.");
-  command.callback([&invocation, run = std::move(run)] { invocation.run = run; });
+  command.callback([&invocation, connection, run = std::move(run)] {
+    invocation.connection = *connection;
+    invocation.run = run;
+  });
   return command;
 }
 

@@ -16,8 +16,8 @@ namespace memoryd {
 
 class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
  public:
-  Showing(RenderRequest request, Block::Done<BlockContent> done)
-      : request_(std::move(request)), done_(std::move(done)) {}
+  Showing(RenderRequest request, bool stable_only, Block::Done<BlockContent> done)
+      : request_(std::move(request)), stable_only_(stable_only), done_(std::move(done)) {}
 
   void Start(CachedSession& other, const Options& options) {
     std::shared_ptr<const SessionConfig> config;
@@ -39,7 +39,9 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
       return;
     }
     for (std::size_t i = 0; i < config->blocks.size(); ++i) {
-      if (!config->blocks[i].OtherSession().has_value()) blocks_.push_back((**blocks)[i]);
+      const std::shared_ptr<const Block>& block = (**blocks)[i];
+      if (config->blocks[i].OtherSession().has_value()) continue;
+      if (block->stable() || !stable_only_) blocks_.push_back(block);
     }
     if (blocks_.empty()) {
       done_(BlockContent());
@@ -100,6 +102,7 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
   }
 
   const RenderRequest request_;
+  const bool stable_only_;
   const Block::Done<BlockContent> done_;
   BlockSet blocks_;
   Mutex mutex_;
@@ -109,8 +112,18 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
 
 void AttachedSessions::Show(const SessionKey& other, RenderRequest request,
                             Block::Done<BlockContent> done) {
+  Show(other, std::move(request), false, std::move(done));
+}
+
+void AttachedSessions::ShowStable(const SessionKey& other, RenderRequest request,
+                                  Block::Done<BlockContent> done) {
+  Show(other, std::move(request), true, std::move(done));
+}
+
+void AttachedSessions::Show(const SessionKey& other, RenderRequest request, bool stable_only,
+                            Block::Done<BlockContent> done) {
   const std::shared_ptr<CachedSession> session = options_.cache->Acquire(other);
-  auto showing = std::make_shared<Showing>(std::move(request), done);
+  auto showing = std::make_shared<Showing>(std::move(request), stable_only, done);
   options_.loader->WithCurrent(session, [this, session, showing = std::move(showing),
                                          done = std::move(done)](const absl::Status& status) {
     if (!status.ok()) {

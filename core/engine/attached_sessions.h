@@ -52,12 +52,16 @@ class AttachedSessions final : public OtherSessions {
   // The caller keeps all that is pointed to alive until `done` is gone.
   void Show(const SessionKey& other, RenderRequest request,
             Block::Done<BlockContent> done) override;
+  // As Show(), of those blocks alone that are stable().
+  void ShowStable(const SessionKey& other, RenderRequest request, Block::Done<BlockContent> done);
   void HandOn(const SessionKey& other, FeedRequest request, Block::Done<FeedResult> done) override;
 
  private:
   struct Handing;
   class Showing;
 
+  void Show(const SessionKey& other, RenderRequest request, bool stable_only,
+            Block::Done<BlockContent> done);
   // In this order: what is erased together, the sources first, is put nowhere afterwards.
   void ConfirmOther(const std::shared_ptr<Handing>& call);
   void ConfirmSource(const std::shared_ptr<Handing>& call);

@@ -260,7 +260,12 @@ void Committer::DraftGroup(Group& group) {
           group.stored.emplace_back(write, std::move(decision.reply));
           break;
         case SessionDraft::Decision::Kind::kReplay:
-          answers.push_back({write, std::move(decision)});
+          if (options_.shared && !write->fresh) {
+            // Another server may have erased what is remembered here.
+            to_reload.push_back(write);
+          } else {
+            answers.push_back({write, std::move(decision)});
+          }
           break;
         case SessionDraft::Decision::Kind::kUnchanged:
         case SessionDraft::Decision::Kind::kRefused:

@@ -957,6 +957,9 @@ struct Engine::SearchCall {
   QueryEmbedding embedding = {};
   std::string embedder_failure = {};
   std::shared_ptr<UsageCount> usage = nullptr;  // Of the embedder.
+  // Of an UpdateContext: what is stable in what its blocks of kind `session` show, by their names;
+  // absent before that has been asked.
+  std::optional<std::map<std::string, BlockContent>> shown = {};
 };
 
 template <typename T, typename Request>
@@ -1025,6 +1028,9 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
     }
     if (status.ok() && call->index != nullptr && EmbedQuery(call, info, embeddings.get())) return;
   }
+  if constexpr (std::is_same_v<Request, UpdateContextRequest>) {
+    if (status.ok() && !call->shown.has_value() && ShowOthers(call, info)) return;
+  }
   absl::StatusOr<T> answer = [&]() -> absl::StatusOr<T> {
     MEMORYD_RETURN_IF_ERROR(status);
     std::shared_ptr<const KnownTexts> texts;
@@ -1035,7 +1041,7 @@ void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
     }
     if constexpr (std::is_same_v<Request, UpdateContextRequest>) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<OfferedBlock> blocks,
-                               StableBlocks(*call->session));
+                               StableBlocks(*call->session, *call->shown));
       return recall_.Answer(info, call->index, call->request, accept_missing, blocks);
     } else if constexpr (std::is_same_v<Request, PrepareRequest>) {
       return Recall::Answer(info, call->index, call->request, std::move(texts));
@@ -1113,6 +1119,53 @@ absl::StatusOr<Found> Engine::AnswerWithOthers(const SearchCall<Found, QueryRequ
     MEMORYD_ASSIGN_OR_RETURN(asked.texts, TextsOf(*call.session, call.index));
   }
   return recall_.AnswerWithOthers(std::move(asked), call.request, call.tries_left == 0, others);
+}
+
+bool Engine::ShowOthers(
+    const std::shared_ptr<SearchCall<UpdatedContext, UpdateContextRequest>>& call,
+    const SessionInfo& info) {
+  struct Shown {
+    Mutex mutex;
+    std::map<std::string, BlockContent> contents MEMORYD_GUARDED_BY(mutex);
+    std::size_t left MEMORYD_GUARDED_BY(mutex) = 0;
+  };
+  call->shown.emplace();
+  std::vector<std::pair<std::string, std::string>> others;  // Names of blocks and sessions.
+  if (info.exists()) {
+    for (const BlockSettings& block : info.config->blocks) {
+      std::optional<std::string> other = block.OtherSession();
+      if (!other.has_value() || *other == call->request.key.session) continue;
+      others.emplace_back(block.name, *std::move(other));
+    }
+  }
+  if (others.empty()) return false;
+  auto shown = std::make_shared<Shown>();
+  {
+    MutexLock lock(shown->mutex);
+    shown->left = others.size();
+  }
+  for (const auto& [name, other] : others) {
+    RenderRequest render;
+    render.deadline = call->read->deadline();
+    attached_.ShowStable({call->request.key.tenant, other}, std::move(render),
+                         [this, call, shown, name = name](absl::StatusOr<BlockContent> content) {
+                           if (content.ok() && !content->missing.empty()) {
+                             content = content->missing.front().second;
+                           }
+                           if (!content.ok()) {
+                             call->read->Finish(content.status());
+                             return;
+                           }
+                           {
+                             MutexLock lock(shown->mutex);
+                             shown->contents.emplace(name, *std::move(content));
+                             if (--shown->left > 0) return;
+                             call->shown->swap(shown->contents);
+                           }
+                           QueueStep(call);
+                         });
+  }
+  return true;
 }
 
 bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
@@ -1197,7 +1250,8 @@ absl::StatusOr<std::shared_ptr<const KnownTexts>> Engine::TextsOf(
   return texts->empty() ? nullptr : texts;
 }
 
-absl::StatusOr<std::vector<OfferedBlock>> Engine::StableBlocks(CachedSession& place) const {
+absl::StatusOr<std::vector<OfferedBlock>> Engine::StableBlocks(
+    CachedSession& place, const std::map<std::string, BlockContent>& shown) const {
   std::shared_ptr<const SessionConfig> config;
   std::map<std::string, std::shared_ptr<const BlockState>> states;
   {
@@ -1212,14 +1266,18 @@ absl::StatusOr<std::vector<OfferedBlock>> Engine::StableBlocks(CachedSession& pl
   const TokenCounter& count = counter == nullptr ? ByteTokenCounter() : *counter;
   std::vector<OfferedBlock> offered;
   for (const std::shared_ptr<const Block>& block : *blocks) {
-    if (!block->stable()) continue;
-    RenderRequest render;
-    render.session = {place.key, config->counting.profile};
-    const auto state = states.find(block->name());
-    if (state != states.end()) render.state = state->second;
-    absl::StatusOr<BlockContent> content = absl::InternalError("a stable block has not answered");
-    block->Render(std::move(render),
-                  [&content](absl::StatusOr<BlockContent> said) { content = std::move(said); });
+    absl::StatusOr<BlockContent> content = BlockContent();
+    if (const auto other = shown.find(block->name()); other != shown.end()) {
+      content = other->second;
+    } else if (block->stable()) {
+      RenderRequest render;
+      render.session = {place.key, config->counting.profile};
+      const auto state = states.find(block->name());
+      if (state != states.end()) render.state = state->second;
+      content = absl::InternalError("a stable block has not answered");
+      block->Render(std::move(render),
+                    [&content](absl::StatusOr<BlockContent> said) { content = std::move(said); });
+    }
     MEMORYD_RETURN_IF_ERROR(content.status());
     std::string text = PlainText(*content);
     if (text.empty()) continue;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -307,10 +308,15 @@ class Engine {
   // answered. `embeddings` as of SessionSearch::CatchUp().
   bool EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
                   const SessionInfo& info, const BlockState* embeddings);
+  // True when the session has blocks of kind `session`, whose other sessions are read: the call
+  // goes on when they have been.
+  bool ShowOthers(const std::shared_ptr<SearchCall<UpdatedContext, UpdateContextRequest>>& call,
+                  const SessionInfo& info);
   // The block kRetrievalBlock of `config`, null where that has no embedder.
   std::shared_ptr<const Block> MakeMessageEmbedder(const SessionConfig& config) const;
-  // What the session's stable blocks say.
-  absl::StatusOr<std::vector<OfferedBlock>> StableBlocks(CachedSession& place) const;
+  // What the session's stable blocks say, and `shown` by the names of others.
+  absl::StatusOr<std::vector<OfferedBlock>> StableBlocks(
+      CachedSession& place, const std::map<std::string, BlockContent>& shown) const;
   // What the session's blocks know, where it has any; null for nothing.
   absl::StatusOr<std::shared_ptr<const KnownTexts>> TextsOf(CachedSession& place,
                                                             const SessionSearch::Index& index);

@@ -88,6 +88,33 @@ def test_what_one_conversation_learns_the_next_one_knows(calls, models, session_
     assert [text for text, _ in found(calls, first, "tea")].count("I drink tea") == 1
 
 
+def test_a_context_has_what_the_other_session_knows(calls, models, session_id):
+    ann, talk = session_id + " ann", session_id + " talk"
+    calls.CreateSession(session_id=ann, config=every_turn(
+        block("said", "static", content=["Be brief."]), FACTS,
+        block("like", "vector", embedder="embed")))
+    calls.CreateSession(session_id=talk, config=memory.SessionConfig(blocks=[
+        block("own", "static", content=["Here."]), shows(ann), shows(talk + " none", "none")]))
+    context = [user("What do you know of me?")]
+    before = calls.UpdateContext(session_id=talk, messages=context)
+    assert list(before.blocks_used) == ["own", "user"]
+    models.set_replies([TEA])
+    for text in ("I drink tea", "Really"):
+        assert not calls.Put(session_id=ann, messages=turn(text), wait=WAIT).open_jobs
+    after = calls.UpdateContext(session_id=talk, messages=before.messages)
+    # What answers to the question, as a vector block does, comes with a Get alone.
+    assert [line for line in after.messages[0].text.split("\n") if "memoryd_" not in line] == [
+        "Here.", "Be brief.", "<fact>Ann drinks tea.</fact>"]
+    assert list(after.blocks_used) == ["own", "user"] and not after.blocks_dropped
+    assert after.stable_prefix_hash != before.stable_prefix_hash
+    again = calls.UpdateContext(session_id=talk, messages=after.messages,
+                                known_prefix_hash=after.stable_prefix_hash)
+    assert again.messages == after.messages and again.unchanged
+    calls.DeleteSession(session_id=ann)
+    last = calls.UpdateContext(session_id=talk, messages=context)
+    assert list(last.blocks_used) == ["own"] and "tea" not in last.messages[0].text
+
+
 def test_a_session_of_somebody_else_learns_nothing(calls, models, session_id):
     ann, bob = session_id + " ann", session_id + " bob"
     for name in (ann, bob):

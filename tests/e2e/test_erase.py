@@ -141,6 +141,23 @@ def test_what_is_counted_goes_and_nothing_else(place):
     assert len(calls.all_messages(others)) == 1
 
 
+def test_a_reply_that_another_server_remembers_is_erased_too():
+    with fresh_store("postgresql") as store, Server(store) as one, Server(store) as two, \
+            one.channel() as channel_one, two.channel() as channel_two:
+        here, there = Calls(channel_one), Calls(channel_two)
+        put = {"session_id": "s", "config": about("ada"), "request_id": "r",
+               "messages": [user("once", message_id="what ada calls it")]}
+        first = here.Put(**put)
+        # Not read since by the server that remembers the reply.
+        assert there.Put(**put).replayed
+        again = here.Put(**put)
+        assert again.replayed and again.revision == first.revision
+        erase(there, "ada")
+        error = refusal(here.Put, **put)
+        assert reason(error) == "REQUEST_FORGOTTEN" and "calls it" not in error.details()
+        assert here.all_messages("s") == [] == there.all_messages("s")
+
+
 def test_a_call_repeated_after_the_erasure_stores_nothing(calls, session_id):
     put = {"session_id": session_id, "config": about(session_id), "request_id": "r",
            "messages": [user("once")]}

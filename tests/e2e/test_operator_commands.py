@@ -244,6 +244,14 @@ def test_jobs_are_listed_cancelled_and_retried(calls, commands, session_id):
 # How to reach a server, and what goes wrong.
 
 
+def test_an_option_stands_before_its_variable(calls, commands, session_id):
+    calls.CreateSession(session_id=session_id)
+    elsewhere = Commands("127.0.0.1:1")
+    for command in (("info",), ("sessions", "show", session_id), ("jobs", "list", session_id)):
+        elsewhere.text(*command, "--target", commands.environment["MEMORYD_TARGET"])
+        elsewhere.fails(4, *command, "--timeout", 1)
+
+
 def test_info_is_what_the_server_says(calls, commands):
     shown, = commands.json("info")
     assert shown["version"] == calls.GetServerInfo().version

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
+import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
-from google.protobuf import descriptor_pb2, json_format
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
-    ProtoReflectionDescriptorDatabase,
-)
 
+from support import grpcurl
 from support.calls import memory, user
+from support.documents import blocks_of
 from support.paths import REPOSITORY
 from support.server import Server
 from support.stores import STORES, fresh_store
@@ -68,13 +63,13 @@ def snake_case(answer):
 
 
 class Grpcurl:
-    """The command line tool."""
+    """The command line tool, or what stands in for it."""
 
-    def __init__(self, program: str, target: str) -> None:
+    def __init__(self, program: pathlib.Path, target: str) -> None:
         self._program, self._target = program, target
 
     def _run(self, *arguments: str) -> str:
-        command = [self._program, "-plaintext", *arguments]
+        command = [str(self._program), "-plaintext", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -89,42 +84,6 @@ class Grpcurl:
         return self._run(self._target, "describe", symbol)
 
 
-class Reflection:
-    """What grpcurl does, for machines without it: the server's own descriptors and JSON."""
-
-    def __init__(self, channel) -> None:
-        self._channel = channel
-        self._database = ProtoReflectionDescriptorDatabase(channel)
-        self._pool = DescriptorPool(self._database)
-
-    def call(self, method: str, body: str) -> dict:
-        service, _, rpc = method.partition("/")
-        found = self._pool.FindServiceByName(f"memoryd.v1.{service}").FindMethodByName(rpc)
-        request = json_format.Parse(body, GetMessageClass(found.input_type)())
-        streams = found.server_streaming
-        make = self._channel.unary_stream if streams else self._channel.unary_unary
-        stub = make(
-            f"/memoryd.v1.{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=GetMessageClass(found.output_type).FromString,
-        )
-        reply = stub(request, timeout=30)
-        return snake_case(json_format.MessageToDict(next(reply) if streams else reply))
-
-    def services(self) -> set[str]:
-        return set(self._database.get_services())
-
-    def describe(self, symbol: str) -> str:
-        file = descriptor_pb2.FileDescriptorProto()
-        self._pool.FindFileContainingSymbol(symbol).CopyToProto(file)
-        return str(file)
-
-
-def explorer(server: Server, channel):
-    program = os.environ.get("GRPCURL") or shutil.which("grpcurl")
-    return Grpcurl(program, server.target) if program else Reflection(channel)
-
-
 def without_chance(answer):
     """The answer less what differs from run to run: generations, ids made of them, times."""
     text = json.dumps(answer, sort_keys=True)
@@ -134,19 +93,24 @@ def without_chance(answer):
 
 
 @pytest.fixture(scope="module")
-def tours():
+def program(tmp_path_factory):
+    return grpcurl.install(tmp_path_factory.mktemp("grpcurl"))
+
+
+@pytest.fixture(scope="module")
+def tours(program):
     """Per store, the answers of the tour on an empty store."""
     answers = {}
     for kind in STORES:
-        with fresh_store(kind) as store, Server(store) as server, server.channel() as channel:
-            client = explorer(server, channel)
+        with fresh_store(kind) as store, Server(store) as server:
+            client = Grpcurl(program, server.target)
             answers[kind] = [client.call(method, body) for method, body in TOUR]
     return answers
 
 
 def test_the_readme_types_the_tour():
-    typed = [(method, body) for body, method in
-             README_CALL.findall((REPOSITORY / "README.md").read_text(encoding="utf-8"))]
+    block = next(b for b in blocks_of(REPOSITORY / "README.md") if README_CALL.search(b.code))
+    typed = [(method, body) for body, method in README_CALL.findall(block.code)]
     tour = iter(TOUR)
     assert len(typed) == 15 and all(call in tour for call in typed)
 
@@ -189,8 +153,8 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert (gone["message_ids"], gone["active_count"]) == (["m1"], "1")
 
 
-def test_list_and_describe_show_the_services(server, calls):
-    client = explorer(server, calls.channel)
+def test_list_and_describe_show_the_services(server, program):
+    client = Grpcurl(program, server.target)
     services = client.services()
     assert {"memoryd.v1.MemoryService", "memoryd.v1.SessionService", "grpc.health.v1.Health"} <= (
         services

@@ -11,6 +11,7 @@ from support import paths  # noqa: F401  (makes memoryd importable)
 from memoryd.errors import error_info
 from memoryd.v1 import block_service_pb2 as block_wire
 from memoryd.v1 import block_service_pb2_grpc
+from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import job_service_pb2 as job_wire
 from memoryd.v1 import job_service_pb2_grpc
 from memoryd.v1 import memory_pb2 as memory

@@ -13,11 +13,12 @@ its items are on the tape. An update leaves the item where it is and gives it an
 delete of one message leaves its position empty for ever; one of either of unknown outcome may have
 been done at any time after it was sent. A wipe without items (a Reset, or a Set to nothing) of
 unknown outcome may or may not have been done, at any time after it was sent; it excuses one
-beginning of a tape.
+beginning of a tape. Of a session that keeps its newest N messages a whole read shows these and no older
+one; of one that expires see expiry.py.
 
 What is counted, each item, write or read once per count:
 
-  lost       acknowledged items that the final read lacks though nothing wiped or deleted them, or of
+  lost       acknowledged items and contents that the final read lacks though nothing wiped or deleted them, or of
              which it shows an earlier edition; items that a Set, Reset, update or delete says it did
              not find; positions of the final read that hold nothing
   doubled    items stored at two positions, and requests acknowledged twice with different replies
@@ -25,7 +26,8 @@ What is counted, each item, write or read once per count:
              acknowledged and sent, or each other; items stored elsewhere than the reply says;
              positions that changed their item; reads whose items do not ascend
   stale      reads that miss what was acknowledged before they were sent, miss what an earlier read
-             showed, show what was wiped, deleted or updated before, or have a hole; wipes that were
+             showed, show what was wiped, deleted or updated before, or have a hole; reads of one
+             role, or of contents, that lack one; a configuration before the latest; wipes that were
              acknowledged and did not begin a new generation
   leaked     bodies of another tenant, session or run in a read; any body in an error
   invented   items that nobody sent (other bytes included), that were sent only after the read, or
@@ -48,18 +50,22 @@ from collections.abc import Iterable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from torture import history
+from torture import expiry, history
 from torture.bodies import original
 from torture.deletions import Deletions
 from torture.edits import Edits
 from torture.highest import Highest
 from torture.history import Record
+from torture.subsets import Subset
 
 COUNTS = ("lost", "doubled", "reordered", "stale", "leaked", "invented", "mixed")
-_WRITES = ("put", "set", "reset", "update", "delete")
+_WRITES = ("put", "set", "reset", "update", "delete", "configure")
 _WIPES = ("set", "reset")
 # Reads that end with the newest item, if there is any.
 _TO_THE_END = ("get", "getall", "final")
+# Reads of the tape; a read of the configuration is none.
+_READS = ("get", "getall", "query", "filtered", "final")
+_CONTENTS = "contents"  # A kind beside the roles of messages.
 _FIRST_POSITION = 1
 _MOST_EXAMPLES = 20
 # Beyond this share of unknown outcomes a history proves too little.
@@ -118,7 +124,11 @@ def check(records: Iterable[Record]) -> Report:
         elif record["outcome"] == "ok":
             reads.append(record)
     for (tenant, session), (writes, reads) in sorted(sessions.items()):
-        _Session(f"{tenant}/{session}", report).check(writes, reads)
+        settings = (writes or reads)[0]
+        if "expires_ns" in settings:
+            expiry.check(f"{tenant}/{session}", report, settings["expires_ns"], writes, reads)
+        else:
+            _Session(f"{tenant}/{session}", report, settings.get("keeps", 0)).check(writes, reads)
     return report
 
 
@@ -141,6 +151,17 @@ class _Request:
     position: int = 0  # Where an acknowledged update found it.
     not_found: float = _NEVER  # When the server said that there is no such item.
     must_fail: bool = False
+    roles: str = ""  # First letters of the roles of the items.
+    contents: list[str] = dataclasses.field(default_factory=list)
+    wipes_contents: bool = False
+    value: str = ""  # What an update of the session gives it.
+
+    def of_kind(self, kind: str) -> list[str]:
+        """The items of a kind: of messages of a role, or contents."""
+        if kind == _CONTENTS:
+            return self.contents
+        return [item for item, role in zip(self.items, self.roles, strict=False)
+                if kind.startswith(role)]
 
     @property
     def done(self) -> bool:
@@ -152,10 +173,12 @@ class _Request:
 
 
 class _Session:
-    """Checks one session into a report. `check` is called once."""
+    """Checks one session, which keeps its newest `keeps` messages, or 0 for all, into a report.
+    `check` is called once."""
 
-    def __init__(self, name: str, report: Report) -> None:
+    def __init__(self, name: str, report: Report, keeps: int) -> None:
         self._name = name
+        self._keeps = keeps
         self._report = report
         self._counted: set[tuple[str, object]] = set()
         self._promised: dict[str, int] = {}  # Positions of items, from replies.
@@ -165,6 +188,8 @@ class _Session:
         self._excuses: set[int] = set()  # Beginnings that wipes of unknown outcome excuse.
         self._deletions = Deletions()
         self._edits = Edits()
+        self._subsets: dict[str, Subset] = {}
+        self._content_places: dict[int, str] = {}  # Contents by position, from reads.
 
     def _count(self, count: str, key: object, example: str, times: int = 1) -> None:
         if (count, key) not in self._counted:
@@ -185,8 +210,10 @@ class _Session:
         self._count_requests()
         self._check_revisions()
         self._place_promised()
+        configurations = [read for read in reads if read["op"] not in _READS]
+        reads = [read for read in reads if read["op"] in _READS]
         reads.sort(key=lambda read: read["invoke_ns"])
-        self._report.reads += len(reads)
+        self._report.reads += len(reads) + len(configurations)
         self._report.copies += sum(bool(read.get("copy")) for read in reads)
         for read in reads:
             self._check_items(read)
@@ -196,6 +223,12 @@ class _Session:
         self._index_times()
         self._check_removed()
         self._check_not_found()
+        for read in reads:
+            if read["op"] == "filtered":
+                self._check_subset(read, read["role"], read["items"])
+            if _CONTENTS in read:
+                self._check_contents(read)
+        self._check_configuration(configurations)
         finals = [read for read in reads if read["op"] == "final"]
         self._check_reads([read for read in reads if read["op"] != "final"])
         for read in finals:
@@ -219,7 +252,9 @@ class _Session:
                 target=first.get("target", ""), edition=first.get("edition", ""),
                 not_found=min((r["return_ns"] for r in records if r.get("code") == "NOT_FOUND"),
                               default=_NEVER),
-                must_fail=any(r.get("must_fail") for r in records))
+                must_fail=any(r.get("must_fail") for r in records),
+                roles=first.get("roles", ""), contents=first.get("contents", []),
+                wipes_contents=first.get("wipes_contents", False), value=first.get("value", ""))
             answers = [r for r in records if r["outcome"] == "ok"]
             if answers:
                 answer = answers[0]
@@ -246,7 +281,7 @@ class _Session:
                                 f"{request.name}, whose key had another body, was acknowledged")
             elif request.done:
                 self._report.acked += 1
-                self._report.acked_items += len(request.items)
+                self._report.acked_items += len(request.items) + len(request.contents)
             elif request.outcome == "unknown":
                 self._report.unknown += 1
             else:
@@ -350,7 +385,7 @@ class _Session:
             while index < end and senders[index] is sender:
                 index += 1
             shown = items[begin:index]
-            cut_front = begin == 0 and read["op"] == "get"
+            cut_front = begin == 0 and (read["op"] == "get" or self._keeps > 0)
             cut_back = index == end and read["op"] == "getall" and not read.get("complete")
             if sender.op == "set" and begin > 0:
                 self._count("mixed", sender, f"{_name(read)} showed set {sender.name} behind "
@@ -467,6 +502,8 @@ class _Session:
 
     def _may_begin(self, position: int, before: float) -> bool:
         """Whether a tape may begin at `position` for a read that returned at `before`."""
+        if self._keeps:
+            return True  # How much a read has to show is looked at by itself.
         first = position
         while not self._begins(first, before):
             if not self._deletions.may_lack_position(first - 1, before):
@@ -530,6 +567,63 @@ class _Session:
                 self._count("lost", request,
                             f"{request.op} {request.name} did not find {request.target}")
 
+    # What reads of a kind have to show, and reads of the configuration.
+
+    def _check_subset(self, read: Record, kind: str, items: list[str]) -> None:
+        if kind not in self._subsets:
+            self._subsets[kind] = self._subset(kind)
+        returned = read["return_ns"]
+        for count, about, why in self._subsets[kind].wrong_with(
+                items, read["invoke_ns"], returned,
+                lambda item: self._deletions.may_lack(item, returned)):
+            if count == "stale" and read["op"] == "final" and about not in items:
+                count = "lost"
+            self._count(count, about, f"{_name(read)} showed of {kind} {why}")
+
+    def _subset(self, kind: str) -> Subset:
+        subset = Subset()
+        for request in self._requests:
+            refused = request.outcome == "fail" or request.must_fail
+            times = (request.invoke, request.returned)
+            if request.op in _WIPES and (kind != _CONTENTS or request.wipes_contents):
+                # What a Set puts comes behind its wipe.
+                subset.add(request.name, [], *times, request.revision - 0.5, refused)
+            if request.of_kind(kind):
+                subset.add(request.name, request.of_kind(kind), *times, request.revision, refused)
+        return subset
+
+    def _check_contents(self, read: Record) -> None:
+        positions = read["content_positions"]
+        if any(b <= a for a, b in itertools.pairwise(positions)):
+            self._count("reordered", id(read), f"{_name(read)} has contents at {positions}")
+        for position, item in zip(positions, read[_CONTENTS], strict=True):
+            there = self._content_places.setdefault(position, item)
+            if there != item:
+                self._count("reordered", (_CONTENTS, position),
+                            f"the content at {position} was seen to be {there} and {item}")
+        self._check_subset(read, _CONTENTS, read[_CONTENTS])
+
+    def _check_configuration(self, reads: list[Record]) -> None:
+        """What an update of the session gives it is there until the next one."""
+        done = [r for r in self._done if r.op == "configure"]
+        revisions = [r.revision for r in done]
+        values = {r.value: r for r in self._requests if r.op == "configure"}
+        for read in reads:
+            latest = bisect.bisect_right(revisions, read["revision"])
+            known = done[latest - 1].value if latest else ""
+            shown = values.get(read["value"])
+            if read["value"] == known:
+                continue
+            if shown is None and not read["value"]:
+                self._count("stale", id(read), f"{_name(read)} showed no value, {known} was known")
+            elif shown is None or shown.outcome == "fail" or shown.invoke > read["return_ns"]:
+                self._count("invented", read["value"], f"{_name(read)} showed {read['value']}, which "
+                                                       "nobody sent, or sent later")
+            elif shown.done:
+                count = "mixed" if shown.revision > read["revision"] else "stale"
+                self._count(count, id(read), f"{_name(read)} of revision {read['revision']} showed "
+                                             f"{read['value']} of {shown.revision}, not {known}")
+
     # What reads have to show.
 
     def _check_reads(self, reads: list[Record]) -> None:
@@ -567,6 +661,13 @@ class _Session:
             floor = max(floor, self._floor_by(named))
         if positions and min(positions) < floor:
             return "stale", f"shows position {min(positions)}, wiped up to {floor:.0f} before"
+        if self._keeps and positions:
+            newest = max(self._end_at.before(invoke), end, self._highest[written])
+            if min(positions) <= newest - self._keeps:
+                return "stale", (f"shows position {min(positions)} of a session that keeps "
+                                 f"{self._keeps}, {newest:.0f} was there before")
+            if self._kept_too_few(read):
+                return "stale", f"shows {len(positions)} up to {positions[-1]}, {self._keeps} are kept"
         deleted = self._deletions.shown(positions, read["items"], invoke, named)
         if deleted:
             return "stale", f"shows {deleted}, deleted before"
@@ -575,6 +676,8 @@ class _Session:
             return "stale", f"shows {updated}, updated before"
         if read["op"] == "query":
             return self._wrong_with_query(read)
+        if read["op"] == "filtered":
+            return None
         unnamed = self._edits.newer_than_named(read)
         if unnamed:
             return "mixed", f"shows {unnamed}, which came behind revision {named}"
@@ -591,6 +694,13 @@ class _Session:
         if read["op"] == "getall" and not read.get("complete"):
             return None
         return self._end_missed(read, end, written, floor)
+
+    def _kept_too_few(self, read: Record) -> bool:
+        """Whether a whole read of a session that keeps its newest messages lacks some of these."""
+        positions = read["positions"]
+        whole = read["op"] == "final" or (read["op"] == "getall" and read.get("complete"))
+        return bool(whole and self._keeps and positions
+                    and len(positions) < min(self._keeps, positions[-1]))
 
     def _end_missed(self, read: Record, end: int, written: int,
                     floor: float) -> tuple[str, str] | None:
@@ -654,6 +764,9 @@ class _Session:
             mixed = self._mixture(read)
             if mixed is not None:
                 self._count("mixed", id(read), f"the final read {mixed}")
+        if self._kept_too_few(read):
+            self._count("lost", id(read), f"the final read shows {len(positions)} up to "
+                                          f"{positions[-1]}, {self._keeps} are kept")
         begin = floor
         if positions and self._may_begin(positions[0], read["return_ns"]):
             begin = max(floor, positions[0])

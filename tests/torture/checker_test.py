@@ -21,14 +21,22 @@ def counts(report):
     return {name: getattr(report, name) for name in checker.COUNTS if getattr(report, name)}
 
 
-def run(seed, unknown=0.1, state=State, calls=CALLS, deletes=4, updates=4):
-    return SimulatedServer(seed, unknown, state, deletes, updates).run(calls)
+def run(seed, unknown=0.1, state=State, calls=CALLS, deletes=4, updates=4, **options):
+    return SimulatedServer(seed, unknown, state, deletes, updates, **options).run(calls)
 
 
 @pytest.mark.parametrize("unknown", (0.0, 0.1, 0.4))
 def test_a_correct_history_is_clean(unknown):
     for seed in SEEDS:
         report = checker.check(run(seed, unknown))
+        assert counts(report) == {}, (seed, report.examples)
+        assert report.acked > 50 and report.enough_known
+
+
+@pytest.mark.parametrize("options", ({"others": 30}, {"keeps": 5}, {"keeps": 40}))
+def test_a_correct_history_of_all_that_sessions_can_do_is_clean(options):
+    for seed in SEEDS:
+        report = checker.check(run(seed, **options))
         assert counts(report) == {}, (seed, report.examples)
         assert report.acked > 50 and report.enough_known
 
@@ -47,6 +55,27 @@ def test_without_acknowledged_writes_or_with_too_many_unknown_nothing_is_known()
 # Servers with a bug.
 
 
+@pytest.mark.parametrize(("bug", "options", "count"), [
+    ("LosesContents", {"others": 30}, "stale"),
+    ("KeepsContentsWhenItSets", {"others": 30}, "stale"),
+    ("StoresContentsTwice", {"others": 30}, "doubled"),
+    ("FiltersByTheWrongRole", {"others": 30}, "invented"),
+    ("FiltersTooMuch", {"others": 30}, "stale"),
+    ("ForgetsItsConfiguration", {"others": 30}, "stale"),
+    ("KeepsOneMessageTooFew", {"keeps": 5}, "stale"),
+    ("KeepsOneMessageTooMany", {"keeps": 5}, "stale"),
+    ("KeepsAll", {"keeps": 5}, "stale"),
+    ("KeepsTheOldest", {"keeps": 5}, "stale"),
+])
+def test_a_bug_in_what_sessions_can_do_is_caught(bug, options, count):
+    caught = 0
+    for seed in SEEDS_OF_BUGS:
+        report = checker.check(run(seed, state=globals()[bug], **options))
+        caught += getattr(report, count) > 0
+    assert caught >= len(SEEDS_OF_BUGS) // 2
+
+
+
 class _Sometimes(State):
     """Does something wrong with one call of twenty, of those that it can do wrong."""
 
@@ -56,6 +85,64 @@ class _Sometimes(State):
 
     def now(self):
         return self.chance.random() < 0.05
+
+
+class _Often(_Sometimes):
+    def now(self):
+        return self.chance.random() < 0.75
+
+
+class LosesContents(_Often):
+    def put_contents(self, contents):
+        super().put_contents(contents[1:] if self.now() else contents)
+
+
+class KeepsContentsWhenItSets(State):
+    def write(self, record):
+        return super().write({**record, "wipes_contents": False})
+
+
+class StoresContentsTwice(_Often):
+    def put_contents(self, contents):
+        super().put_contents(contents * 2 if self.now() else contents)
+
+
+class FiltersByTheWrongRole(_Often):
+    def of_role(self, role):
+        return self.items if self.now() else super().of_role(role)
+
+
+class FiltersTooMuch(_Often):
+    def of_role(self, role):
+        return super().of_role(role)[:-1] if self.now() else super().of_role(role)
+
+
+class ForgetsItsConfiguration(_Often):
+    def configure(self, value):
+        if not self.now():
+            super().configure(value)
+
+
+class KeepsOneMessageTooFew(_Sometimes):
+    def retire(self):
+        super().retire()
+        if self.now():
+            del self.items[:1]
+
+
+class KeepsOneMessageTooMany(State):
+    def retire(self):
+        self.items = self.items[-self.keeps - 1:]
+
+
+class KeepsAll(State):
+    def retire(self):
+        pass
+
+
+class KeepsTheOldest(State):
+    def retire(self):
+        self.items = self.items[:self.keeps]
 
 
 class AcknowledgesBeforeItStores(_Sometimes):
@@ -551,6 +638,50 @@ def test_a_hole_among_what_nobody_acknowledged_is_lost():
             record["outcome"] = "unknown"
         del final(records)["items"][3], final(records)["positions"][3]
     assert report_after(change).lost == 1
+
+
+# Sessions that expire.
+
+TTL = 1000
+
+
+def life(generation, *times):
+    """Acknowledged puts at these times, each of an item."""
+    return [{"op": "put", "tenant": "t0", "session": "brief", "expires_ns": TTL, "outcome": "ok",
+             "request": f"{generation}-{time}", "items": [f"1.{time}:0"], "generation": generation,
+             "positions": [number], "revision": number, "invoke_ns": time, "return_ns": time + 10}
+            for number, time in enumerate(times, 1)]
+
+
+def shown(time, generations, *items, **fields):
+    return {"op": "getall", "tenant": "t0", "session": "brief", "expires_ns": TTL, "outcome": "ok",
+            "items": [f"1.{item}:0" for item in items], "generations": list(generations),
+            "invoke_ns": time, "return_ns": time + 10, **fields}
+
+
+LIVES = [*life("a", 100, 500), *life("b", 1600, 1700)]
+
+
+def test_a_session_that_expires_in_its_time_is_clean():
+    reads = [shown(600, "a", 100, 500), shown(1500, "a", 100, 500), shown(1510, ""),
+             shown(1750, "b", 1600, 1700), shown(5000, "", op="final")]
+    assert counts(checker.check([*LIVES, *reads])) == {}
+
+
+@pytest.mark.parametrize(("records", "count"), (
+    ([*life("a", 100, 900), *life("b", 1200)], "lost"),  # Written to since.
+    ([*LIVES, shown(700, "")], "lost"),
+    ([*LIVES, shown(700, "a", 100)], "lost"),
+    ([*LIVES, shown(1750, "a", 100, 500)], "stale"),
+    ([*LIVES, shown(1605, ["a", "b"], 100, 500, 1600)], "mixed"),
+    ([*LIVES, shown(700, "a", 100, 500, 900)], "invented"),
+    ([*LIVES, shown(700, "a", 100, 500, 500)], "doubled"),
+    ([*LIVES, shown(700, "a", 100, 500, positions=[2, 1])], "reordered"),
+    ([*LIVES, shown(700, "a", 100, 500, foreign=["somebody else's"])], "leaked"),
+    ([*LIVES, {**LIVES[0], "generation": "c", "positions": [7]}], "doubled"),
+))
+def test_what_is_wrong_with_a_session_that_expires_is_counted(records, count):
+    assert count in counts(checker.check(records))
 
 
 # What a clean report must not depend on.

@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import grpc
 
 from support.access import bearer
-from support.calls import (memory, memory_service_pb2_grpc, session_service_pb2_grpc,
+from support.calls import (filter_wire, memory, memory_service_pb2_grpc, session_service_pb2_grpc,
                            session_wire, wire)
 from support.server import CHANNEL_OPTIONS
 from torture import bodies, history
@@ -38,8 +38,9 @@ from torture.history import Record
 from memoryd.errors import error_info
 
 # In percent.
-OPERATIONS = {"put": 56, "batch": 5, "get": 19, "getall": 6, "set": 3, "reset": 2, "query": 5,
-              "update": 2, "delete": 2, "fork": 0.3, "import": 0.3}
+OPERATIONS = {"put": 50, "batch": 5, "get": 18, "getall": 5, "stream": 1, "filtered": 1, "set": 3,
+              "reset": 2, "query": 5, "update": 2, "delete": 2, "contents": 2, "configure": 0.5,
+              "configuration": 0.5, "kept": 3, "brief": 2, "fork": 0.3, "import": 0.3}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -53,6 +54,16 @@ AWAY_SECONDS = 0.02
 SIZES = (((0, 1 << 10), 0.97), ((1 << 10, 1 << 16), 0.029), ((1 << 16, 900_000), 0.001))
 SMALL = ((0, 200), 1.0)
 MOST_OF_A_BATCH, MOST_OF_A_SET = 20, 6
+# Reads of a whole session that ask for contents too; writes of contents that have messages too.
+WITH_CONTENTS, WITH_MESSAGES = 0.3, 0.5
+# What the sessions of `kept` keep.
+KEPT = 40
+# Sessions of `brief` are gone after so long without a write, the second half of them read or write;
+# nobody calls them for PAUSE_SECONDS after as long a time in which all do.
+BRIEF_SECONDS, PAUSE_SECONDS = 1, 3
+# Less what clocks of one machine may be apart.
+BRIEF_NS = int(BRIEF_SECONDS * 1e9) - 20_000_000
+ROLES = ("user", "assistant")
 # A longer session is read from its beginning, or rarely as a whole.
 WHOLE_SESSION, RARELY = 500, 0.01
 # A longer one takes too long to be copied.
@@ -76,6 +87,9 @@ class Settings:
     sessions: list[str]
     turning: list[str]
     with_jobs: list[str]
+    # Apart from all these.
+    kept: list[str]
+    brief: list[str]
     history: str
 
     @classmethod
@@ -97,7 +111,9 @@ class Replica:
                       "reset": stub.Reset, "query": stub.Query, "update": stub.UpdateMessage,
                       "delete": stub.DeleteMessage, "fork": sessions.ForkSession,
                       "drop": sessions.DeleteSession, "import": sessions.ImportSession,
-                      "erase": sessions.EraseSubject}
+                      "erase": sessions.EraseSubject, "stream": stub.StreamAll,
+                      "filtered": stub.GetAll, "configure": sessions.UpdateSession,
+                      "configuration": sessions.GetSession}
 
 
 class Client:
@@ -149,14 +165,43 @@ class Client:
     async def _set(self) -> None:
         session = await self._session_to_wipe()
         items, messages = self._messages(session, self._chance.randint(0, MOST_OF_A_SET))
-        request = wire.SetRequest(session_id=session, messages=messages)
-        await self._write("set", session, items, request, keyed=True)
+        held, contents = self._contents_of(session, self._chance.choice((0, 0, 0, 2)))
+        request = wire.SetRequest(session_id=session, messages=messages, contents=contents)
+        await self._write("set", session, items, request, keyed=True, contents=held,
+                          wipes_contents=True)
 
     async def _reset(self) -> None:
         session = await self._session_to_wipe()
         scope = self._chance.choice((wire.RESET_SCOPE_UNSPECIFIED, wire.RESET_SCOPE_MESSAGES))
         request = wire.ResetRequest(session_id=session, scope=scope)
-        await self._write("reset", session, [], request, keyed=True)
+        await self._write("reset", session, [], request, keyed=True,
+                          wipes_contents=scope == wire.RESET_SCOPE_UNSPECIFIED)
+
+    async def _contents(self) -> None:
+        """Puts contents, and often messages with them."""
+        session = self._session()
+        items, messages = self._messages(session, int(self._chance.random() < WITH_MESSAGES))
+        held, contents = self._contents_of(session, self._chance.randint(1, 3))
+        request = wire.PutRequest(session_id=session, messages=messages, contents=contents)
+        await self._write("put", session, items, request, self._chance.random() >= KEYLESS,
+                          contents=held)
+
+    async def _configure(self) -> None:
+        """Gives a session another subject, which nothing depends on."""
+        session = self._session()
+        self._sent += 1
+        value = f"c{self._number}-{self._sent}"
+        request = session_wire.UpdateSessionRequest(
+            session_id=session, config=memory.SessionConfig(subject=value))
+        await self._write("configure", session, [], request, keyed=True, value=value)
+
+    async def _configuration(self) -> None:
+        session = self._session()
+        reply, record = await self._call("configuration", session,
+                                         session_wire.GetSessionRequest(session_id=session))
+        if reply is not None:
+            record.update(revision=reply.session.revision, value=reply.session.config.subject)
+        self._writer.add(record)
 
     async def _update(self) -> None:
         session, message_id, item = self._message_read()
@@ -203,20 +248,100 @@ class Client:
         whole = (session in self._settings.turning or latest < WHOLE_SESSION
                  or self._chance.random() < RARELY)
         size = 1000 if whole else self._chance.randint(1, 100)
+        with_contents = whole and self._chance.random() < WITH_CONTENTS
         record: Record = {}
-        messages, token = [], ""
+        messages, contents, token = [], [], ""
         while True:
-            request = wire.GetAllRequest(session_id=session, page_size=size, page_token=token)
+            request = wire.GetAllRequest(session_id=session, page_size=size, page_token=token,
+                                         include_contents=with_contents)
             reply, page = await self._call("getall", session, request)
             record = {**page, "invoke_ns": record.get("invoke_ns", page["invoke_ns"])}
             if reply is None:
                 break
             messages += reply.messages
+            contents += reply.contents
             token = reply.next_page_token
             if not token or not whole:
                 record["complete"] = not token
                 self._note_messages(record, messages)
+                if with_contents:
+                    note_contents(record, contents, self._sender(session))
                 break
+        self._writer.add(record)
+
+    async def _stream(self) -> None:
+        """What GetAll would show page by page."""
+        session, _ = self._session_to_copy()
+        with_contents = self._chance.random() < WITH_CONTENTS
+        pages, record = await self._call("stream", session, wire.StreamAllRequest(
+            session_id=session, page_size=self._chance.randint(1, 1000),
+            include_contents=with_contents))
+        record.update(op="getall", complete=True)
+        if pages is not None:
+            self._note_messages(record, [m for page in pages for m in page.messages])
+            if with_contents:
+                note_contents(record, [c for page in pages for c in page.contents],
+                              self._sender(session))
+        self._writer.add(record)
+
+    async def _filtered(self) -> None:
+        """All messages of one role, by GetAll or StreamAll."""
+        session, _ = self._session_to_copy()
+        role = self._chance.choice(ROLES)
+        chosen = filter_wire.Filter(roles=[role])
+        if self._chance.random() < 0.5:
+            pages, record = await self._call("stream", session, wire.StreamAllRequest(
+                session_id=session, filter=chosen))
+            messages = [m for page in pages or () for m in page.messages]
+            record["op"] = "filtered"
+        else:
+            found, record, last = await self._whole(
+                session, "filtered", filter=chosen, page_size=self._chance.randint(10, 1000))
+            record["return_ns"], messages = last["return_ns"], found or []
+            record["outcome"] = last["outcome"]
+        record["role"] = role
+        self._note_messages(record, messages)
+        self._writer.add(record)
+
+    async def _kept(self) -> None:
+        """A session that keeps its newest messages alone: nothing else than puts and reads."""
+        session = self._chance.choice(self._settings.kept)
+        chance = self._chance.random()
+        if chance < 0.6:
+            items, messages = self._messages(session, self._chance.randint(1, 6))
+            await self._write("put", session, items,
+                              wire.PutRequest(session_id=session, messages=messages),
+                              self._chance.random() >= KEYLESS, keeps=KEPT)
+            return
+        if chance < 0.8:
+            reply, record = await self._call("get", session, wire.GetRequest(session_id=session))
+            if reply is not None:
+                record["revision"] = reply.revision
+                self._note_messages(record, reply.messages)
+        else:
+            messages, record, last = await self._whole(session)
+            record.update(outcome=last["outcome"], return_ns=last["return_ns"], complete=True)
+            self._note_messages(record, messages or [])
+        self._writer.add({**record, "keeps": KEPT})
+
+    async def _brief(self) -> None:
+        """A session that is gone when nobody has called it for a while, and is made anew."""
+        if not self._settings.brief or int(time.monotonic() / PAUSE_SECONDS) % 2:
+            return
+        index = self._chance.randrange(len(self._settings.brief))
+        session = self._settings.brief[index]
+        if self._chance.random() < 0.6:
+            config = memory.SessionConfig(tokenizer="whitespace", retention=memory.Retention(
+                session_ttl={"seconds": BRIEF_SECONDS},
+                refresh_on_read=index >= len(self._settings.brief) // 2))
+            items, messages = self._messages(session, self._chance.randint(1, 3))
+            await self._write("put", session, items, wire.PutRequest(
+                session_id=session, messages=messages, config=config),
+                self._chance.random() >= KEYLESS, expires_ns=BRIEF_NS)
+            return
+        messages, record, last = await self._whole(session)
+        record.update(outcome=last["outcome"], return_ns=last["return_ns"])
+        note_brief(record, messages or [], self._sender(session))
         self._writer.add(record)
 
     async def _fork(self) -> None:
@@ -281,18 +406,20 @@ class Client:
         self._note_messages(record, messages)
         self._writer.add(record)
 
-    async def _whole(self, session: str) -> tuple[list[memory.Message] | None, Record, Record]:
+    async def _whole(self, session: str, operation: str = "getall", page_size: int = 1000, **fields: Any
+                     ) -> tuple[list[memory.Message] | None, Record, Record]:
         """All messages of a session, None when it could not be read; and its first and last call."""
         messages: list[memory.Message] = []
         token, failed = "", 0
         first: Record = {}
         while True:
-            request = wire.GetAllRequest(session_id=session, page_size=1000, page_token=token)
-            reply, page = await self._call("getall", session, request)
+            request = wire.GetAllRequest(session_id=session, page_size=page_size, page_token=token,
+                                         **fields)
+            reply, page = await self._call(operation, session, request)
             if reply is None:
                 failed += 1
-                if failed == MOST_ATTEMPTS:
-                    return None, first, page
+                if failed == MOST_ATTEMPTS or page["reason"] == "SESSION_REPLACED":
+                    return None, first or page, page
                 continue
             first = first or page
             messages += reply.messages
@@ -333,9 +460,14 @@ class Client:
         for _ in range(count):
             self._sent += 1
             text = self._texts.text(self._sender(session), self._sent, self._size(session))
-            role = "user" if self._chance.random() < 0.5 else "assistant"
+            role = self._chance.choice(ROLES)
             messages.append(memory.Message(role=role, text=text))
         return [bodies.item_of(message.text) for message in messages], messages
+
+    def _contents_of(self, session: str, count: int) -> tuple[list[str], list[memory.Content]]:
+        """As _messages()."""
+        items, messages = self._messages(session, count)
+        return items, [memory.Content(mime_type="text/plain", text=m.text) for m in messages]
 
     def _sender(self, session: str) -> bodies.Sender:
         return bodies.Sender(self._tenant, session, self._number, self._settings.seed)
@@ -346,7 +478,7 @@ class Client:
         return int(math.exp(self._chance.uniform(math.log(max(1, least)), math.log(most))))
 
     async def _write(self, operation: str, session: str, items: list[str], request: Any,
-                     keyed: bool, **fields: str) -> None:
+                     keyed: bool, **fields: Any) -> None:
         """Sends a write; one with a key perhaps several times, and certainly again where a wipe is
         in doubt: what nobody knows of it excuses too much."""
         self._sent += 1
@@ -354,6 +486,8 @@ class Client:
         if keyed:
             request.request_id = name
         write = {"request": name, "items": items, "keyed": keyed, **fields}
+        if items:
+            write["roles"] = "".join(message.role[0] for message in request.messages)
         chance = self._chance.random()
         if keyed and chance < CONCURRENT:
             outcomes = await asyncio.gather(
@@ -372,7 +506,8 @@ class Client:
             others, messages = self._messages(session, 1)
             other = wire.PutRequest(session_id=session, messages=messages, request_id=name)
             await self._attempt("put", session, other, {
-                "request": name + "!", "items": others, "keyed": True, "must_fail": True})
+                **fields, "request": name + "!", "items": others, "contents": [], "keyed": True,
+                "must_fail": True})
 
     def _two_replicas(self) -> list[int]:
         numbers = range(len(self._replicas))
@@ -382,7 +517,9 @@ class Client:
                        replica: int | None = None) -> str:
         reply, record = await self._call(operation, session, request, replica)
         record.update(write)
-        if reply is not None:
+        if operation == "configure" and reply is not None:
+            record.update(revision=reply.session.revision, replayed=reply.replayed)
+        elif reply is not None:
             record.update(revision=reply.revision, replayed=reply.replayed)
             if operation not in ("update", "delete"):
                 record["generation"] = f"{reply.generation:x}"
@@ -414,8 +551,9 @@ class Client:
         reply, code, reason = None, "OK", ""
         try:
             # A server that is down is waited for: what was never sent has an unknown outcome too.
-            reply = await self._replicas[replica].calls[operation](
+            call = self._replicas[replica].calls[operation](
                 request, timeout=seconds, metadata=self._metadata, wait_for_ready=True)
+            reply = [page async for page in call] if operation == "stream" else await call
         except grpc.aio.AioRpcError as error:
             code, reason = error.code().name, error_info(error).reason
             said = f"{error.details()} {error.trailing_metadata()}"
@@ -447,6 +585,24 @@ def _import_of(copy: str, messages: list[memory.Message]
     yield session_wire.ImportSessionRequest(items=piece)
     yield session_wire.ImportSessionRequest(
         end=session_wire.ImportEnd(message_count=len(messages)))
+
+
+def note_contents(record: Record, contents: Any, sender: bodies.Sender) -> None:
+    """As note_messages(), of all contents of a session."""
+    record["content_positions"] = [content.position for content in contents]
+    record["contents"] = [bodies.item_of(c.text) if bodies.is_of(c.text, sender) else "foreign"
+                          for c in contents]
+    foreign = [c.text[:200] for c in contents if not bodies.is_of(c.text, sender)]
+    if foreign:
+        record["foreign"] = record.get("foreign", []) + foreign
+
+
+def note_brief(record: Record, messages: Any, sender: bodies.Sender) -> None:
+    """As note_messages(), of a session that expires."""
+    note_messages(record, messages, sender)
+    record["expires_ns"] = BRIEF_NS
+    record["generations"] = sorted({f"{int(message.message_id.rpartition('-')[0], 16):x}"
+                                    for message in messages})
 
 
 def note_messages(record: Record, messages: Any, sender: bodies.Sender) -> None:

@@ -5,17 +5,24 @@ nanoseconds, which all processes of a machine share: `invoke_ns` is taken before
 and `return_ns` after its end is known, so the call lies between them.
 
 Every record:
-  op           put, set, reset, update, delete (of a message); get, getall, query; final (a complete GetAll
-               after the run)
+  op           put, set, reset, update, delete (of a message), configure (an UpdateSession); get, getall (or
+               StreamAll), query, filtered (a GetAll of one role), configuration (a GetSession); final (a
+               complete GetAll after the run)
   tenant, session, client, replica
   invoke_ns, return_ns
   outcome      ok; fail (nothing was stored, and the server says so); unknown
   code, reason of what is not ok
   leaks        texts of an error in which a body stands, when there are any
+  keeps        of a session that keeps so many messages
+  expires_ns   of a session that is gone when nothing was written to it for so long
 Writes:
   request      which request this is an attempt of; attempts of equal `request` are one request. It
                is sent as request_id where `keyed`
   items        what is stored, in order, see bodies.py
+  roles        first letters of their roles, in the same order
+  contents     items of the contents that are stored
+  wipes_contents  set, reset: whether contents go as well
+  value        configure: what the session is given
   target       update, delete: the item as it was put
   edition      update: what it is from then on
   must_fail    the key was used and acknowledged before with another body
@@ -28,6 +35,10 @@ Reads, when ok:
   items        in the order of the reply; of those that were updated, their editions
   foreign      texts of another tenant, session or run, when there are any
   complete     getall: all pages were read
+  contents, content_positions  items and positions of all contents, where they were asked for
+  generations  of a session that expires: those of what is shown
+  role         filtered: of the messages that were asked for
+  value        configuration: what the session has
   wanted       query: the item that was asked for
   copy         getall: of a copy that ForkSession made during the time of the record
 """

@@ -84,6 +84,10 @@ SHARED = "shared"
 FED = every_turn(block("ledger", "worker", worker=WORKER),
                  block("others", "session", session_id=SHARED), token_limit=1_000_000,
                  retrieval=BY_WORD)
+# Sessions that keep their newest messages, and such as expire; clients make the latter.
+KEPT, BRIEF = ["kept"], ["brief", "brief-while-read"]
+NEWEST = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100,
+                              retention=memory.Retention(keep_messages=generator.KEPT))
 # How often a failpoint is passed, at most, before it ends its server; reached within seconds.
 PASSES_TO_FAILPOINT = 400
 # How long clients may go on after their time: a call and its repetitions.
@@ -151,6 +155,7 @@ class Place:
         with (self.history / f"server-{replica}.log").open("a") as log:
             return Server(self.database.store(replica), listen=self.target(replica), log=log,
                           arguments=(f"--credentials={self.folder}/credentials.yaml", *ARGUMENTS,
+                                     "--sweep-interval-ms=200",
                                      "--metrics-listen=127.0.0.1:0", *self.database.arguments),
                           environment=environment)
 
@@ -199,6 +204,8 @@ def create_sessions(place: Place, names: list[str], with_jobs: list[str]) -> Non
             for name in names:
                 caller("CreateSession", session_id=name,
                        config=FED if name in with_jobs else PLAIN)
+            for name in KEPT:
+                caller("CreateSession", session_id=name, config=NEWEST)
 
 
 @contextlib.contextmanager
@@ -211,7 +218,7 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
         for process in range(options.processes):
             settings = generator.Settings(
                 options.seed, process, options.processes, options.clients, targets, place.tokens,
-                names, turning, with_jobs, str(place.history / f"clients-{process}.jsonl"))
+                names, turning, with_jobs, KEPT, [] if options.clock_skew else BRIEF, str(place.history / f"clients-{process}.jsonl"))
             file = place.folder / f"clients-{process}.json"
             settings.write(file)
             command = [sys.executable, str(pathlib.Path(generator.__file__)), str(file)]
@@ -274,13 +281,19 @@ def read_back(place: Place, options: argparse.Namespace) -> Findings:
             history.Writer(place.history / "final.jsonl") as writer:
         for tenant, token in place.tokens.items():
             caller = Caller(channel, token)
-            for name in names:
+            for name in [*names, *KEPT, *BRIEF]:
+                sender = bodies.Sender(tenant, name, 0, options.seed)
                 record = {"op": "final", "tenant": tenant, "session": name, "outcome": "ok",
                           "invoke_ns": time.monotonic_ns(), "complete": True}
-                messages = all_messages(caller, name)
+                messages, contents = whole(caller, name)
                 record["return_ns"] = time.monotonic_ns()
-                generator.note_messages(record, messages,
-                                        bodies.Sender(tenant, name, 0, options.seed))
+                if name in BRIEF:
+                    generator.note_brief(record, messages, sender)
+                else:
+                    generator.note_messages(record, messages, sender)
+                    generator.note_contents(record, contents, sender)
+                if name in KEPT:
+                    record["keeps"] = generator.KEPT
                 writer.add(record)
             for name in with_jobs:
                 compare_ledger(found, caller, name)
@@ -289,13 +302,20 @@ def read_back(place: Place, options: argparse.Namespace) -> Findings:
 
 
 def all_messages(caller: Caller, session: str, **fields) -> list[memory.Message]:
-    messages, token = [], ""
+    return whole(caller, session, include_contents=False, **fields)[0]
+
+
+def whole(caller: Caller, session: str, include_contents: bool = True, **fields
+          ) -> tuple[list[memory.Message], list[memory.Content]]:
+    messages, contents, token = [], [], ""
     while True:
-        page = caller("GetAll", session_id=session, page_size=1000, page_token=token, **fields)
+        page = caller("GetAll", session_id=session, page_size=1000, page_token=token,
+                      include_contents=include_contents, **fields)
         messages += page.messages
+        contents += page.contents
         token = page.next_page_token
         if not token:
-            return messages
+            return messages, contents
 
 
 def compare_ledger(found: Findings, caller: Caller, session: str) -> None:

@@ -175,4 +175,9 @@ BUGS = (
               "constexpr char kReplaceMessage[] =\n"
               '    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position < ? - 4000000'),)),
+    SeededBug(
+        "keeps_one_too_few", "a session that keeps its newest messages keeps one less", _SQLITE,
+        (Edit("core/engine/oldest_messages.cc",
+              "stored - retention.keep_messages, 0,",
+              "stored + 1 - retention.keep_messages, 0,"),)),
 )

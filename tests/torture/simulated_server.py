@@ -34,6 +34,11 @@ class State:
     watermark: int = 1
     items: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     replies: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    next_content: int = 1
+    contents: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    roles: dict[str, str] = dataclasses.field(default_factory=dict)  # First letters, by item.
+    value: str = ""
+    keeps: int = 0  # Newest messages; 0: all.
 
     def write(self, record: Record) -> dict[str, Any]:
         """Does a write, unless its request is done already, and says what the reply says."""
@@ -47,10 +52,16 @@ class State:
             found = self.update(record["target"], record["edition"])
             if not found:
                 return {"outcome": "fail", "code": "NOT_FOUND"}
+        elif record["op"] == "configure":
+            self.configure(record["value"])
         elif record["op"] != "put":
+            if record.get("wipes_contents"):
+                self.contents = []
             removed = len(self.items)
             self.wipe()
         positions = self.append(record["items"])
+        self.roles.update(zip(record["items"], record.get("roles", ""), strict=False))
+        self.put_contents(record.get("contents", []))
         self.revision += 1
         reply = {"revision": self.revision, "generation": str(self.generation),
                  "positions": positions, "removed": removed, "replayed": False}
@@ -58,6 +69,19 @@ class State:
             reply["position"] = found
         self.replies[record["request"]] = reply
         return reply
+
+    def configure(self, value: str) -> None:
+        self.value = value
+
+    def put_contents(self, contents: list[str]) -> None:
+        for content in contents:
+            self.contents.append((self.next_content, content))
+            self.next_content += 1
+
+    def retire(self) -> None:
+        """Takes out what is more than is kept."""
+        if self.keeps:
+            self.items = self.items[-self.keeps:]
 
     def wipe(self) -> None:
         self.items = []
@@ -85,11 +109,14 @@ class State:
         self.items += zip(positions, items, strict=True)
         if items and self.revision % _FLUSHED == 0:
             self.watermark = positions[-1]
+        self.retire()
         return positions
 
     def read(self, record: Record, chance: random.Random) -> dict[str, Any]:
         shown = self.items
         reply: dict[str, Any] = {}
+        if record["op"] == "configuration":
+            return {"revision": self.revision, "value": self.value}
         if record["op"] == "get":
             # As the end of a job does.
             self.revision += chance.random() < 0.2
@@ -101,6 +128,11 @@ class State:
             shown = [pair for pair in shown
                      if original(pair[1]) == record["wanted"] or chance.random() < 0.1]
             chance.shuffle(shown)
+        elif record["op"] == "filtered":
+            shown = self.of_role(record["role"])
+        if record.get("with_contents"):
+            reply["content_positions"] = [position for position, _ in self.contents]
+            reply["contents"] = [item for _, item in self.contents]
         if record["op"] in ("get", "query"):
             reply["revision"] = self.revision
         reply["positions"] = [position for position, _ in shown]
@@ -108,17 +140,28 @@ class State:
         return reply
 
 
+    def of_role(self, role: str) -> list[tuple[int, str]]:
+        return [pair for pair in self.items if self.roles[original(pair[1])] == role[0]]
+
+
 class SimulatedServer:
     """Clients and a server in simulated time. A call takes effect at one moment between its begin
     and its end, or, when its outcome is unknown, at any time from its begin on, or never."""
 
     def __init__(self, seed: int, unknown: float = 0.1, state: Callable[[], State] = State,
-                 deletes: int = 4, updates: int = 4) -> None:
+                 deletes: int = 4, updates: int = 4, others: int = 0, keeps: int = 0) -> None:
+        """Of a hundred calls so many delete or update a message; about as many more as `others` write
+        contents and configurations, and read these and the messages of a role. With `keeps` sessions
+        have their newest messages alone, and are put to and read only."""
         self._chance = random.Random(seed)
         self._unknown = unknown
-        self._deletes = deletes  # Of a hundred calls.
+        self._deletes = deletes
         self._updates = updates
+        self._others = others
+        self._keeps = keeps
         self._states = {(t, s): state() for t in TENANTS for s in SESSIONS}
+        for kept in self._states.values():
+            kept.keeps = keeps
         self._records: list[Record] = []
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._ties = itertools.count()
@@ -135,7 +178,9 @@ class SimulatedServer:
             self._time, _, event = heapq.heappop(self._events)
             event()
         for tenant, session in self._states:
-            self._attempt(self._record("final", 0, tenant, session), lambda: None, certain=True)
+            final = self._record("final", 0, tenant, session)
+            self._attempt({**final, "with_contents": True} if self._others else final,
+                          lambda: None, certain=True)
         while self._events:
             self._time, _, event = heapq.heappop(self._events)
             event()
@@ -145,7 +190,10 @@ class SimulatedServer:
         heapq.heappush(self._events, (self._time + 1 + int(delay), next(self._ties), event))
 
     def _record(self, op: str, client: int, tenant: str, session: str) -> Record:
-        return {"op": op, "tenant": tenant, "session": session, "client": client, "replica": 0}
+        record = {"op": op, "tenant": tenant, "session": session, "client": client, "replica": 0}
+        if self._keeps:
+            record["keeps"] = self._keeps
+        return record
 
     def _begin(self, client: int) -> None:
         """The next call of a client, or several of one request."""
@@ -165,7 +213,7 @@ class SimulatedServer:
             self._attempt(record, again)
         elif kind < 0.17 and record["items"]:
             other = {**record, "request": record["request"] + "!", "must_fail": True,
-                     "items": [self._item(client)]}
+                     "items": [self._item(client)], "roles": "u"}
             self._attempt(record, lambda: self._attempt(other, again, refused=True), certain=True)
         else:
             self._attempt(record, again)
@@ -175,26 +223,45 @@ class SimulatedServer:
         tenant = TENANTS[client % len(TENANTS)]
         session = chance.choice(SESSIONS)
         op = chance.choices(
-            ("put", "batch", "get", "getall", "query", "set", "reset", "update", "delete"),
-            (55 - self._updates - self._deletes, 8, 14, 8, 5, 6, 4, self._updates,
-             self._deletes))[0]
+            ("put", "batch", "get", "getall", "query", "set", "reset", "update", "delete",
+             "contents", "filtered", "configure", "configuration"),
+            (55 - self._updates - self._deletes, 8, 14, 8, *((0,) * 5 if self._keeps else (
+                5, 6, 4, self._updates, self._deletes)), *(self._others / 4,) * 4))[0]
+        if op == "contents":
+            return self._put_of_contents(client, tenant, session)
         record = self._record("put" if op == "batch" else op, client, tenant, session)
         if op in ("query", "update", "delete"):
             sent = [r for r in self._records if r["op"] == "put" and r["session"] == session
-                    and r["tenant"] == tenant and r["outcome"] == "ok"]
+                    and r["tenant"] == tenant and r["outcome"] == "ok" and r["items"]]
             record["wanted" if op == "query" else "target"] = (
                 chance.choice(sent)["items"][0] if sent else "")
-        if op in ("get", "getall", "query"):
+        if op == "filtered":
+            record["role"] = chance.choice(("user", "assistant"))
+        if op == "getall" and self._others:
+            record["with_contents"] = True
+        if op in ("get", "getall", "query", "filtered", "configuration"):
             return record
+        if op == "reset":
+            record["wipes_contents"] = bool(self._others) and chance.random() < 0.5
+        elif op == "set":
+            record["wipes_contents"] = True
         if op in ("set", "reset"):
             record["session"] = _TURNING
         if op == "update":
             record["edition"] = f"{record['target']}+{self._item(client)}"
         counts = {"put": (1, 1), "batch": (2, 5), "set": (0, 4), "reset": (0, 0),
-                  "update": (0, 0), "delete": (0, 0)}
+                  "update": (0, 0), "delete": (0, 0), "configure": (0, 0)}
         record["items"] = [self._item(client) for _ in range(chance.randint(*counts[op]))]
+        record["roles"] = "".join("ua"[int(item[-1], 16) % 2] for item in record["items"])
         record["request"] = f"{client}-{next(self._numbers)}"
+        if op == "configure":
+            record["value"] = record["request"]
         return record
+
+    def _put_of_contents(self, client: int, tenant: str, session: str) -> Record:
+        contents = [self._item(client) for _ in range(self._chance.randint(1, 3))]
+        return {**self._record("put", client, tenant, session), "items": [], "roles": "",
+                "contents": contents, "request": f"{client}-{next(self._numbers)}"}
 
     def _item(self, client: int) -> str:
         number = next(self._numbers)

@@ -1,0 +1,214 @@
+"""What the documents say in shell, grpcurl and Python, run as it stands there, on both stores."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shlex
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from support.blocks import block, every_turn, turn
+from support.calls import Calls, memory, user
+from support.documents import HERE, Block, Reader, blocks_of
+from support.model_server import DIMENSIONS, ModelServer
+from support.paths import REPOSITORY
+from support.server import Server
+from support.stores import fresh_store
+
+README = REPOSITORY / "README.md"
+DOCS = REPOSITORY / "docs"
+PACKAGE = REPOSITORY / "clients" / "python" / "README.md"
+WORKED_EXAMPLE = "A worked example"
+# Stand for something in the documents.
+A_JOB, A_CHANGE = "5f0c…-7-facts", '"change":7'
+
+
+@pytest.fixture
+def models():
+    with ModelServer(["<facts><fact>Logan is here.</fact></facts>"]) as server:
+        yield server
+
+
+@pytest.fixture
+def here(store, models, tmp_path):
+    """A server with the models that the documents name."""
+    common = {"url": models.url, "model": "m", "allow_private": True}
+    embedding = {"kind": "embedding", "dimensions": DIMENSIONS, **common}
+    file = tmp_path / "models.yaml"
+    file.write_text(json.dumps({"models": [  # JSON is YAML.
+        {"name": "chat", "kind": "chat", **common}, {"name": "embedder", **embedding},
+        {"name": "minilm", **embedding}]}))
+    with Server(store, arguments=[f"--config={file}", "--metrics-listen=127.0.0.1:0"]) as server:
+        yield server
+
+
+@pytest.fixture
+def calls(here):
+    with here.channel() as channel:
+        yield Calls(channel)
+
+
+@pytest.fixture
+def reader(here, store_kind, tmp_path):
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    with fresh_store(store_kind) as store, Server(store) as other:
+        yield Reader(folder, here, other)
+
+
+Prepare = Callable[[], Mapping[str, str] | None]
+
+
+def read(reader: Reader, document: pathlib.Path, prepare: Mapping[str, Prepare] | None = None,
+         without: str = "") -> Callable[[str], str]:
+    """Runs all blocks of a document but those under one heading. Before a block that has a key of
+    `prepare` in it, that is called, and says what to replace. Gives the output of the one block that
+    has some words in it."""
+    prepare = prepare or {}
+    said: list[tuple[Block, str]] = []
+    prepared = set()
+    for found in blocks_of(document):
+        if found.heading == without:
+            continue
+        replacements: dict[str, str] = {}
+        for words, action in prepare.items():
+            if words in found.code:
+                prepared.add(words)
+                replacements.update(action() or {})
+        said.append((found, reader.run(found, replacements)))
+    assert prepared == set(prepare)
+
+    def of(words: str) -> str:
+        output, = (output for found, output in said if words in found.code)
+        return output
+    return of
+
+
+def take_the_tour(reader: Reader) -> None:
+    """What other documents take to be there."""
+    tour, = (found for found in blocks_of(README) if "describe memoryd" in found.code)
+    reader.run(tour)
+
+
+def test_the_readme(reader):
+    said = read(reader, README)
+    assert '"What is the capital of France?"' in said("describe memoryd")
+    assert said("Tea or coffee?") == ""
+    assert "Hello, world!" in said("llama_index")
+    assert "Heard 1." in said("langchain_core")
+    assert "Likes tea." in said("autogen_core")
+    assert "My name is Logan" in said("core_info\", kind")
+    assert "facts" in said("BlockService/GetBlock")
+
+
+def test_the_quick_start_has_five_lines():
+    first = next(found for found in blocks_of(README) if found.language == "python")
+    assert len([line for line in first.code.splitlines() if line.strip()]) <= 5
+
+
+def test_the_readme_of_the_package(reader, calls):
+    def messages_with_topics() -> None:
+        calls.DeleteSession(session_id="s1")
+        calls.Put(session_id="s1", messages=[user(" Lyon", metadata_json='{"topic":"home"}'),
+                                             user("Tea", metadata_json='{"topic":"drinks"}')])
+
+    said = read(reader, PACKAGE, {"MetadataTest": messages_with_topics})
+    first = said("memory.get(\"s1\")").splitlines()
+    assert first[0] == "user Hello, world!" and first[1].endswith("Likes tea.")
+    assert said("AsyncClient(").splitlines() == ["user Hello, world!", "user Hello again!"]
+    assert said("MetadataTest") == " Lyon\n1\n"
+    assert said("fork_session") == "1 1\n"
+    assert int(said("ssl_channel_credentials")) > 0
+
+
+def test_blocks(reader):
+    take_the_tour(reader)
+    said = read(reader, DOCS / "BLOCKS.md")
+    assert said("user:ann") == "I drink tea, never coffee. user:ann monday\n"
+    assert "Ben is allergic to nuts." in said("user:ben")
+
+
+def test_exports(reader):
+    take_the_tour(reader)
+    said = read(reader, DOCS / "EXPORT.md")
+    assert "4 sessions, 2 messages, 0 contents, 0 sessions skipped" in said("memoryd export")
+    assert '"moved"' in said("ImportSession")
+    assert said("there.import_session") == "1\n"
+
+
+def test_operations(reader, calls, models):
+    take_the_tour(reader)
+
+    def make_anew(config: memory.SessionConfig) -> None:
+        calls.DeleteSession(session_id="s1")
+        for number in range(4):
+            calls.Put(session_id="s1", messages=turn(f"Turn {number}"), config=config)
+
+    def first_job(state: str = "JOB_STATE_OPEN") -> dict[str, str]:
+        return {A_JOB: calls.ListJobs(session_id="s1", state=state).jobs[0].job_id}
+
+    def jobs_of_nobody() -> dict[str, str]:
+        make_anew(every_turn(block("facts", "worker", worker="nobody")))
+        return first_job()
+
+    def given_up() -> dict[str, str]:
+        calls.CancelJob(session_id="s1", job_id=first_job()[A_JOB])
+        return first_job("JOB_STATE_CANCELLED")
+
+    def a_fact_replaced() -> dict[str, str]:
+        models.set_replies(['<facts><fact evidence="1" replaces="1">A dog.</fact></facts>', "none"])
+        calls.DeleteSession(session_id="s1")
+        for text in ("My cat is a dog now", "What is it?"):
+            reply = calls.Put(
+                session_id="s1", messages=turn(text), wait={"seconds": 25},
+                config=every_turn(block("facts", "fact-extraction", model="chat", facts=["A cat."])))
+            assert not reply.open_jobs
+        change, = calls.GetBlock(session_id="s1", block="facts").facts.history
+        return {A_CHANGE: f'"change":{change.change}'}
+
+    said = read(reader, DOCS / "OPERATIONS.md", {
+        "JOB_STATE_OPEN": jobs_of_nobody, "RetryJob": given_up, "CancelJob": first_job,
+        "UndoBlockChange": a_fact_replaced}, without=WORKED_EXAMPLE)
+    assert "JOB_STATE_CANCELLED" in said("CancelJob")
+    assert said("UndoBlockChange").count('"text": "A cat."') == 2
+    assert (reader.folder / "memory.jsonl").read_text().count("{\"session\":") >= 3
+    assert "1 sessions, 1 messages" in said("memoryd erase --subject ada --yes")
+    assert said("memory.erase_subject") == "0\n"
+    assert "purged" in said("SessionService/EraseSubject")
+    assert "expire" in said("a-month")
+
+
+def test_the_worked_example_of_tls_and_a_token(store_kind, reader):
+    started, arguments, digest = [], [], ""
+    for found in blocks_of(DOCS / "OPERATIONS.md"):
+        if found.heading != WORKED_EXAMPLE:
+            continue
+        if found.language == "yaml":
+            file = reader.folder / "credentials.yaml"
+            file.write_text(re.sub(r"3f0c1a….*", digest.split()[0], found.code))
+            file.chmod(0o600)
+        elif "serves" in found.words:
+            _, listen, *given = shlex.split(found.code)
+            assert listen == "--listen=0.0.0.0:50051"
+            arguments = [argument.replace("=", f"={reader.folder}/") for argument in given]
+        elif HERE in found.code:
+            with fresh_store(store_kind) as store, \
+                    Server(store, listen="localhost:0", arguments=arguments) as server:
+                started.append(reader.run(
+                    found, {"-import-path proto": f"-import-path {REPOSITORY / 'proto'}"},
+                    target=server.target))
+        else:
+            digest = reader.run(found)
+    put, = started
+    assert "positions" in put
+
+
+def test_what_fails_is_seen(reader):
+    """As far as a test of documents can be wrong, it says so."""
+    for language, code in (("sh", "false | true"), ("sh", "grpcurl -plaintext localhost:50051 x.Y/Z"),
+                           ("python", "1 / 0"), ("yaml", "listn: nowhere"), ("shell", "true")):
+        with pytest.raises(AssertionError):
+            reader.run(Block("here", "", language, frozenset(), code))
