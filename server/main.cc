@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "cli/run.h"
+#include "core/base/error_cause.h"
 #include "server/access.h"
 #include "server/config.h"
 #include "server/log.h"
@@ -16,7 +17,7 @@
 namespace {
 
 int Fail(int exit_code, const absl::Status& status) {
-  fmt::print(stderr, "memoryd: {}\n", std::string(status.message()));
+  fmt::print(stderr, "memoryd: {}\n", memoryd::TextForLog(status));
   return exit_code;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
@@ -223,7 +224,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
     if (status.ok()) status = (*store)->Migrate();
     if (status.ok()) return store;
     if (!absl::IsUnavailable(status)) return status;
-    spdlog::warn("waiting for the store: {}", std::string(status.message()));
+    spdlog::warn("waiting for the store: {}", TextForLog(status));
     const timespec wait{std::chrono::seconds(kStoreRetry).count(), 0};
     if (sigtimedwait(&stop, nullptr, &wait) > 0) return absl::CancelledError("stopped");
   }

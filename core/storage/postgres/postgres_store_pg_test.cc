@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "core/base/error_cause.h"
 #include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/pg_test_support.h"
@@ -162,6 +163,46 @@ TEST(PostgresStoreTest, ClaimingMeetsWhatCanBeClaimedOnly) {
     EXPECT_EQ((*jobs)[i].key.session.session, fmt::format("s{}", i + 1));
     EXPECT_EQ((*jobs)[i].key.number, 11);
   }
+}
+
+TEST(PostgresStoreTest, AServerThatCantBeReachedIsToldWithItsCause) {
+  const TestDatabase database;
+  std::string port;
+  {
+    const TestProxy gone(database.host(), database.port());
+    port = gone.port();
+  }
+  StoreOptions options = database.Options();
+  options.url = database.Url("127.0.0.1", port);
+  const absl::Status refused = OpenPostgresStore(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_EQ(CauseOf(refused).code, "08006");
+  EXPECT_THAT(CauseOf(refused).text, AllOf(HasSubstr("Connection refused"), HasSubstr(port)));
+
+  options.url = database.Url() + "_not_there";
+  const absl::Status missing = OpenPostgresStore(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(missing)) << missing;
+  EXPECT_THAT(CauseOf(missing).text, HasSubstr("_not_there\" does not exist"));
+}
+
+TEST(PostgresStoreTest, WhatTheServerRefusesIsToldWithItsCause) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  database.Run(
+      "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100', DETAIL = 'a row'; END $$; "
+      "CREATE TRIGGER full_disk BEFORE INSERT ON memoryd_messages "
+      "FOR EACH ROW EXECUTE FUNCTION full_disk()");
+  const CommitResult full = CommitOne(*store, CreateChange("s", 1));
+  EXPECT_TRUE(absl::IsResourceExhausted(full.status)) << full.status;
+  EXPECT_EQ(CauseOf(full.status).code, "53100");
+  EXPECT_EQ(CauseOf(full.status).text, "no space left");
+
+  database.Run("ALTER TABLE memoryd_messages RENAME TO elsewhere");
+  const absl::Status renamed = store->LoadSession({"t", "s"}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(renamed)) << renamed;
+  EXPECT_EQ(CauseOf(renamed).code, "42P01");
+  EXPECT_THAT(CauseOf(renamed).text, HasSubstr("\"memoryd_messages\" does not exist"));
 }
 
 TEST(PostgresStoreTest, RefusesANewerSchema) {

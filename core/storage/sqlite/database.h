@@ -15,7 +15,8 @@
 
 namespace memoryd::sqlite {
 
-// The status for an extended result code; OK for SQLITE_OK, SQLITE_ROW and SQLITE_DONE.
+// The status for an extended result code, which its cause names; OK for SQLITE_OK, SQLITE_ROW and
+// SQLITE_DONE.
 absl::Status ToStatus(int code);
 // Whether `code` says that another connection is in the way.
 bool IsBusy(int code);
