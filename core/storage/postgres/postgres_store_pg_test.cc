@@ -12,6 +12,7 @@
 #include "core/storage/postgres/pg_test_support.h"
 #include "core/storage/postgres/postgres_store.h"
 #include "core/storage/postgres/read_queries.h"
+#include "core/storage/schema_steps.h"
 
 namespace memoryd {
 namespace {
@@ -210,6 +211,38 @@ TEST(PostgresStoreTest, RefusesANewerSchema) {
   const auto store = database.Open();
   database.Run("INSERT INTO memoryd_schema VALUES (1000)");
   EXPECT_TRUE(absl::IsFailedPrecondition(store->Migrate())) << store->Migrate();
+}
+
+TEST(PostgresStoreTest, ANewerSchemaStaysWhereAnOlderBinaryCanWorkOnIt) {
+  constexpr auto kNewest = static_cast<int>(kReleasedSteps);
+  const TestDatabase database;
+  const auto store = database.Open();
+  database.Run(
+      fmt::format("ALTER TABLE memoryd_sessions ADD COLUMN later bigint DEFAULT 1; "
+                  "INSERT INTO memoryd_schema VALUES ({0} + 1, {0}), ({0} + 2, {0})",
+                  kNewest));
+  EXPECT_TRUE(store->Migrate().ok()) << store->Migrate();
+  EXPECT_THAT(CommitOne(*store, CreateChange("s", 1)), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(store->Describe()->schema_version, kNewest + 2);
+  // One step that it can't bear is enough, and one that says nothing.
+  for (const char* const mark : {"{0} + 1", "NULL"}) {
+    database.Run(fmt::format("UPDATE memoryd_schema SET readable_from = {} WHERE version = {} + 1",
+                             fmt::format(fmt::runtime(mark), kNewest), kNewest));
+    EXPECT_TRUE(absl::IsFailedPrecondition(store->Migrate())) << mark;
+  }
+}
+
+TEST(PostgresStoreTest, ASchemaWithoutMarksGetsThemWithItsNextStep) {
+  const TestDatabase database;
+  database.Open();
+  database.Run(
+      fmt::format("ALTER TABLE memoryd_schema DROP COLUMN readable_from; "
+                  "DELETE FROM memoryd_schema WHERE version = {0}; "
+                  "ALTER TABLE memoryd_sessions DROP COLUMN expire_us, DROP COLUMN drop_us",
+                  kReleasedSteps));
+  database.Open();
+  EXPECT_EQ(database.Run("SELECT max(readable_from) FROM memoryd_schema")[0][0].as<int>(),
+            static_cast<int>(kReadableFrom[kReleasedSteps - 1]));
 }
 
 TEST(PostgresStoreTest, WaitsForAnotherServersMigrationNoLongerThanForACall) {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/storage/schema_steps.h"
 #include "core/storage/sqlite/temporary_folder.h"
 
 namespace memoryd::sqlite {
@@ -234,6 +235,29 @@ TEST_F(SqliteStoreTest, ANewerSchemaStopsAnOlderBinary) {
   const auto store = Open(file_);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->Migrate().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SqliteStoreTest, ANewerSchemaStaysWhereAnOlderBinaryCanWorkOnIt) {
+  constexpr auto kNewest = static_cast<int>(kReleasedSteps);
+  OpenReady(file_).reset();
+  Execute(file_, fmt::format("ALTER TABLE memoryd_sessions ADD COLUMN later INTEGER DEFAULT 1;"
+                             "INSERT INTO memoryd_schema VALUES ({0} + 1, {0}), ({0} + 2, {0});"
+                             "PRAGMA user_version = {1};",
+                             kNewest, kNewest + 2)
+                     .c_str());
+  {
+    const auto store = OpenReady(file_);
+    EXPECT_EQ(CommitOne(*store, Revision(1)), CommitOutcome::kCommitted);
+    EXPECT_EQ(store->Describe()->schema_version, kNewest + 2);
+  }
+  // One step that it can't bear is enough, and one that says nothing.
+  for (const char* const change :
+       {"UPDATE memoryd_schema SET readable_from = {0} + 1 "
+        "WHERE version = {0} + 1",
+        "DELETE FROM memoryd_schema WHERE version = {0} + 1", "DROP TABLE memoryd_schema"}) {
+    Execute(file_, fmt::format(fmt::runtime(change), kNewest).c_str());
+    EXPECT_EQ((*Open(file_))->Migrate().code(), absl::StatusCode::kFailedPrecondition) << change;
+  }
 }
 
 TEST_F(SqliteStoreTest, AnotherProgramsFileIsLeftAlone) {
