@@ -51,7 +51,9 @@ int main(int argc, char** argv) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
   sigaddset(&stop, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  sigset_t blocked = stop;
+  sigaddset(&blocked, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
 
@@ -77,8 +79,11 @@ int main(int argc, char** argv) {
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
       memoryd::Log log(LogOptionsOf(line->config));
+      const auto read_again = [argc, argv] {
+        return memoryd::ParseCommandLine(argc, argv, memoryd::MemorydEnvironment());
+      };
       status = line->command == memoryd::Command::kServe
-                   ? memoryd::Serve(line->config, stop, log)
+                   ? memoryd::Serve(*line, read_again, stop, log)
                    : memoryd::OpenMigratedStore(line->config, stop).status();
       break;
     }

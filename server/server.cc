@@ -34,6 +34,8 @@
 #include "server/health_monitor.h"
 #include "server/job_service.h"
 #include "server/limits.h"
+#include "server/limits_in_force.h"
+#include "server/live_settings.h"
 #include "server/memory_service.h"
 #include "server/memory_watch.h"
 #include "server/metrics.h"
@@ -77,7 +79,8 @@ std::uint64_t RandomNumber() {
   return generator();
 }
 
-EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
+EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
+                              const BodyReader& bodies) {
   EngineOptions options;
   options.coherence = config.coherence;
   options.committers = config.committers;
@@ -96,16 +99,10 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   options.jobs.first_retry = std::chrono::milliseconds(config.job_retry_ms);
   options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);
   options.jobs.attempt_time = std::chrono::milliseconds(config.job_timeout_ms);
-  if (!config.tenants.no_quotas()) {
-    options.quota_of = [limits = config.tenants](std::string_view tenant) {
-      return limits.Of(tenant).quota();
-    };
-  }
-  if (!config.tenants.no_retention()) {
-    options.retention_of = [limits = config.tenants](std::string_view tenant) {
-      return limits.Of(tenant).retention();
-    };
-  }
+  options.quota_of = [limits](std::string_view tenant) { return limits->Of(tenant).quota(); };
+  options.retention_of = [limits](std::string_view tenant) {
+    return limits->Of(tenant).retention();
+  };
   options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
   options.now_us = &NowMicros;
@@ -127,11 +124,6 @@ std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
   spdlog::warn("no word vectors, Query ranks by words alone: {}; see the setting word_vectors",
                std::string(vectors.status().message()));
   return nullptr;
-}
-
-LoggedCalls LoggedCallsOf(const Config& config) {
-  if (config.log_requests == "all") return LoggedCalls::kAll;
-  return config.log_requests == "none" ? LoggedCalls::kNone : LoggedCalls::kErrors;
 }
 
 // Linking gRPC's reflection gives it to every server of the process; this takes it from one.
@@ -230,7 +222,9 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
   }
 }
 
-absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
+absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const sigset_t& stop,
+                   Log& log) {
+  const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
   std::unique_ptr<AuditLog> audit;
@@ -255,7 +249,8 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   // Outlives what calls workers.
   WorkerRegistry workers;
   Models models(std::move(configured), &workers);
-  EngineOptions options = EngineOptionsOf(config, bodies);
+  LimitsInForce limits(config.tenants);
+  EngineOptions options = EngineOptionsOf(config, &limits, bodies);
   options.word_vectors = LoadWordVectors(config.word_vectors);
   options.models = &models;
   options.workers = &workers;
@@ -272,7 +267,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
       &ResidentBytes, [&engine] { engine.ShrinkCaches(); });
   TenantLimiter tenants(config.tenants);
   CallStats stats;
-  const CallLog call_log(&log, LoggedCallsOf(config));
+  CallLog call_log(&log, LoggedCallsOf(config));
   CallEnvironment environment;
   environment.calls = &calls;
   environment.memory = &memory;
@@ -327,8 +322,11 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   for (const std::string& address : for_health.addresses) fmt::print("health on {}\n", address);
   std::fflush(stdout);
 
+  LiveSettings live(line.settings, &log, &call_log, &tenants, &limits);
+  sigset_t awaited = stop;
+  sigaddset(&awaited, SIGHUP);
   int signal = 0;
-  sigwait(&stop, &signal);
+  while (sigwait(&awaited, &signal) == 0 && signal == SIGHUP) live.Reload(read_again());
   spdlog::info("signal {}: draining", signal);
   const auto grace = std::chrono::seconds(config.drain_seconds);
   std::thread([grace] {
