@@ -80,8 +80,8 @@ kill-jobs-test: environment
 restore-drill: environment
 	@$(python) tests/durability/restore_drill.py $(ARGS)
 
-# Servers of an older version with an older schema, replaced by this one while agents go on:
-# make upgrade-test OLD=../older/build/bin/memoryd
+# Servers replaced by those of a newer schema while agents go on, and back; with OLD first those of an
+# older one: make upgrade-test OLD=../older/build/bin/memoryd
 upgrade-test: environment
 	@$(with_postgres) $(python) tests/durability/rolling_upgrade.py $(OLD) $(ARGS)
 

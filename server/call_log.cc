@@ -40,8 +40,9 @@ bool IsHex(std::string_view text) {
 
 bool CallLog::Wants(absl::StatusCode code) const {
   if (!log_.Wants(LevelOf(code))) return false;
-  return IsHidden(code) || calls_ == LoggedCalls::kAll ||
-         (calls_ == LoggedCalls::kErrors && IsServers(code));
+  const LoggedCalls calls = calls_.load(std::memory_order_relaxed);
+  return IsHidden(code) || calls == LoggedCalls::kAll ||
+         (calls == LoggedCalls::kErrors && IsServers(code));
 }
 
 void CallLog::Write(const CallRecord& record) const {

@@ -2,6 +2,7 @@
 #ifndef MEMORYD_SERVER_CALL_LOG_H_
 #define MEMORYD_SERVER_CALL_LOG_H_
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -35,10 +36,11 @@ class CallLog {
   // caller is not told what happened.
   bool Wants(absl::StatusCode code) const;
   void Write(const CallRecord& record) const;
+  void SetCalls(LoggedCalls calls) { calls_.store(calls, std::memory_order_relaxed); }
 
  private:
   Log& log_;
-  const LoggedCalls calls_;
+  std::atomic<LoggedCalls> calls_;
 };
 
 // `value` as sent in x-request-id if it may serve as an id, which 1 to 64 visible ASCII characters

@@ -417,9 +417,9 @@ std::string PrintedList(std::string_view key, const YAML::Node& list, std::strin
 }
 
 // Single values into `values`, lists into `config`; `lists` is set to what --print-config shows of
-// them.
+// them, by name.
 absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values,
-                      Config& config, std::string& lists) {
+                      Config& config, std::map<std::string, std::string>& lists) {
   try {
     const absl::StatusOr<std::string> yaml = ReadPublicFile(path);
     if (!yaml.ok()) return Invalid(std::string(yaml.status().message()));
@@ -435,12 +435,12 @@ absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>
       }
       if (name == kModelsKey) {
         MEMORYD_ASSIGN_OR_RETURN(config.models, ParseModels(entry.second, path));
-        lists += PrintedList(kModelsKey, MaskedModels(entry.second), path);
+        lists[name] = PrintedList(kModelsKey, MaskedModels(entry.second), path);
         continue;
       }
       if (name == kTenantsKey) {
         MEMORYD_ASSIGN_OR_RETURN(config.tenants.exceptions, ParseTenants(entry.second, path));
-        lists += PrintedList(kTenantsKey, entry.second, path);
+        lists[name] = PrintedList(kTenantsKey, entry.second, path);
         continue;
       }
       const Setting* const setting = FindSetting(name);
@@ -593,8 +593,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(
       file = found->second;
     }
   }
-  std::string lists;
-  if (!file.empty()) MEMORYD_RETURN_IF_ERROR(ReadFile(file, values, line.config, lists));
+  if (!file.empty()) MEMORYD_RETURN_IF_ERROR(ReadFile(file, values, line.config, line.settings));
   for (const auto& [variable, value] : environment) {
     const Setting* known = nullptr;
     for (const Setting& setting : kSettings) {
@@ -625,10 +624,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(
     line.command = Command::kMigrate;
   } else if (print) {
     line.command = Command::kPrintConfig;
-    line.text = Printed(values) + lists;
+    line.text = Printed(values);
+    for (const auto& [name, list] : line.settings) line.text += list;
   } else if (check) {
     line.command = Command::kCheckConfig;
   }
+  for (const auto& [name, value] : values) line.settings[std::string(name)] = value.text;
   return line;
 }
 

@@ -75,6 +75,8 @@ struct CommandLine {
   Config config;
   // For kPrintConfig and kHelp: what to print.
   std::string text;
+  // Every setting by its name as it was given, lists as --print-config shows them.
+  std::map<std::string, std::string> settings;
 };
 
 // `environment` holds the variables that begin with MEMORYD_. INVALID_ARGUMENT with one line that

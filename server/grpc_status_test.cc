@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/error_cause.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace memoryd {
@@ -65,6 +66,16 @@ TEST(GrpcStatusTest, TheTextOfOurOwnFaultsStaysHere) {
     EXPECT_EQ(shown.error_message(), "internal error");
     EXPECT_EQ(shown.error_details().find("db1"), std::string::npos);
     EXPECT_EQ(InfoOf(shown).reason(), "INTERNAL");
+  }
+}
+
+TEST(GrpcStatusTest, TheCauseOfAStoresErrorStaysHere) {
+  const grpc::Status shown =
+      ToGrpcStatus(WithCause(StoreUnavailable(), "08006", "connection to server at db1 failed"));
+  EXPECT_EQ(InfoOf(shown).reason(), "STORE_UNAVAILABLE");
+  for (const std::string& text : {shown.error_message(), shown.error_details()}) {
+    EXPECT_EQ(text.find("db1"), std::string::npos);
+    EXPECT_EQ(text.find("08006"), std::string::npos);
   }
 }
 

@@ -172,6 +172,11 @@ void Log::Write(spdlog::level::level_enum level, std::string_view message,
   fields_->log(level, spdlog::string_view_t(line.data(), line.size()));
 }
 
+void Log::SetLevel(const std::string& level) {
+  fields_->set_level(spdlog::level::from_str(level));
+  default_->set_level(spdlog::level::from_str(level));
+}
+
 std::uint64_t TlsHandshakeFailures() { return handshake_failures; }
 
 std::uint64_t Log::dropped() const { return pool_->overrun_counter() + sink_->dropped(); }

@@ -43,6 +43,8 @@ class Log {
   // A line with fields of its own. Any thread.
   void Write(spdlog::level::level_enum level, std::string_view message,
              std::span<const LogField> fields);
+  // As LogOptions::level, from the next line on. Any thread.
+  void SetLevel(const std::string& level);
   bool Wants(spdlog::level::level_enum level) const { return fields_->should_log(level); }
 
   // Lines that never left. Any thread.

@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "cli/run.h"
+#include "core/base/error_cause.h"
 #include "server/access.h"
 #include "server/config.h"
 #include "server/log.h"
@@ -16,7 +17,7 @@
 namespace {
 
 int Fail(int exit_code, const absl::Status& status) {
-  fmt::print(stderr, "memoryd: {}\n", std::string(status.message()));
+  fmt::print(stderr, "memoryd: {}\n", memoryd::TextForLog(status));
   return exit_code;
 }
 
@@ -50,7 +51,9 @@ int main(int argc, char** argv) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
   sigaddset(&stop, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  sigset_t blocked = stop;
+  sigaddset(&blocked, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
 
@@ -76,8 +79,11 @@ int main(int argc, char** argv) {
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
       memoryd::Log log(LogOptionsOf(line->config));
+      const auto read_again = [argc, argv] {
+        return memoryd::ParseCommandLine(argc, argv, memoryd::MemorydEnvironment());
+      };
       status = line->command == memoryd::Command::kServe
-                   ? memoryd::Serve(line->config, stop, log)
+                   ? memoryd::Serve(*line, read_again, stop, log)
                    : memoryd::OpenMigratedStore(line->config, stop).status();
       break;
     }

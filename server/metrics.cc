@@ -327,6 +327,11 @@ class Metrics final : public prometheus::Collectable {
       seconds.Add(stats.seconds[i].Snapshot(), kNanosecondsPerSecond, labels);
       errors.Add(Number(stats.errors[i]), labels);
     }
+    Family classes(families, "memoryd_store_error_classes_total", MetricType::Counter,
+                   "Calls to the store that failed, by the class of what it said.");
+    for (std::size_t i = 0; i < kStoreErrorClasses.size(); ++i) {
+      classes.Add(Number(stats.error_classes[i]), {Label("class", kStoreErrorClasses[i])});
+    }
     Family(families, "memoryd_checksum_failures_total", MetricType::Counter,
            "Reads that met a stored message which is not what was written.")
         .Add(Number(stats.checksum_failures));

@@ -18,8 +18,8 @@ bool IsUsedUp(const ModelBudget& budget, const Usage& today) {
 
 }  // namespace
 
-ModelUsage::ModelUsage(TenantLimitTable limits, IsNamed is_named, Clock now_us)
-    : limits_(std::move(limits)), is_named_(std::move(is_named)), now_us_(std::move(now_us)) {}
+ModelUsage::ModelUsage(BudgetOf budget_of, IsNamed is_named, Clock now_us)
+    : budget_of_(std::move(budget_of)), is_named_(std::move(is_named)), now_us_(std::move(now_us)) {}
 
 void ModelUsage::Count(const std::string& tenant, const Usage& usage) {
   const std::int64_t now_us = now_us_();
@@ -32,17 +32,18 @@ void ModelUsage::Count(const std::string& tenant, const Usage& usage) {
 
 absl::Status ModelUsage::MayAsk(const std::string& tenant) {
   const std::int64_t now_us = now_us_();
+  const ModelBudget budget = budget_of_(tenant);
   MutexLock lock(mutex_);
   Tenant& found = Find(tenant, now_us);
-  if (!IsUsedUp(found.budget, found.today)) return absl::OkStatus();
+  if (!IsUsedUp(budget, found.today)) return absl::OkStatus();
   ++found.series->refused;
   // Rounded up, so that whoever waits so long has waited long enough.
   const std::int64_t wait_ms = ((found.day + 1) * kDayUs - now_us + 999) / 1000;
-  const bool tokens = found.budget.tokens > 0 && found.today.tokens() >= found.budget.tokens;
+  const bool tokens = budget.tokens > 0 && found.today.tokens() >= budget.tokens;
   return Error(
       absl::StatusCode::kResourceExhausted, "MODEL_BUDGET",
       fmt::format("models have taken the {} {} that the tenant has for a day; on from midnight UTC",
-                  tokens ? found.budget.tokens : found.budget.calls, tokens ? "tokens" : "calls"),
+                  tokens ? budget.tokens : budget.calls, tokens ? "tokens" : "calls"),
       {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
 }
 
@@ -50,7 +51,7 @@ ModelUsage::OfTenant ModelUsage::Of(const std::string& tenant) {
   const std::int64_t now_us = now_us_();
   MutexLock lock(mutex_);
   const Tenant& found = Find(tenant, now_us);
-  return {found.total, found.today, found.budget};
+  return {found.total, found.today, budget_of_(tenant)};
 }
 
 std::map<std::string, ModelUsage::Series> ModelUsage::All() const {
@@ -62,7 +63,6 @@ ModelUsage::Tenant& ModelUsage::Find(const std::string& name, std::int64_t now_u
   const auto [found, added] = tenants_.try_emplace(name);
   Tenant& tenant = found->second;
   if (added) {
-    tenant.budget = limits_.Of(name).model_budget();
     const bool is_named = series_.size() < kMaxNames && is_named_(name);
     // Nodes of a map stay where they are.
     tenant.series = &series_[is_named ? name : std::string(kOthers)];

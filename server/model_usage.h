@@ -26,7 +26,10 @@ class ModelUsage {
   // Whether a tenant is one of a closed set, whose names may stand in metrics.
   using IsNamed = std::function<bool(std::string_view tenant)>;
 
-  ModelUsage(TenantLimitTable limits, IsNamed is_named, Clock now_us);
+  // Asked each time: budgets change while the server runs.
+  using BudgetOf = std::function<ModelBudget(std::string_view tenant)>;
+
+  ModelUsage(BudgetOf budget_of, IsNamed is_named, Clock now_us);
 
   void Count(const std::string& tenant, const Usage& usage) MEMORYD_EXCLUDES(mutex_);
 
@@ -53,7 +56,6 @@ class ModelUsage {
 
  private:
   struct Tenant {
-    ModelBudget budget;
     Usage total;
     std::int64_t day = 0;  // Since the epoch.
     Usage today;
@@ -63,7 +65,7 @@ class ModelUsage {
   // Brought to today.
   Tenant& Find(const std::string& name, std::int64_t now_us) MEMORYD_REQUIRES(mutex_);
 
-  const TenantLimitTable limits_;
+  const BudgetOf budget_of_;
   const IsNamed is_named_;
   const Clock now_us_;
   mutable Mutex mutex_;

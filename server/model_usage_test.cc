@@ -21,7 +21,10 @@ class ModelUsageTest : public testing::Test {
  protected:
   ModelUsage Make(TenantLimitTable limits) {
     return ModelUsage(
-        std::move(limits), [](std::string_view tenant) { return !tenant.starts_with("guest"); },
+        [limits = std::move(limits)](std::string_view tenant) {
+          return limits.Of(tenant).model_budget();
+        },
+        [](std::string_view tenant) { return !tenant.starts_with("guest"); },
         [this] { return now_us_; });
   }
 

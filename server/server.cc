@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
@@ -33,6 +34,8 @@
 #include "server/health_monitor.h"
 #include "server/job_service.h"
 #include "server/limits.h"
+#include "server/limits_in_force.h"
+#include "server/live_settings.h"
 #include "server/memory_service.h"
 #include "server/memory_watch.h"
 #include "server/metrics.h"
@@ -76,7 +79,8 @@ std::uint64_t RandomNumber() {
   return generator();
 }
 
-EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
+EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
+                              const BodyReader& bodies) {
   EngineOptions options;
   options.coherence = config.coherence;
   options.committers = config.committers;
@@ -95,16 +99,10 @@ EngineOptions EngineOptionsOf(const Config& config, const BodyReader& bodies) {
   options.jobs.first_retry = std::chrono::milliseconds(config.job_retry_ms);
   options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);
   options.jobs.attempt_time = std::chrono::milliseconds(config.job_timeout_ms);
-  if (!config.tenants.no_quotas()) {
-    options.quota_of = [limits = config.tenants](std::string_view tenant) {
-      return limits.Of(tenant).quota();
-    };
-  }
-  if (!config.tenants.no_retention()) {
-    options.retention_of = [limits = config.tenants](std::string_view tenant) {
-      return limits.Of(tenant).retention();
-    };
-  }
+  options.quota_of = [limits](std::string_view tenant) { return limits->Of(tenant).quota(); };
+  options.retention_of = [limits](std::string_view tenant) {
+    return limits->Of(tenant).retention();
+  };
   options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
   options.now_us = &NowMicros;
@@ -126,11 +124,6 @@ std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
   spdlog::warn("no word vectors, Query ranks by words alone: {}; see the setting word_vectors",
                std::string(vectors.status().message()));
   return nullptr;
-}
-
-LoggedCalls LoggedCallsOf(const Config& config) {
-  if (config.log_requests == "all") return LoggedCalls::kAll;
-  return config.log_requests == "none" ? LoggedCalls::kNone : LoggedCalls::kErrors;
 }
 
 // Linking gRPC's reflection gives it to every server of the process; this takes it from one.
@@ -223,13 +216,15 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
     if (status.ok()) status = (*store)->Migrate();
     if (status.ok()) return store;
     if (!absl::IsUnavailable(status)) return status;
-    spdlog::warn("waiting for the store: {}", std::string(status.message()));
+    spdlog::warn("waiting for the store: {}", TextForLog(status));
     const timespec wait{std::chrono::seconds(kStoreRetry).count(), 0};
     if (sigtimedwait(&stop, nullptr, &wait) > 0) return absl::CancelledError("stopped");
   }
 }
 
-absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
+absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const sigset_t& stop,
+                   Log& log) {
+  const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
   std::unique_ptr<AuditLog> audit;
@@ -253,14 +248,17 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   const ConfiguredModels* const counted_models = configured.get();
   // Outlives what calls workers.
   WorkerRegistry workers;
+  LimitsInForce limits(config.tenants);
   const auto is_named = [&config,
                          authenticator = access->authenticator()](std::string_view tenant) {
     return authenticator == nullptr || config.tenants.exceptions.contains(tenant) ||
            authenticator->HasTenant(tenant);
   };
-  ModelUsage model_usage(config.tenants, is_named, &NowMicros);
+  ModelUsage model_usage(
+      [&limits](std::string_view tenant) { return limits.Of(tenant).model_budget(); }, is_named,
+      &NowMicros);
   Models models(std::move(configured), &workers, &model_usage);
-  EngineOptions options = EngineOptionsOf(config, bodies);
+  EngineOptions options = EngineOptionsOf(config, &limits, bodies);
   options.word_vectors = LoadWordVectors(config.word_vectors);
   options.models = &models;
   options.workers = &workers;
@@ -277,7 +275,7 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
       &ResidentBytes, [&engine] { engine.ShrinkCaches(); });
   TenantLimiter tenants(config.tenants);
   CallStats stats;
-  const CallLog call_log(&log, LoggedCallsOf(config));
+  CallLog call_log(&log, LoggedCallsOf(config));
   CallEnvironment environment;
   environment.calls = &calls;
   environment.memory = &memory;
@@ -332,8 +330,11 @@ absl::Status Serve(const Config& config, const sigset_t& stop, Log& log) {
   for (const std::string& address : for_health.addresses) fmt::print("health on {}\n", address);
   std::fflush(stdout);
 
+  LiveSettings live(line.settings, &log, &call_log, &tenants, &limits);
+  sigset_t awaited = stop;
+  sigaddset(&awaited, SIGHUP);
   int signal = 0;
-  sigwait(&stop, &signal);
+  while (sigwait(&awaited, &signal) == 0 && signal == SIGHUP) live.Reload(read_again());
   spdlog::info("signal {}: draining", signal);
   const auto grace = std::chrono::seconds(config.drain_seconds);
   std::thread([grace] {

@@ -3,6 +3,7 @@
 #define MEMORYD_SERVER_SERVER_H_
 
 #include <csignal>
+#include <functional>
 
 #include "absl/status/status.h"
 #include "server/config.h"
@@ -18,10 +19,15 @@ const char* Version();
 absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
                                                          const sigset_t& stop);
 
-// Serves until one of the signals in `stop`, which every thread must have blocked, then drains:
-// health NOT_SERVING, no new calls, those under way end within `drain_seconds`. Prints
-// `listening on ADDRESS` on standard output for each address, before that `metrics on ADDRESS`.
-absl::Status Serve(const Config& config, const sigset_t& stop, Log& log);
+// What the command line says now, when the file may say something else than before.
+using ReadAgain = std::function<absl::StatusOr<CommandLine>()>;
+
+// Serves until one of the signals in `stop`, then drains: health NOT_SERVING, no new calls, those
+// under way end within `drain_seconds`. At each SIGHUP what `read_again` gives comes into force as
+// far as it can. Every thread must have blocked these signals. Prints `listening on ADDRESS` on
+// standard output for each address, before that `metrics on ADDRESS`.
+absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const sigset_t& stop,
+                   Log& log);
 
 }  // namespace memoryd
 

@@ -4,6 +4,9 @@
 
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "core/base/error_cause.h"
 
 namespace memoryd {
 namespace {
@@ -24,11 +27,13 @@ void StoreErrorLog::Note(StoreOperation operation, const absl::Status& error,
     told.at = now;
     errors = std::exchange(told.errors, 0);
   }
-  const std::array<LogField, 4> fields = {
-      LogField{"operation", std::string(kStoreOperations[index])},
-      LogField{"code", absl::StatusCodeToString(error.code())},
-      LogField{"error", std::string(error.message())},
-      LogField{"errors", fmt::format("{}", errors), /*is_number=*/true}};
+  std::vector<LogField> fields = {{"operation", std::string(kStoreOperations[index])},
+                                  {"code", absl::StatusCodeToString(error.code())},
+                                  {"error", std::string(error.message())},
+                                  {"errors", fmt::format("{}", errors), /*is_number=*/true}};
+  ErrorCause cause = CauseOf(error);
+  if (!cause.code.empty()) fields.push_back({"cause_code", std::move(cause.code)});
+  if (!cause.text.empty()) fields.push_back({"cause", std::move(cause.text)});
   log_.Write(spdlog::level::warn, "store", fields);
 }
 

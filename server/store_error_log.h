@@ -16,7 +16,7 @@ namespace memoryd {
 
 // A line for the first error of an operation, and then at most one in ten seconds, with the
 // number of errors since the last: a store that is away fails every call. The messages of stores
-// hold nothing of a tenant's. Any thread.
+// and their causes hold nothing of a tenant's. Any thread.
 class StoreErrorLog {
  public:
   explicit StoreErrorLog(Log* log) : log_(*log) {}

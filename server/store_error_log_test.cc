@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error_cause.h"
+
 namespace memoryd {
 namespace {
 
@@ -44,7 +46,8 @@ class StoreErrorLogTest : public ::testing::Test {
 };
 
 TEST_F(StoreErrorLogTest, TheFirstErrorIsToldWithItsCause) {
-  errors_->Note(StoreOperation::kCommit, absl::UnavailableError("the store is busy"), begin_);
+  errors_->Note(StoreOperation::kCommit,
+                WithCause(absl::UnavailableError("the store is busy"), "55P03", "a lock"), begin_);
   const auto lines = Lines();
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(lines[0]["level"], "warning");
@@ -53,6 +56,8 @@ TEST_F(StoreErrorLogTest, TheFirstErrorIsToldWithItsCause) {
   EXPECT_EQ(lines[0]["code"], "UNAVAILABLE");
   EXPECT_EQ(lines[0]["error"], "the store is busy");
   EXPECT_EQ(lines[0]["errors"], 1);
+  EXPECT_EQ(lines[0]["cause_code"], "55P03");
+  EXPECT_EQ(lines[0]["cause"], "a lock");
 }
 
 TEST_F(StoreErrorLogTest, ManyErrorsAreALineInTenSecondsForEachOperation) {
@@ -64,6 +69,7 @@ TEST_F(StoreErrorLogTest, ManyErrorsAreALineInTenSecondsForEachOperation) {
   const auto lines = Lines();
   ASSERT_EQ(lines.size(), 3);
   EXPECT_EQ(lines[0]["errors"], 1);
+  EXPECT_FALSE(lines[0].contains("cause")) << "the status has none";
   EXPECT_EQ(lines[1]["operation"], "ping");
   EXPECT_EQ(lines[2]["code"], "DATA_LOSS");
   EXPECT_EQ(lines[2]["errors"], 101);

@@ -29,7 +29,9 @@ class TenantLimiter {
 
  private:
   struct Tenant {
-    TenantLimits limits;
+    // Of its limits; SetLimits() changes them.
+    std::atomic<int> calls_per_second{0};
+    std::atomic<int> calls_in_flight{0};
     std::atomic<int> in_flight{0};
     // When a call that kept to the rate would come, in the clock's nanoseconds: the generic cell
     // rate algorithm (ITU-T I.371).
@@ -61,6 +63,9 @@ class TenantLimiter {
   // that is refused for the rate has a place until then.
   absl::StatusOr<Place> Enter(const std::string& tenant);
 
+  // From the next call on. Calls that began while nobody had a limit count for none.
+  void SetLimits(TenantLimitTable limits) MEMORYD_EXCLUDES(limits_mutex_);
+
   std::uint64_t refused_rate() const { return refused_rate_; }
   std::uint64_t refused_in_flight() const { return refused_in_flight_; }
 
@@ -72,8 +77,11 @@ class TenantLimiter {
   };
 
   Tenant& Find(const std::string& name);
+  void Take(const std::string& name, Tenant& tenant) MEMORYD_EXCLUDES(limits_mutex_);
 
-  const TenantLimitTable limits_;
+  Mutex limits_mutex_;
+  TenantLimitTable limits_ MEMORYD_GUARDED_BY(limits_mutex_);
+  std::atomic<bool> unlimited_;
   const Clock now_;
   std::array<Shard, 16> shards_;
   Counter refused_rate_{0};

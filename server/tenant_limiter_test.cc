@@ -54,6 +54,23 @@ TEST_F(TenantLimiterTest, ASecondsWorthMayComeAtOnceAndTheRestAtTheRate) {
   EXPECT_EQ(limiter.refused_rate(), 4);
 }
 
+TEST_F(TenantLimiterTest, LimitsChangeForWhoHasCalledAndForWhoHasNot) {
+  TenantLimiter limiter = Make({});
+  EXPECT_TRUE(limiter.Enter("a").ok());
+  limiter.SetLimits(Table({.calls_in_flight = 1}));
+  for (const char* const tenant : {"a", "b"}) {
+    const auto place = limiter.Enter(tenant);
+    EXPECT_TRUE(place.ok());
+    EXPECT_EQ(ErrorReason(limiter.Enter(tenant).status()), "TENANT_CALLS_IN_FLIGHT");
+  }
+  limiter.SetLimits(Table({.calls_in_flight = 2}));
+  const auto first = limiter.Enter("a"), second = limiter.Enter("a");
+  EXPECT_TRUE(first.ok() && second.ok());
+  EXPECT_FALSE(limiter.Enter("a").ok());
+  limiter.SetLimits({});
+  EXPECT_TRUE(limiter.Enter("a").ok());
+}
+
 TEST_F(TenantLimiterTest, OneCallASecondIsTheLeastRate) {
   TenantLimiter limiter = Make(Table({.calls_per_second = 1}));
   EXPECT_TRUE(limiter.Enter("a").ok());

@@ -76,12 +76,8 @@ struct TenantLimitTable {
   std::map<std::string, Exception, std::less<>> exceptions;
 
   TenantLimits Of(std::string_view tenant) const;
-  // Whether no tenant has limits of calls, a quota, or retention.
+  // Whether no tenant has limits of calls.
   bool no_call_limits() const { return usual.no_call_limits() && exceptions.empty(); }
-  bool no_quotas() const { return usual.quota().none() && exceptions.empty(); }
-  bool no_retention() const {
-    return usual.retention() == RetentionSettings() && exceptions.empty();
-  }
 };
 
 inline constexpr int kMaxTenantLimit = 1'000'000'000;

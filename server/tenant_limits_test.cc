@@ -32,8 +32,6 @@ TEST(TenantLimitsTest, WhatATenantDoesNotSayIsTheUsual) {
   EXPECT_EQ(table.Of("b").calls_per_second, 1);
   EXPECT_EQ(table.Of("b").calls_in_flight, 0);
   EXPECT_EQ(table.Of("c").calls_in_flight, 2);
-  EXPECT_FALSE(table.no_quotas());
-  EXPECT_TRUE(TenantLimitTable().no_quotas());
   EXPECT_TRUE(Parse("")->empty());
 }
 
@@ -57,8 +55,6 @@ TEST(TenantLimitsTest, RetentionIsOverTheUsualAndZeroIsNone) {
   EXPECT_EQ(table.Of("a").retention(), (RetentionSettings{60'000'000, true, 7, {}}));
   EXPECT_EQ(table.Of("b").retention(), (RetentionSettings{{}, {}, {}, 5'000'000, 8}));
   EXPECT_EQ(table.Of("c").retention(), (RetentionSettings{{}, {}, 7, {}}));
-  EXPECT_FALSE(table.no_retention());
-  EXPECT_TRUE(TenantLimitTable().no_retention());
 }
 
 TEST(TenantLimitsTest, BudgetsAreOverTheUsual) {

@@ -34,12 +34,13 @@ Quotas::Shard& Quotas::ShardOf(const std::string& tenant) {
 }
 
 Quotas::Tenant& Quotas::Find(Shard& shard, const std::string& tenant) {
-  const auto found = shard.tenants.find(tenant);
-  if (found != shard.tenants.end()) return found->second;
-  Tenant& added = shard.tenants[tenant];
-  added.quota = quota_of_(tenant);
-  added.known = added.quota.none();
-  return added;
+  Tenant& found = shard.tenants[tenant];
+  // Asked each time: it may change while the server runs.
+  const Quota quota = quota_of_(tenant);
+  // What is stored was not counted without one.
+  if (quota.none() || found.quota.none()) found.known = quota.none();
+  found.quota = quota;
+  return found;
 }
 
 bool Quotas::Knows(const std::string& tenant) {
@@ -138,11 +139,12 @@ void Quotas::CountRefusal(const absl::Status& refusal) {
 }
 
 void Quotas::Release(const std::string& tenant, const TenantUsage& growth, TenantUsage& reserved) {
+  // Nothing was taken where there was no quota then.
+  if (reserved == TenantUsage()) return;
   const TenantUsage growing = Growing(growth);
   Shard& shard = ShardOf(tenant);
   MutexLock lock(shard.mutex);
   Tenant& found = Find(shard, tenant);
-  if (found.quota.none()) return;
   Add(found.reserved, growing, -1);
   Add(reserved, growing, -1);
 }
@@ -152,9 +154,9 @@ void Quotas::Settle(const std::string& tenant, const TenantUsage& reserved, Comm
   Shard& shard = ShardOf(tenant);
   MutexLock lock(shard.mutex);
   Tenant& found = Find(shard, tenant);
+  Add(found.reserved, reserved, -1);
   if (found.quota.none()) return;
   found.written = true;
-  Add(found.reserved, reserved, -1);
   if (outcome == CommitOutcome::kCommitted) Add(found.stored, change, 1);
   // It may count or not: only the store can tell.
   if (outcome == CommitOutcome::kUnknown) found.known = false;

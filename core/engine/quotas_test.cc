@@ -49,6 +49,22 @@ TEST_F(QuotasTest, MessagesCountUntilTheyAreRemoved) {
   MustDo(NewPut(kKey, {{"user", "e"}, {"user", "f"}, {"user", "g"}}));
 }
 
+TEST_F(QuotasTest, AQuotaMayChangeAndComeAndGo) {
+  Quota quota;
+  EngineOptions options = Options(Coherence::kExclusive);
+  options.quota_of = [&quota](std::string_view) { return quota; };
+  Start(options);
+  MustDo(NewPut(kKey, {{"user", "a"}, {"user", "b"}}));
+  quota.messages = 2;
+  ExpectExceeded(Do(NewPut(kKey, {{"user", "c"}})), "messages", 2);
+  quota.messages = 3;
+  MustDo(NewPut(kKey, {{"user", "c"}}));
+  quota = Quota();
+  MustDo(NewPut(kKey, {{"user", "d"}}));
+  quota.messages = 4;
+  ExpectExceeded(Do(NewPut(kKey, {{"user", "e"}})), "messages", 4);
+}
+
 TEST_F(QuotasTest, SessionsCountAndAnotherTenantsDoNot) {
   Start(WithQuota({.sessions = 2}));
   MustDo(NewPut(kKey, {{"user", "a"}}));

@@ -1,6 +1,9 @@
 #include "core/storage/observed_store.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
+#include "core/base/error_cause.h"
 #include "core/storage/checksum.h"
 
 namespace memoryd {
@@ -22,6 +25,13 @@ constexpr std::size_t Index(StoreOperation operation) {
   return static_cast<std::size_t>(operation);
 }
 
+std::size_t ClassOf(std::string_view code) {
+  constexpr std::size_t kSqlState = 5;
+  const std::string_view wanted = code.size() == kSqlState ? code.substr(0, 2) : code;
+  const auto found = std::find(kStoreErrorClasses.begin(), kStoreErrorClasses.end() - 1, wanted);
+  return static_cast<std::size_t>(found - kStoreErrorClasses.begin());
+}
+
 }  // namespace
 
 template <typename Call>
@@ -29,16 +39,18 @@ auto ObservedStore::Timed(StoreOperation operation, const Call& call) {
   const auto begin = Clock::now();
   auto result = call();
   stats_.seconds[Index(operation)].Observe(Clock::now() - begin);
-  // A reply refused for its size is no trouble of the store's.
-  if (!StatusOf(result).ok() && !absl::IsFailedPrecondition(StatusOf(result))) {
-    CountError(operation, StatusOf(result));
-    if (ErrorReason(StatusOf(result)) == kChecksumMismatch) Increment(stats_.checksum_failures);
+  if (!StatusOf(result).ok()) {
+    const std::string reason = ErrorReason(StatusOf(result));
+    // A reply refused for its size is no trouble of the store's.
+    if (reason != "REPLY_TOO_LARGE") CountError(operation, StatusOf(result));
+    if (reason == kChecksumMismatch) Increment(stats_.checksum_failures);
   }
   return result;
 }
 
 void ObservedStore::CountError(StoreOperation operation, const absl::Status& error) {
   Increment(stats_.errors[Index(operation)]);
+  Increment(stats_.error_classes[ClassOf(CauseOf(error).code)]);
   if (on_error_) on_error_(operation, error);
 }
 

@@ -57,6 +57,33 @@ inline constexpr std::array<std::string_view, 26> kStoreOperations = {
     "release_job",       "list_jobs",      "find_job",     "count_jobs",    "purge",
     "list_due_sessions", "touch_sessions", "list_garbage", "purge_session", "ping",
     "describe"};
+// What CauseOf() names an error by: SQLSTATEs by their first two characters, then results of
+// SQLite, and last whatever else there is.
+inline constexpr auto kStoreErrorClasses = std::to_array<std::string_view>({"08",
+                                                                            "22",
+                                                                            "23",
+                                                                            "25",
+                                                                            "28",
+                                                                            "3D",
+                                                                            "40",
+                                                                            "42",
+                                                                            "53",
+                                                                            "54",
+                                                                            "55",
+                                                                            "57",
+                                                                            "58",
+                                                                            "XX",
+                                                                            "SQLITE_BUSY",
+                                                                            "SQLITE_LOCKED",
+                                                                            "SQLITE_FULL",
+                                                                            "SQLITE_NOMEM",
+                                                                            "SQLITE_IOERR",
+                                                                            "SQLITE_READONLY",
+                                                                            "SQLITE_CANTOPEN",
+                                                                            "SQLITE_CORRUPT",
+                                                                            "SQLITE_NOTADB",
+                                                                            "SQLITE_ERROR",
+                                                                            "other"});
 // In the order of CommitOutcome.
 inline constexpr std::array<std::string_view, 6> kCommitOutcomes = {
     "committed", "revision_lost", "message_id_taken", "request_id_taken", "failed", "unknown"};
@@ -65,6 +92,8 @@ struct StoreStats {
   // By StoreOperation. A commit of which a change failed, or is unknown, counts as one error.
   std::array<DurationHistogram, kStoreOperations.size()> seconds;
   std::array<Counter, kStoreOperations.size()> errors{};
+  // The same errors, by kStoreErrorClasses.
+  std::array<Counter, kStoreErrorClasses.size()> error_classes{};
   // Sessions that a commit changes.
   SizeHistogram batch_sessions;
   // Changes, by CommitOutcome.

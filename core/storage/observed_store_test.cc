@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "core/base/error.h"
+#include "core/base/error_cause.h"
 #include "core/storage/stores.h"
 #include "tests/support/faulty_store.h"
 
@@ -90,6 +92,34 @@ TEST_F(ObservedStoreTest, ErrorsAreToldWithTheirCause) {
   ASSERT_EQ(told.size(), 2);
   EXPECT_EQ(told[0], std::pair(StoreOperation::kCommit, absl::UnavailableError("busy")));
   EXPECT_EQ(told[1], std::pair(StoreOperation::kLoadSession, absl::DataLossError("a row")));
+}
+
+TEST_F(ObservedStoreTest, ErrorsCountByTheClassOfTheirCause) {
+  const auto errors = [this](std::string_view name) {
+    for (std::size_t i = 0; i < kStoreErrorClasses.size(); ++i) {
+      if (kStoreErrorClasses[i] == name) return std::uint64_t{store_->stats().error_classes[i]};
+    }
+    ADD_FAILURE() << name;
+    return std::uint64_t{0};
+  };
+  const absl::Status away = absl::UnavailableError("away");
+  for (const char* code : {"53100", "53300", "SQLITE_FULL", "99XYZ", ""}) {
+    faulty_->FailReads(WithCause(away, code, "x"));
+    EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+  }
+  EXPECT_EQ(errors("53"), 2u);
+  EXPECT_EQ(errors("SQLITE_FULL"), 1u);
+  EXPECT_EQ(errors("other"), 2u);
+  EXPECT_EQ(errors("08"), 0u);
+}
+
+TEST_F(ObservedStoreTest, ARefusedConfigurationIsAnErrorAndALargeReplyIsNone) {
+  faulty_->FailReads(absl::FailedPreconditionError("the store's user lacks a privilege"));
+  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+  EXPECT_EQ(Errors(StoreOperation::kLoadSession), 1u);
+  faulty_->FailReads(ReplyTooLarge());
+  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+  EXPECT_EQ(Errors(StoreOperation::kLoadSession), 1u);
 }
 
 TEST_F(ObservedStoreTest, CallsForJobsAreCountedEachByItsOperation) {

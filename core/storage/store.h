@@ -241,7 +241,7 @@ class Store {
   virtual ~Store() = default;
 
   // Brings an empty or older schema up to date; safe with many servers at once. FAILED_PRECONDITION
-  // when the schema is newer than this binary.
+  // when the schema is newer than this binary and does not say that it can work on it.
   virtual absl::Status Migrate() = 0;
 
   // Writes every change that can be written and says for each, in order, what became of it. A

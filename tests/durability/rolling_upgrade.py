@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Replaces servers of an older memoryd by this one, one after the other, while agents go on.
+"""Replaces servers of one version by those of another, one after the other, while agents go on, and back.
 
-usage: rolling_upgrade.py OLD_BINARY [--store sqlite|postgresql|both] [--servers N] [--writers N]
+usage: rolling_upgrade.py [OLD_BINARY] [--store sqlite|postgresql|both] [--servers N] [--writers N]
 
-OLD_BINARY is of a version with an older schema. On PostgreSQL N servers (2) serve, each is ended by SIGTERM
-and replaced by a new one, the first of which migrates while the others, old ones, go on; on SQLite one is
-ended and another started. Agents are the Python client, which knows every address: each error that it
-shows counts. At the end every session is read back and held against what was acknowledged, and a server
-of the old version must refuse the new schema.
+The way leads from OLD_BINARY, of a version with an older schema, to this one, to one whose schema is newer by
+a version on which this one can work (memoryd_later_schema), and back to this one; without OLD_BINARY it begins
+with this one. On PostgreSQL N servers (2) serve, each is ended by SIGTERM and replaced, and the first of a newer
+version migrates while the others go on; on SQLite one is ended and another started. Agents are the Python
+client, which knows every address: each error that it shows counts. At the end every session is read back and
+held against what was acknowledged, and OLD_BINARY must refuse the store, unless it can work on it.
 
-The last line of a store is `upgrade: store S, schema N to N, acked N, errors N, longest call s, lost N,
-doubled N, reordered N`. Exits 1 when an agent saw an error, anything was lost, doubled or out of order, or
-the schema is the same.
+The last lines of a store are `upgrade: store S, schema N to N, binary B, acked N, longest call s` for each part of
+the way, and `upgrade: store S, acked N, errors N, lost N, doubled N, reordered N`. Exits 1 when an agent saw
+an error, anything was lost, doubled or out of order, or schemas are not as they should be.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.background import Background  # noqa: E402
 from support.calls import Calls  # noqa: E402
-from support.paths import BINARY  # noqa: E402
+from support.paths import BINARY, LATER_BINARY  # noqa: E402
 from support.postgres import free_port  # noqa: E402
 from support.server import Server, failed_start  # noqa: E402
 from support.stores import STORES, fresh_store  # noqa: E402
@@ -43,6 +44,7 @@ import memoryd  # noqa: E402  (made importable by support)
 MESSAGES = 300
 SESSIONS = 6
 CALL_SECONDS = 30.0
+THERE_AND_BACK = (BINARY, LATER_BINARY, BINARY)
 
 
 class Agents(Background):
@@ -82,7 +84,18 @@ def schema_of(server: Server) -> int:
         return Calls(channel).GetServerInfo().store.schema_version
 
 
-def upgrade(kind: str, old: pathlib.Path, servers: int, writers: int) -> bool:
+def refuses(store: str, binary: pathlib.Path) -> bool:
+    """Whether servers of a version end on the store, saying that they are too old for its schema."""
+    with contextlib.suppress(RuntimeError):
+        with Server(store, binary=binary):
+            return False
+    code, said = failed_start(store, binary=binary)
+    if code != 1 or "schema" not in said:
+        raise RuntimeError(f"{binary} ended with {code}:\n{said}")
+    return True
+
+
+def upgrade(kind: str, way: list[pathlib.Path], servers: int, writers: int) -> bool:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="memoryd-upgrade-"))
         store = stack.enter_context(fresh_store(kind))
@@ -97,41 +110,48 @@ def upgrade(kind: str, old: pathlib.Path, servers: int, writers: int) -> bool:
             stack.callback(server.kill)
             return server
 
-        running = [start(listen, old) for listen in listens]
-        before = schema_of(running[0])
+        running = [start(listen, way[0]) for listen in listens]
+        schemas = [schema_of(running[0])]
         with Agents(target, writers) as agents:
-            for number, listen in enumerate(listens):
+            for binary in way[1:]:
+                acknowledged, agents.longest = agents.progress.count, 0.0
+                for number, listen in enumerate(listens):
+                    agents.progress.wait_for_more(MESSAGES)
+                    if running[number].stop() != 0:
+                        raise RuntimeError(running[number].output())
+                    running[number] = start(listen, binary)
                 agents.progress.wait_for_more(MESSAGES)
-                if running[number].stop() != 0:
-                    raise RuntimeError(running[number].output())
-                running[number] = start(listen, BINARY)
-            agents.progress.wait_for_more(MESSAGES)
-        after = schema_of(running[0])
+                schemas.append(schema_of(running[0]))
+                print(f"upgrade: store {kind}, schema {schemas[-2]} to {schemas[-1]}, binary "
+                      f"{binary.name}, acked {agents.progress.count - acknowledged}, longest call "
+                      f"{agents.longest:.1f} s", flush=True)
         for server in running:
             server.stop()
-        code, said = failed_start(store, binary=old)
         with Server(store) as fresh, fresh.channel() as channel:
             found = audit(Calls(channel), agents.acknowledged)
+        # A schema goes up by each newer version, and never down.
+        right = schemas == sorted(schemas) and schemas[-1] == schemas[-2] == schemas[-3] + 1
+        if len(way) > len(THERE_AND_BACK):
+            right &= schemas[0] < schemas[1]
+            print(f"upgrade: {way[0]} {'refuses' if refuses(store, way[0]) else 'takes'} schema "
+                  f"{schemas[-1]}")
     for error in agents.errors:
         print(error)
-    refused = code != 0 and f"schema {after}" in said or "upgrade memoryd" in said
-    if not refused:
-        print(f"the old one on the new schema: {code}\n{said}")
-    print(f"upgrade: store {kind}, schema {before} to {after}, acked {found.acknowledged}, "
-          f"errors {len(agents.errors)}, longest call {agents.longest:.1f} s, lost {found.lost}, "
-          f"doubled {found.doubled}, reordered {found.reordered}", flush=True)
-    return found.clean and not agents.errors and before < after and refused
+    print(f"upgrade: store {kind}, acked {found.acknowledged}, errors {len(agents.errors)}, lost "
+          f"{found.lost}, doubled {found.doubled}, reordered {found.reordered}", flush=True)
+    return found.clean and not agents.errors and right
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("old", type=pathlib.Path)
+    parser.add_argument("old", type=pathlib.Path, nargs="?")
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--writers", type=int, default=8)
     options = parser.parse_args()
     kinds = STORES if options.store == "both" else (options.store,)
-    results = [upgrade(kind, options.old, options.servers, options.writers) for kind in kinds]
+    way = [*([options.old] if options.old else []), *THERE_AND_BACK]
+    results = [upgrade(kind, way, options.servers, options.writers) for kind in kinds]
     return 0 if all(results) else 1
 
 

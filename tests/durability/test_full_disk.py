@@ -27,6 +27,8 @@ _SMALL_MIB = {"sqlite": 8, "postgresql": 32}
 _MOST_PUTS = 4000
 _PUT_BYTES = 30_000
 _REFUSED_PUTS = 20
+# What the log calls it.
+_CAUSES = {"sqlite": "SQLITE_FULL", "postgresql": "53100"}
 
 
 def mount(folder: pathlib.Path, mib: int) -> bool:
@@ -142,6 +144,7 @@ def test_a_full_store_refuses_writes_serves_reads_and_heals(kind, request):
         for error in refusals:
             assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
             assert reason(error) == "RESOURCE_EXHAUSTED"
+        wait_for(lambda: f'"cause_code":"{_CAUSES[kind]}"' in server.output())
         session.check(session.calls)
         free()
         wait_for(lambda: session.put() is None)

@@ -8,6 +8,8 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MEMORYD_TEST_BINARY", REPOSITORY / "build/bin/memoryd"))
 # Does what MEMORYD_TEST_FAILPOINT says.
 FAILING_BINARY = REPOSITORY / "build/bin/memoryd_failpoints"
+# Of a schema one version newer, on which BINARY can work too.
+LATER_BINARY = REPOSITORY / "build/bin/memoryd_later_schema"
 # The C++ client as a program, of the release build.
 CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
 # Preloaded by servers whose disk fails, of the release build too.

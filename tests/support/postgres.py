@@ -94,16 +94,10 @@ class Cluster:
         self._copy(source)
         self.start()
 
-    def restore(self, backup: pathlib.Path, command: str) -> None:
-        """Comes back, after kill() or stop(), from a base backup, which is used up, and from WAL that
-        the shell's `command` copies; takes writes when it returns."""
-        shutil.rmtree(self._data)
-        shutil.move(backup, self._data)
-        with (self._data / "postgresql.auto.conf").open("a") as settings:
-            settings.write(f"restore_command = '{command}'\n")
-        (self._data / "recovery.signal").touch()
-        self.start()
-        wait_for(lambda: run_sql(self.url, "SELECT pg_is_in_recovery()").strip() == "f")
+    @property
+    def data(self) -> pathlib.Path:
+        """The data folder."""
+        return self._data
 
     def _copy(self, source: str) -> None:
         self._run("pg_basebackup", "-D", str(self._data), "-R", "-c", "fast", "--no-sync", "-d",

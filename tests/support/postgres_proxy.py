@@ -198,6 +198,8 @@ class _Relay:
 
     async def _relay(self, first: bytes) -> None:
         await self._link.flowing.wait()
+        if self._client[0].at_eof():  # Whoever has given up meanwhile connects no more.
+            return
         reader, writer = await asyncio.open_connection("127.0.0.1", self._link.target,
                                                        limit=_CHUNK)
         self._writers.append(writer)

@@ -6,9 +6,11 @@ usage: outages.py [--rounds N] [--seconds N]
 Two servers and callers of both, who write and read with deadlines from 200 ms to 30 s. Each round
 has one outage of each kind: links that swallow what is sent, a PostgreSQL that is stopped
 (SIGSTOP), one that is killed and started again, and one whose connections others have all taken.
-Exits 1 when health takes longer than five seconds either way, when a call lasts longer than its
-deadline by half a second, or when any lasts longer than ten seconds: the store's timeout is five,
-and some calls ask the store twice.
+From the end of the outage, Puts are sent to each server until one is acknowledged. Exits 1 when
+health takes longer than five seconds either way, the first acknowledgement longer than that, when
+the service `liveness`, asked twice a second, was anything but SERVING, when a call lasts longer
+than its deadline by half a second, or when any lasts longer than ten seconds: the store's timeout
+is five, and some calls ask the store twice.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from collections.abc import Iterator
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import grpc
-from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from support.background import Background
 from support.calls import Calls, user
@@ -41,6 +43,7 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 DEADLINES = (0.2, 1.0, 5.0, 30.0)
 MOST_HEALTH_SECONDS, MOST_OVERRUN_SECONDS, MOST_CALL_SECONDS = 5.0, 0.5, 10.0
+MOST_WRITE_SECONDS = 5.0
 _HEALTH_TIMEOUT = 60.0
 # Between outages, so that each begins with servers at work.
 _REST_SECONDS = 2.0
@@ -75,6 +78,26 @@ class Callers(Background):
                     self.overrun = max(self.overrun, took - seconds)
                     self.longest = max(self.longest, took)
                 self.ending.wait(0.02)
+
+
+class Liveness(Background):
+    """Asks every server twice a second whether it is alive."""
+
+    def __init__(self, targets: list[str]) -> None:
+        self.asked = 0
+        self.dead = 0
+        super().__init__([functools.partial(self._run, target) for target in targets])
+
+    def _run(self, target: str) -> None:
+        with open_channel(target) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            request = health_pb2.HealthCheckRequest(service="liveness")
+            while not self.ending.wait(0.5):
+                self.asked += 1
+                try:
+                    self.dead += stub.Check(request, timeout=_HEALTH_TIMEOUT).status != SERVING
+                except grpc.RpcError:
+                    self.dead += 1
 
 
 @contextlib.contextmanager
@@ -116,6 +139,20 @@ def seconds_until(status: int, servers: list[Server]) -> float:
     return time.monotonic() - begin
 
 
+def seconds_until_written(servers: list[Server]) -> float:
+    """Until every server has acknowledged a Put that was sent now or later."""
+    begin = time.monotonic()
+    for server in servers:
+        with server.channel() as channel:
+            calls = Calls(channel)
+            while True:
+                with contextlib.suppress(grpc.RpcError):
+                    calls.Put(session_id="returned", messages=[user("x")], timeout=1.0)
+                    break
+                time.sleep(0.02)
+    return time.monotonic() - begin
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
@@ -126,19 +163,27 @@ def main() -> int:
         links = [proxies.link(cluster.port) for _ in range(SERVERS)]
         servers = [stack.enter_context(Server(at_port(cluster.url, link.port))) for link in links]
         for kind in (silent, stopped, killed, full):
-            away, back = [], []
-            with Callers([server.target for server in servers]) as callers:
+            away, back, written = [], [], []
+            targets = [server.target for server in servers]
+            with Callers(targets) as callers, Liveness(targets) as liveness:
                 for _ in range(options.rounds):
                     seconds_until(SERVING, servers)
                     time.sleep(_REST_SECONDS)
                     with kind(cluster, links):
                         away.append(seconds_until(NOT_SERVING, servers))
                         time.sleep(max(0.0, options.seconds - away[-1]))
-                    back.append(seconds_until(SERVING, servers))
-            print(f"{kind.__name__}: NOT_SERVING after at most {max(away):.2f} s, SERVING after at "
-                  f"most {max(back):.2f} s, longest call {callers.longest:.2f} s, deadline overrun "
-                  f"by {callers.overrun:.3f} s, {dict(callers.codes)}", flush=True)
+                    returned = time.monotonic()
+                    written.append(seconds_until_written(servers))
+                    seconds_until(SERVING, servers)
+                    back.append(time.monotonic() - returned)
+            print(f"{kind.__name__}: NOT_SERVING after at most {max(away):.2f} s, a Put acknowledged "
+                  f"after at most {max(written):.2f} s, SERVING after at most {max(back):.2f} s, "
+                  f"dead {liveness.dead} times of {liveness.asked}, longest call "
+                  f"{callers.longest:.2f} s, deadline overrun by {callers.overrun:.3f} s, "
+                  f"{dict(callers.codes)}", flush=True)
             kept &= (max(*away, *back) <= MOST_HEALTH_SECONDS
+                     and max(written) <= MOST_WRITE_SECONDS
+                     and liveness.asked > 0 and liveness.dead == 0
                      and callers.overrun <= MOST_OVERRUN_SECONDS
                      and callers.longest <= MOST_CALL_SECONDS)
     return 0 if kept else 1

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/error.h"
 #include "core/base/failpoint.h"
+#include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {
 namespace {
@@ -44,7 +44,9 @@ absl::StatusOr<std::unique_ptr<BatchConnection>> BatchConnection::Connect(
   std::unique_ptr<BatchConnection> connection(new BatchConnection(
       PQconnectdbParams(keywords.data(), values.data(), 0), settings.named_statements));
   PGconn* const raw = connection->connection_.get();
-  if (PQstatus(raw) != CONNECTION_OK || PQsetnonblocking(raw, 1) != 0) return StoreUnavailable();
+  if (PQstatus(raw) != CONNECTION_OK || PQsetnonblocking(raw, 1) != 0) {
+    return StatusForSqlState("", PQerrorMessage(raw));
+  }
   return connection;
 }
 
@@ -88,9 +90,14 @@ BatchReply BatchConnection::Execute(const char* sql, std::span<const std::string
 }
 
 BatchReply BatchConnection::SendFailed() {
-  lost_ = true;
   BatchReply reply;
   reply.kind = BatchReply::Kind::kInDoubt;
+  return Lost(std::move(reply));
+}
+
+BatchReply BatchConnection::Lost(BatchReply reply) {
+  lost_ = true;
+  if (reply.said.empty()) reply.said = PQerrorMessage(connection_.get());
   return reply;
 }
 
@@ -162,8 +169,7 @@ BatchReply BatchConnection::Await(Deadline deadline) {
       if (result == nullptr) {
         if (lost_ || PQstatus(connection) != CONNECTION_OK ||
             PQtransactionStatus(connection) != PQTRANS_IDLE) {
-          lost_ = true;
-          return reply;
+          return Lost(std::move(reply));
         }
         reply.kind = failed    ? BatchReply::Kind::kError
                      : warned_ ? BatchReply::Kind::kNotReplicated
@@ -176,17 +182,18 @@ BatchReply BatchConnection::Await(Deadline deadline) {
         failed = true;
         reply.sqlstate = Field(result.get(), PG_DIAG_SQLSTATE);
         reply.constraint = Field(result.get(), PG_DIAG_CONSTRAINT_NAME);
+        reply.said = Field(result.get(), PG_DIAG_MESSAGE_PRIMARY);
         // Without a code it is libpq that failed, not the server.
         if (reply.sqlstate.empty()) lost_ = true;
       }
     }
     const short events = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
     if (!Poll(events, deadline)) {
-      lost_ = true;
-      return reply;
+      reply.said = "no answer in time";
+      return Lost(std::move(reply));
     }
     if (PQconsumeInput(connection) != 1) lost_ = true;
-    if (lost_ && PQisBusy(connection) != 0) return reply;
+    if (lost_ && PQisBusy(connection) != 0) return Lost(std::move(reply));
   }
 }
 

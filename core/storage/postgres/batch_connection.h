@@ -31,6 +31,7 @@ struct BatchReply {
   Kind kind = Kind::kNotSent;
   std::string sqlstate;    // Five characters; empty when the server gave no error.
   std::string constraint;  // The violated one, if any.
+  std::string said;        // By the server, or by libpq of a connection that failed.
   int rows = 0;            // Returned.
 };
 
@@ -63,6 +64,8 @@ class BatchConnection {
   // False unless the shape is prepared now. The connection may be lost meanwhile.
   bool Prepare(const BatchStatement& statement, Deadline deadline, std::string& name);
   BatchReply Await(Deadline deadline);
+  // `reply` for a connection that is lost now, unless it says more already.
+  BatchReply Lost(BatchReply reply);
   // libpq does not say how much of the statement has left already.
   BatchReply SendFailed();
   // False when the deadline passed.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/error_cause.h"
 #include "core/storage/postgres/conflicts.h"
 #include "core/storage/postgres/settle.h"
 #include "core/storage/postgres/sqlstate.h"
@@ -18,6 +19,12 @@ constexpr int kMaxTries = 3;
 
 void SetAll(Batch batch, CommitOutcome outcome, const absl::Status& status = absl::OkStatus()) {
   for (const PendingChange& pending : batch) *pending.result = {outcome, status};
+}
+
+// Why there is no connection.
+std::string SaidBy(const absl::Status& status) {
+  const std::string said = CauseOf(status).text;
+  return said.empty() ? std::string(status.message()) : said;
 }
 
 // Writes the batches of one Commit call on one connection, as long as that is usable.
@@ -43,7 +50,11 @@ BatchReply Writer::Execute(Batch batch) {
       context_.writers.Acquire(context_.write_deadline);
   // Connecting may have taken all the time: what can't be awaited is not sent.
   const bool late = std::chrono::steady_clock::now() >= context_.write_deadline;
-  if (!connection.ok() || late) return {};
+  if (!connection.ok() || late) {
+    BatchReply reply;
+    reply.said = connection.ok() ? "connecting took all the time" : SaidBy(connection.status());
+    return reply;
+  }
   std::vector<const SessionChange*> changes;
   changes.reserve(batch.size());
   for (const PendingChange& pending : batch) changes.push_back(pending.change);
@@ -63,10 +74,10 @@ void Writer::Write(Batch batch, int tries) {
       for (const PendingChange& pending : batch) pending.result->in_doubt = true;
       break;
     case BatchReply::Kind::kInDoubt:
-      Settle(context_, batch);
+      Settle(context_, batch, reply);
       break;
     case BatchReply::Kind::kNotSent:
-      SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(reply.sqlstate));
+      SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(reply.sqlstate, reply.said));
       break;
     case BatchReply::Kind::kError:
       OnError(batch, tries, reply);
@@ -78,7 +89,7 @@ void Writer::OnError(Batch batch, int tries, const BatchReply& reply) {
   const std::string& sqlstate = reply.sqlstate;
   if (IsWorthRetrying(sqlstate)) {
     if (batch.size() == 1 && tries + 1 >= kMaxTries) {
-      SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(sqlstate));
+      SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(sqlstate, reply.said));
     } else if (batch.size() == 1 || (sqlstate.starts_with("40") && tries + 1 < kMaxTries)) {
       Write(batch, tries + 1);
     } else {
@@ -90,7 +101,7 @@ void Writer::OnError(Batch batch, int tries, const BatchReply& reply) {
   const std::optional<CommitOutcome> conflict = ConflictOutcome(reply);
   if (batch.size() == 1) {
     SetAll(batch, conflict.value_or(CommitOutcome::kFailed),
-           conflict ? absl::OkStatus() : StatusForSqlState(sqlstate));
+           conflict ? absl::OkStatus() : StatusForSqlState(sqlstate, reply.said));
   } else if (conflict && tries == 0) {
     // The losers as a batch cost one look-up; the others are written again together.
     std::vector<PendingChange> others;
@@ -106,7 +117,7 @@ void Writer::OnError(Batch batch, int tries, const BatchReply& reply) {
   } else if (conflict || IsOfOneChange(sqlstate)) {
     WriteSingly(batch, tries + 1);
   } else {
-    SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(sqlstate));
+    SetAll(batch, CommitOutcome::kFailed, StatusForSqlState(sqlstate, reply.said));
   }
 }
 

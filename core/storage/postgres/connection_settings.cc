@@ -37,6 +37,16 @@ absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& op
     if (option->val != nullptr) values[option->keyword] = option->val;
   }
 
+  // libpq's errors, which are logged, name hosts and ports. An abstract socket begins with an @.
+  if (values["host"].find('@', 1) != std::string::npos ||
+      values["port"].find_first_not_of("0123456789,") != std::string::npos) {
+    return InvalidField("store",
+                        "has no valid host and port: a password's @ : / are written %40 %3A %2F");
+  }
+  for (const char* const keyword : {"host", "port"}) {
+    if (values[keyword].empty()) values.erase(keyword);
+  }
+
   // libpq waits at least two seconds for each host. A single one has the whole call to answer, for
   // a busy server takes long to start a backend; of several the next must get its turn.
   const auto is_list = [&values](const char* keyword) {

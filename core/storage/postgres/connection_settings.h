@@ -26,7 +26,8 @@ struct ConnectionSettings {
 
 // The URL's own parameters win; added are timeouts, keepalives, the search for a server that takes
 // writes, and, unless a transaction pooler stands between, settings of the connection.
-// INVALID_ARGUMENT for a URL that libpq does not understand.
+// INVALID_ARGUMENT for a URL that libpq does not understand, or takes a part of its password for
+// a host or port.
 absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& options);
 
 }  // namespace memoryd

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/error_cause.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {
@@ -66,6 +67,36 @@ TEST(ConnectionSettingsTest, ABadUrlIsRefusedWithoutBeingQuoted) {
   const absl::Status status = MakeConnectionSettings(options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("secret")));
+}
+
+TEST(ConnectionSettingsTest, APasswordThatIsTakenForAHostOrPortIsRefused) {
+  StoreOptions options;
+  for (const char* url : {"postgresql://u:sec@ret@h/db", "postgresql://u:sec/ret@h/db"}) {
+    options.url = url;
+    const absl::Status status = MakeConnectionSettings(options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << url;
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("ret"))) << url;
+  }
+  for (const char* url : {"postgresql://u:sec%40ret@h:5432/db", "postgresql://a:1,b:2/db",
+                          "postgresql://u@%40abstract/db"}) {
+    options.url = url;
+    EXPECT_TRUE(MakeConnectionSettings(options).ok()) << url;
+  }
+}
+
+TEST(SqlStateTest, OfValuesThatAreWrittenTheCauseIsTheCodeAlone) {
+  for (const char* sqlstate : {"22P02", "23505", "21000", "P0001"}) {
+    const ErrorCause cause = CauseOf(StatusForSqlState(sqlstate, "invalid input: secret"));
+    EXPECT_EQ(cause.code, sqlstate);
+    EXPECT_EQ(cause.text, "");
+  }
+  const ErrorCause full = CauseOf(
+      StatusForSqlState("53100", "could not extend file: No space left on device\nDETAIL: row"));
+  EXPECT_EQ(full.code, "53100");
+  EXPECT_EQ(full.text, "could not extend file: No space left on device");
+  const ErrorCause away = CauseOf(StatusForSqlState("", "a: refused\nb: refused\n"));
+  EXPECT_EQ(away.code, "08006");
+  EXPECT_EQ(away.text, "a: refused b: refused");
 }
 
 TEST(SqlStateTest, CodesFollowTheTable) {

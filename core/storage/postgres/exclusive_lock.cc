@@ -1,6 +1,7 @@
 #include "core/storage/postgres/exclusive_lock.h"
 
 #include "core/base/error.h"
+#include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
 #include "core/storage/postgres/sqlstate.h"
 
@@ -47,7 +48,8 @@ absl::Status ExclusiveLock::Hold(Deadline deadline) {
   absl::Status status = CheckTakesWrites(*connection_, deadline);
   if (connection_->usable()) return status;
   connection_ = nullptr;
-  return StoreUnavailable();
+  const ErrorCause cause = CauseOf(status);
+  return WithCause(StoreUnavailable(), cause.code, cause.text);
 }
 
 }  // namespace memoryd

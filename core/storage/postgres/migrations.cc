@@ -6,11 +6,13 @@
 #include <iterator>
 
 #include "core/base/status_macros.h"
+#include "core/storage/schema_steps.h"
 
 namespace memoryd {
 namespace {
 
-// Index i leads from version i to i + 1. What has been released is never changed.
+// Index i leads from version i to i + 1. What has been released is never changed; a new one stands
+// in kReadableFrom too.
 //
 // Names compare bytewise (COLLATE "C"), and every key begins with (tenant, session), so that the
 // tables can be distributed by hash. Half of a session's page is left free and no index holds a
@@ -161,23 +163,39 @@ CREATE INDEX memoryd_sessions_expire_us ON memoryd_sessions (expire_us) WHERE ex
 CREATE INDEX memoryd_sessions_drop_us ON memoryd_sessions (drop_us) WHERE drop_us > 0;
 )sql",
 };
-constexpr std::int64_t kNewest = std::size(kMigrations);
+static_assert(std::size(kMigrations) == kReleasedSteps);
+
+std::int64_t Newest() {
+  return static_cast<std::int64_t>(kReleasedSteps + LaterPostgresSteps().size());
+}
+
+// The step to version `from` + 1.
+SchemaStep StepFrom(std::int64_t from) {
+  const auto index = static_cast<std::size_t>(from);
+  return index < kReleasedSteps ? SchemaStep{kMigrations[index], kReadableFrom[index]}
+                                : LaterPostgresSteps()[index - kReleasedSteps];
+}
 
 // For all statements together, without waiting for locks.
 constexpr std::chrono::milliseconds kMigrationTime(60'000);
 
+// The version of the schema. FAILED_PRECONDITION when it is newer than this binary and does not say
+// that this can work on it.
 absl::StatusOr<std::int64_t> StoredVersion(QueryConnection& connection, Deadline deadline) {
+  // By way of JSON, since the column came later than the table.
   MEMORYD_ASSIGN_OR_RETURN(
-      const QueryResult version,
-      connection.RunText("SELECT coalesce(max(version), 0) FROM memoryd_schema", deadline));
-  return version.Int(0, 0);
-}
-
-absl::Status CheckNotNewer(std::int64_t version) {
-  if (version <= kNewest) return absl::OkStatus();
+      const QueryResult found,
+      connection.RunText(fmt::format("SELECT coalesce(max(version), 0), coalesce(max(coalesce("
+                                     "(to_jsonb(s) ->> 'readable_from')::bigint, version)) "
+                                     "FILTER (WHERE version > {}), 0) FROM memoryd_schema s",
+                                     Newest()),
+                         deadline));
+  const std::int64_t version = found.Int(0, 0), readable_from = found.Int(0, 1);
+  if (readable_from <= Newest()) return version;
   return absl::FailedPreconditionError(
-      fmt::format("the store's schema is version {}, this memoryd knows {}: upgrade memoryd",
-                  version, kNewest));
+      fmt::format("the store's schema is version {}, for memoryd from schema {} on, and this one "
+                  "knows {}: upgrade memoryd",
+                  version, readable_from, Newest()));
 }
 
 absl::Status Apply(QueryConnection& connection, std::chrono::milliseconds lock_timeout,
@@ -195,17 +213,20 @@ absl::Status Apply(QueryConnection& connection, std::chrono::milliseconds lock_t
   // about tables that did not exist.
   MEMORYD_RETURN_IF_ERROR(
       connection
-          .RunText("CREATE TABLE IF NOT EXISTS memoryd_schema (version bigint PRIMARY KEY)",
+          .RunText("CREATE TABLE IF NOT EXISTS memoryd_schema (version bigint PRIMARY KEY); "
+                   "ALTER TABLE memoryd_schema ADD COLUMN IF NOT EXISTS readable_from bigint",
                    deadline)
           .status());
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t version, StoredVersion(connection, deadline));
-  MEMORYD_RETURN_IF_ERROR(CheckNotNewer(version));
-  for (std::int64_t next = version; next < kNewest; ++next) {
-    MEMORYD_RETURN_IF_ERROR(connection.RunText(kMigrations[next], deadline).status());
+  for (std::int64_t next = version; next < Newest(); ++next) {
+    const SchemaStep step = StepFrom(next);
+    MEMORYD_RETURN_IF_ERROR(connection.RunText(step.sql, deadline).status());
     MEMORYD_RETURN_IF_ERROR(
         connection
-            .RunText(fmt::format("INSERT INTO memoryd_schema (version) VALUES ({})", next + 1),
-                     deadline)
+            .RunText(
+                fmt::format("INSERT INTO memoryd_schema (version, readable_from) VALUES ({}, {})",
+                            next + 1, step.readable_from),
+                deadline)
             .status());
   }
   return absl::OkStatus();
@@ -226,8 +247,7 @@ absl::Status MigrateSchema(QueryConnection& connection, std::chrono::millisecond
       connection.RunText("SELECT to_regclass('memoryd_schema') IS NOT NULL", deadline));
   if (table.Text(0, 0) == "t") {
     MEMORYD_ASSIGN_OR_RETURN(const std::int64_t version, StoredVersion(connection, deadline));
-    MEMORYD_RETURN_IF_ERROR(CheckNotNewer(version));
-    if (version == kNewest) return absl::OkStatus();
+    if (version >= Newest()) return absl::OkStatus();
   }
 
   MEMORYD_RETURN_IF_ERROR(connection.Begin(deadline));

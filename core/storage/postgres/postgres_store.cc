@@ -286,7 +286,9 @@ absl::Status PostgresStore::ConfirmRequests(const std::vector<std::string>& para
     if (SpoilsAllConnections(reply.sqlstate)) DropConnections();
     // A connection that had been lost meanwhile says nothing of the next one.
     if (reply.kind != BatchReply::Kind::kNotSent || tries > 1) {
-      return absl::UnavailableError("whether what is recorded is replicated is not known");
+      return WithServersCause(
+          absl::UnavailableError("whether what is recorded is replicated is not known"),
+          reply.sqlstate, reply.said);
     }
   }
 }

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <thread>
 
+#include "core/base/error_cause.h"
 #include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/pg_test_support.h"
 #include "core/storage/postgres/postgres_store.h"
 #include "core/storage/postgres/read_queries.h"
+#include "core/storage/schema_steps.h"
 
 namespace memoryd {
 namespace {
@@ -165,11 +167,83 @@ TEST(PostgresStoreTest, ClaimingMeetsWhatCanBeClaimedOnly) {
   }
 }
 
+TEST(PostgresStoreTest, AServerThatCantBeReachedIsToldWithItsCause) {
+  const TestDatabase database;
+  std::string port;
+  {
+    const TestProxy gone(database.host(), database.port());
+    port = gone.port();
+  }
+  StoreOptions options = database.Options();
+  options.url = database.Url("127.0.0.1", port);
+  const absl::Status refused = OpenPostgresStore(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_EQ(CauseOf(refused).code, "08006");
+  EXPECT_THAT(CauseOf(refused).text, AllOf(HasSubstr("Connection refused"), HasSubstr(port)));
+
+  options.url = database.Url() + "_not_there";
+  const absl::Status missing = OpenPostgresStore(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(missing)) << missing;
+  EXPECT_THAT(CauseOf(missing).text, HasSubstr("_not_there\" does not exist"));
+}
+
+TEST(PostgresStoreTest, WhatTheServerRefusesIsToldWithItsCause) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  database.Run(
+      "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100', DETAIL = 'a row'; END $$; "
+      "CREATE TRIGGER full_disk BEFORE INSERT ON memoryd_messages "
+      "FOR EACH ROW EXECUTE FUNCTION full_disk()");
+  const CommitResult full = CommitOne(*store, CreateChange("s", 1));
+  EXPECT_TRUE(absl::IsResourceExhausted(full.status)) << full.status;
+  EXPECT_EQ(CauseOf(full.status).code, "53100");
+  EXPECT_EQ(CauseOf(full.status).text, "no space left");
+
+  database.Run("ALTER TABLE memoryd_messages RENAME TO elsewhere");
+  const absl::Status renamed = store->LoadSession({"t", "s"}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(renamed)) << renamed;
+  EXPECT_EQ(CauseOf(renamed).code, "42P01");
+  EXPECT_THAT(CauseOf(renamed).text, HasSubstr("\"memoryd_messages\" does not exist"));
+}
+
 TEST(PostgresStoreTest, RefusesANewerSchema) {
   const TestDatabase database;
   const auto store = database.Open();
   database.Run("INSERT INTO memoryd_schema VALUES (1000)");
   EXPECT_TRUE(absl::IsFailedPrecondition(store->Migrate())) << store->Migrate();
+}
+
+TEST(PostgresStoreTest, ANewerSchemaStaysWhereAnOlderBinaryCanWorkOnIt) {
+  constexpr auto kNewest = static_cast<int>(kReleasedSteps);
+  const TestDatabase database;
+  const auto store = database.Open();
+  database.Run(
+      fmt::format("ALTER TABLE memoryd_sessions ADD COLUMN later bigint DEFAULT 1; "
+                  "INSERT INTO memoryd_schema VALUES ({0} + 1, {0}), ({0} + 2, {0})",
+                  kNewest));
+  EXPECT_TRUE(store->Migrate().ok()) << store->Migrate();
+  EXPECT_THAT(CommitOne(*store, CreateChange("s", 1)), Is(CommitOutcome::kCommitted));
+  EXPECT_EQ(store->Describe()->schema_version, kNewest + 2);
+  // One step that it can't bear is enough, and one that says nothing.
+  for (const char* const mark : {"{0} + 1", "NULL"}) {
+    database.Run(fmt::format("UPDATE memoryd_schema SET readable_from = {} WHERE version = {} + 1",
+                             fmt::format(fmt::runtime(mark), kNewest), kNewest));
+    EXPECT_TRUE(absl::IsFailedPrecondition(store->Migrate())) << mark;
+  }
+}
+
+TEST(PostgresStoreTest, ASchemaWithoutMarksGetsThemWithItsNextStep) {
+  const TestDatabase database;
+  database.Open();
+  database.Run(
+      fmt::format("ALTER TABLE memoryd_schema DROP COLUMN readable_from; "
+                  "DELETE FROM memoryd_schema WHERE version = {0}; "
+                  "ALTER TABLE memoryd_sessions DROP COLUMN expire_us, DROP COLUMN drop_us",
+                  kReleasedSteps));
+  database.Open();
+  EXPECT_EQ(database.Run("SELECT max(readable_from) FROM memoryd_schema")[0][0].as<int>(),
+            static_cast<int>(kReadableFrom[kReleasedSteps - 1]));
 }
 
 TEST(PostgresStoreTest, WaitsForAnotherServersMigrationNoLongerThanForACall) {

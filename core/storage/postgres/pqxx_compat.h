@@ -2,7 +2,8 @@
 //
 // Traps of 6.4 that its users here must know: text parameters end at their first NUL, so bytes
 // never travel as text; a lost connection is reopened behind the caller's back at its second use,
-// which DisableReconnect() ends; a transaction conflict is no sql_error and has no SQLSTATE.
+// which DisableReconnect() ends; a transaction conflict is no sql_error and has no SQLSTATE; some
+// errors have none though the server gave one, see SqlState().
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_PQXX_COMPAT_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_PQXX_COMPAT_H_
 
@@ -11,6 +12,15 @@
 #include <string>
 
 namespace memoryd::pqxx_compat {
+
+// Of an error of the server's; empty when it is the connection that failed.
+inline std::string SqlState(const pqxx::sql_error& error) {
+  if (!error.sqlstate().empty()) return error.sqlstate();
+  if (dynamic_cast<const pqxx::insufficient_privilege*>(&error) != nullptr) return "42501";
+  if (dynamic_cast<const pqxx::disk_full*>(&error) != nullptr) return "53100";
+  if (dynamic_cast<const pqxx::out_of_memory*>(&error) != nullptr) return "53200";
+  return {};
+}
 
 #if PQXX_VERSION_MAJOR >= 7
 

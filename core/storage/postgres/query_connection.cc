@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/storage/postgres/pqxx_compat.h"
 #include "core/storage/postgres/sqlstate.h"
 
@@ -89,36 +89,39 @@ absl::StatusOr<std::unique_ptr<QueryConnection>> QueryConnection::Connect(
     const ConnectionSettings& settings, CallTimer& timer) {
   try {
     return std::unique_ptr<QueryConnection>(new QueryConnection(settings, timer));
-  } catch (const std::exception&) {
-    // Not passed on: it names hosts and users.
-    return StoreUnavailable();
+  } catch (const std::exception& error) {
+    return StatusForSqlState("", error.what());
   }
 }
 
-absl::Status QueryConnection::Failed(std::string_view sqlstate) {
+absl::Status QueryConnection::Failed(std::string_view sqlstate, std::string_view said) {
   sqlstate_ = sqlstate;
   if (sqlstate.empty() || sqlstate.starts_with("08")) broken_ = true;
   if (SpoilsAllConnections(sqlstate)) broken_ = spoilt_ = true;
-  return StatusForSqlState(sqlstate);
+  return StatusForSqlState(sqlstate, said);
 }
 
 template <typename Call>
 absl::StatusOr<QueryResult> QueryConnection::Guarded(Deadline deadline, const Call& call) {
-  if (broken_) return StoreUnavailable();
+  if (broken_) return StatusForSqlState("", "the connection was lost before");
   try {
     const CallTimer::Watch watch(timer_, socket_, deadline);
     pqxx::nontransaction transaction(connection_);
     return QueryResult(call(transaction));
-  } catch (const pqxx::deadlock_detected&) {
-    return Failed("40P01");
-  } catch (const pqxx::serialization_failure&) {
-    return Failed("40001");
+  } catch (const pqxx::deadlock_detected& error) {
+    return Failed("40P01", error.what());
+  } catch (const pqxx::serialization_failure& error) {
+    return Failed("40001", error.what());
   } catch (const pqxx::sql_error& error) {
     // A server that closes the connection may get its last words through as an error.
     if (!connection_.is_open()) broken_ = true;
-    return Failed(error.sqlstate());
-  } catch (const pqxx::failure&) {
-    return Failed("");
+    const std::string sqlstate = pqxx_compat::SqlState(error);
+    // An error without a code may be one about values.
+    return Failed(sqlstate, sqlstate.empty() && !broken_ ? "" : error.what());
+  } catch (const pqxx::failure& error) {
+    // What the timer cut off is not the server's doing.
+    const bool late = std::chrono::steady_clock::now() >= deadline;
+    return Failed("", late ? "no answer in time" : error.what());
   } catch (const std::exception&) {
     broken_ = true;
     return absl::InternalError("the store's client library failed");

@@ -85,7 +85,7 @@ class QueryConnection {
 
   template <typename Call>
   absl::StatusOr<QueryResult> Guarded(Deadline deadline, const Call& call);
-  absl::Status Failed(std::string_view sqlstate);
+  absl::Status Failed(std::string_view sqlstate, std::string_view said);
 
   CallTimer& timer_;
   const bool named_statements_;

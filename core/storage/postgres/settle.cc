@@ -41,10 +41,8 @@ std::pair<std::uint64_t, const Message*> FirstRow(const SessionChange& change) {
   return {change.entries.front().generation, change.entries.front().row.get()};
 }
 
-CommitResult Unknown() {
-  return {CommitOutcome::kUnknown,
-          absl::UnavailableError("the store's answer was lost, the change may be stored")};
-}
+// Settle() gives it its status.
+CommitResult Unknown() { return {CommitOutcome::kUnknown, absl::OkStatus()}; }
 
 std::optional<BatchReply> Rerun(const CommitContext& context,
                                 std::span<const SessionChange* const> changes) {
@@ -118,7 +116,11 @@ CommitResult SettleOne(const CommitContext& context, const SessionChange& change
 
 }  // namespace
 
-void Settle(const CommitContext& context, std::span<const PendingChange> batch) {
+void Settle(const CommitContext& context, std::span<const PendingChange> batch,
+            const BatchReply& first) {
+  const absl::Status unknown = WithServersCause(
+      absl::UnavailableError("the store's answer was lost, the change may be stored"),
+      first.sqlstate, first.said);
   std::vector<const SessionChange*> changes;
   for (const PendingChange& pending : batch) changes.push_back(pending.change);
   const std::optional<BatchReply> reply = Rerun(context, changes);
@@ -131,6 +133,7 @@ void Settle(const CommitContext& context, std::span<const PendingChange> batch) 
       *pending.result = SettleOne(context, *pending.change);
     }
     pending.result->in_doubt = true;
+    if (pending.result->outcome == CommitOutcome::kUnknown) pending.result->status = unknown;
   }
 }
 

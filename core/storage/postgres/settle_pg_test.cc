@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/error_cause.h"
 #include "core/storage/postgres/pg_test_support.h"
 #include "core/storage/postgres/postgres_store.h"
 #include "core/storage/postgres/settle.h"
@@ -12,6 +13,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using Fault = TestProxy::Fault;
 
@@ -119,6 +121,8 @@ TEST_F(SettleTest, WithoutEvidenceTheOutcomeIsUnknown) {
   });
   EXPECT_THAT(result, Is(CommitOutcome::kUnknown));
   EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
+  EXPECT_EQ(CauseOf(result.status).code, "08006");
+  EXPECT_THAT(CauseOf(result.status).text, HasSubstr("closed the connection"));
 }
 
 // A change without messages is known by its first content.

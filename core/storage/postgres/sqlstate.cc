@@ -1,8 +1,12 @@
 #include "core/storage/postgres/sqlstate.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/base/error_cause.h"
 
 namespace memoryd {
 namespace {
@@ -36,9 +40,11 @@ constexpr Mapping kMappings[] = {
     {"57P", absl::StatusCode::kUnavailable, kUnreachable},
 };
 
-}  // namespace
+// Classes whose messages name what the operator has set up, and no values.
+constexpr std::string_view kOfTheStore[] = {"08", "25", "28", "3D", "40", "42",
+                                            "53", "54", "55", "57", "58", "XX"};
 
-absl::Status StatusForSqlState(std::string_view sqlstate) {
+absl::Status CallersStatus(std::string_view sqlstate) {
   if (sqlstate.empty()) return StoreUnavailable();
   for (const Mapping& mapping : kMappings) {
     if (sqlstate.starts_with(mapping.prefix)) {
@@ -47,6 +53,24 @@ absl::Status StatusForSqlState(std::string_view sqlstate) {
     }
   }
   return absl::InternalError("the store failed unexpectedly: " + std::string(sqlstate));
+}
+
+}  // namespace
+
+absl::Status StatusForSqlState(std::string_view sqlstate, std::string_view said) {
+  return WithServersCause(CallersStatus(sqlstate), sqlstate, said);
+}
+
+absl::Status WithServersCause(absl::Status status, std::string_view sqlstate,
+                              std::string_view said) {
+  // Of several hosts libpq tells line by line.
+  if (sqlstate.empty()) return WithCause(std::move(status), kSqlStateConnectionLost, said);
+  const bool is_told =
+      std::any_of(std::begin(kOfTheStore), std::end(kOfTheStore),
+                  [sqlstate](std::string_view of) { return sqlstate.starts_with(of); });
+  if (!is_told) said = {};
+  // What follows the first line may quote rows.
+  return WithCause(std::move(status), sqlstate, said.substr(0, said.find('\n')));
 }
 
 bool IsWorthRetrying(std::string_view sqlstate) {

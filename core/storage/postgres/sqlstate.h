@@ -12,13 +12,22 @@ namespace memoryd {
 // The division by zero with which the batch statement reports a lost session, see
 // batch_statement.h.
 inline constexpr std::string_view kSqlStateSessionLost = "22012";
+// Of a connection that failed without an answer of the server's.
+inline constexpr std::string_view kSqlStateConnectionLost = "08006";
 inline constexpr std::string_view kSqlStateUniqueViolation = "23505";
 inline constexpr std::string_view kSqlStateReadOnly = "25006";
 inline constexpr std::string_view kSqlStateLockTimeout = "55P03";
 
 // The status for an error code; an empty one stands for a connection that failed. The message is
-// a fixed sentence: the server's own text holds SQL, host names and rows.
-absl::Status StatusForSqlState(std::string_view sqlstate);
+// a fixed sentence: the server's own text, `said`, holds SQL, host names and rows. See
+// WithServersCause().
+absl::Status StatusForSqlState(std::string_view sqlstate, std::string_view said = {});
+
+// `status` with a cause for the log: the error code, and the first line of what the server, or
+// libpq where there is no code, `said` if errors of that class are about the store and not about
+// values that are written.
+absl::Status WithServersCause(absl::Status status, std::string_view sqlstate,
+                              std::string_view said);
 
 // Nothing was done, and the same statement may well succeed: deadlock, serialization, lock or
 // statement timeout.

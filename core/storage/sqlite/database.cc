@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
+#include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd::sqlite {
@@ -30,9 +32,7 @@ constexpr char kReaderSettings[] =
 // For a value without bytes too a pointer that is not null, which would bind NULL.
 const char* Data(std::string_view value) { return value.empty() ? "" : value.data(); }
 
-}  // namespace
-
-absl::Status ToStatus(int code) {
+absl::Status CallersStatus(int code) {
   switch (code & 0xFF) {
     case SQLITE_OK:
     case SQLITE_ROW:
@@ -49,15 +49,53 @@ absl::Status ToStatus(int code) {
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:
-      return absl::UnavailableError(fmt::format(
-          "the store's file can't be read or written: {} ({})", sqlite3_errstr(code), code));
+      return absl::UnavailableError("the store's file can't be read or written");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return absl::DataLossError(
-          fmt::format("the store's file is damaged or no memoryd store: {}", sqlite3_errstr(code)));
+      return absl::DataLossError("the store's file is damaged or no memoryd store");
     default:
       return absl::InternalError(fmt::format("SQLite: {} ({})", sqlite3_errstr(code), code));
   }
+}
+
+// The names of primary result codes that an operator can do something about.
+const char* NameOf(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_BUSY:
+      return "SQLITE_BUSY";
+    case SQLITE_LOCKED:
+      return "SQLITE_LOCKED";
+    case SQLITE_NOMEM:
+      return "SQLITE_NOMEM";
+    case SQLITE_READONLY:
+      return "SQLITE_READONLY";
+    case SQLITE_IOERR:
+      return "SQLITE_IOERR";
+    case SQLITE_CORRUPT:
+      return "SQLITE_CORRUPT";
+    case SQLITE_FULL:
+      return "SQLITE_FULL";
+    case SQLITE_CANTOPEN:
+      return "SQLITE_CANTOPEN";
+    case SQLITE_NOTADB:
+      return "SQLITE_NOTADB";
+    default:
+      return "SQLITE_ERROR";
+  }
+}
+
+}  // namespace
+
+bool IsBusy(int code) {
+  const int primary = code & 0xFF;
+  return primary == SQLITE_BUSY || primary == SQLITE_LOCKED;
+}
+
+absl::Status ToStatus(int code) {
+  absl::Status status = CallersStatus(code);
+  if (status.ok()) return status;
+  return WithCause(std::move(status), NameOf(code),
+                   fmt::format("{} ({})", sqlite3_errstr(code), code));
 }
 
 std::int64_t NowUs() {

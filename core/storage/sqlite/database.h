@@ -15,7 +15,8 @@
 
 namespace memoryd::sqlite {
 
-// The status for an extended result code; OK for SQLITE_OK, SQLITE_ROW and SQLITE_DONE.
+// The status for an extended result code, which its cause names; OK for SQLITE_OK, SQLITE_ROW and
+// SQLITE_DONE.
 absl::Status ToStatus(int code);
 
 // Microseconds since the epoch. The clock of leases and due times: one process holds the store.

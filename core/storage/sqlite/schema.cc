@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/status_macros.h"
+#include "core/storage/schema_steps.h"
 
 namespace memoryd::sqlite {
 namespace {
@@ -12,7 +13,8 @@ namespace {
 // "memd", in the file's header: tells our files from other programs' (`file`, and Migrate).
 constexpr std::int64_t kApplicationId = 0x6D656D64;
 
-// The step to version i + 1 stands at index i. Never edit one that was released.
+// The step to version i + 1 stands at index i. Never edit one that was released; a new one stands
+// in kReadableFrom too.
 //
 // WITHOUT ROWID keeps a session's messages side by side in the order they are read, and spares a
 // second tree. Ids are text under SQLite's default collation, which compares bytes. Unsigned 64-bit
@@ -157,10 +159,43 @@ CREATE INDEX memoryd_dropping ON memoryd_sessions (drop_us) WHERE drop_us > 0;
 )sql",
 };
 
+static_assert(kSteps.size() == kReleasedSteps);
+
+std::int64_t Newest() {
+  return static_cast<std::int64_t>(kReleasedSteps + LaterSqliteSteps().size());
+}
+
+// The step to version `from` + 1.
+SchemaStep StepFrom(std::int64_t from) {
+  const auto index = static_cast<std::size_t>(from);
+  return index < kReleasedSteps ? SchemaStep{kSteps[index], kReadableFrom[index]}
+                                : LaterSqliteSteps()[index - kReleasedSteps];
+}
+
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {
   Query query = db.Prepare(sql);
   MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
   return found ? query.Int(0) : 0;
+}
+
+// FAILED_PRECONDITION unless a newer schema says that this binary can work on it.
+absl::Status CheckReadable(Database& db, std::int64_t version) {
+  MEMORYD_ASSIGN_OR_RETURN(
+      const std::int64_t marked,
+      ReadNumber(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'memoryd_schema'"));
+  std::int64_t readable_from = version;
+  if (marked > 0) {
+    Query query = db.Prepare(
+        "SELECT max(readable_from) FROM memoryd_schema WHERE version > ? HAVING count(*) = ?");
+    query.Bind(Newest()).Bind(version - Newest());
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (found) readable_from = query.Int(0);
+  }
+  if (readable_from <= Newest()) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "the store has schema {}, for memoryd from schema {} on, and this one knows up to "
+      "{}: use a newer memoryd",
+      version, readable_from, Newest()));
 }
 
 absl::Status MigrateInTransaction(Database& db) {
@@ -171,17 +206,21 @@ absl::Status MigrateInTransaction(Database& db) {
   if (application != kApplicationId && objects > 0) {
     return absl::FailedPreconditionError("the store's file belongs to another program");
   }
-  constexpr auto kVersion = static_cast<std::int64_t>(kSteps.size());
-  if (version > kVersion) {
-    return absl::FailedPreconditionError(
-        fmt::format("the store has schema {}, this memoryd knows up to {}: use a newer memoryd",
-                    version, kVersion));
+  if (version > Newest()) return CheckReadable(db, version);
+  if (version < Newest()) {
+    MEMORYD_RETURN_IF_ERROR(
+        db.Script("CREATE TABLE IF NOT EXISTS memoryd_schema"
+                  " (version INTEGER PRIMARY KEY, readable_from INTEGER NOT NULL)"));
   }
-  for (auto step = static_cast<std::size_t>(version); step < kSteps.size(); ++step) {
-    MEMORYD_RETURN_IF_ERROR(db.Script(kSteps[step]));
+  for (std::int64_t next = version; next < Newest(); ++next) {
+    const SchemaStep step = StepFrom(next);
+    MEMORYD_RETURN_IF_ERROR(db.Script(step.sql));
+    MEMORYD_RETURN_IF_ERROR(db.Script(
+        fmt::format("REPLACE INTO memoryd_schema VALUES ({}, {})", next + 1, step.readable_from)
+            .c_str()));
   }
   const std::string header =
-      fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId, kVersion);
+      fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId, Newest());
   return db.Script(header.c_str());
 }
 

@@ -11,7 +11,7 @@
 namespace memoryd::sqlite {
 
 // Brings the schema up to date in one transaction. FAILED_PRECONDITION when it is newer than this
-// binary or the file belongs to another program.
+// binary and does not say that this can work on it, or the file belongs to another program.
 absl::Status MigrateSchema(Database& db);
 
 // The version of the schema in the file.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
 #include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/database_file.h"
@@ -291,8 +292,10 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const StoreOptions& optio
   }
   absl::StatusOr<std::unique_ptr<Store>> store = OpenFile(path, options);
   if (store.ok() || absl::IsFailedPrecondition(store.status())) return store;
-  return absl::Status(store.status().code(),
-                      fmt::format("{}: {}", path, std::string(store.status().message())));
+  const ErrorCause cause = CauseOf(store.status());
+  return WithCause(absl::Status(store.status().code(),
+                                fmt::format("{}: {}", path, std::string(store.status().message()))),
+                   cause.code, cause.text);
 }
 
 }  // namespace memoryd

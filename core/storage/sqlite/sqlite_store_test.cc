@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/storage/schema_steps.h"
 #include "core/storage/sqlite/temporary_folder.h"
 
 namespace memoryd::sqlite {
@@ -236,6 +237,29 @@ TEST_F(SqliteStoreTest, ANewerSchemaStopsAnOlderBinary) {
   EXPECT_EQ((*store)->Migrate().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(SqliteStoreTest, ANewerSchemaStaysWhereAnOlderBinaryCanWorkOnIt) {
+  constexpr auto kNewest = static_cast<int>(kReleasedSteps);
+  OpenReady(file_).reset();
+  Execute(file_, fmt::format("ALTER TABLE memoryd_sessions ADD COLUMN later INTEGER DEFAULT 1;"
+                             "INSERT INTO memoryd_schema VALUES ({0} + 1, {0}), ({0} + 2, {0});"
+                             "PRAGMA user_version = {1};",
+                             kNewest, kNewest + 2)
+                     .c_str());
+  {
+    const auto store = OpenReady(file_);
+    EXPECT_EQ(CommitOne(*store, Revision(1)), CommitOutcome::kCommitted);
+    EXPECT_EQ(store->Describe()->schema_version, kNewest + 2);
+  }
+  // One step that it can't bear is enough, and one that says nothing.
+  for (const char* const change :
+       {"UPDATE memoryd_schema SET readable_from = {0} + 1 "
+        "WHERE version = {0} + 1",
+        "DELETE FROM memoryd_schema WHERE version = {0} + 1", "DROP TABLE memoryd_schema"}) {
+    Execute(file_, fmt::format(fmt::runtime(change), kNewest).c_str());
+    EXPECT_EQ((*Open(file_))->Migrate().code(), absl::StatusCode::kFailedPrecondition) << change;
+  }
+}
+
 TEST_F(SqliteStoreTest, AnotherProgramsFileIsLeftAlone) {
   Execute(file_, "CREATE TABLE theirs (x)");
   const auto store = Open(file_);
@@ -301,7 +325,7 @@ TEST_F(SqliteStoreTest, PingWaitsForAStrangersLockOnlySoLong) {
   sqlite3* stranger = nullptr;
   ASSERT_EQ(sqlite3_open(file_.c_str(), &stranger), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(stranger, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
-  EXPECT_EQ((*store)->Ping().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ((*store)->Ping().code(), absl::StatusCode::kDeadlineExceeded);
   const SessionChange change = Revision(1);
   const CommitResult result = (*store)->Commit(std::span(&change, 1)).front();
   EXPECT_EQ(result.outcome, CommitOutcome::kFailed);

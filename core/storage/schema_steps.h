@@ -1,0 +1,31 @@
+// The versions of the schema, which are the same for every store, and who can work on them.
+#ifndef MEMORYD_CORE_STORAGE_SCHEMA_STEPS_H_
+#define MEMORYD_CORE_STORAGE_SCHEMA_STEPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+
+namespace memoryd {
+
+// A step of a store's schema to its next version. `readable_from` is the version of the oldest
+// binaries that can work on a store after it (docs/adr/0042-way-back.md).
+struct SchemaStep {
+  const char* sql;
+  std::int64_t readable_from;
+};
+
+// `readable_from` of the step to version i + 1. Binaries of versions below 8 refuse whatever is
+// newer.
+inline constexpr std::int64_t kReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8};
+inline constexpr std::size_t kReleasedSteps = std::size(kReadableFrom);
+
+// Steps behind the last released one: none, but in the executable memoryd_later_schema, which
+// stands for a newer memoryd and has a definition of its own (tests/torture/later_steps.cc).
+std::span<const SchemaStep> LaterPostgresSteps();
+std::span<const SchemaStep> LaterSqliteSteps();
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_SCHEMA_STEPS_H_

@@ -1,0 +1,57 @@
+#include "server/live_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <string_view>
+#include <vector>
+
+namespace memoryd {
+namespace {
+
+bool IsLive(std::string_view name) {
+  return name == "log_level" || name == "log_requests" || name == kTenantsKey ||
+         name.starts_with("tenant_");
+}
+
+}  // namespace
+
+LoggedCalls LoggedCallsOf(const Config& config) {
+  if (config.log_requests == "all") return LoggedCalls::kAll;
+  return config.log_requests == "none" ? LoggedCalls::kNone : LoggedCalls::kErrors;
+}
+
+void LiveSettings::Reload(const absl::StatusOr<CommandLine>& line) {
+  if (!line.ok()) {
+    spdlog::error("settings read again, and nothing changed: {}",
+                  std::string(line.status().message()));
+    return;
+  }
+  // A list that is taken out of the file is in one of the two alone.
+  std::map<std::string, std::string> all = line->settings;
+  all.insert(settings_.begin(), settings_.end());
+  const auto value = [](const std::map<std::string, std::string>& settings,
+                        const std::string& name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::string() : found->second;
+  };
+  std::vector<std::string> changed, waiting;
+  for (const auto& [name, unused] : all) {
+    std::string now = value(line->settings, name);
+    if (now == value(settings_, name)) continue;
+    (IsLive(name) ? changed : waiting).push_back(name);
+    if (IsLive(name)) settings_[name] = std::move(now);
+  }
+  log_.SetLevel(line->config.log_level);
+  calls_.SetCalls(LoggedCallsOf(line->config));
+  limits_.Replace(line->config.tenants);
+  limiter_.SetLimits(line->config.tenants);
+  spdlog::info("settings read again, changed: {}",
+               changed.empty() ? "none" : fmt::format("{}", fmt::join(changed, ", ")));
+  if (!waiting.empty()) {
+    spdlog::warn("settings that differ and want a restart: {}", fmt::join(waiting, ", "));
+  }
+}
+
+}  // namespace memoryd

@@ -1,0 +1,46 @@
+// The settings that can change while a server runs.
+#ifndef MEMORYD_SERVER_LIVE_SETTINGS_H_
+#define MEMORYD_SERVER_LIVE_SETTINGS_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/call_log.h"
+#include "server/config.h"
+#include "server/limits_in_force.h"
+#include "server/log.h"
+#include "server/tenant_limiter.h"
+
+namespace memoryd {
+
+LoggedCalls LoggedCallsOf(const Config& config);
+
+// Puts settings that were read again into force. One thread at a time; what is pointed to outlives
+// this.
+class LiveSettings {
+ public:
+  // `settings`: CommandLine::settings in force.
+  LiveSettings(std::map<std::string, std::string> settings, Log* log, CallLog* calls,
+               TenantLimiter* limiter, LimitsInForce* limits)
+      : settings_(std::move(settings)),
+        log_(*log),
+        calls_(*calls),
+        limiter_(*limiter),
+        limits_(*limits) {}
+
+  // `log_level`, `log_requests` and all of tenants come into force; others that differ are named in
+  // the log, and wait for a restart. An error is logged and changes nothing.
+  void Reload(const absl::StatusOr<CommandLine>& line);
+
+ private:
+  std::map<std::string, std::string> settings_;
+  Log& log_;
+  CallLog& calls_;
+  TenantLimiter& limiter_;
+  LimitsInForce& limits_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_LIVE_SETTINGS_H_
