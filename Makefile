@@ -1,5 +1,5 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
-.PHONY: build run test check environment goldens bench bench-short bench-environment \
+.PHONY: build run test check environment goldens bench bench-short bench-environment bench-instructions \
 	bench-blocks bench-overload tokens kill-test kill-jobs-test restore-drill \
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
@@ -61,6 +61,11 @@ bench-blocks: environment
 # Five times as much as a slow store can take, and a tenant far over its quota beside another.
 bench-overload: environment
 	@$(python) tests/benchmark/overload.py $(ARGS)
+
+# What metrics, logs and audit cost a Put, in instructions: make bench-instructions ARGS='--rounds 2'
+bench-instructions: environment
+	@tools/install_packages.sh bench
+	@$(python) tests/benchmark/instructions.py $(ARGS)
 
 # Token counts beside tiktoken's.
 tokens: environment

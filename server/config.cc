@@ -19,6 +19,7 @@
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "server/model_config.h"
+#include "server/reference.h"
 #include "server/setting_value.h"
 #include "server/yaml_text.h"
 
@@ -34,6 +35,10 @@ struct Setting {
   std::string (*default_value)();
   // An error message, or empty.
   std::string (*set)(Config& config, const std::string& value);
+  // What the reference says behind `help`, in Markdown.
+  std::string_view more = {};
+  // What the reference has for a default that depends on the machine, in Markdown.
+  std::string_view default_text = {};
 };
 
 std::string ParseListen(const std::string& value, std::vector<std::string>& out) {
@@ -108,47 +113,63 @@ std::string KeepName(const std::string& value, std::string& out) {
   return value.empty() ? "must not be empty" : "";
 }
 
+// Of what holds for each tenant, and may be otherwise for some in `tenants`.
+constexpr std::string_view kTenantPrefix = "tenant_";
+
 constexpr std::array kSettings = {
     Setting{"listen", "Addresses to serve on: HOST:PORT or unix:PATH, separated by commas.",
             [] { return std::string("127.0.0.1:50051"); },
-            [](Config& c, const std::string& v) { return ParseListen(v, c.listen); }},
+            [](Config& c, const std::string& v) { return ParseListen(v, c.listen); },
+            "Port 0 picks a free one and prints it."},
     Setting{"allow_plaintext", "Serve without TLS on addresses other machines can reach.",
             [] { return std::string("false"); },
-            [](Config& c, const std::string& v) { return ParseBool(v, c.allow_plaintext); }},
+            [](Config& c, const std::string& v) { return ParseBool(v, c.allow_plaintext); },
+            "Said as a warning at the start."},
     Setting{"tls_cert", "PEM file: the server's certificate and its intermediates.", &Nothing,
-            [](Config& c, const std::string& v) { return Keep(v, c.tls_cert); }},
+            [](Config& c, const std::string& v) { return Keep(v, c.tls_cert); },
+            "With it all TCP addresses use TLS, 1.2 or newer."},
     Setting{"tls_key", "PEM file: the key of tls_cert.", &Nothing,
-            [](Config& c, const std::string& v) { return Keep(v, c.tls_key); }},
+            [](Config& c, const std::string& v) { return Keep(v, c.tls_key); },
+            "Refused when users other than its owner and group may read it."},
     Setting{"tls_client_ca", "PEM file: clients need a certificate that one of these signed.",
-            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); }},
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); },
+            "[Which to choose](OPERATIONS.md#which-to-choose)."},
     Setting{"credentials", "YAML file: who may do what in which tenant; none: anybody all.",
-            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); }},
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); },
+            "[Who may do what](OPERATIONS.md#who-may-do-what)."},
     Setting{"jwks_file", "JSON file: public keys of those whose JSON Web Tokens are credentials.",
-            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.jwks_file); }},
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.jwks_file); },
+            "[JSON Web Tokens](OPERATIONS.md#json-web-tokens)."},
     Setting{"jwt_issuer", "What the claim `iss` of JSON Web Tokens must be.", &Nothing,
-            [](Config& c, const std::string& v) { return Keep(v, c.jwt.issuer); }},
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.issuer); },
+            "Wanted with `jwks_file`."},
     Setting{"jwt_audience", "What the claim `aud` of JSON Web Tokens must be, or hold.", &Nothing,
-            [](Config& c, const std::string& v) { return Keep(v, c.jwt.audience); }},
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.audience); },
+            "Wanted with `jwks_file`."},
     Setting{"jwt_tenant_claim", "The claim of JSON Web Tokens that names the tenant.",
             [] { return std::string("tenant"); },
             [](Config& c, const std::string& v) { return KeepName(v, c.jwt.tenant_claim); }},
     Setting{"jwt_rights_claim",
             "The claim of JSON Web Tokens that has the rights: memoryd:read, memoryd:write….",
             [] { return std::string("scope"); },
-            [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); }},
+            [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); },
+            "[JSON Web Tokens](OPERATIONS.md#json-web-tokens)."},
     Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
             &Nothing,
             [](Config& c, const std::string& v) {
               c.health_listen.clear();
               return v.empty() ? std::string() : ParseListen(v, c.health_listen);
-            }},
+            },
+            "`0.0.0.0:50052` for a kubelet."},
     Setting{"store", "sqlite:PATH, sqlite::memory: or postgresql://…",
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {
               c.store = v;
               if (FindStoreKind(v) != nullptr) return {};
               return "must begin with sqlite: or postgresql://";
-            }},
+            },
+            "[PostgreSQL](OPERATIONS.md#postgresql), [SQLite](OPERATIONS.md#sqlite).",
+            "`sqlite:memoryd.db` in the state directory"},
     Setting{"coherence",
             "shared: other servers may use the store; exclusive: this one alone; auto: shared on "
             "PostgreSQL, exclusive on SQLite.",
@@ -166,41 +187,48 @@ constexpr std::array kSettings = {
                                                     : Coherence::kExclusive;
               return {};
             }},
-    Setting{"committers", "Threads that commit.", [] { return std::string("2"); },
+    Setting{"committers", "Threads, and connections to the store, that commit.",
+            [] { return std::string("2"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); }},
-    Setting{"readers", "Threads for cold loads and pages.", [] { return std::string("4"); },
+    Setting{"readers", "Threads, and connections to the store, for cold loads and pages.",
+            [] { return std::string("4"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},
     Setting{"searchers", "Threads for Query and UpdateContext.", [] { return std::string("2"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.searchers); }},
-    Setting{"store_timeout_ms", "Bound of every call to the store.",
-            [] { return std::string("5000"); },
-            [](Config& c, const std::string& v) {
-              return ParseInt(v, 100, 60000, c.store_timeout_ms);
-            }},
+    Setting{
+        "store_timeout_ms", "Bound of every call to the store.", [] { return std::string("5000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 60000, c.store_timeout_ms); },
+        "COMMIT included."},
     Setting{"transaction_pooling", "A pooler in transaction mode stands before PostgreSQL.",
             [] { return std::string("false"); },
-            [](Config& c, const std::string& v) { return ParseBool(v, c.transaction_pooling); }},
+            [](Config& c, const std::string& v) { return ParseBool(v, c.transaction_pooling); },
+            "Such as PgBouncer: no named statements, no session state."},
     Setting{"max_pending_calls", "Calls that may wait for the store; more are refused.",
             [] { return std::string("4096"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.max_pending_calls);
-            }},
+            },
+            "[Overload](OPERATIONS.md#overload)."},
     Setting{"tenant_calls_per_second", "Calls that a tenant may make a second; 0: any number.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_per_second);
-            }},
+            },
+            "On each server, a second's worth at once. "
+            "[Tenants](OPERATIONS.md#tenants-beside-one-another)."},
     Setting{"tenant_calls_in_flight",
             "Calls of a tenant that may be under way at a time; 0: any number.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
-            }},
+            },
+            "On each server."},
     Setting{"tenant_sessions", "Sessions that a tenant may store; 0: any number.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.sessions);
-            }},
+            },
+            "[What a tenant may store](OPERATIONS.md#what-a-tenant-may-store)."},
     Setting{"tenant_messages", "Messages and contents that a tenant may store; 0: any number.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
@@ -217,7 +245,8 @@ constexpr std::array kSettings = {
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.session_ttl_s);
-            }},
+            },
+            "[How long is a session kept?](OPERATIONS.md#how-long-is-a-session-kept)"},
     Setting{"tenant_refresh_on_read",
             "Whether reads count for it in sessions made without `retention.refresh_on_read`.",
             [] { return std::string("false"); },
@@ -267,69 +296,85 @@ constexpr std::array kSettings = {
     Setting{"index_mib", "Memory for search indexes, in MiB.", [] { return std::string("128"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.index_mib);
-            }},
+            },
+            "Some 600 bytes a message of a session that is asked, texts not counted. The least "
+            "recently asked go first and are read again when asked."},
     Setting{"vector_mib", "Memory for the vectors of blocks, in MiB.",
             [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.vector_mib);
-            }},
+            },
+            "Those searched least recently are read again."},
     Setting{"memory_limit_mib",
             "Memory of the process, in MiB: above 80 % of it caches shrink, then calls that take "
             "memory are refused; 0: what the container may have, if that is limited.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
-            }},
+            },
+            "[Memory](OPERATIONS.md#memory)."},
     Setting{"max_connection_age_s",
             "After so many seconds, a tenth more or less, a connection is told to go; 0: never.",
             [] { return std::string("1800"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, 1'000'000, c.max_connection_age_s);
-            }},
+            },
+            "So that clients spread anew over replicas."},
     Setting{"max_connection_age_grace_s",
             "Seconds that calls on such a connection have left before it is closed.",
             [] { return std::string("30"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 1, 1'000'000, c.max_connection_age_grace_s);
-            }},
+            },
+            "A request that never ends ends here; a worker attaches again, and a Get in that "
+            "moment may name its blocks as missing."},
     Setting{
         "block_timeout_ms", "How long a Get waits for a block that asks a model or a worker.",
         [] { return std::string("2000"); },
-        [](Config& c, const std::string& v) { return ParseInt(v, 1, 30000, c.block_timeout_ms); }},
+        [](Config& c, const std::string& v) { return ParseInt(v, 1, 30000, c.block_timeout_ms); },
+        "And a Query for an embedder; at most half of the time that the call has."},
     Setting{"sweep_interval_ms",
             "How often sessions and messages that expire are looked for, and what was deleted is "
             "purged.",
             [] { return std::string("10000"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 100, 3600000, c.sweep_interval_ms);
-            }},
+            },
+            "[How long is a session kept?](OPERATIONS.md#how-long-is-a-session-kept)"},
     Setting{
         "max_running_jobs", "Jobs of blocks that run at a time.", [] { return std::string("64"); },
-        [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); }},
+        [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); },
+        "Those of one tenant take half."},
     Setting{"job_attempts", "Attempts before a job is given up.", [] { return std::string("12"); },
-            [](Config& c, const std::string& v) { return ParseInt(v, 1, 1000, c.job_attempts); }},
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 1000, c.job_attempts); },
+            "[Blocks and their jobs](OPERATIONS.md#blocks-and-their-jobs)."},
     Setting{"job_retry_ms", "Wait before a job's second attempt; doubles with each.",
             [] { return std::string("1000"); },
-            [](Config& c, const std::string& v) { return ParseInt(v, 1, 600000, c.job_retry_ms); }},
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 600000, c.job_retry_ms); },
+            "Up to ten minutes, drawn from its upper half."},
     Setting{
         "job_lease_ms", "How long the jobs of a server that died wait for another.",
         [] { return std::string("30000"); },
-        [](Config& c, const std::string& v) { return ParseInt(v, 100, 600000, c.job_lease_ms); }},
-    Setting{"job_timeout_ms", "Bound of one attempt of a job.",
-            [] { return std::string("120000"); },
-            [](Config& c, const std::string& v) {
-              return ParseInt(v, 100, 3600000, c.job_timeout_ms);
-            }},
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 600000, c.job_lease_ms); },
+        "Leases are prolonged once a second at most, so below some 3000 a job may be run twice, "
+        "though it counts once."},
+    Setting{
+        "job_timeout_ms", "Bound of one attempt of a job.", [] { return std::string("120000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 3600000, c.job_timeout_ms); },
+        "All its calls of models together."},
     Setting{"vocabulary_dir", "Directory of the tokenizers' vocabularies.",
             &DefaultVocabularyDirectory,
-            [](Config& c, const std::string& v) { return Keep(v, c.vocabulary_dir); }},
+            [](Config& c, const std::string& v) { return Keep(v, c.vocabulary_dir); }, "",
+            "`../share/memoryd` beside the binary"},
     Setting{"word_vectors",
             "Table of word vectors by which Query finds what is alike, .safetensors, or off.",
             [] { return DefaultVocabularyDirectory() + "/l2_supercat_256.safetensors"; },
             [](Config& c, const std::string& v) {
               c.word_vectors = v == "off" ? "" : v;
               return std::string(v.empty() ? "must be a file or off" : "");
-            }},
+            },
+            "[Word vectors](OPERATIONS.md#word-vectors).",
+            "`../share/memoryd/l2_supercat_256.safetensors` beside the binary"},
     Setting{"reflection",
             "gRPC reflection: on, off, or auto (with credentials for the right admin, else on for "
             "local addresses only).",
@@ -339,15 +384,17 @@ constexpr std::array kSettings = {
             }},
     Setting{"drain_seconds", "How long calls may go on after SIGTERM.",
             [] { return std::string("10"); },
-            [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); }},
-    Setting{
-        "metrics_listen", "Address of the Prometheus metrics, IP:PORT, or off.",
-        [] { return std::string("off"); },
-        [](Config& c, const std::string& v) { return ParseMetricsListen(v, c.metrics_listen); }},
+            [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); },
+            "[Stopping](OPERATIONS.md#stopping)."},
+    Setting{"metrics_listen", "Address of the Prometheus metrics, IP:PORT, or off.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) { return ParseMetricsListen(v, c.metrics_listen); },
+            "Port 0 picks one and prints it. [Metrics](OPERATIONS.md#metrics)."},
     Setting{"log_level", "debug, info, warning or error.", [] { return std::string("info"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"debug", "info", "warning", "error"}, c.log_level);
-            }},
+            },
+            "The log goes to standard error."},
     Setting{"log_format", "json, text, or auto (text on a terminal, else json).",
             [] { return std::string("auto"); },
             [](Config& c, const std::string& v) {
@@ -357,13 +404,15 @@ constexpr std::array kSettings = {
             [] { return std::string("errors"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
-            }},
+            },
+            "[Logs](OPERATIONS.md#logs)."},
     Setting{"audit_log", "A line for each call that may change memory: a file, stderr, or off.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) {
               c.audit_log = v == "off" ? "" : v;
               return std::string(v.empty() ? "must be a file, stderr or off" : "");
-            }},
+            },
+            "[Audit log](OPERATIONS.md#audit-log)."},
 };
 
 std::string FlagOf(const Setting& setting) {
@@ -484,6 +533,35 @@ std::string Printed(const std::map<std::string_view, Value>& values) {
   return text;
 }
 
+// docs/SETTINGS.md, but its introduction.
+std::string Reference() {
+  std::string text(kReferenceHead);
+  std::vector<std::string> of_tenants;
+  for (const Setting& setting : kSettings) {
+    const std::string default_value = setting.default_text.empty()
+                                          ? AsCode(setting.default_value())
+                                          : std::string(setting.default_text);
+    const auto set = [&setting](const std::string& value) {
+      Config scratch;
+      return setting.set(scratch, value);
+    };
+    text += ReferenceRow({AsCode(setting.name), default_value, AllowedValues(setting.name, set),
+                          fmt::format("{} {}", setting.help, setting.more)});
+    if (setting.name.starts_with(kTenantPrefix)) {
+      of_tenants.push_back(AsCode(setting.name.substr(kTenantPrefix.size())));
+    }
+  }
+  text += fmt::format(
+      "\n## `{}`\n\n[A list](OPERATIONS.md#models) in the file alone. The keys of each:\n\n{}",
+      kModelsKey, ModelReference());
+  text += fmt::format(
+      "\n## `{}`\n\n[A list](OPERATIONS.md#tenants-beside-one-another) in the file alone, of what "
+      "is otherwise for some\ntenants. The keys of each are `name` and any of these, which mean "
+      "what the settings `{}…` do:\n{}.\n",
+      kTenantsKey, kTenantPrefix, fmt::join(of_tenants, ", "));
+  return text;
+}
+
 absl::Status CheckTls(const Config& config) {
   if (config.tls_cert.empty() != config.tls_key.empty()) {
     return Invalid(config.tls_cert.empty() ? "tls_key: needs tls_cert beside it"
@@ -555,11 +633,14 @@ absl::StatusOr<CommandLine> ParseCommandLine(
   std::string file;
   bool check = false;
   bool print = false;
+  bool reference = false;
   bool version = false;
   std::map<std::string_view, std::string> flags;
   app.add_option("--config", file, "YAML file of settings.");
   app.add_flag("--check-config", check, "Check the settings and exit.");
   app.add_flag("--print-config", print, "Print every setting with its origin and exit.");
+  app.add_flag("--print-reference", reference,
+               "Print what settings there are, as Markdown, and exit.");
   app.add_flag("--version", version, "Print the version and exit.");
   for (const Setting& setting : kSettings) {
     app.add_option(FlagOf(setting), flags[setting.name],
@@ -581,6 +662,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(
   }
   if (version) {
     line.command = Command::kVersion;
+    return line;
+  }
+  if (reference) {
+    line.command = Command::kPrintReference;
+    line.text = Reference();
     return line;
   }
 

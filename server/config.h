@@ -17,7 +17,7 @@
 
 namespace memoryd {
 
-// Every field is checked; docs/OPERATIONS.md has the table.
+// Every field is checked; docs/SETTINGS.md has the table.
 struct Config {
   std::vector<std::string> listen;  // `HOST:PORT` or `unix:PATH`; port 0 picks a free one.
   bool allow_plaintext = false;     // Listen without TLS beyond loopback.
@@ -68,12 +68,20 @@ struct Config {
 };
 
 // What the command line asks for.
-enum class Command { kServe, kMigrate, kCheckConfig, kPrintConfig, kVersion, kHelp };
+enum class Command {
+  kServe,
+  kMigrate,
+  kCheckConfig,
+  kPrintConfig,
+  kPrintReference,
+  kVersion,
+  kHelp
+};
 
 struct CommandLine {
   Command command = Command::kServe;
   Config config;
-  // For kPrintConfig and kHelp: what to print.
+  // For kPrintConfig, kPrintReference and kHelp: what to print.
   std::string text;
   // Every setting by its name as it was given, lists as --print-config shows them.
   std::map<std::string, std::string> settings;

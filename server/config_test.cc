@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace memoryd {
@@ -236,6 +238,49 @@ TEST_F(ConfigTest, WhatIsPrintedReadsBackAsTheSameConfiguration) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->config.store, "sqlite:a: b # c");
   EXPECT_EQ(again->config.readers, 9);
+}
+
+// Rows of a table of the reference, by their keys.
+std::map<std::string, std::string> ReferenceRows(const std::string& text) {
+  std::map<std::string, std::string> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end = line.find("` |");
+    if (line.starts_with("| `")) rows.emplace(line.substr(3, end - 3), line);
+  }
+  return rows;
+}
+
+TEST_F(ConfigTest, TheReferenceSaysOfEachSettingWhatItMayBe) {
+  const auto line = Parse({"--print-reference"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->command, Command::kPrintReference);
+  const auto rows = ReferenceRows(line->text);
+  EXPECT_THAT(rows.at("readers"), HasSubstr("| `4` | 1 to 64 | Threads"));
+  EXPECT_THAT(rows.at("store_timeout_ms"), HasSubstr("| `5000` | 100 to 60000 ms | "));
+  EXPECT_THAT(rows.at("reflection"), HasSubstr("| `auto` | one of auto, on, off | "));
+  EXPECT_THAT(rows.at("tls_key"), HasSubstr("| `tls_key` | | | PEM file"));
+  // Those of `models` beside them.
+  EXPECT_THAT(rows.at("batch_size"), HasSubstr("| `64` | 1 to 2048 | Of the kind `embedding`. "));
+  EXPECT_THAT(rows.at("timeout_ms"), HasSubstr("| `60000` | 1 to 3600000 ms | "));
+  for (const auto& [key, row] : rows)
+    EXPECT_FALSE(row.ends_with("| |")) << key << " has no meaning";
+}
+
+TEST_F(ConfigTest, EverySettingForTenantsMayBeOtherwiseForSome) {
+  const auto printed = Parse({"--print-config"});
+  ASSERT_TRUE(printed.ok()) << printed.status();
+  std::istringstream lines(printed->text);
+  int settings = 0;
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kPrefix = "tenant_";
+    if (!line.starts_with(kPrefix)) continue;
+    ++settings;
+    const std::string entry = line.substr(kPrefix.size());
+    const auto read = Parse({"--config", File("tenants:\n  - name: a\n    " + entry + "\n")});
+    EXPECT_TRUE(read.ok()) << read.status();
+  }
+  EXPECT_GT(settings, 0);
 }
 
 TEST_F(ConfigTest, CommandsAreTold) {

@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
       fmt::print("{}{}", line->text, memoryd::cli::Summary());
       return 0;
     case memoryd::Command::kPrintConfig:
+    case memoryd::Command::kPrintReference:
       fmt::print("{}", line->text);
       return 0;
     case memoryd::Command::kVersion:

@@ -14,6 +14,7 @@
 
 #include "core/base/status_macros.h"
 #include "server/convert.h"
+#include "server/reference.h"
 #include "server/setting_value.h"
 
 namespace memoryd {
@@ -22,12 +23,19 @@ namespace {
 constexpr std::size_t kMaxName = 128;
 constexpr int kMaxMilliseconds = 3'600'000;
 
-// One key of a model with a single value; `set` returns an error message, or nothing.
+// One key of a model; `set` returns an error message, or nothing.
 struct Field {
   std::string_view name;
   std::optional<ModelKind> kind;  // The kind that it is for; none: both.
   std::string (*set)(ModelSettings& model, const std::string& value);
+  std::string_view help = {};  // In Markdown.
+  // Of settings without the key; null: it has none.
+  std::string (*default_value)(const ModelSettings& model) = nullptr;
 };
+
+std::string_view KindName(ModelKind kind) {
+  return kind == ModelKind::kChat ? "chat" : "embedding";
+}
 
 std::string ParseMilliseconds(const std::string& value, std::chrono::milliseconds& out) {
   int count = 0;
@@ -75,63 +83,112 @@ std::string ParseTemperature(const std::string& value, std::optional<double>& ou
   return {};
 }
 
+// For keys that have a reader of their own.
+std::string ReadApart(ModelSettings&, const std::string&) { return {}; }
+
 constexpr Field kFields[] = {
-    {"name", {}, [](ModelSettings& m, const std::string& v) { return Keep(v, m.name); }},
-    // Read before the others.
-    {"kind", {}, [](ModelSettings&, const std::string&) { return std::string(); }},
+    {"name",
+     {},
+     [](ModelSettings& m, const std::string& v) { return Keep(v, m.name); },
+     "What blocks call it; 1 to 128 bytes, as session ids are."},
+    {"kind", {}, &ReadApart, "`chat` or `embedding`."},
     {"url",
      {},
      [](ModelSettings& m, const std::string& v) {
        return ParseUrl(v, {"http", "https"}, m.url);
-     }},
-    {"model", {}, [](ModelSettings& m, const std::string& v) { return ParseText(v, m.model); }},
+     },
+     "Of the API, without passwords."},
+    {"model",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseText(v, m.model); },
+     "What the API calls it."},
     {"key_file",
      {},
-     [](ModelSettings& m, const std::string& v) { return ParseText(v, m.key_file); }},
-    {"ca_file", {}, [](ModelSettings& m, const std::string& v) { return ParseText(v, m.ca_file); }},
-    {"proxy",
+     [](ModelSettings& m, const std::string& v) { return ParseText(v, m.key_file); },
+     "The key, sent as `Authorization: Bearer`. Read for each request, so it may be replaced at "
+     "any time; refused when other users may read it, and with `http` unless `allow_private` is "
+     "given."},
+    {"allow_private",
      {},
-     [](ModelSettings& m, const std::string& v) {
-       return ParseUrl(v, {"http", "https", "socks5h"}, m.proxy);
-     }},
-    {"connect_timeout_ms",
-     {},
-     [](ModelSettings& m, const std::string& v) {
-       return ParseMilliseconds(v, m.connect_timeout);
-     }},
+     &ReadApart,
+     "`true`, or a list of addresses and networks such as `10.0.0.0/8`. "
+     "[Addresses](OPERATIONS.md#models).",
+     [](const ModelSettings&) { return std::string("false"); }},
     {"timeout_ms",
      {},
-     [](ModelSettings& m, const std::string& v) { return ParseMilliseconds(v, m.timeout); }},
+     [](ModelSettings& m, const std::string& v) { return ParseMilliseconds(v, m.timeout); },
+     "One attempt, from its connection to the end of the answer; the caller's deadline bounds all "
+     "of them.",
+     [](const ModelSettings& m) { return std::to_string(m.timeout.count()); }},
+    {"connect_timeout_ms",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseMilliseconds(v, m.connect_timeout); },
+     "Connection and TLS.",
+     [](const ModelSettings& m) { return std::to_string(m.connect_timeout.count()); }},
+    {"retries",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 10, m.retries); },
+     "Further attempts after 429, 5xx, and connections that failed or were cut off.",
+     [](const ModelSettings& m) { return std::to_string(m.retries); }},
+    {"max_calls",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 1024, m.max_calls); },
+     "Calls under way, those that wait for their next attempt included.",
+     [](const ModelSettings& m) { return std::to_string(m.max_calls); }},
+    {"max_waiting",
+     {},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 65536, m.max_waiting); },
+     "Calls that wait for their turn; more are refused.",
+     [](const ModelSettings& m) { return std::to_string(m.max_waiting); }},
     {"max_answer_bytes",
      {},
      [](ModelSettings& m, const std::string& v) {
        return ParseInt(v, std::size_t{1024}, std::size_t{1} << 30, m.max_answer_bytes);
+     },
+     "A larger answer is given up at once.",
+     [](const ModelSettings&) {
+       return fmt::format("{}, {} for embeddings", DefaultMaxAnswerBytes(ModelKind::kChat),
+                          DefaultMaxAnswerBytes(ModelKind::kEmbedding));
      }},
-    {"max_calls",
+    {"ca_file",
      {},
-     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 1024, m.max_calls); }},
-    {"max_waiting",
+     [](ModelSettings& m, const std::string& v) { return ParseText(v, m.ca_file); },
+     "PEM file of the certificate authorities to trust instead of the system's."},
+    {"proxy",
      {},
-     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 65536, m.max_waiting); }},
-    {"retries",
+     [](ModelSettings& m, const std::string& v) {
+       return ParseUrl(v, {"http", "https", "socks5h"}, m.proxy);
+     },
+     "Those of the environment are ignored."},
+    {"headers",
      {},
-     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 10, m.retries); }},
+     &ReadApart,
+     "A map of further headers, no secrets: they are masked in `--print-config`, the file is "
+     "not."},
     {"temperature", ModelKind::kChat,
-     [](ModelSettings& m, const std::string& v) { return ParseTemperature(v, m.temperature); }},
+     [](ModelSettings& m, const std::string& v) { return ParseTemperature(v, m.temperature); },
+     "The model's own where this is not given."},
     {"max_tokens_key", ModelKind::kChat,
      [](ModelSettings& m, const std::string& v) {
        return ParseChoice(v, {"max_tokens", "max_completion_tokens"}, m.max_tokens_key);
-     }},
+     },
+     "How the API wants to be told.", [](const ModelSettings& m) { return m.max_tokens_key; }},
     {"images", ModelKind::kChat,
-     [](ModelSettings& m, const std::string& v) { return ParseBool(v, m.takes_images); }},
+     [](ModelSettings& m, const std::string& v) { return ParseBool(v, m.takes_images); },
+     "Whether it takes images; else they are named in text.",
+     [](const ModelSettings& m) { return std::string(m.takes_images ? "true" : "false"); }},
     {"dimensions", ModelKind::kEmbedding,
-     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 65536, m.dimensions); }},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 65536, m.dimensions); },
+     "The numbers of each embedding, anything else is refused; without it, any."},
     {"batch_size", ModelKind::kEmbedding,
-     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 2048, m.batch_size); }},
+     [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 2048, m.batch_size); },
+     "Texts in a request.", [](const ModelSettings& m) { return std::to_string(m.batch_size); }},
     {"text_prefix", ModelKind::kEmbedding,
-     [](ModelSettings& m, const std::string& v) { return Keep(v, m.text_prefix); }},
+     [](ModelSettings& m, const std::string& v) { return Keep(v, m.text_prefix); },
+     "What the model wants before a text to be found."},
     {"query_prefix", ModelKind::kEmbedding,
-     [](ModelSettings& m, const std::string& v) { return Keep(v, m.query_prefix); }},
+     [](ModelSettings& m, const std::string& v) { return Keep(v, m.query_prefix); },
+     "What it wants before a query."},
 };
 
 const Field* FindField(std::string_view name) {
@@ -225,7 +282,7 @@ class ModelParser {
       return Bad(place, fmt::format("models: {}: must be a single value", key));
     if (field->kind.has_value() && *field->kind != model.kind) {
       return Bad(place, fmt::format("models: {}: is for models of the kind {}", key,
-                                    *field->kind == ModelKind::kChat ? "chat" : "embedding"));
+                                    KindName(*field->kind)));
     }
     if (key == "name") {
       const absl::Status status = CheckId("models: name", value.Scalar(), kMaxName);
@@ -281,6 +338,23 @@ class ModelParser {
 absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
                                                        const std::string& path) {
   return ModelParser(path).Parse(list);
+}
+
+std::string ModelReference() {
+  std::string text(kReferenceHead);
+  for (const Field& field : kFields) {
+    const auto set = [&field](const std::string& value) {
+      ModelSettings scratch;
+      return field.set(scratch, value);
+    };
+    const std::string default_value =
+        field.default_value == nullptr ? "" : field.default_value(ModelSettings());
+    const std::string kind =
+        field.kind.has_value() ? fmt::format("Of the kind `{}`. ", KindName(*field.kind)) : "";
+    text += ReferenceRow({AsCode(field.name), AsCode(default_value), AllowedValues(field.name, set),
+                          kind + std::string(field.help)});
+  }
+  return text;
 }
 
 YAML::Node MaskedModels(const YAML::Node& list) {

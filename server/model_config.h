@@ -22,6 +22,9 @@ inline constexpr std::string_view kModelsKey = "models";
 absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
                                                        const std::string& path);
 
+// The table of a model's keys, in Markdown.
+std::string ModelReference();
+
 // The list with what might be secret in it, the values of headers, masked.
 YAML::Node MaskedModels(const YAML::Node& list);
 

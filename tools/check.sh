@@ -53,6 +53,7 @@ for sanitizer in asan tsan; do
     $with_postgres $results pytest "$sanitizer end to end" ${files[$sanitizer]} -n 3 \
     -m "${marks[$sanitizer]}" -k "${names[$sanitizer]}"
 done
+$results step 'reference of the settings' tools/write_reference.py --check build/asan/bin/memoryd
 # The tests are compiled three times already.
 $results step 'clang build, thread-safety analysis' tools/build.sh clang \
   memoryd memoryd_client memoryd_client_fake

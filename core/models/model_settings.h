@@ -14,7 +14,7 @@ namespace memoryd {
 
 enum class ModelKind { kChat, kEmbedding };
 
-// docs/OPERATIONS.md has the table.
+// docs/SETTINGS.md has the table.
 struct ModelSettings {
   std::string name;  // What blocks call it.
   ModelKind kind = ModelKind::kChat;

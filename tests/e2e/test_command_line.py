@@ -92,26 +92,25 @@ def test_flags_win_over_variables_and_those_over_the_file(tmp_path):
 
 
 def documented_settings() -> dict[str, str]:
-    """The keys of docs/OPERATIONS.md with their defaults, as the table has them."""
-    text = (REPOSITORY / "docs/OPERATIONS.md").read_text(encoding="utf-8")
-    found = {}
-    for row in re.findall(r"^\| (.*?) \| (.*?) ?\| .* \|$", text[:text.index("One key more")], re.MULTILINE):
-        for key in re.findall(r"`(\w+)`", row[0]):
-            assert key not in found
-            found[key] = row[1].strip("`")
-    return found
+    """The keys of docs/SETTINGS.md, but those of its lists, with their defaults."""
+    text = (REPOSITORY / "docs/SETTINGS.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (?:`(.*?)`(.*?) )?\|", text, re.MULTILINE)
+    return {key: default + words for key, default, words in rows}
 
 
 def test_the_reference_has_every_setting_and_its_default():
     done = run("--print-config")
     told = {key: value.removesuffix("  # default").strip('"') for key, value in
             (line.split(": ", 1) for line in done.stdout.splitlines())}
-    documented = documented_settings()
     # Those that depend on the machine are told in words.
-    words = {"store": "sqlite:` in the state directory",
-             "vocabulary_dir": "../share/memoryd` beside the binary",
-             "word_vectors": "../share/memoryd/l2_supercat_256.safetensors` beside the binary"}
-    assert documented == {**told, **words}
+    words = {"store": "sqlite:memoryd.db in the state directory",
+             "vocabulary_dir": "../share/memoryd beside the binary",
+             "word_vectors": "../share/memoryd/l2_supercat_256.safetensors beside the binary"}
+    assert documented_settings() == {**told, **words}
+
+
+def test_the_reference_is_what_the_binary_says():
+    subprocess.run([REPOSITORY / "tools/write_reference.py", "--check", BINARY], check=True)
 
 
 def test_every_setting_is_in_the_help():
