@@ -1,5 +1,5 @@
-# Builds memoryd, and an image of it alone: the binary, its vocabularies, the shared libraries it is
-# linked to. No shell, no package manager, not root; only /var/lib/memoryd is ever written.
+# Builds memoryd, and an image of it alone: the binary, its vocabularies and vectors of words, the shared
+# libraries it is linked to. No shell, no package manager, not root; only /var/lib/memoryd is ever written.
 #
 # BASE may be pinned by digest. Where a proxy signs TLS itself, pass its certificates along:
 # --secret id=ca_bundle,src=FILE. tools/image.sh does all of it.
@@ -18,11 +18,14 @@ COPY cli cli
 COPY server server
 # Compilers at once; empty for one per core.
 ARG JOBS=
+# OFF leaves the vectors of words out, of which docs/DEPENDENCIES.md says whose they are: Query then ranks by
+# words alone.
+ARG WORD_VECTORS=ON
 # The cache keeps ccache's objects and the vocabularies from one build to the next.
 RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
     if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
  && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
-      -DMEMORYD_HARDENING=ON \
+      -DMEMORYD_HARDENING=ON -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
  && cmake --build /build --target memoryd --target memoryd_vocabulary ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip
 COPY tools/runtime_root.sh tools/sbom.py tools/

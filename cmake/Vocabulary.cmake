@@ -31,7 +31,7 @@ install(FILES ${MEMORYD_VOCABULARIES} DESTINATION ${CMAKE_INSTALL_DATADIR}/memor
 option(MEMORYD_INSTALL_WORD_VECTORS "Install the vectors of words with the server" OFF)
 set(MEMORYD_WORD_VECTORS ${MEMORYD_VOCABULARY_DIR}/l2_supercat_256.safetensors)
 memoryd_fetch(word_vectors "Fetching the vectors of words"
-  l2_supercat_256.safetensors l2_supercat_256.tokenizer.json)
+  l2_supercat_256.safetensors l2_supercat_256.tokenizer.json l2_supercat_256.license.txt)
 add_custom_target(memoryd_word_vectors ALL DEPENDS ${word_vectors})
 if(MEMORYD_INSTALL_WORD_VECTORS)
   install(FILES ${word_vectors} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)

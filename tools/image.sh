@@ -4,6 +4,7 @@
 #   ENGINE     docker, podman or buildah (default: the first of them that works)
 #   BASE       the Debian image to build in (default debian:12-slim)
 #   JOBS       compilers at once
+#   WORD_VECTORS  ON, or OFF for an image without the vectors of words (default ON)
 #   SOURCE_DATE_EPOCH  the time of every file and of the image (default 1980, so that layers of an earlier
 #              build, and ccache's objects, which know the compiler by its time, are the same; docker
 #              sets the image's alone)
@@ -28,6 +29,7 @@ fi
 arguments=(-f "$dockerfile" -t "$name")
 [ -z "${BASE:-}" ] || arguments+=(--build-arg "BASE=$BASE")
 [ -z "${JOBS:-}" ] || arguments+=(--build-arg "JOBS=$JOBS")
+[ -z "${WORD_VECTORS:-}" ] || arguments+=(--build-arg "WORD_VECTORS=$WORD_VECTORS")
 [ -z "${NO_CACHE:-}" ] || arguments+=(--no-cache)
 epoch=${SOURCE_DATE_EPOCH:-315532800}
 revision=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # `make image-test`: builds the image and the small agent's, then runs them by podman: alone and as
-# the pod of deploy/kubernetes. Needs root, podman and grpcurl, hence no part of `make test`. The last
+# the pod of deploy/kubernetes. Needs root and podman, hence no part of `make test`. The last
 # line is `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/.."
@@ -10,6 +10,7 @@ results=tools/results.py
 
 $results step 'packages' tools/install_packages.sh test image || exit 1
 $results step 'python environment' tools/python_env.sh
+$results step 'check of the bill of materials' tools/deploy_env.sh
 # podman runs them, so they go where it looks.
 export ENGINE=podman
 $results step 'image' tools/image.sh memoryd:latest

@@ -2,7 +2,7 @@
 """sbom.py ROOT PREFIX: prints the software bill of materials of the image, as SPDX 2.3 in JSON.
 
 ROOT is what tools/runtime_root.sh filled: every package is named under var/lib/dpkg/status.d, with its
-licence under usr/share/doc. PREFIX has bin/memoryd, and what memoryd brings of its own. The same files
+licence under usr/share/doc. PREFIX has bin/memoryd, and in share/memoryd what it reads. The same files
 make the same text: the time in it is SOURCE_DATE_EPOCH, or 1970.
 """
 
@@ -15,6 +15,19 @@ import re
 import subprocess
 import sys
 import urllib.parse
+
+# What share/memoryd may hold: whence, and under which licence. tools/tokens/fetch_vocabulary.py has the versions.
+_VOCABULARY = ("tiktoken", "NOASSERTION", "tiktoken, which names it by this checksum, is MIT; of the vocabulary it "
+               "says nothing.")
+_VECTORS = ("wordllama", "MIT", "Made from Llama 2's tokens: whether that model's licence reaches it is unsettled.")
+DATA = {
+    "cl100k_base.tiktoken": _VOCABULARY,
+    "o200k_base.tiktoken": _VOCABULARY,
+    "l2_supercat_256.safetensors": _VECTORS,
+    "l2_supercat_256.tokenizer.json": _VECTORS,
+}
+# No part, but the words that have to go with one.
+LICENCES = {"l2_supercat_256.license.txt"}
 
 
 def fields(entry: str) -> dict[str, str]:
@@ -64,6 +77,30 @@ def debian_package(name: str, root: pathlib.Path, release: str) -> dict:
     }
 
 
+def sha256(path: pathlib.Path) -> list[dict]:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return [{"algorithm": "SHA256", "checksumValue": digest}]
+
+
+def data_package(path: pathlib.Path) -> dict:
+    project, licence, comment = DATA[path.name]
+    return {
+        "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', path.name)}",
+        "name": path.name,
+        "supplier": "NOASSERTION",
+        "originator": "NOASSERTION",
+        "sourceInfo": f"a file of {project}",
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "checksums": sha256(path),
+        "licenseConcluded": "NOASSERTION",
+        "licenseDeclared": licence,
+        "licenseComments": comment,
+        "copyrightText": "NOASSERTION",
+        "primaryPackagePurpose": "FILE",
+    }
+
+
 def own_package(prefix: pathlib.Path) -> dict:
     binary = prefix / "bin/memoryd"
     told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
@@ -74,12 +111,7 @@ def own_package(prefix: pathlib.Path) -> dict:
         "supplier": "NOASSERTION",
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
-        "checksums": [
-            {
-                "algorithm": "SHA256",
-                "checksumValue": hashlib.sha256(binary.read_bytes()).hexdigest(),
-            }
-        ],
+        "checksums": sha256(binary),
         "licenseConcluded": "Apache-2.0",
         "licenseDeclared": "Apache-2.0",
         "copyrightText": "NOASSERTION",
@@ -92,7 +124,9 @@ def main() -> None:
     root, prefix = (pathlib.Path(argument) for argument in sys.argv[1:])
     release = distribution(root)
     names = sorted(path.name for path in (root / "var/lib/dpkg/status.d").iterdir())
+    data = sorted((prefix / "share/memoryd").iterdir())
     packages = [own_package(prefix)] + [debian_package(name, root, release) for name in names]
+    packages += [data_package(path) for path in data if path.name not in LICENCES]
     contents = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     created = datetime.datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH", "0")), datetime.timezone.utc

@@ -13,6 +13,7 @@ from support import grpcurl
 from support.calls import memory, user
 from support.documents import blocks_of
 from support.paths import REPOSITORY
+from support.reflection import snake_case
 from support.server import Server
 from support.stores import STORES, fresh_store
 
@@ -52,14 +53,6 @@ TOUR = (
     ("MemoryService/DeleteMessage", '{"session_id":"s3","message_id":"m1"}'),
 )
 README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
-
-
-def snake_case(answer):
-    """Keys as in the proto: grpcurl's versions differ in how they print them."""
-    if isinstance(answer, dict):
-        return {re.sub("([A-Z])", lambda m: f"_{m[1].lower()}", k): snake_case(v)
-                for k, v in answer.items()}
-    return [snake_case(item) for item in answer] if isinstance(answer, list) else answer
 
 
 class Grpcurl:

