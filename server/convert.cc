@@ -152,7 +152,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
 // find.
 void DiscardUnknownFields(v1::Message& message) {
   const bool is_plain = message.parts_size() == 0 && !message.has_create_time() &&
-                        !message.has_ingest_time() &&
+                        !message.has_ingest_time() && !message.has_expire_time() &&
                         message.GetReflection()->GetUnknownFields(message).empty();
   if (!is_plain) message.DiscardUnknownFields();
 }
@@ -164,6 +164,18 @@ Role ParseRole(std::string_view role) {
   if (role == "developer") return Role::kDeveloper;
   if (role == "tool") return Role::kTool;
   return Role::kOther;
+}
+
+// Takes the time that an item has of its own, if any. That it is to come the engine checks, whose
+// clock counts.
+template <typename T>
+absl::Status TakeExpireTime(const std::string& field, const T& wire, Message& item) {
+  if (!wire.has_expire_time()) return absl::OkStatus();
+  MEMORYD_RETURN_IF_ERROR(CheckTime(field, wire.expire_time()));
+  const std::int64_t expire_us = ToMicros(wire.expire_time());
+  if (expire_us <= 0) return InvalidField(field, "must be later than now");
+  item.ids.value().expire_us = expire_us;
+  return absl::OkStatus();
 }
 
 // The stored form of a message or a content, of which what the server adds to replies is no part,
@@ -216,6 +228,7 @@ absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Conten
     case v1::Content::VALUE_NOT_SET:
       return InvalidField(field, "exactly one of text, bytes_value, json and image must be set");
   }
+  MEMORYD_RETURN_IF_ERROR(TakeExpireTime(field + ".expire_time", content, incoming.content));
   content.clear_position();
   content.clear_ingest_time();
   std::string id = std::move(*content.mutable_content_id());
@@ -343,7 +356,7 @@ absl::Status CheckMessage(const std::string& field, v1::Message& message,
   }
   incoming.role = message.role();
   incoming.metadata_json = message.metadata_json();
-  return absl::OkStatus();
+  return TakeExpireTime(prefix + "expire_time", message, incoming.message);
 }
 
 absl::StatusOr<IncomingMessage> FromProto(v1::Message& message, const Provenance& from) {

@@ -223,11 +223,14 @@ TEST(FromProtoTest, TheBodyLeavesOutWhatTheServerAdds) {
   v1::Message expected = UserText("x");
   expected.set_thread_id("t");
   expected.mutable_create_time()->set_seconds(-1);
+  message.mutable_expire_time()->set_seconds(5);
+  expected.mutable_expire_time()->set_seconds(5);
   EXPECT_EQ(Stored(message).SerializeAsString(), expected.SerializeAsString());
 
   v1::PutRequest request = Request(message);
   const auto messages = FromProto(*request.mutable_messages());
   EXPECT_EQ(messages->front().message.ids->message_id, "m");
+  EXPECT_EQ(messages->front().message.ids->expire_us, 5'000'000);
   EXPECT_EQ(messages->front().token_count, 3);
   // The fingerprint covers both, so they stay in the request.
   EXPECT_EQ(request.messages(0).message_id(), "m");
@@ -334,6 +337,10 @@ TEST(FromProtoTest, TokenCountsTimesAndJsonAreChecked) {
   refused("create_time", [](auto& m) { m.mutable_create_time()->set_seconds(-62135596801); });
   refused("create_time", [](auto& m) { m.mutable_create_time()->set_nanos(-1); });
   refused("create_time", [](auto& m) { m.mutable_create_time()->set_nanos(1000000000); });
+  refused("expire_time", [](auto& m) { m.mutable_expire_time()->set_seconds(253402300800); });
+  refused("expire_time", [](auto& m) { m.mutable_expire_time()->set_nanos(1000000000); });
+  refused("expire_time", [](auto& m) { m.mutable_expire_time()->set_seconds(-1); });
+  refused("expire_time", [](auto& m) { m.mutable_expire_time(); });
   refused("metadata_json", [](auto& m) { m.set_metadata_json("[]"); });
   refused("metadata_json", [](auto& m) { m.set_metadata_json("{'a': 1}"); });
   refused("metadata_json",

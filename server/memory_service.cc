@@ -42,6 +42,14 @@ absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Messa
   }
   if (request.has_metadata_json()) message->set_metadata_json(request.metadata_json());
   if (request.has_name()) message->set_name(request.name());
+  if (request.has_expire_time()) {
+    const google::protobuf::Timestamp& time = request.expire_time();
+    if (time.seconds() == 0 && time.nanos() == 0) {
+      message->clear_expire_time();
+    } else {
+      *message->mutable_expire_time() = time;
+    }
+  }
   if (request.has_token_count()) {
     message->set_token_count(request.token_count());
   } else if (!new_content) {

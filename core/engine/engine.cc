@@ -562,7 +562,7 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
     {
       MutexLock lock(session->mutex);
       if (session->loaded && session->session.config->blocks.empty()) {
-        context = Compose(session->session);
+        context = ComposeLive(session->session);
         expiry_->NoteRead(key, session->session.row, *session->session.config);
       }
     }
@@ -606,11 +606,12 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
     MutexLock lock(session->mutex);
     expiry_->NoteRead(session->key, session->session.row, *session->session.config);
     if (!session->session.exists() || session->session.config->blocks.empty()) {
-      plain = Compose(session->session);
+      plain = ComposeLive(session->session);
     } else {
       request.session = session->session;
       // Kept by the cache alone.
       request.session.recent_requests.clear();
+      if (HasTimedItems(request.session.row)) HideExpired(request.session, options_.now_us());
     }
   }
   if (plain.has_value()) {
@@ -633,6 +634,15 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
   request.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
   BuildBlockContext(std::move(request),
                     [read](absl::StatusOr<Context> context) { read->Finish(std::move(context)); });
+}
+
+Context Engine::ComposeLive(const Session& session) const {
+  if (!HasTimedItems(session.row)) return Compose(session);
+  const std::int64_t now_us = options_.now_us();
+  if (!HasExpired(session, now_us)) return Compose(session);
+  Session live = session;
+  HideExpired(live, now_us);
+  return Compose(live);
 }
 
 SessionInfo Engine::InfoOf(CachedSession& session) {
@@ -822,6 +832,7 @@ void Engine::ReadPage(PageRequest request, Deadline deadline, Done<Page> done) {
   auto read = StartRead<Page>(deadline, std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
+  request.now_us = options_.now_us();
   ReadRows(std::move(read), std::move(session), std::move(request), /*before=*/nullptr);
 }
 
@@ -883,6 +894,11 @@ void Engine::StartSearch(Request request, Deadline deadline, Done<T> done) {
   auto read = StartRead<T>(deadline, std::move(done), static_cast<std::int64_t>(request.byte_size));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
+  if constexpr (std::is_same_v<Request, QueryRequest>) {
+    request.shape.now_us = options_.now_us();
+  } else if constexpr (std::is_same_v<Request, UpdateContextRequest>) {
+    request.now_us = options_.now_us();
+  }
   BeginSearch(std::make_shared<SearchCall<T, Request>>(
       SearchCall<T, Request>{std::move(read), std::move(session), std::move(request)}));
 }

@@ -226,6 +226,8 @@ class Engine {
   template <typename T>
   void SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
                          const std::shared_ptr<Read<T>>& read, Executor::Task task);
+  // What a Get returns of a session without blocks.
+  Context ComposeLive(const Session& session) const;
   static SessionInfo InfoOf(CachedSession& session);
   // OK when the blocks that the session would have after this write can be made.
   absl::Status CheckBlocks(const Write& write) const;

@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 
-absl::Status MessageNotFound() {
-  return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
-               "message_id: the session has no such message");
-}
-
 bool IsStored(const SessionRow& row, std::int64_t position) {
   if (position >= row.next_position) return false;
   return position >= row.floor ||
@@ -116,6 +111,11 @@ absl::Status ToolPair(const std::vector<MessagePtr>& tied, std::uint64_t generat
 }
 
 }  // namespace
+
+absl::Status MessageNotFound() {
+  return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
+               "message_id: the session has no such message");
+}
 
 absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,
                                                       std::uint64_t generation,

@@ -16,6 +16,9 @@ namespace memoryd {
 // How far a tool's call and its result may lie apart to be known as a pair, in positions.
 inline constexpr std::int64_t kToolPairReach = 1000;
 
+// NOT_FOUND `MESSAGE_NOT_FOUND`.
+absl::Status MessageNotFound();
+
 // Where the messages with these ids may stand, ascending: an id that memoryd made tells its place
 // whether there is such a message or not. Blocks.
 absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,

@@ -39,6 +39,7 @@ class PageReader {
   absl::Status Add(std::uint64_t generation, PositionRange range, std::vector<MessagePtr>& out,
                    std::int64_t& next, const Filter& passes) {
     while (range.begin < range.end && !full_) {
+      bool hidden = false;
       if (IsFull()) {
         Stop(range.begin, next);
         break;
@@ -57,8 +58,9 @@ class PageReader {
         const auto size = static_cast<std::int64_t>(row->body.size());
         ++rows_read_;
         bytes_read_ += size;
-        bool take = true;
-        if (request_.filter != nullptr) {
+        bool take = !row->IsExpired(request_.now_us);
+        hidden |= !take;
+        if (take && request_.filter != nullptr) {
           MEMORYD_ASSIGN_OR_RETURN(take, passes(*row));
         }
         if (take && bytes_ + size > request_.max_bytes && count_ > 0) {
@@ -72,7 +74,7 @@ class PageReader {
         out.push_back(row);
       }
       // The store stopped at the byte limit, or the end of the range is gone.
-      if (request_.filter == nullptr && range.begin < range.end) {
+      if (request_.filter == nullptr && !hidden && range.begin < range.end) {
         Stop(range.begin, next);
       }
     }
@@ -150,7 +152,8 @@ std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter stat
 }
 
 PositionRange StoredContents(const SessionRow& row) {
-  return {row.next_content - row.content_count, row.next_content};
+  // Single ones go, but for those that are stored there are none of this generation.
+  return {1, row.next_content};
 }
 
 absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const SessionInfo& info,
@@ -190,7 +193,7 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const Sess
 absl::StatusOr<bool> PageTotal::Step(Store& store, const BodyReader& bodies) {
   const SessionRow& row = info_.row;
   if (!info_.exists()) return true;
-  if (request_.filter == nullptr) {
+  if (request_.filter == nullptr && !HasTimedItems(row)) {
     if (request_.status != StatusFilter::kArchived) count_ += row.active_count;
     if (request_.status != StatusFilter::kActive) count_ += row.archived_count;
     if (request_.include_contents) count_ += row.content_count;

@@ -53,6 +53,8 @@ struct PageRequest {
   std::int64_t max_bytes_read = std::int64_t{16} << 20;
   // Whether to count what all pages hold together.
   bool include_total = false;
+  // What has a time of its own that is over by then is left out.
+  std::int64_t now_us = 0;
 };
 
 struct Page {

@@ -127,7 +127,7 @@ absl::StatusOr<Found> Recall::Answer(const SessionInfo& info, const SessionSearc
   }
   if (IsList(info)) {
     return AllContents(request.key, info.row, static_cast<std::int64_t>(kMaxReplyBytes),
-                       accept_missing);
+                       request.shape.now_us, accept_missing);
   }
   SearchRequest search = ToSearch(request, info.config->ranking);
   if (texts != nullptr) search.scale = texts->index().Scale(search);
@@ -280,7 +280,7 @@ absl::StatusOr<UpdatedContext> Recall::Answer(const SessionInfo& info,
     // A quarter is left for what is recalled, however many contents there are.
     MEMORYD_ASSIGN_OR_RETURN(
         std::vector<ContentPtr> latest,
-        LatestContents(request.key, info.row, tokens - tokens / 4, accept_missing));
+        LatestContents(request.key, info.row, tokens - tokens / 4, request.now_us, accept_missing));
     MEMORYD_ASSIGN_OR_RETURN(contents, Values(bodies_, latest));
     updated.contents_left_out = info.row.content_count - static_cast<std::int64_t>(latest.size());
     std::int64_t used = 0;
@@ -313,8 +313,8 @@ absl::StatusOr<UpdatedContext> Recall::UpdateListContext(const SessionInfo& info
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
     updated.kept.push_back({i, std::nullopt});
   }
-  MEMORYD_ASSIGN_OR_RETURN(updated.found,
-                           AllContents(request.key, info.row, kMaxListedContext, accept_missing));
+  MEMORYD_ASSIGN_OR_RETURN(updated.found, AllContents(request.key, info.row, kMaxListedContext,
+                                                      request.now_us, accept_missing));
   if (updated.found.items.empty()) return updated;
   std::vector<ContentValue> values;
   for (const FoundItem& item : updated.found.items) {
@@ -327,7 +327,8 @@ absl::StatusOr<UpdatedContext> Recall::UpdateListContext(const SessionInfo& info
 }
 
 absl::StatusOr<Found> Recall::AllContents(const SessionKey& key, const SessionRow& row,
-                                          std::int64_t max_bytes, bool accept_missing) {
+                                          std::int64_t max_bytes, std::int64_t now_us,
+                                          bool accept_missing) {
   Found found;
   found.row = row;
   if (row.content_count == 0) return found;
@@ -338,7 +339,7 @@ absl::StatusOr<Found> Recall::AllContents(const SessionKey& key, const SessionRo
   std::int64_t bytes = 0;
   for (const ContentPtr& content : contents) {
     bytes += static_cast<std::int64_t>(content->body.size());
-    found.items.push_back({0, nullptr, content, {}});
+    if (!content->IsExpired(now_us)) found.items.push_back({0, nullptr, content, {}});
   }
   if (bytes > max_bytes) return ReplyTooLarge();
   if (static_cast<std::int64_t>(contents.size()) == row.content_count) return found;
@@ -356,6 +357,7 @@ absl::StatusOr<Found> Recall::AllContents(const SessionKey& key, const SessionRo
 absl::StatusOr<std::vector<ContentPtr>> Recall::LatestContents(const SessionKey& key,
                                                                const SessionRow& row,
                                                                std::int64_t tokens,
+                                                               std::int64_t now_us,
                                                                bool accept_missing) {
   if (row.content_count == 0) return std::vector<ContentPtr>();
   MEMORYD_ASSIGN_OR_RETURN(
@@ -377,6 +379,8 @@ absl::StatusOr<std::vector<ContentPtr>> Recall::LatestContents(const SessionKey&
       static_cast<std::int64_t>(sizes.size()) == std::min(row.content_count, kMaxPrefixContents) &&
       contents.size() == chosen.size();
   if (!all_there && !accept_missing) return SessionChanged();
+  std::erase_if(contents,
+                [now_us](const ContentPtr& content) { return content->IsExpired(now_us); });
   return contents;
 }
 
@@ -392,8 +396,10 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   search.ranking.vector_threshold = std::max(search.ranking.vector_threshold, kLeastRecallCosine);
   MessageFilter archived;
   archived.status = StatusFilter::kArchived;
-  MEMORYD_ASSIGN_OR_RETURN(
-      Found found, search_.Find(index, std::move(search), archived, AnswerShape(), accept_missing));
+  AnswerShape shape;
+  shape.now_us = request.now_us;
+  MEMORYD_ASSIGN_OR_RETURN(Found found,
+                           search_.Find(index, std::move(search), archived, shape, accept_missing));
   if (found.row.generation != info.row.generation) {
     if (!accept_missing) return SessionChanged();
     return recalled;

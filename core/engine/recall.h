@@ -59,6 +59,8 @@ struct UpdateContextRequest {
   std::vector<ContextMessage> messages;
   // What the views in `messages` point into.
   std::shared_ptr<const void> keep_alive;
+  // What has a time of its own that is over by then is left out.
+  std::int64_t now_us = 0;
 };
 
 // What a block of the session says of itself, for the stable prefix.
@@ -122,16 +124,18 @@ class Recall {
   // `asked` and `generation` are of the session that what has no other place is in.
   absl::Status LeaveOutCopies(const std::string& asked, std::uint64_t generation,
                               std::vector<FoundItem>& items) const;
-  // All contents, in order, when their bodies are within `max_bytes`.
+  // All contents whose time is not over, in order, when the bodies of all are within `max_bytes`.
   absl::StatusOr<Found> AllContents(const SessionKey& key, const SessionRow& row,
-                                    std::int64_t max_bytes, bool accept_missing);
+                                    std::int64_t max_bytes, std::int64_t now_us,
+                                    bool accept_missing);
   absl::StatusOr<UpdatedContext> UpdateListContext(const SessionInfo& info,
                                                    const UpdateContextRequest& request,
                                                    bool accept_missing);
-  // The newest contents that fit into `tokens`, oldest first.
+  // The newest contents that fit into `tokens`, oldest first. Those whose time is over, and which
+  // the sweeper has not taken out yet, still take their place.
   absl::StatusOr<std::vector<ContentPtr>> LatestContents(const SessionKey& key,
                                                          const SessionRow& row, std::int64_t tokens,
-                                                         bool accept_missing);
+                                                         std::int64_t now_us, bool accept_missing);
   // Archived messages that answer to the context's question and are not in it, best first, as many
   // as fit into `tokens`.
   absl::StatusOr<std::vector<FoundItem>> RecallMessages(const SessionInfo& info,

@@ -1,5 +1,6 @@
 #include "core/engine/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -49,6 +50,29 @@ SessionCounts& SessionCounts::operator+=(const SessionCounts& other) {
   entries += other.entries;
   jobs += other.jobs;
   return *this;
+}
+
+bool HasExpired(const Session& session, std::int64_t now_us) {
+  if (!HasTimedItems(session.row)) return false;
+  const auto is_expired = [now_us](const MessagePtr& message) {
+    return message->IsExpired(now_us);
+  };
+  return std::any_of(session.pinned.begin(), session.pinned.end(), is_expired) ||
+         std::any_of(session.active.begin(), session.active.end(), is_expired);
+}
+
+void HideExpired(Session& session, std::int64_t now_us) {
+  if (!HasTimedItems(session.row)) return;
+  SessionRow& row = session.row;
+  const auto hides = [&row, now_us](const MessagePtr& message) {
+    if (!message->IsExpired(now_us)) return false;
+    --row.active_count;
+    row.active_tokens -= message->token_count;
+    std::erase(row.pinned, message->position);
+    return true;
+  };
+  std::erase_if(session.pinned, hides);
+  std::erase_if(session.active, hides);
 }
 
 SessionCounts CountsOf(const Session& session) {

@@ -41,6 +41,11 @@ struct Session {
   std::size_t ByteSize() const { return content_bytes + row.config.size(); }
 };
 
+// Whether the time of one of the session's active messages is over by `now_us`, though the sweeper
+// has not taken it out yet; and the session without them.
+bool HasExpired(const Session& session, std::int64_t now_us);
+void HideExpired(Session& session, std::int64_t now_us);
+
 // What a session holds.
 struct SessionCounts {
   std::int64_t sessions = 0;  // 1 when it exists.

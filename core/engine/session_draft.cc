@@ -12,6 +12,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
 #include "core/engine/message_filter.h"
+#include "core/engine/message_lookup.h"
 #include "core/engine/shared_config.h"
 
 namespace memoryd {
@@ -24,6 +25,10 @@ using Kind = SessionDraft::Decision::Kind;
 
 SessionDraft::Decision Refused(absl::Status status) {
   return {Kind::kRefused, std::move(status), {}};
+}
+
+absl::Status TimeIsOver(std::string_view field) {
+  return InvalidField(field, "must be later than now");
 }
 
 std::int64_t Tokens(std::span<const MessagePtr> messages) {
@@ -73,6 +78,7 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),
       random_(random),
       row_(base.row),
+      timed_(HasTimedItems(base.row)),
       config_(base.config),
       pinned_(base.pinned) {}
 
@@ -194,6 +200,22 @@ absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config
   return absl::OkStatus();
 }
 
+absl::Status SessionDraft::CheckTimes(const WriteRequest& request) const {
+  // What is handed on may have taken its time.
+  if (request.only_generation.has_value()) return absl::OkStatus();
+  for (std::size_t i = 0; i < request.messages.size(); ++i) {
+    if (request.messages[i].message.IsExpired(now_us_)) {
+      return TimeIsOver(fmt::format("messages[{}].expire_time", i));
+    }
+  }
+  for (std::size_t i = 0; i < request.contents.size(); ++i) {
+    if (request.contents[i].content.IsExpired(now_us_)) {
+      return TimeIsOver(fmt::format("contents[{}].expire_time", i));
+    }
+  }
+  return absl::OkStatus();
+}
+
 SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
@@ -218,6 +240,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
     }
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
+  if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
   if (!exists()) Create(settings, *config);
   WriteResult result;
@@ -251,6 +274,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     if (!resolved.ok()) return Refused(resolved.status());
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
+  if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
   WriteResult result;
   if (exists()) {
@@ -434,6 +458,7 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
     ++row_.active_count;
     row_.active_tokens += message->token_count;
     row_.message_bytes += Bytes(*message);
+    NoteTime(*message);
     stored_.push_back(message);
     messages.push_back(std::move(message));
   }
@@ -454,6 +479,7 @@ std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
     content->ingest_us = now_us_;
     ++row_.content_count;
     row_.content_bytes += Bytes(*content);
+    NoteTime(*content);
     appended.push_back(std::move(content));
   }
   stored_contents_.insert(stored_contents_.end(), appended.begin(), appended.end());
@@ -489,9 +515,7 @@ std::int64_t SessionDraft::Flush() {
   return count;
 }
 
-std::int64_t SessionDraft::ActiveBytes() const {
-  return memoryd::ActiveBytes(pinned_, View());
-}
+std::int64_t SessionDraft::ActiveBytes() const { return memoryd::ActiveBytes(pinned_, View()); }
 
 void SessionDraft::RemoveActiveMessages() {
   EraseActiveEmbeddings();
@@ -844,6 +868,7 @@ SessionDraft::Decision SessionDraft::AddStagedPublish(const WriteRequest& reques
   const std::int64_t revision = row_.revision;
   row_ = staged.row;
   row_.revision = revision;
+  timed_ = HasTimedItems(row_);
   if (row_.create_us == 0) row_.create_us = now_us_;
   row_.deleted = false;
   SetConfig(staged.settings, *staged.config);
@@ -895,6 +920,8 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
   const Message& stored = *request.found->messages.front();
   const IncomingMessage& incoming = request.messages.front();
+  if (stored.IsExpired(now_us_)) return Refused(MessageNotFound());
+  if (incoming.message.IsExpired(now_us_)) return Refused(TimeIsOver("expire_time"));
   if (!std::ranges::is_permutation(stored.ids->calls, incoming.message.ids->calls) ||
       !std::ranges::is_permutation(stored.ids->results, incoming.message.ids->results)) {
     return Refused(Error(absl::StatusCode::kFailedPrecondition, "TOOL_PAIR",
@@ -920,6 +947,7 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   for (MessagePtr& pinned : pinned_) {
     if (pinned->position == stored.position) pinned = message;
   }
+  NoteTime(*message);
   replaced_ = message;
   row_.edit_revision = row_.revision + 1;
   if (EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
@@ -934,8 +962,14 @@ SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& reques
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
-  deleted_ = request.found->messages;
   WriteResult result;
+  TakeOut(request.found->messages, result);
+  result.messages = deleted_;
+  return Stored(request, std::move(result));
+}
+
+void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result) {
+  deleted_ = std::move(messages);
   for (const MessagePtr& message : deleted_) {
     const std::int64_t position = message->position;
     if (!erase_.empty() && erase_.back().end == position) {
@@ -958,9 +992,7 @@ SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& reques
                   [position](const MessagePtr& pinned) { return pinned->position == position; });
   }
   result.retired_facts = RetireFacts(deleted_);
-  result.messages = deleted_;
   row_.edit_revision = row_.revision + 1;
-  return Stored(request, std::move(result));
 }
 
 std::int64_t SessionDraft::RetireFacts(const std::vector<MessagePtr>& messages) {

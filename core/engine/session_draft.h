@@ -132,6 +132,16 @@ class SessionDraft {
   BlockState& ChangeBlock(const std::string& name);
   // Ends every open job: what they would feed is gone.
   void CancelJobs();
+  // The sweeper is to look at the session then, if not sooner; 0: it need not.
+  void LookAt(std::int64_t at_us);
+  // The sweeper is to look at the session when the time of this one is over, if it has one.
+  void NoteTime(const Message& item);
+  // INVALID_ARGUMENT for a new item whose time is over.
+  absl::Status CheckTimes(const WriteRequest& request) const;
+  // Takes out by themselves messages that are in the session, ascending.
+  void TakeOut(std::vector<MessagePtr> messages, WriteResult& result);
+  // Takes out what has a time of its own that is over.
+  void RemoveExpired(const SweepRequest& sweep, WriteResult& result);
   // What the session's retention takes out of it, and when the sweeper looks for the next of it.
   void DropOldest();
   void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);
@@ -183,6 +193,7 @@ class SessionDraft {
   bool staged_ = false;  // By the last write.
   bool must_load_ = false;
   SessionRow row_;
+  bool timed_ = false;  // See HasTimedItems(); drop_us becomes odd or even at last.
   std::shared_ptr<const SessionConfig> config_;
   bool write_config_ = false;
   // Of base_.active, or of an empty list once all messages were removed.

@@ -104,17 +104,28 @@ void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
 void SessionDraft::DropOldest() {
   const Retention& retention = config_->retention;
   if (!retention.DropsMessages()) return;
-  const LeavingMessages leaving = 
+  const LeavingMessages leaving =
       OldestToLeave(retention, row_, pinned_, View(), now_us_, FirstToFeed());
   DropMessages(leaving, leaving.archived == 0 ? 0 : BytesOfArchived(leaving.archived));
   if (leaving.held) {
-    const std::int64_t soon = now_us_ + kSoonUs;
-    row_.drop_us = row_.drop_us == 0 ? soon : std::min(row_.drop_us, soon);
+    LookAt(now_us_ + kSoonUs);
+  } else if (row_.archived_count == 0 && timed_) {
+    LookAt(NextActiveDrop());
   } else if (row_.archived_count == 0 && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
     row_.drop_us = NextActiveDrop();
   } else if (row_.drop_us == 0 && retention.message_ttl_us > 0) {
     row_.drop_us = now_us_;
   }
+}
+
+void SessionDraft::LookAt(std::int64_t at_us) {
+  if (at_us > 0) row_.drop_us = row_.drop_us == 0 ? at_us : std::min(row_.drop_us, at_us);
+}
+
+void SessionDraft::NoteTime(const Message& item) {
+  if (item.ids->expire_us == 0) return;
+  timed_ = true;
+  LookAt(item.ids->expire_us);
 }
 
 std::int64_t SessionDraft::NextActiveDrop() const {
@@ -141,12 +152,53 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
     case WriteKind::kUpdateSession:
     case WriteKind::kPublishStaged:
       // How old the messages are is for the sweeper to find out.
-      row_.drop_us = row_.active_count + row_.archived_count > 0 ? now_us_ : 0;
+      row_.drop_us = UsageOf(row_).messages > 0 ? now_us_ : 0;
       [[fallthrough]];
     default:
       row_.expire_us = retention.ExpiryAt(now_us_);
   }
-  if (!retention.DropsMessages()) row_.drop_us = 0;
+  if (!retention.DropsMessages() && !timed_) row_.drop_us = 0;
+  // Never sooner than it is due.
+  if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
+}
+
+void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result) {
+  if (!timed_) return;
+  std::vector<MessagePtr> gone;
+  std::int64_t next_us = sweep.next_expire_us;
+  const auto look = [&](const MessagePtr& message) {
+    const std::int64_t expire_us = message->ids->expire_us;
+    if (expire_us == 0) return;
+    if (message->IsExpired(now_us_) && gone.size() < kExpiredAtOnce) {
+      gone.push_back(message);
+    } else {
+      next_us = next_us == 0 ? expire_us : std::min(next_us, expire_us);
+    }
+  };
+  std::for_each(pinned_.begin(), pinned_.end(), look);
+  for (const MessagePtr& message : sweep.expired_messages) {
+    if (message->position >= row_.floor) gone.push_back(message);
+  }
+  const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
+  std::for_each(active, base_.active.end(), look);
+  retired_messages_ += std::ssize(gone);
+  for (const ContentPtr& content : sweep.expired_contents) {
+    const std::int64_t position = content->position;
+    erased_entries_.push_back({row_.content_generation, {position, position + 1}});
+    --row_.content_count;
+    row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - Bytes(*content));
+    ++result.removed_contents;
+  }
+  if (!gone.empty()) {
+    TakeOut(std::move(gone), result);
+  } else if (result.removed_contents > 0) {
+    row_.edit_revision = row_.revision + 1;
+  }
+  // What came behind since it was looked at.
+  const bool moved = row_.watermark != sweep.watermark || row_.next_content != sweep.next_content;
+  if (moved) next_us = next_us == 0 ? now_us_ : std::min(next_us, now_us_);
+  timed_ = next_us > 0;
+  if (timed_) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
 }
 
 SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
@@ -160,7 +212,7 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
     return AddDelete(request);
   }
   WriteResult result;
-  if (!retention.DropsMessages()) {
+  if (!retention.DropsMessages() && !timed_) {
     const bool right = row_.drop_us == 0 && (retention.session_ttl_us > 0 || row_.expire_us == 0);
     return right ? unchanged : Stored(request, std::move(result));
   }
@@ -175,7 +227,7 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   bool held = sweep.leaving.held;
   result.removed_archived = sweep.leaving.archived;
   if (row_.archived_count == 0) {
-    const LeavingMessages active = 
+    const LeavingMessages active =
         OldestToLeave(retention, row_, pinned_, View(), now_us_, sweep.keep_from);
     DropMessages(active, 0);
     held = held || active.held;
@@ -185,6 +237,7 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
     row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
   }
   if (held) row_.drop_us = now_us_ + kLaterUs;
+  RemoveExpired(sweep, result);
   return Stored(request, std::move(result));
 }
 

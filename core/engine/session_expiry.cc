@@ -9,6 +9,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/engine/page.h"
 
 namespace memoryd {
 namespace {
@@ -26,6 +27,9 @@ constexpr std::int64_t kReadRows = 1000;
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kLeastReadBytes = std::int64_t{64} << 10;
 constexpr std::int64_t kReadJobs = 1000;
+// How seldom a session is looked through for items whose own time is over: for each row that is
+// read.
+constexpr std::int64_t kPauseUsPerRow = 1000;
 
 constexpr char kExpired[] = "expired";
 constexpr char kChanged[] = "changed";
@@ -43,7 +47,7 @@ struct SessionExpiry::Round {
   CondVar changed;
   int in_flight MEMORYD_GUARDED_BY(mutex) = 0;
   std::int64_t done MEMORYD_GUARDED_BY(mutex) = 0;
-  std::vector<SessionKey> failed MEMORYD_GUARDED_BY(mutex);
+  std::vector<SessionKey> undone MEMORYD_GUARDED_BY(mutex);
 
   void WaitUntilBelow(int count) MEMORYD_EXCLUDES(mutex) {
     MutexLock lock(mutex);
@@ -126,6 +130,47 @@ absl::StatusOr<std::int64_t> SessionExpiry::FirstToFeed(const DueSession& due,
   return first;
 }
 
+absl::Status SessionExpiry::FindExpired(const DueSession& due, std::int64_t now_us,
+                                        SweepRequest& sweep) const {
+  const SessionRow& row = due.row;
+  std::size_t found = 0;
+  std::int64_t bytes = 0;
+  const auto look = [&](std::uint64_t generation, PositionRange range,
+                        std::vector<MessagePtr>& expired) -> absl::Status {
+    while (range.begin < range.end) {
+      if (options_.stopping()) return absl::CancelledError("the server stops");
+      if (found >= kExpiredAtOnce || bytes >= kReadBytes) {
+        sweep.next_expire_us = now_us;
+        break;
+      }
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<MessagePtr> rows,
+          options_.store->ReadRange(due.key, generation, range, kReadRows, kReadBytes));
+      if (rows.empty()) break;
+      sweep.pause_us += std::ssize(rows) * kPauseUsPerRow;
+      range.begin = rows.back()->position + 1;
+      for (const MessagePtr& item : rows) {
+        const std::int64_t expire_us = item->ids->expire_us;
+        if (expire_us == 0) continue;
+        if (item->IsExpired(now_us) && found < kExpiredAtOnce) {
+          ++found;
+          bytes += static_cast<std::int64_t>(item->body.size());
+          expired.push_back(item);
+        } else if (sweep.next_expire_us == 0 || expire_us < sweep.next_expire_us) {
+          sweep.next_expire_us = expire_us;
+        }
+      }
+    }
+    return absl::OkStatus();
+  };
+  if (row.archived_count > 0) {
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {FirstUnpinned(row), row.watermark}, sweep.expired_messages));
+  }
+  if (row.content_count == 0) return absl::OkStatus();
+  return look(row.content_generation, StoredContents(row), sweep.expired_contents);
+}
+
 absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int64_t now_us) const {
   const SessionRow& row = due.row;
   SweepRequest sweep;
@@ -135,8 +180,11 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
   sweep.pinned = row.pinned;
   sweep.expire_us = row.expire_us;
   if (row.drop_us == 0 || row.drop_us > now_us) return sweep;
+  sweep.watermark = row.watermark;
+  sweep.next_content = row.next_content;
   MEMORYD_ASSIGN_OR_RETURN(const SessionSettings settings, SessionSettings::FromJson(row.config));
   MEMORYD_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::Resolve(settings));
+  if (HasTimedItems(row)) MEMORYD_RETURN_IF_ERROR(FindExpired(due, now_us, sweep));
   const Retention& retention = config.retention;
   if (!retention.DropsMessages()) return sweep;
   MEMORYD_ASSIGN_OR_RETURN(sweep.keep_from, FirstToFeed(due, config));
@@ -202,8 +250,11 @@ void SessionExpiry::Submit(const DueSession& due, SweepRequest sweep,
                     Round& shared = *round;
                     MutexLock lock(shared.mutex);
                     --shared.in_flight;
-                    if (!status.ok()) shared.failed.push_back(key);
-                    if (status.ok() && !reply.empty()) ++shared.done;
+                    if (status.ok() && !reply.empty()) {
+                      ++shared.done;
+                    } else {
+                      shared.undone.push_back(key);
+                    }
                     shared.changed.NotifyAll();
                   });
 }
@@ -242,7 +293,7 @@ void SessionExpiry::Sweep() {
     if (options_.stopping()) return;
     Round& shared = *round;
     MutexLock lock(shared.mutex);
-    stuck.insert(shared.failed.begin(), shared.failed.end());
+    stuck.insert(shared.undone.begin(), shared.undone.end());
     if (shared.done > 0) {
       limit = kListed + std::ssize(stuck);
     } else if (std::ssize(*listed) >= limit && limit < kMaxListed) {

@@ -55,6 +55,8 @@ class SessionExpiry {
   bool IsTouched(const DueSession& due) MEMORYD_EXCLUDES(mutex_);
   // What is to become of the session's messages.
   absl::StatusOr<SweepRequest> Look(const DueSession& due, std::int64_t now_us) const;
+  // Finds what of the session is not in memory and has a time of its own that is over.
+  absl::Status FindExpired(const DueSession& due, std::int64_t now_us, SweepRequest& sweep) const;
   // Where what its open jobs have still to feed begins.
   absl::StatusOr<std::int64_t> FirstToFeed(const DueSession& due,
                                            const SessionConfig& config) const;

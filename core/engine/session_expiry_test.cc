@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <random>
+
 #include "tests/support/engine_fixture.h"
 
 namespace memoryd {
@@ -223,6 +225,246 @@ TEST_F(SessionExpiryTest, AnUpdateIsCarriedOutWithoutAPut) {
   const auto rows = real_->ReadRange(key, row.generation, {0, row.next_position}, 2000, 1 << 20);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->size(), 3U);
+}
+
+class TimedItemsTest : public SessionExpiryTest {
+ protected:
+  const SessionKey key_{"t", "s"};
+
+  // Two messages of one word stay active.
+  void Create(RetentionSettings retention = {}) {
+    WriteRequest create = NewWrite(WriteKind::kCreateSession, key_);
+    create.settings = With(retention);
+    create.settings->policy = PolicyKind::kFifo;
+    create.settings->token_limit = 20;
+    create.settings->chat_history_token_ratio = 0.5;
+    create.settings->token_flush_size = 1;
+    MustDo(std::move(create));
+  }
+  void PutLine(const std::string& text, std::int64_t expire_us = 0,
+               const std::string& role = "user") {
+    MustDo(WithTimes(NewWrite(WriteKind::kPut, key_, {{role, text}}), expire_us));
+  }
+  void PutNote(const std::string& text, std::int64_t expire_us = 0) {
+    MustDo(WithTimes(WithContents(NewWrite(WriteKind::kPut, key_), {{text}}), expire_us));
+  }
+  // Messages, then contents.
+  std::vector<std::string> Listed(std::int64_t page_size = 1000) {
+    std::vector<std::string> bodies;
+    PageRequest request;
+    request.key = key_;
+    request.max_messages = page_size;
+    request.include_contents = request.include_total = true;
+    for (;;) {
+      const auto page = ReadPage(request);
+      EXPECT_TRUE(page.ok()) << page.status();
+      if (!page.ok()) return bodies;
+      for (const MessagePtr& message : page->messages) bodies.push_back(message->body);
+      for (const ContentPtr& content : page->contents) bodies.push_back(content->body);
+      total_ = page->total_count.value_or(-1);
+      if (page->next_position == 0 && page->next_content == 0) return bodies;
+      request.generation = page->row.generation;
+      request.from_position = page->next_position;
+      request.from_content = page->next_content;
+    }
+  }
+  std::vector<std::string> Queried(const std::string& query) {
+    QueryRequest request;
+    request.key = key_;
+    request.query = query;
+    request.shape.neighbours = 1;
+    auto promise = std::make_shared<std::promise<absl::StatusOr<Found>>>();
+    auto future = promise->get_future();
+    engine_->Query(std::move(request), Far(), [promise](absl::StatusOr<Found> found) {
+      promise->set_value(Detached(std::move(found)));
+    });
+    const auto found = Await(std::move(future));
+    EXPECT_TRUE(found.ok()) << found.status();
+    std::vector<std::string> bodies;
+    if (!found.ok()) return bodies;
+    for (const FoundItem& item : found->items) {
+      bodies.push_back((item.message != nullptr ? item.message : item.content)->body);
+      for (const MessagePtr& neighbour : item.neighbours) bodies.push_back(neighbour->body);
+    }
+    std::sort(bodies.begin(), bodies.end());
+    return bodies;
+  }
+  // What the store has, visible or not.
+  std::vector<std::string> Stored() {
+    const SessionRow row = Info(key_).row;
+    std::vector<std::string> bodies;
+    for (const auto& [generation, end] : {std::pair(row.generation, row.next_position),
+                                          std::pair(row.content_generation, row.next_content)}) {
+      const auto rows = real_->ReadRange(key_, generation, {0, end}, 100'000, 1 << 24);
+      EXPECT_TRUE(rows.ok()) << rows.status();
+      for (const MessagePtr& item : *rows) bodies.push_back(item->body);
+    }
+    return bodies;
+  }
+
+  std::int64_t total_ = -1;
+};
+
+TEST_F(TimedItemsTest, NoReadReturnsThemAndTheSweeperTakesThemOutWhereverTheyStand) {
+  for (const Coherence coherence : {Coherence::kExclusive, Coherence::kShared}) {
+    StartQuiet(coherence);
+    if (coherence == Coherence::kShared) MustDo(NewWrite(WriteKind::kDeleteSession, key_));
+    const std::int64_t at = now_us_ + 10 * kSecond;
+    Create();
+    PutLine("pinned x", at, "system");
+    PutLine("pinned y", 0, "system");
+    for (const char* text : {"a", "b x", "c", "d", "e"}) {
+      PutLine(text, text == std::string("b x") || text == std::string("d") ? at : 0);
+    }
+    PutNote("n1");
+    PutNote("n2 x", at);
+    PutNote("n3");
+    EXPECT_EQ(Info(key_).row.drop_us, at | 1);
+    EXPECT_THAT(Queried("x"), ElementsAre("a", "b x", "c", "n2 x", "pinned x", "pinned y"));
+    const std::vector<std::string> before = Stored();
+    now_us_ = at - 100;
+    expiry_->Sweep();
+    EXPECT_EQ(Stored(), before);
+
+    now_us_ = at + 1;
+    EXPECT_THAT(Bodies(key_), ElementsAre("pinned y", "e"));
+    for (const std::int64_t page_size : {1, 2, 1000}) {
+      EXPECT_THAT(Listed(page_size), ElementsAre("pinned y", "a", "c", "e", "n1", "n3"));
+      EXPECT_EQ(total_, 6);
+    }
+    EXPECT_THAT(Queried("x"), IsEmpty());
+    EXPECT_EQ(Stored(), before) << "nobody has taken them out yet";
+    expiry_->Sweep();
+    EXPECT_THAT(Stored(), ElementsAre("pinned y", "a", "c", "e", "n1", "n3"));
+    EXPECT_THAT(Bodies(key_), ElementsAre("pinned y", "e"));
+    EXPECT_THAT(Listed(2), ElementsAre("pinned y", "a", "c", "e", "n1", "n3"));
+    EXPECT_EQ(total_, 6);
+    EXPECT_THAT(Queried("c"), ElementsAre("a", "c", "e"));
+    const SessionRow row = Info(key_).row;
+    EXPECT_EQ(row.active_count, 2);
+    EXPECT_EQ(row.archived_count, 2);
+    EXPECT_EQ(row.content_count, 2);
+    EXPECT_EQ(row.message_bytes, 11);
+    EXPECT_EQ(row.content_bytes, 4);
+    EXPECT_EQ(row.drop_us, 0);
+  }
+}
+
+TEST_F(TimedItemsTest, OneThatIsOverAlreadyIsRefused) {
+  Create();
+  for (WriteRequest& write :
+       std::vector<WriteRequest>{NewWrite(WriteKind::kPut, key_, {{"user", "a"}}),
+                                 NewWrite(WriteKind::kSet, key_, {{"user", "a"}}),
+                                 WithContents(NewWrite(WriteKind::kPut, key_), {{"n"}})}) {
+    const std::string field = write.contents.empty() ? "messages[0]" : "contents[0]";
+    const WriteOutcome outcome = Do(WithTimes(std::move(write), now_us_));
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(outcome.status.message()),
+                ::testing::HasSubstr(field + ".expire_time"));
+  }
+  EXPECT_THAT(Listed(), IsEmpty());
+}
+
+TEST_F(TimedItemsTest, UpdateMessageGivesAndTakesATime) {
+  Create();
+  MustDo(NewWrite(WriteKind::kPut, key_, {{"user", "a", "1"}}));
+  const auto update = [this](std::int64_t expire_us) {
+    WriteRequest write = NewWrite(WriteKind::kUpdateMessage, key_);
+    write.message_id = "1";
+    write.edit = [expire_us](const Message& stored, WriteRequest& change) {
+      const WriteRequest made =
+          WithTimes(NewWrite(WriteKind::kPut, change.key, {{"user", stored.body}}), expire_us);
+      change.messages = made.messages;
+      change.keep_alive = made.keep_alive;
+      return absl::OkStatus();
+    };
+    return Do(std::move(write)).status;
+  };
+  EXPECT_EQ(update(now_us_).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(update(now_us_ + kSecond).ok());
+  ASSERT_TRUE(update(0).ok());
+  now_us_ += 2 * kSecond;
+  expiry_->Sweep();
+  EXPECT_THAT(Bodies(key_), ElementsAre("a"));
+  ASSERT_TRUE(update(now_us_ + kSecond).ok());
+  now_us_ += 2 * kSecond;
+  EXPECT_EQ(ErrorReason(update(0)), "MESSAGE_NOT_FOUND");
+  expiry_->Sweep();
+  EXPECT_THAT(Stored(), IsEmpty());
+}
+
+TEST_F(TimedItemsTest, AMessagesTtlIsSeenBesideAFarTime) {
+  Create({{}, {}, {}, kTtl});
+  PutLine("far", now_us_ + 100 * kTtl);
+  now_us_ += 2 * kTtl;
+  expiry_->Sweep();
+  EXPECT_THAT(Stored(), IsEmpty());
+}
+
+TEST_F(TimedItemsTest, ALargeSessionIsSeldomLookedThroughAndLosesSomeAtATime) {
+  WriteRequest put = NewPut(key_, std::vector<Line>(900, Line{"user", "a"}));
+  put.settings->token_limit = 20;
+  put.settings->chat_history_token_ratio = 0.5;
+  put.settings->token_flush_size = 1;
+  const std::int64_t at = now_us_ + kSecond;
+  MustDo(WithTimes(std::move(put), at));
+  PutLine("b", at + kSecond);
+  PutLine("c");
+  now_us_ = at + 1;
+  expiry_->Sweep();
+  EXPECT_THAT(Stored(), ::testing::SizeIs(402)) << "500 at a time";
+  EXPECT_GE(Info(key_).row.drop_us, now_us_ + 850'000) << "a millisecond a row";
+  EXPECT_THAT(Listed(), ElementsAre("b", "c"));
+  now_us_ += 2 * kSecond;
+  expiry_->Sweep();
+  EXPECT_THAT(Stored(), ElementsAre("c"));
+}
+
+TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::mt19937 random(seed);
+    if (seed > 0) MustDo(NewWrite(WriteKind::kDeleteSession, key_));
+    Create(seed % 2 == 0 ? RetentionSettings() : RetentionSettings{{}, {}, {}, 1000 * kTtl});
+    std::vector<std::pair<std::string, std::int64_t>> messages, contents;
+    for (int step = 0; step < 150; ++step) {
+      now_us_ += static_cast<std::int64_t>(random() % kSecond);
+      const std::int64_t expire_us =
+          random() % 3 == 0
+              ? 0
+              : now_us_ + 10'000 + static_cast<std::int64_t>(random() % (10 * kSecond));
+      const std::string text = "w" + std::to_string(step);
+      if (random() % 3 == 0) {
+        PutNote(text, expire_us);
+        contents.emplace_back(text, expire_us);
+      } else {
+        PutLine(text, expire_us, random() % 8 == 0 ? "system" : "user");
+        messages.emplace_back(text, expire_us);
+      }
+      if (random() % 5 == 0) expiry_->Sweep();
+      std::vector<std::string> expected;
+      const std::int64_t now_us = now_us_;
+      for (const auto* items : {&messages, &contents}) {
+        for (const auto& [body, until_us] : *items) {
+          if (until_us == 0 || until_us > now_us + 100) expected.push_back(body);
+        }
+      }
+      ASSERT_EQ(Listed(7), expected) << seed << ' ' << step;
+      ASSERT_EQ(total_, std::ssize(expected));
+    }
+    now_us_ += 100 * kSecond;
+    expiry_->Sweep();
+    now_us_ += 100 * kSecond;
+    expiry_->Sweep();
+    std::vector<std::string> left;
+    for (const auto* items : {&messages, &contents}) {
+      for (const auto& [body, until_us] : *items) {
+        if (until_us == 0) left.push_back(body);
+      }
+    }
+    EXPECT_EQ(Stored(), left);
+    const SessionRow row = Info(key_).row;
+    EXPECT_EQ(row.active_count + row.archived_count + row.content_count, std::ssize(left));
+  }
 }
 
 TEST_F(SessionExpiryTest, SessionsThatCanNotBeHandledKeepNoneWaiting) {

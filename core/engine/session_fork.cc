@@ -104,6 +104,8 @@ absl::Status SessionFork::Plan() {
   copy.next_position = end;
   copy.floor = std::min(row.floor, end);
   copy.watermark = std::min(row.watermark, end);
+  // When their times are over the sweeper finds out.
+  copy.drop_us = HasTimedItems(row) ? 1 : 0;
   parts_.clear();
   next_part_ = next_in_memory_ = 0;
   in_memory_ = base_.pinned;

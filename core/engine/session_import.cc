@@ -80,10 +80,14 @@ absl::StatusOr<StagedRows> SessionImport::Take(const ImportedItems& items) {
   MEMORYD_ASSIGN_OR_RETURN(const TokenCounts tokens,
                            options_.token_rules->Count(staged_->config->counting, counted));
   StagedRows rows;
+  const auto note_time = [&row](const Message& item) {
+    if (item.ids->expire_us > 0) row.drop_us = 1;
+  };
   for (std::size_t i = 0; i < items.messages.size(); ++i) {
     auto message = std::make_shared<Message>(items.messages[i].message);
     message->token_count = tokens.messages[i];
     MEMORYD_RETURN_IF_ERROR(Place(*message, items.archived[i], i));
+    note_time(*message);
     rows.messages.push_back(std::move(message));
   }
   for (std::size_t i = 0; i < items.contents.size(); ++i) {
@@ -91,6 +95,7 @@ absl::StatusOr<StagedRows> SessionImport::Take(const ImportedItems& items) {
     content->token_count = tokens.contents[i];
     MEMORYD_RETURN_IF_ERROR(CheckPosition("contents", i, content->position, row.next_content));
     row.next_content = content->position + 1;
+    note_time(*content);
     ++row.content_count;
     row.content_bytes += static_cast<std::int64_t>(content->body.size());
     rows.contents.push_back(std::move(content));

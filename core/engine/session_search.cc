@@ -173,6 +173,7 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
   if (looks_at_rows) request.top_k = std::max(top_k, kFilteredHits);
   request.filter.roles = filter.roles;
   request.filter.thread_id = filter.thread_id;
+  std::set<std::pair<ItemKind, std::int64_t>> expired;
   {
     MutexLock lock(index->mutex);
     if (!index->complete) return SessionChanged();
@@ -182,8 +183,14 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
       MEMORYD_ASSIGN_OR_RETURN(
           positions, PositionsOf(store_, index->key, found.row.generation, filter.message_ids));
     }
-    if (!filter.message_ids.empty() || filter.status != StatusFilter::kAll) {
-      request.filter.accept = [&](ItemKind kind, std::int64_t position) {
+    for (const Entry::TimedItem& item : index->timed) {
+      if (item.expire_us <= shape.now_us) expired.emplace(item.kind, item.position);
+    }
+    const bool by_place = !filter.message_ids.empty() || filter.status != StatusFilter::kAll;
+    if (by_place || !expired.empty()) {
+      request.filter.accept = [&, by_place](ItemKind kind, std::int64_t position) {
+        if (expired.contains({kind, position})) return false;
+        if (!by_place) return true;
         return kind == ItemKind::kMessage &&
                (filter.message_ids.empty() ||
                 std::binary_search(positions.begin(), positions.end(), position)) &&
@@ -209,6 +216,9 @@ absl::StatusOr<Found> SessionSearch::Find(const Index& index, SearchRequest requ
     for (std::size_t i = 0; i < hits.size(); ++i) {
       if (hits[i].kind != ItemKind::kMessage) continue;
       beside[i] = index->index.Neighbours(hits[i].position, shape.neighbours);
+      std::erase_if(beside[i], [&expired](std::int64_t position) {
+        return expired.contains({ItemKind::kMessage, position});
+      });
     }
   }
 
@@ -301,6 +311,7 @@ Found SessionSearch::FindKnown(const KnownTexts& texts, const SearchRequest& req
 std::size_t SessionSearch::ByteSizeOf(const Entry& entry) {
   return sizeof(Entry) + entry.key.tenant.size() + entry.key.session.size() +
          entry.row.config.size() + entry.index.ByteSize() +
+         entry.timed.capacity() * sizeof(Entry::TimedItem) +
          (entry.texts == nullptr ? 0 : entry.texts->ByteSize());
 }
 
@@ -377,6 +388,7 @@ absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row,
     entry.index = SessionIndex(options);
     entry.options = options;
     entry.messages = entry.contents = 0;
+    entry.timed.clear();
     entry.entry_generation = 0;
     entry.spoilt = false;
   } else if (entry.complete && entry.row.revision >= row.revision) {
@@ -467,6 +479,7 @@ void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
   IndexedItem item;
   item.kind = kind;
   item.position = row.position;
+  if (row.ids->expire_us > 0) entry.timed.push_back({row.ids->expire_us, kind, row.position});
   // A body that can't be read has no words; it must not end all searches of its session.
   if (kind == ItemKind::kMessage) {
     const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());

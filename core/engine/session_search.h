@@ -70,6 +70,8 @@ struct AnswerShape {
   std::optional<std::int64_t> token_budget;
   // Whether long texts are cut to their best passage.
   bool passages = false;
+  // What has a time of its own that is over by then is left out.
+  std::int64_t now_us = 0;
 };
 
 struct Found {
@@ -176,6 +178,13 @@ class SessionSearch {
     // While they are read: what `embedded` becomes, and the message to go on at.
     std::int64_t next_embedded MEMORYD_GUARDED_BY(mutex) = -1;
     std::int64_t next_embedding MEMORYD_GUARDED_BY(mutex) = 0;
+    // What has a time of its own.
+    struct TimedItem {
+      std::int64_t expire_us = 0;
+      ItemKind kind = ItemKind::kMessage;
+      std::int64_t position = 0;
+    };
+    std::vector<TimedItem> timed MEMORYD_GUARDED_BY(mutex);
     std::int64_t messages MEMORYD_GUARDED_BY(mutex) = 0;
     std::int64_t contents MEMORYD_GUARDED_BY(mutex) = 0;
     std::shared_ptr<const KnownTexts> texts MEMORYD_GUARDED_BY(mutex);  // Null: not asked for yet.

@@ -176,6 +176,9 @@ struct WriteResult {
   std::shared_ptr<const SessionConfig> config;
 };
 
+// Items whose own time is over that go with one write, about.
+inline constexpr std::size_t kExpiredAtOnce = 500;
+
 // What the sweeper has found a session to be whose time has come.
 struct SweepRequest {
   // Of the session as it was listed.
@@ -192,6 +195,16 @@ struct SweepRequest {
   // There are more that go, or else when the first that stays was accepted; 0: nobody asks.
   bool more = false;
   std::int64_t next_ingest_us = 0;
+  // Of a session with times of items: archived messages and contents whose time is over, ascending,
+  // and the first time of the others; 0: none has one.
+  std::vector<MessagePtr> expired_messages;
+  std::vector<ContentPtr> expired_contents;
+  std::int64_t next_expire_us = 0;
+  // Of the session as it was listed, if it was looked at: what came behind since was not.
+  std::int64_t watermark = 0;
+  std::int64_t next_content = 0;
+  // Before so long the session is not looked through for such items again.
+  std::int64_t pause_us = 0;
 };
 
 struct WriteRequest {

@@ -31,6 +31,8 @@ struct MessageIds {
   // Of the tool calls made in the message, and of those answered in it.
   std::vector<std::string> calls;
   std::vector<std::string> results;
+  // No id, but as rare: when it goes by itself, in microseconds since the epoch; 0: never.
+  std::int64_t expire_us = 0;
 
   friend bool operator==(const MessageIds&, const MessageIds&) = default;
 };
@@ -51,6 +53,10 @@ struct Message {
   void SetMessageId(std::string id) {
     if (!id.empty()) ids.value().message_id = std::move(id);
   }
+  // Whether its own time is over.
+  bool IsExpired(std::int64_t now_us) const {
+    return ids->expire_us > 0 && ids->expire_us <= now_us;
+  }
   // Approximate memory that a cached message takes.
   std::size_t ByteSize() const;
 };
@@ -59,7 +65,7 @@ using MessagePtr = std::shared_ptr<const Message>;
 
 // A memory content is kept as a message is, under a generation and positions of its own:
 // `message_id` is the content_id, `body` a serialized memoryd.v1.Content; role and tool ids are not
-// used.
+// used, `expire_us` is.
 using Content = Message;
 using ContentPtr = MessagePtr;
 

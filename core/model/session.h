@@ -28,8 +28,8 @@ struct SessionKeyHash {
 // The session's own row: small and hot, one conditional write per commit.
 //
 // Active messages are the pinned positions and those from `watermark` on. Stored messages are the
-// pinned positions and those from `floor` on; below it rows wait for the sweeper. Contents are the
-// last `content_count` positions below `next_content`, of `content_generation`.
+// pinned positions and those from `floor` on; below it rows wait for the sweeper. Contents are what
+// is stored of `content_generation`.
 struct SessionRow {
   // Part of the key of every dependent row. Random; a new one makes all older rows unreachable.
   std::uint64_t generation = 0;
@@ -64,8 +64,8 @@ struct SessionRow {
   std::int64_t update_us = 0;
   // When the sweeper deletes the session, unless it is written or touched until then; 0: never.
   std::int64_t expire_us = 0;
-  // When the sweeper looks for messages that go; 0: never. At or before the time when the first
-  // of them is due.
+  // When the sweeper looks for messages and contents that go; 0: never. Odd where some may have a
+  // time of their own, even where none has: so that nobody looks for it.
   std::int64_t drop_us = 0;
   // A tombstone: deleted, kept without content for 24 hours.
   bool deleted = false;
@@ -79,6 +79,9 @@ struct SessionRow {
 
   friend bool operator==(const SessionRow&, const SessionRow&) = default;
 };
+
+// Whether messages or contents may have a time of their own, see MessageIds::expire_us.
+inline bool HasTimedItems(const SessionRow& row) { return (row.drop_us & 1) != 0; }
 
 inline constexpr std::size_t kMaxPinned = 8;
 

@@ -56,7 +56,7 @@ struct BlockEntry {
   MessagePtr row;
 };
 
-// Rows of a block's own.
+// Rows of contents, or of a block's own.
 struct EntryRange {
   std::uint64_t generation = 0;
   PositionRange positions;
@@ -86,7 +86,8 @@ struct SessionChange {
   std::vector<MessagePtr> messages;
   // Message rows of row.generation to delete now; they do not overlap.
   std::vector<PositionRange> erase;
-  // Entries to delete now; they do not overlap, and none of them is in `entries`.
+  // Entries, and contents, to delete now; they do not overlap, and none of them is in `entries` or
+  // `contents`.
   std::vector<EntryRange> erased_entries;
   // Message rows of row.generation whose token count, tool ids and body are written anew, by their
   // positions. None of them is in `messages` or `erase`.

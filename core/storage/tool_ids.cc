@@ -1,24 +1,25 @@
 #include "core/storage/tool_ids.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 namespace memoryd {
 namespace {
 
-// Lengths and counts, seven bits a byte, low bits first.
-void AppendVarint(std::string& bytes, std::size_t number) {
+// Seven bits a byte, low bits first.
+void AppendVarint(std::string& bytes, std::uint64_t number) {
   for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
   bytes += static_cast<char>(number);
 }
 
-std::optional<std::size_t> TakeVarint(std::string_view& bytes) {
-  std::size_t number = 0;
-  for (int shift = 0; shift < 35 && !bytes.empty(); shift += 7) {
+std::optional<std::uint64_t> TakeVarint(std::string_view& bytes) {
+  std::uint64_t number = 0;
+  for (int shift = 0; shift < 63 && !bytes.empty(); shift += 7) {
     const auto byte = static_cast<unsigned char>(bytes.front());
     bytes.remove_prefix(1);
-    number |= static_cast<std::size_t>(byte & 0x7F) << shift;
+    number |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
     if (byte < 0x80) return number;
   }
   return std::nullopt;
@@ -33,10 +34,10 @@ void AppendStrings(std::string& bytes, const std::vector<std::string>& strings) 
 }
 
 bool TakeStrings(std::string_view& bytes, std::vector<std::string>& strings) {
-  const std::optional<std::size_t> count = TakeVarint(bytes);
+  const std::optional<std::uint64_t> count = TakeVarint(bytes);
   if (!count || *count > bytes.size()) return false;
-  for (std::size_t i = 0; i < *count; ++i) {
-    const std::optional<std::size_t> size = TakeVarint(bytes);
+  for (std::uint64_t i = 0; i < *count; ++i) {
+    const std::optional<std::uint64_t> size = TakeVarint(bytes);
     if (!size || *size > bytes.size()) return false;
     strings.emplace_back(bytes.substr(0, *size));
     bytes.remove_prefix(*size);
@@ -48,16 +49,23 @@ bool TakeStrings(std::string_view& bytes, std::vector<std::string>& strings) {
 
 std::string EncodeToolIds(const Message& message) {
   std::string bytes;
-  if (message.ids->calls.empty() && message.ids->results.empty()) return bytes;
-  AppendStrings(bytes, message.ids->calls);
-  AppendStrings(bytes, message.ids->results);
+  const MessageIds& ids = *message.ids;
+  if (ids.calls.empty() && ids.results.empty() && ids.expire_us <= 0) return bytes;
+  AppendStrings(bytes, ids.calls);
+  AppendStrings(bytes, ids.results);
+  if (ids.expire_us > 0) AppendVarint(bytes, static_cast<std::uint64_t>(ids.expire_us));
   return bytes;
 }
 
 bool DecodeToolIds(std::string_view bytes, Message& message) {
   if (bytes.empty()) return true;
-  return TakeStrings(bytes, message.ids.value().calls) &&
-         TakeStrings(bytes, message.ids.value().results) && bytes.empty();
+  MessageIds& ids = message.ids.value();
+  if (!TakeStrings(bytes, ids.calls) || !TakeStrings(bytes, ids.results)) return false;
+  if (bytes.empty()) return true;
+  const std::optional<std::uint64_t> expire_us = TakeVarint(bytes);
+  if (!expire_us || *expire_us == 0 || !bytes.empty()) return false;
+  ids.expire_us = static_cast<std::int64_t>(*expire_us);
+  return true;
 }
 
 }  // namespace memoryd

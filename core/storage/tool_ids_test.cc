@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace memoryd {
 namespace {
 
@@ -14,6 +16,23 @@ TEST(ToolIdsTest, ComeBackWithTheirBytes) {
   ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), decoded));
   EXPECT_EQ(decoded.ids->calls, message.ids->calls);
   EXPECT_EQ(decoded.ids->results, message.ids->results);
+  EXPECT_EQ(decoded.ids->expire_us, 0);
+}
+
+TEST(ToolIdsTest, ATimeComesBackWithIdsAndWithout) {
+  for (const std::int64_t expire_us :
+       {std::int64_t{1}, std::int64_t{127}, std::int64_t{128}, std::int64_t{253402300799999999},
+        std::numeric_limits<std::int64_t>::max()}) {
+    Message message;
+    message.ids.value().expire_us = expire_us;
+    Message decoded;
+    ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), decoded));
+    EXPECT_EQ(*decoded.ids, *message.ids);
+    message.ids.value().results = {"a"};
+    Message both;
+    ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), both));
+    EXPECT_EQ(*both.ids, *message.ids);
+  }
 }
 
 TEST(ToolIdsTest, DamagedOnesAreRefused) {
@@ -25,7 +44,9 @@ TEST(ToolIdsTest, DamagedOnesAreRefused) {
     EXPECT_FALSE(DecodeToolIds(bytes.substr(0, size), decoded)) << size;
   }
   Message decoded;
-  EXPECT_FALSE(DecodeToolIds(bytes + "x", decoded));
+  for (const std::string& behind : {std::string(1, '\0'), std::string("xx"), std::string("\xFF")}) {
+    EXPECT_FALSE(DecodeToolIds(bytes + behind, decoded));
+  }
   EXPECT_FALSE(DecodeToolIds(std::string(20, '\xFF'), decoded));
 }
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from time import time as now
 
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from support.access import credential, write_credentials
-from support.calls import Calls, memory, reason, refusal, user
+from support.calls import Calls, memory, note, reason, refusal, user
 from support.metrics import scrape, value
 from support.server import Server, ready
 from support.stores import fresh_store
@@ -183,6 +185,81 @@ def test_a_tenant_has_one_for_sessions_that_say_nothing(store_kind, tmp_path):
             assert reason(error) == "CONFIG_MISMATCH"
             calls.Put(session_id="new", messages=three)
             assert texts(calls, "new") == ["a", "b", "c"]
+
+
+def soon(seconds: float) -> Timestamp:
+    time = Timestamp()
+    time.FromMicroseconds(int((now() + seconds) * 1e6))
+    return time
+
+
+def listed(calls: Calls, session_id: str) -> list[str]:
+    page = calls.GetAll(session_id=session_id, page_size=1000, include_contents=True,
+                        include_total=True)
+    assert page.total_count == len(page.messages) + len(page.contents)
+    messages = [message.text for message in page.messages]
+    assert [message.text for message in calls.streamed(session_id)] == messages
+    return messages + [content.text for content in page.contents]
+
+
+def test_items_go_by_themselves_wherever_they_stand(calls, session_id):
+    until = soon(5)
+    config = memory.SessionConfig(tokenizer="whitespace", token_limit=20, token_flush_size=1,
+                                  chat_history_token_ratio=0.5)
+    for text in ("a", "b tea", "c", "d", "e tea", "f"):
+        time = until if "tea" in text else None
+        calls.Put(session_id=session_id, config=config, messages=[user(text, expire_time=time)])
+    calls.Put(session_id=session_id, contents=[note("n"), note("o tea", expire_time=until),
+                                               note("p")])
+    assert calls.GetSession(session_id=session_id).session.archived_count >= 3
+    stored = {message.text: message for message in calls.all_messages(session_id)}
+    assert stored["b tea"].expire_time == until and not stored["a"].HasField("expire_time")
+    copy = f"{session_id} fork"
+    calls.ForkSession(session_id=session_id, new_session_id=copy)
+    imported = f"{session_id} import"
+    page = calls.GetAll(session_id=session_id, page_size=1000, include_contents=True)
+    calls.import_session(imported, page.messages, page.contents, config=config)
+    wait_for(lambda: now() > until.seconds + until.nanos / 1e9)
+    for name in (session_id, copy, imported):
+        assert listed(calls, name) == ["a", "c", "d", "f", "n", "p"]
+        assert not [m for m in calls.Get(session_id=name).messages if "tea" in m.text]
+        for result in calls.Query(session_id=name, query="tea", top_k=10).results:
+            assert "tea" not in result.message.text + result.content.text
+    for name in (session_id, copy, imported):
+        def swept(name: str = name) -> bool:
+            session = calls.GetSession(session_id=name).session
+            count = session.active_count + session.archived_count
+            return (count, session.content_count) == (4, 2)
+        wait_for(swept)
+        assert listed(calls, name) == ["a", "c", "d", "f", "n", "p"]
+
+
+def test_an_update_gives_a_message_a_time_and_takes_it(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user("a", message_id="1"), user("b")])
+    update = {"session_id": session_id, "message_id": "1"}
+    calls.UpdateMessage(expire_time=soon(3600), **update)
+    calls.UpdateMessage(text="c", **update)
+    assert calls.all_messages(session_id)[0].HasField("expire_time")
+    calls.UpdateMessage(expire_time=Timestamp(), **update)
+    assert not calls.all_messages(session_id)[0].HasField("expire_time")
+    error = refusal(calls.UpdateMessage, expire_time=soon(-5), **update)
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and "expire_time" in error.details()
+    calls.UpdateMessage(expire_time=soon(1), **update)
+    wait_for(lambda: texts(calls, session_id) == ["b"])
+    error = refusal(calls.UpdateMessage, text="d", **update)
+    assert reason(error) == "MESSAGE_NOT_FOUND"
+
+
+def test_a_time_that_is_over_is_refused_but_not_a_repeated_request(calls, session_id):
+    error = refusal(calls.Put, session_id=session_id, messages=[user("a", expire_time=soon(-1))])
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "messages[0].expire_time" in error.details()
+    put = {"session_id": session_id, "messages": [user("a", expire_time=soon(1))],
+           "request_id": "once"}
+    first = calls.Put(**put)
+    wait_for(lambda: not texts(calls, session_id))
+    again = calls.Put(**put)
+    assert again.replayed and again.positions == first.positions
 
 
 @pytest.mark.parametrize("field, bad", [

@@ -304,6 +304,18 @@ def bad_times() -> list[list[Message]]:
     return [[at(**fields)] for fields in given]
 
 
+def bad_expire_times(place: Place) -> None:
+    """Times of items that are none, or over."""
+    given = ({"seconds": -62135596801}, {"seconds": 253402300800}, {"nanos": -1}, {},
+             {"nanos": 1_000_000_000}, {"seconds": -1}, {"seconds": 1}, {"seconds": 2**63 - 1})
+    for fields in given:
+        time = timestamp_pb2.Timestamp(**fields)
+        items = {"messages": [user("x", expire_time=time)]}
+        refuses("messages[0].expire_time", ("Put", items), ("Set", items))(place)
+        items = {"contents": [memory.Content(mime_type="text/plain", text="x", expire_time=time)]}
+        refuses("contents[0].expire_time", ("Put", items), ("Set", items))(place)
+
+
 def times_of_the_last_year(place: Place) -> None:
     """The first and the last second that RFC 3339 has, kept to the nanosecond."""
     given = [at(seconds=253402300799, nanos=999_999_999), at(seconds=253370764800),

@@ -100,6 +100,18 @@ inline WriteRequest WithContents(WriteRequest request, std::vector<Note> notes) 
   return request;
 }
 
+// The write with a time of its own for each item; 0: none.
+inline WriteRequest WithTimes(WriteRequest request, std::int64_t expire_us) {
+  if (expire_us == 0) return request;
+  for (IncomingMessage& incoming : request.messages) {
+    incoming.message.ids.value().expire_us = expire_us;
+  }
+  for (IncomingContent& incoming : request.contents) {
+    incoming.content.ids.value().expire_us = expire_us;
+  }
+  return request;
+}
+
 // A Put that creates the session with WordSettings() where there is none.
 inline WriteRequest NewPut(const SessionKey& key, std::vector<Line> lines) {
   WriteRequest request = NewWrite(WriteKind::kPut, key, std::move(lines));

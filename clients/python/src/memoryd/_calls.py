@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeVar
 
 import grpc
-from google.protobuf import duration_pb2
+from google.protobuf import duration_pb2, timestamp_pb2
 from google.protobuf.message import Message
 
 from memoryd.errors import MemorydError, error_info
@@ -354,11 +354,13 @@ def update_message(
     metadata_json: str | None = None,
     name: str | None = None,
     token_count: int | None = None,
+    expire_time: timestamp_pb2.Timestamp | None = None,
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.UpdateMessageResponse]:
-    """Changes a message in place; what is not given stays."""
+    """Changes a message in place; what is not given stays. An `expire_time` of the epoch takes away
+    the one that it has."""
     request = wire.UpdateMessageRequest(
         session_id=session_id,
         message_id=message_id,
@@ -367,6 +369,7 @@ def update_message(
         metadata_json=metadata_json,
         name=name,
         token_count=token_count,
+        expire_time=expire_time,
         request_id=_once(request_id),
         expected_revision=expected_revision,
     )
