@@ -16,6 +16,7 @@
 #include "core/blocks/block_text.h"
 #include "core/blocks/fact_state.h"
 #include "core/blocks/fact_text.h"
+#include "core/blocks/fact_ttl.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_calls.h"
 
@@ -106,6 +107,7 @@ struct FactSettings {
   std::string extraction_prompt;
   std::string condense_prompt;
   bool feeds = true;
+  std::int64_t ttl_us = 0;  // 0: for ever.
 };
 
 class FactBlockBase : public Block {
@@ -322,6 +324,9 @@ class FactBlock final : public FactBlockBase {
     auto work = std::make_shared<Work>();
     work->block = std::static_pointer_cast<const FactBlock>(shared_from_this());
     work->state = *std::move(state);
+    if (facts().ttl_us > 0) {
+      RetireOldFacts(work->state, facts().ttl_us, {request.job_id, request.now_us});
+    }
     work->pieces = Transcript(request.messages, kPieceBytes);
     work->request = std::move(request);
     work->done = std::move(done);
@@ -486,6 +491,8 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& 
       options.Text("extraction_prompt", llama ? kLlamaExtraction : kExtraction);
   facts.condense_prompt = options.Text("condense_prompt", llama ? kLlamaCondensing : kCondensing);
   facts.feeds = options.Bool("accept_short_term_memory", true);
+  // There the facts have no times.
+  if (!llama) facts.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
   std::string section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (!llama && facts.first_facts.size() > facts.max_facts) {

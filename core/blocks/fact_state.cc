@@ -393,6 +393,19 @@ Retired RetireEvidence(FactState& state, std::span<const std::string> message_id
   return retired;
 }
 
+void RetireFacts(FactState& state, std::span<const std::int64_t> ids, const FactJob& job) {
+  bool any = false;
+  for (const std::int64_t id : ids) {
+    const auto found = FindId(state.facts, id);
+    if (found == state.facts.end()) continue;
+    Fact fact = std::move(*found);
+    state.facts.erase(found);
+    Bury(state, std::move(fact), FactEnd::kRetired, {}, {}, job);
+    any = true;
+  }
+  if (any) ++state.next_change;
+}
+
 absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job) {
   std::vector<PastFact> back;
   std::vector<PastFact> rest;

@@ -103,6 +103,9 @@ struct Retired {
 Retired RetireEvidence(FactState& state, std::span<const std::string> message_ids,
                        const FactJob& job);
 
+// Moves the facts with these ids into the history, together, as retired.
+void RetireFacts(FactState& state, std::span<const std::int64_t> ids, const FactJob& job);
+
 // Undoes what took place together as `change`: the facts that left come back, and those that took
 // their place go. NOT_FOUND when the history does not reach back so far.
 absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job);

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/fact_ttl.h"
 #include "core/engine/message_filter.h"
 #include "core/engine/message_lookup.h"
 #include "core/engine/shared_config.h"
@@ -757,6 +758,12 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
       row->body = outcome.entries[i];
       entries_.push_back({state.entry_generation, std::move(row)});
     }
+  }
+  for (const BlockSettings& block : config_->blocks) {
+    if (block.name != outcome.job.block) continue;
+    const auto facts =
+        memoryd::RetireOldFacts(block, config_->counting.profile, state.state, now_us_);
+    if (facts.ok()) LookAt(facts->next_us);
   }
   ended_jobs_.push_back({outcome.job, outcome.state, outcome.error, outcome.usage});
   WriteResult result;

@@ -142,6 +142,10 @@ class SessionDraft {
   void TakeOut(std::vector<MessagePtr> messages, WriteResult& result);
   // Takes out what has a time of its own that is over.
   void RemoveExpired(const SweepRequest& sweep, WriteResult& result);
+  // Whether facts of a block go by themselves.
+  bool HasFactTtl() const;
+  // Retires those whose time is over.
+  void RetireOldFacts();
   // What the session's retention takes out of it, and when the sweeper looks for the next of it.
   void DropOldest();
   void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/fact_ttl.h"
 #include "core/engine/oldest_messages.h"
 #include "core/engine/session_draft.h"
 
@@ -109,7 +110,7 @@ void SessionDraft::DropOldest() {
   DropMessages(leaving, leaving.archived == 0 ? 0 : BytesOfArchived(leaving.archived));
   if (leaving.held) {
     LookAt(now_us_ + kSoonUs);
-  } else if (row_.archived_count == 0 && timed_) {
+  } else if (row_.archived_count == 0 && (timed_ || HasFactTtl())) {
     LookAt(NextActiveDrop());
   } else if (row_.archived_count == 0 && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
     row_.drop_us = NextActiveDrop();
@@ -157,7 +158,7 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
     default:
       row_.expire_us = retention.ExpiryAt(now_us_);
   }
-  if (!retention.DropsMessages() && !timed_) row_.drop_us = 0;
+  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
   // Never sooner than it is due.
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
 }
@@ -201,6 +202,25 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
   if (timed_) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
 }
 
+bool SessionDraft::HasFactTtl() const {
+  return std::any_of(config_->blocks.begin(), config_->blocks.end(),
+                     [this](const BlockSettings& block) {
+                       return FactTtlUs(block, config_->counting.profile) > 0;
+                     });
+}
+
+void SessionDraft::RetireOldFacts() {
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr) continue;
+    auto facts = memoryd::RetireOldFacts(block, config_->counting.profile, state->state, now_us_);
+    // A state that can't be read has no facts to show.
+    if (!facts.ok()) continue;
+    if (facts->state.has_value()) ChangeBlock(block.name).state = *std::move(facts->state);
+    if (facts->next_us > 0) LookAt(std::max(facts->next_us, now_us_ + kSoonUs));
+  }
+}
+
 SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   const SweepRequest& sweep = *request.sweep;
   Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
@@ -212,7 +232,7 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
     return AddDelete(request);
   }
   WriteResult result;
-  if (!retention.DropsMessages() && !timed_) {
+  if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
     const bool right = row_.drop_us == 0 && (retention.session_ttl_us > 0 || row_.expire_us == 0);
     return right ? unchanged : Stored(request, std::move(result));
   }
@@ -238,6 +258,7 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   }
   if (held) row_.drop_us = now_us_ + kLaterUs;
   RemoveExpired(sweep, result);
+  RetireOldFacts();
   return Stored(request, std::move(result));
 }
 

@@ -338,6 +338,45 @@ TEST_F(RetentionTest, TheEndOfAJobKeepsNoSessionAlive) {
   EXPECT_EQ(session_.row.expire_us, expire_us + 5);
 }
 
+TEST_F(RetentionTest, FactsThatNobodySaysAgainAreRetired) {
+  SessionSettings settings = Small();
+  settings.blocks.emplace(1);
+  settings.blocks->front().name = "facts";
+  settings.blocks->front().kind = "fact-extraction";
+  settings.blocks->front().options_json = R"({"model":"m","ttl":60})";
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  PutWords(3);
+  ASSERT_EQ(session_.row.archived_count, 1);
+  EXPECT_EQ(session_.row.drop_us, 0);
+  now_us_ = 100 * kSecond;
+  FactState known;
+  TakeIn(known, std::vector{AnsweredFact{"a", {}, {}, {}}, AnsweredFact{"b", {}, {}, {}}}, {},
+         {"j", now_us_});
+  known.facts[1].last_us += 20 * kSecond;
+  WriteRequest end = Plain(WriteKind::kEndJob);
+  end.job_outcome.emplace();
+  end.job_outcome->job = {kKey, session_.row.block_generation, "facts", 1};
+  end.job_outcome->read_revision = session_.row.revision;
+  end.job_outcome->fed = session_.blocks.at("facts");
+  end.job_outcome->block_state = known.ToJson();
+  MustStore(std::move(end));
+  EXPECT_EQ(session_.row.drop_us, 160 * kSecond);
+  PutWords(1);
+  EXPECT_EQ(session_.row.drop_us, 160 * kSecond) << "a Put leaves it";
+  now_us_ = 170 * kSecond;
+  ASSERT_EQ(Sweep(Seen()).kind, DecisionKind::kStore);
+  FactState left = FactState::FromJson(session_.blocks.at("facts")->state).value();
+  ASSERT_EQ(left.facts.size(), 1U);
+  EXPECT_EQ(left.facts[0].text, "b");
+  ASSERT_EQ(left.history.size(), 1U);
+  EXPECT_EQ(left.history[0].end, FactEnd::kRetired);
+  EXPECT_EQ(session_.row.drop_us, 180 * kSecond);
+  now_us_ = 180 * kSecond;
+  ASSERT_EQ(Sweep(Seen()).kind, DecisionKind::kStore);
+  EXPECT_EQ(session_.row.drop_us, 0);
+  EXPECT_TRUE(FactState::FromJson(session_.blocks.at("facts")->state).value().facts.empty());
+}
+
 TEST_F(RetentionTest, UpdateSessionTakesItBack) {
   SessionSettings settings = Buffer();
   settings.retention.session_ttl_us = 16 * kSecond;

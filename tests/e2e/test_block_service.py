@@ -13,6 +13,7 @@ from support.calls import Calls, block_wire, memory, reason, refusal, user
 from support.model_server import DIMENSIONS, ModelServer
 from support.server import Server
 from support.stores import fresh_store
+from support.waiting import wait_for
 
 import memoryd
 
@@ -38,7 +39,7 @@ def quiet(models):
 @pytest.fixture(scope="module")
 def arguments(models, tmp_path_factory):
     return [models_file(tmp_path_factory.mktemp("models"), models, {"timeout_ms": 60000}),
-            "--job-retry-ms=20"]
+            "--job-retry-ms=20", "--sweep-interval-ms=100"]
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,23 @@ def texts(calls: Calls, session_id: str) -> list[str]:
 
 def history(calls: Calls, session_id: str) -> list[str]:
     return [past.fact.text for past in facts_of(calls, session_id).history]
+
+
+def test_facts_that_nobody_says_again_are_retired(calls, models, session_id):
+    models.set_replies(['<facts><fact evidence="1">Logan has a dog.</fact></facts>', "none"])
+    lasting = block("facts", "fact-extraction", model="chat", facts=["Logan has a cat."], ttl=1)
+    feed(calls, session_id, "I have a dog", "What is it?", config=every_turn(lasting))
+    wait_for(lambda: texts(calls, session_id) == ["Logan has a cat."])
+    past = facts_of(calls, session_id).history[0]
+    assert past.fact.text == "Logan has a dog." and past.end == block_wire.FACT_END_RETIRED
+    for kind, options in (("vector", {"embedder": "embed"}), ("summary", {"model": "chat"})):
+        config = every_turn(block("b", kind, ttl=1, **options))
+        error = refusal(calls.CreateSession, session_id=f"{session_id} {kind}", config=config)
+        assert error.code() == INVALID and "ttl" in error.details()
+    for ttl in (0, -1, 315_360_001, 1.5, "1"):
+        config = every_turn(block("b", "fact-extraction", model="chat", ttl=ttl))
+        error = refusal(calls.CreateSession, session_id=f"{session_id} bad", config=config)
+        assert error.code() == INVALID and "config.blocks[0].options_json" in error.details()
 
 
 def test_facts_show_where_they_come_from(calls, models, session_id):
