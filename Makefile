@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-short bench-environment \
-	bench-blocks bench-overload tokens kill-test kill-jobs-test restore-drill \
+	bench-blocks bench-overload bench-retention bench-fork tokens kill-test kill-jobs-test restore-drill \
 	upgrade-test first-starts erase-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
@@ -61,6 +61,14 @@ bench-blocks: environment
 # Five times as much as a slow store can take, and a tenant far over its quota beside another.
 bench-overload: environment
 	@$(python) tests/benchmark/overload.py $(ARGS)
+
+# What retention costs, and that a store in which sessions come and go does not grow.
+bench-retention: environment
+	@$(python) tests/benchmark/retention.py $(ARGS)
+
+# A fork of a session of 100,000 messages.
+bench-fork: environment
+	@$(python) tests/benchmark/forks.py $(ARGS)
 
 # Token counts beside tiktoken's.
 tokens: environment
