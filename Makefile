@@ -1,6 +1,6 @@
 # Thin: installs what is missing, then calls CMake and the scripts of tools/.
 .PHONY: build run test check environment goldens bench bench-short bench-environment bench-instructions \
-	bench-blocks bench-overload tokens kill-test kill-jobs-test restore-drill \
+	bench-blocks bench-overload bench-retention bench-fork tokens kill-test kill-jobs-test restore-drill \
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
@@ -66,6 +66,14 @@ bench-overload: environment
 bench-instructions: environment
 	@tools/install_packages.sh bench
 	@$(python) tests/benchmark/instructions.py $(ARGS)
+
+# What retention costs, and that a store in which sessions come and go does not grow.
+bench-retention: environment
+	@$(python) tests/benchmark/retention.py $(ARGS)
+
+# A fork of a session of 100,000 messages.
+bench-fork: environment
+	@$(python) tests/benchmark/forks.py $(ARGS)
 
 # Token counts beside tiktoken's.
 tokens: environment

@@ -359,8 +359,8 @@ def update_message(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.UpdateMessageResponse]:
-    """Changes a message in place; what is not given stays. The epoch as its `expire_time` takes that
-    away."""
+    """Changes a message in place; what is not given stays. An `expire_time` of the epoch takes away
+    the one that it has."""
     request = wire.UpdateMessageRequest(
         session_id=session_id,
         message_id=message_id,
