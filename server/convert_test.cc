@@ -283,7 +283,12 @@ TEST(FromProtoTest, UnknownFieldsAreNotStoredWhereverTheyStand) {
       message.add_parts()->set_json("1");
       AddUnknownField(*message.GetReflection()->MutableRepeatedMessage(&message, field, 0));
     } else {
-      AddUnknownField(*message.GetReflection()->MutableMessage(&message, field));
+      google::protobuf::Message* const inner =
+          message.GetReflection()->MutableMessage(&message, field);
+      if (auto* const time = dynamic_cast<google::protobuf::Timestamp*>(inner)) {
+        time->set_seconds(253'370'764'800);  // An `expire_time` must be to come.
+      }
+      AddUnknownField(*inner);
     }
     std::string stored = Stored(message).SerializeAsString();
     v1::Message read;
@@ -291,7 +296,7 @@ TEST(FromProtoTest, UnknownFieldsAreNotStoredWhereverTheyStand) {
     read.DiscardUnknownFields();
     EXPECT_EQ(read.SerializeAsString(), stored) << field->full_name();
   }
-  EXPECT_EQ(nested, 3);
+  EXPECT_EQ(nested, 4);
 }
 
 TEST(FromProtoTest, BytesOfTextAreKeptAsTheyAre) {

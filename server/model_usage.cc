@@ -19,7 +19,9 @@ bool IsUsedUp(const ModelBudget& budget, const Usage& today) {
 }  // namespace
 
 ModelUsage::ModelUsage(BudgetOf budget_of, IsNamed is_named, Clock now_us)
-    : budget_of_(std::move(budget_of)), is_named_(std::move(is_named)), now_us_(std::move(now_us)) {}
+    : budget_of_(std::move(budget_of)),
+      is_named_(std::move(is_named)),
+      now_us_(std::move(now_us)) {}
 
 void ModelUsage::Count(const std::string& tenant, const Usage& usage) {
   const std::int64_t now_us = now_us_();

@@ -120,7 +120,7 @@ TEST_F(MessageEmbedderTest, AnAnswerOfAnotherKindMakesNoEntryAndBeginsAnew) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(result->entries, IsEmpty());
   EXPECT_THAT(result->entry_positions, IsEmpty());
-  EXPECT_EQ(result->usage.calls, 1);
+  EXPECT_EQ(usage_->Total().calls, 1);
   state = EmbeddingState::FromJson(result->state).value();
   EXPECT_EQ(state.source.size, 15U);
   ASSERT_TRUE(state.next.has_value());

@@ -276,8 +276,7 @@ RetentionSettings RetentionSettings::Or(const RetentionSettings& defaults) const
   return {either(session_ttl_us, defaults.session_ttl_us),
           either(refresh_on_read, defaults.refresh_on_read),
           either(keep_messages, defaults.keep_messages),
-          either(message_ttl_us, defaults.message_ttl_us),
-          either(keep_bytes, defaults.keep_bytes)};
+          either(message_ttl_us, defaults.message_ttl_us), either(keep_bytes, defaults.keep_bytes)};
 }
 
 SessionSettings SessionSettings::With(const SessionSettings& changes) const {

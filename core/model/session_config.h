@@ -88,9 +88,7 @@ struct Retention {
   std::int64_t message_ttl_us = 0;
   std::int64_t keep_bytes = 0;
 
-  bool DropsMessages() const {
-    return keep_messages > 0 || message_ttl_us > 0 || keep_bytes > 0;
-  }
+  bool DropsMessages() const { return keep_messages > 0 || message_ttl_us > 0 || keep_bytes > 0; }
   // Every field as one that was set.
   RetentionSettings AsSettings() const {
     return {session_ttl_us, refresh_on_read, keep_messages, message_ttl_us, keep_bytes};
