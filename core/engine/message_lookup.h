@@ -23,10 +23,15 @@ absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const Sessio
                                                       const std::vector<std::string>& ids);
 
 // Finds the message that an UpdateMessage or DeleteMessage names, and for the latter what has to go
-// with it: a tool's call and its results go together. Blocks. `info` describes the session. What
-// can't be changed is told in the result's status; the call fails when the store does.
+// with it: a tool's call and its results go together. Or the content that an UpdateContent or
+// DeleteContent names, or the evidence of a fact. Blocks. `info` describes the session. What can't
+// be changed is told in the result's status; the call fails when the store does.
 absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
                                            const WriteRequest& request);
+
+// The content of this id. Blocks. NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
+absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, const SessionInfo& info,
+                                       const std::string& id);
 
 }  // namespace memoryd
 

@@ -150,7 +150,8 @@ std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter stat
 }
 
 PositionRange StoredContents(const SessionRow& row) {
-  return {row.next_content - row.content_count, row.next_content};
+  // A deleted one leaves a hole: how many there are does not tell where they begin.
+  return {1, row.next_content};
 }
 
 absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const SessionInfo& info,
