@@ -24,7 +24,8 @@ from memoryd import Client, message
 
 ROOT, PACKAGE = REPOSITORY / "README.md", REPOSITORY / "clients" / "python" / "README.md"
 QUICK_START, LLAMA_INDEX, LANGCHAIN, AUTOGEN, BLOCKS, WORKER = blocks_of(ROOT, "python")
-(SHARED,) = blocks_of(REPOSITORY / "docs" / "BLOCKS.md", "python")
+SHARED, BY_HAND = blocks_of(REPOSITORY / "docs" / "BLOCKS.md", "python")
+CONTENTS, _ = blocks_of(REPOSITORY / "docs" / "OPERATIONS.md", "python")
 SYNC, ASYNC, FILTERED, TLS, DECORATED = blocks_of(PACKAGE, "python")
 METRICS = "--metrics-listen=127.0.0.1:0"
 
@@ -86,6 +87,14 @@ def test_blocks_with_the_models_of_the_readme(tmp_path):
 def test_what_one_conversation_is_told_another_finds(server, tmp_path):
     assert printed(SHARED, server.target, tmp_path) == (
         "I drink tea, never coffee. user:ann monday\n")
+
+
+def test_facts_and_contents_are_changed_by_hand(server, tmp_path):
+    assert printed(BY_HAND, server.target, tmp_path) == "1 Bob is allergic to peanuts. 0.8\n"
+    with Client(server.target) as memory:
+        (fact,) = memory.get_block("user:bob", "facts").facts.facts
+        assert fact.text == "Bob is allergic to nuts."
+    assert printed(CONTENTS, server.target, tmp_path) == "Prefers kilometres.\n"
 
 
 def test_both_clients(tmp_path):
