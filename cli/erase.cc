@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "cli/progress.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
 
@@ -45,25 +48,44 @@ Response Sum(const Response& before, Response last) {
   return last;
 }
 
+// Repeats the call until nothing is left, or nothing more can be done. What has gone is shown after
+// each, beside `total` where that is known.
+absl::StatusOr<Response> EraseAll(Connection& connection, const Arguments& arguments,
+                                  const std::optional<Response>& total) {
+  Progress progress;
+  Response erased;
+  do {
+    progress.Show([&] {
+      if (!total.has_value()) return fmt::format("erased {}", CountsText(erased));
+      return fmt::format("erased {} of {} sessions, {} of {} messages", erased.session_count(),
+                         total->session_count(), erased.message_count(), total->message_count());
+    });
+    MEMORYD_ASSIGN_OR_RETURN(const Response response, Call(connection, arguments, false));
+    erased = Sum(erased, response);
+  } while (erased.left_reason() == "DEADLINE");
+  return erased;
+}
+
 absl::Status Erase(Connection& connection, Printer& printer, const Arguments& arguments) {
+  std::optional<Response> total;
   if (arguments.dry_run || !arguments.yes) {
-    MEMORYD_ASSIGN_OR_RETURN(const Response counts, Call(connection, arguments, true));
+    MEMORYD_ASSIGN_OR_RETURN(total, Call(connection, arguments, true));
     if (arguments.dry_run) {
       if (printer.json()) {
-        printer.PrintMessage(counts);
+        printer.PrintMessage(*total);
       } else {
-        printer.Print(fmt::format("would erase {}\n", CountsText(counts)));
+        printer.Print(fmt::format("would erase {}\n", CountsText(*total)));
       }
       return absl::OkStatus();
     }
     MEMORYD_RETURN_IF_ERROR(Confirm(
-        false, fmt::format("Erase subject {} with {}?", arguments.subject, CountsText(counts))));
+        false, fmt::format("Erase subject {} with {}?", arguments.subject, CountsText(*total))));
+  } else if (Progress::IsShown()) {
+    // What is too large to be counted within one call is erased all the same.
+    auto counted = Call(connection, arguments, true);
+    if (counted.ok()) total = *std::move(counted);
   }
-  Response erased;
-  do {
-    MEMORYD_ASSIGN_OR_RETURN(const Response response, Call(connection, arguments, false));
-    erased = Sum(erased, response);
-  } while (erased.left_reason() == "DEADLINE");
+  MEMORYD_ASSIGN_OR_RETURN(const Response erased, EraseAll(connection, arguments, total));
   if (printer.json()) {
     printer.PrintMessage(erased);
   } else {

@@ -17,6 +17,8 @@ constexpr char kClear[] = "\r\x1b[K";
 
 }  // namespace
 
+bool Progress::IsShown() { return TerminalWidth(STDERR_FILENO) != 0; }
+
 Progress::Progress() : width_(TerminalWidth(STDERR_FILENO)) {}
 
 Progress::~Progress() {

@@ -16,6 +16,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // Whether anything is written.
+  static bool IsShown();
+
   // Shows what `text` says, at most ten times a second.
   void Show(const std::function<std::string()>& text);
 

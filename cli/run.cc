@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/erase.h"
 #include "cli/export.h"
+#include "cli/facts.h"
 #include "cli/import.h"
 #include "cli/info.h"
 #include "cli/jobs.h"
@@ -26,6 +27,7 @@ void AddCommands(CLI::App& app, Invocation& invocation) {
   AddSessions(app, invocation);
   AddMessages(app, invocation);
   AddJobs(app, invocation);
+  AddFacts(app, invocation);
   AddErase(app, invocation);
   AddExport(app, invocation);
   AddImport(app, invocation);

@@ -21,6 +21,7 @@ using Service = v1::SessionService::Stub;
 
 struct Arguments {
   std::string session_id;
+  std::string subject;
   std::int64_t limit = 0;
   bool yes = false;
 };
@@ -44,8 +45,9 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
     printer.Flush();
     return page.sessions_size();
   };
-  return ReadPages(connection, &Service::ListSessions, v1::ListSessionsRequest(), arguments.limit,
-                   print);
+  v1::ListSessionsRequest request;
+  request.set_subject(arguments.subject);
+  return ReadPages(connection, &Service::ListSessions, request, arguments.limit, print);
 }
 
 absl::StatusOr<v1::Session> GetSession(Connection& connection, const std::string& session_id) {
@@ -96,8 +98,9 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
                         return run(connection, printer, *arguments);
                       });
   };
-  add("list", "Lists the tenant's sessions by id.", &List)
-      .add_option("--limit", arguments->limit, "At most so many; 0: all [0].")
+  CLI::App& list = add("list", "Lists the tenant's sessions by id.", &List);
+  list.add_option("--subject", arguments->subject, "Those of this subject alone.");
+  list.add_option("--limit", arguments->limit, "At most so many; 0: all [0].")
       ->check(CLI::NonNegativeNumber);
   add("show", "Shows a session's configuration and counts.", &Show)
       .add_option("ID", arguments->session_id, "The session.")

@@ -86,6 +86,10 @@ void AddChange(Method method, std::string_view reply, Json& line) {
       return AddChange<v1::UpdateMessageResponse>(reply, line);
     case Method::kDeleteMessage:
       return AddChange<v1::DeleteMessageResponse>(reply, line);
+    case Method::kUpdateContent:
+      return AddChange<v1::UpdateContentResponse>(reply, line);
+    case Method::kDeleteContent:
+      return AddChange<v1::DeleteContentResponse>(reply, line);
     case Method::kCreateSession:
       return AddChange<v1::CreateSessionResponse>(reply, line);
     case Method::kUpdateSession:
@@ -100,6 +104,12 @@ void AddChange(Method method, std::string_view reply, Json& line) {
       return AddChange<v1::EraseSubjectResponse>(reply, line);
     case Method::kUndoBlockChange:
       return AddChange<v1::UndoBlockChangeResponse>(reply, line);
+    case Method::kAddFact:
+      return AddChange<v1::AddFactResponse>(reply, line);
+    case Method::kUpdateFact:
+      return AddChange<v1::UpdateFactResponse>(reply, line);
+    case Method::kDeleteFact:
+      return AddChange<v1::DeleteFactResponse>(reply, line);
     default:
       return;  // Jobs change no session by themselves.
   }

@@ -21,6 +21,10 @@ v1::FactEnd ToProto(FactEnd end) {
       return v1::FACT_END_UNDONE;
     case FactEnd::kRetired:
       return v1::FACT_END_RETIRED;
+    case FactEnd::kCorrected:
+      return v1::FACT_END_CORRECTED;
+    case FactEnd::kDeleted:
+      return v1::FACT_END_DELETED;
   }
   return v1::FACT_END_UNSPECIFIED;
 }
@@ -49,6 +53,7 @@ struct KnowledgeFiller {
       gone.set_job_id(past.job_id);
       for (const std::int64_t id : past.by) gone.add_replaced_by(id);
       for (const std::int64_t id : past.brought) gone.add_brought(id);
+      gone.set_writer(past.writer);
     }
   }
   void operator()(const SummaryState& state) const {
@@ -88,6 +93,15 @@ struct KnowledgeFiller {
   void operator()(const WorkerState& state) const { reply.set_worker_state(state.bytes); }
 };
 
+template <typename Reply>
+std::string EditedFactReply(const WriteResult& result) {
+  Reply reply;
+  reply.set_revision(result.revision);
+  Fill(result.edited_fact.fact, *reply.mutable_fact());
+  reply.set_change(result.edited_fact.change);
+  return reply.SerializeAsString();
+}
+
 }  // namespace
 
 void Fill(const Fact& fact, v1::Fact& proto) {
@@ -99,6 +113,8 @@ void Fill(const Fact& fact, v1::Fact& proto) {
   if (fact.last_us != 0) SetTime(proto.mutable_last_time(), fact.last_us);
   proto.set_seen_count(fact.seen);
   proto.set_trust(fact.trust);
+  proto.set_writer(fact.writer);
+  proto.set_change(fact.change);
 }
 
 void Fill(const Entity& entity, v1::Entity& proto) {
@@ -146,6 +162,18 @@ std::string UndoBlockChangeReply(const WriteResult& result) {
   reply.set_revision(result.revision);
   for (const Fact& fact : result.facts) Fill(fact, *reply.add_facts());
   return reply.SerializeAsString();
+}
+
+std::string AddFactReply(const WriteResult& result) {
+  return EditedFactReply<v1::AddFactResponse>(result);
+}
+
+std::string UpdateFactReply(const WriteResult& result) {
+  return EditedFactReply<v1::UpdateFactResponse>(result);
+}
+
+std::string DeleteFactReply(const WriteResult& result) {
+  return EditedFactReply<v1::DeleteFactResponse>(result);
 }
 
 }  // namespace memoryd

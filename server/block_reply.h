@@ -17,6 +17,9 @@ std::string GetBlockReply(const BlockView& view);
 std::string ListBlockEntriesReply(const EntryPage& page, std::string_view next_page_token);
 // For WriteRequest::encode_reply.
 std::string UndoBlockChangeReply(const WriteResult& result);
+std::string AddFactReply(const WriteResult& result);
+std::string UpdateFactReply(const WriteResult& result);
+std::string DeleteFactReply(const WriteResult& result);
 
 }  // namespace memoryd
 

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <string_view>
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/fact_text.h"
 #include "server/block_reply.h"
 #include "server/convert.h"
 #include "server/page_token.h"
@@ -22,6 +27,66 @@ template <typename Request>
 absl::Status CheckPlace(const Request& request) {
   MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
   return CheckId("block", request.block(), kMaxBlockName);
+}
+
+template <typename Request>
+absl::StatusOr<WriteRequest> BlockWrite(const Call<Request>& call, WriteKind kind) {
+  MEMORYD_RETURN_IF_ERROR(CheckPlace(call->request()));
+  WriteRequest write;
+  write.kind = kind;
+  write.block = call->request().block();
+  write.writer = call->caller().principal;
+  write.untrusted = call->caller().untrusted;
+  return write;
+}
+
+// `text` as a fact keeps it.
+absl::StatusOr<std::string> ReadFactText(std::string_view text) {
+  std::optional<std::string> line = FactLine(text);
+  if (!line.has_value()) {
+    return InvalidField(
+        "text", fmt::format("must have a letter or digit and at most {} bytes", kMaxFactBytes));
+  }
+  return *std::move(line);
+}
+
+// The number of the fact that a request names.
+absl::StatusOr<std::int64_t> ReadFactId(std::int64_t fact_id) {
+  if (fact_id < 1) return InvalidField("fact_id", "must be at least 1");
+  return fact_id;
+}
+
+absl::StatusOr<FactEdit> FromProto(const v1::AddFactRequest& request) {
+  FactEdit edit;
+  MEMORYD_ASSIGN_OR_RETURN(edit.text, ReadFactText(request.text()));
+  if (request.has_trust()) {
+    // A NaN is neither.
+    if (!(request.trust() >= 0 && request.trust() <= 1)) {
+      return InvalidField("trust", "must be 0 to 1");
+    }
+    edit.trust = request.trust();
+  }
+  if (request.message_ids_size() > static_cast<int>(kMaxEvidence)) {
+    return InvalidField("message_ids", fmt::format("at most {} messages", kMaxEvidence));
+  }
+  for (int i = 0; i < request.message_ids_size(); ++i) {
+    const std::string& id = request.message_ids(i);
+    MEMORYD_RETURN_IF_ERROR(CheckId(fmt::format("message_ids[{}]", i), id, kMaxIdBytes));
+    edit.evidence.push_back(id);
+  }
+  return edit;
+}
+
+// What rests on a message that need not be believed need not either.
+absl::Status NoteUntrusted(const FoundMessages& found, WriteRequest& write) {
+  for (const MessagePtr& stored : found.messages) {
+    v1::Message message;
+    if (!message.ParseFromString(stored->body)) {
+      return absl::DataLossError("a stored body can't be read back");
+    }
+    write.fact_edit.untrusted_evidence |= message.untrusted();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,16 +150,59 @@ grpc::ServerUnaryReactor* BlockService::UndoBlockChange(Context* context, const 
   return RunUnary<v1::UndoBlockChangeRequest>(
       environment_, Method::kUndoBlockChange, context, bytes, response,
       [this](const Call<v1::UndoBlockChangeRequest>& call) -> absl::Status {
-        MEMORYD_RETURN_IF_ERROR(CheckPlace(call->request()));
-        WriteRequest write;
-        write.kind = WriteKind::kUndoBlockChange;
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kUndoBlockChange));
         write.encode_reply = &UndoBlockChangeReply;
-        write.block = call->request().block();
         write.change = call->request().change();
         if (write.change < 1) return InvalidField("change", "must be at least 1");
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::UndoBlockChangeResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* BlockService::AddFact(Context* context, const Bytes* bytes,
+                                                Bytes* response) {
+  return RunUnary<v1::AddFactRequest>(
+      environment_, Method::kAddFact, context, bytes, response,
+      [this](const Call<v1::AddFactRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        write.encode_reply = &AddFactReply;
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit, FromProto(call->request()));
+        write.edit = &NoteUntrusted;
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write), v1::AddFactResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* BlockService::UpdateFact(Context* context, const Bytes* bytes,
+                                                   Bytes* response) {
+  return RunUnary<v1::UpdateFactRequest>(
+      environment_, Method::kUpdateFact, context, bytes, response,
+      [this](const Call<v1::UpdateFactRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        write.encode_reply = &UpdateFactReply;
+        write.fact_edit.kind = FactEdit::Kind::kCorrect;
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.fact_id, ReadFactId(call->request().fact_id()));
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.text, ReadFactText(call->request().text()));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write), v1::UpdateFactResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* BlockService::DeleteFact(Context* context, const Bytes* bytes,
+                                                   Bytes* response) {
+  return RunUnary<v1::DeleteFactRequest>(
+      environment_, Method::kDeleteFact, context, bytes, response,
+      [this](const Call<v1::DeleteFactRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        write.encode_reply = &DeleteFactReply;
+        write.fact_edit.kind = FactEdit::Kind::kDelete;
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.fact_id, ReadFactId(call->request().fact_id()));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write), v1::DeleteFactResponse::kReplayedFieldNumber);
         return absl::OkStatus();
       });
 }

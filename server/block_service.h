@@ -12,7 +12,11 @@ namespace memoryd {
 
 using RawBlockService = v1::BlockService::WithRawCallbackMethod_GetBlock<
     v1::BlockService::WithRawCallbackMethod_ListBlockEntries<
-        v1::BlockService::WithRawCallbackMethod_UndoBlockChange<v1::BlockService::Service>>>;
+        v1::BlockService::WithRawCallbackMethod_UndoBlockChange<
+            v1::BlockService::WithRawCallbackMethod_AddFact<
+                v1::BlockService::WithRawCallbackMethod_UpdateFact<
+                    v1::BlockService::WithRawCallbackMethod_DeleteFact<
+                        v1::BlockService::Service>>>>>>;
 
 // As MemoryService: nothing waits on gRPC's threads.
 class BlockService final : public RawBlockService {
@@ -26,6 +30,9 @@ class BlockService final : public RawBlockService {
   grpc::ServerUnaryReactor* GetBlock(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* ListBlockEntries(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* UndoBlockChange(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* AddFact(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* UpdateFact(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* DeleteFact(Context*, const Bytes*, Bytes*) override;
 
  private:
   Engine& engine_;

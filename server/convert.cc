@@ -200,27 +200,29 @@ std::string Stored(T& wire, const Provenance& from) {
   return body;
 }
 
+// At `field`, empty when its fields are the request's own.
 absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Content& content,
                                             const Provenance& from) {
+  const std::string prefix = field.empty() ? "" : field + ".";
   content.DiscardUnknownFields();
   if (!content.content_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".content_id", content.content_id(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "content_id", content.content_id(), kMaxIdBytes));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckId(field + ".mime_type", content.mime_type(), kMaxMimeType));
-  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".metadata_json", content.metadata_json(), false));
+  MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "mime_type", content.mime_type(), kMaxMimeType));
+  MEMORYD_RETURN_IF_ERROR(CheckJson(prefix + "metadata_json", content.metadata_json(), false));
   IncomingContent incoming;
   switch (content.value_case()) {
     case v1::Content::kText:
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", content.text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "text", content.text(), kMaxText));
       incoming.value = {CountedPart::Kind::kText, content.text(), {}, {}};
       break;
     case v1::Content::kJson:
-      if (content.json().empty()) return InvalidField(field + ".json", "must not be empty");
-      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".json", content.json(), true));
+      if (content.json().empty()) return InvalidField(prefix + "json", "must not be empty");
+      MEMORYD_RETURN_IF_ERROR(CheckJson(prefix + "json", content.json(), true));
       incoming.value = {CountedPart::Kind::kText, content.json(), {}, {}};
       break;
     case v1::Content::kImage:
-      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".image", content.image()));
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(prefix + "image", content.image()));
       incoming.value.kind = CountedPart::Kind::kImage;
       break;
     case v1::Content::kBytesValue:
@@ -386,6 +388,10 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     }
   }
   return result;
+}
+
+absl::StatusOr<IncomingContent> FromProto(v1::Content& content, const Provenance& from) {
+  return FromContent("", content, from);
 }
 
 absl::StatusOr<std::vector<IncomingContent>> FromProto(

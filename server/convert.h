@@ -63,7 +63,8 @@ absl::StatusOr<IncomingMessage> FromProto(v1::Message& message, const Provenance
 absl::StatusOr<std::vector<IncomingMessage>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Message>& messages, const Provenance& from = {});
 
-// The same for contents.
+// The same for a content whose fields are the request's own, and for contents.
+absl::StatusOr<IncomingContent> FromProto(v1::Content& content, const Provenance& from = {});
 absl::StatusOr<std::vector<IncomingContent>> FromProto(
     google::protobuf::RepeatedPtrField<v1::Content>& contents, const Provenance& from = {});
 

@@ -22,9 +22,10 @@ template <typename Request>
 using Call = std::shared_ptr<ParsedCall<Request>>;
 
 // Fills in the message as the request changes the stored one.
-absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Message& stored,
+absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const FoundMessages& found,
                          WriteRequest& write) {
   const v1::UpdateMessageRequest& request = call->request();
+  const Message& stored = *found.messages.front();
   const auto message = std::make_shared<v1::Message>();
   if (!message->ParseFromString(stored.body)) {
     return absl::DataLossError("a stored body can't be read back");
@@ -64,6 +65,40 @@ absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Messa
   write.messages = {std::move(incoming)};
   write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(message)>>(
       write.keep_alive, message);
+  return absl::OkStatus();
+}
+
+// The same of a content.
+absl::Status EditContent(const Call<v1::UpdateContentRequest>& call, const FoundMessages& found,
+                         WriteRequest& write) {
+  const v1::UpdateContentRequest& request = call->request();
+  const auto content = std::make_shared<v1::Content>();
+  if (!content->ParseFromString(found.messages.front()->body)) {
+    return absl::DataLossError("a stored body can't be read back");
+  }
+  if (request.has_mime_type()) content->set_mime_type(request.mime_type());
+  switch (request.value_case()) {
+    case v1::UpdateContentRequest::kText:
+      content->set_text(request.text());
+      break;
+    case v1::UpdateContentRequest::kBytesValue:
+      content->set_bytes_value(request.bytes_value());
+      break;
+    case v1::UpdateContentRequest::kJson:
+      content->set_json(request.json());
+      break;
+    case v1::UpdateContentRequest::kImage:
+      *content->mutable_image() = request.image();
+      break;
+    case v1::UpdateContentRequest::VALUE_NOT_SET:
+      break;
+  }
+  if (request.has_metadata_json()) content->set_metadata_json(request.metadata_json());
+  MEMORYD_ASSIGN_OR_RETURN(IncomingContent incoming,
+                           FromProto(*content, ProvenanceOf(call->caller())));
+  write.contents = {std::move(incoming)};
+  write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(content)>>(
+      write.keep_alive, content);
   return absl::OkStatus();
 }
 
@@ -206,8 +241,8 @@ grpc::ServerUnaryReactor* MemoryService::UpdateMessage(Context* context, const B
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
         write.message_id = call->request().message_id();
-        write.edit = [call](const Message& stored, WriteRequest& change) {
-          return EditMessage(call, stored, change);
+        write.edit = [call](const FoundMessages& found, WriteRequest& change) {
+          return EditMessage(call, found, change);
         };
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
@@ -231,6 +266,62 @@ grpc::ServerUnaryReactor* MemoryService::DeleteMessage(Context* context, const B
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::DeleteMessageResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* MemoryService::GetContent(Context* context, const Bytes* bytes,
+                                                    Bytes* response) {
+  return RunUnary<v1::GetContentRequest>(
+      environment_, Method::kGetContent, context, bytes, response,
+      [this](const Call<v1::GetContentRequest>& call) -> absl::Status {
+        const v1::GetContentRequest& request = call->request();
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("content_id", request.content_id(), kMaxIdBytes));
+        engine_.GetContent({call->tenant(), request.session_id()}, request.content_id(),
+                           call->deadline(), [call](absl::StatusOr<ContentView> view) {
+                             call->Finish(view.ok() ? GetContentReply(*view)
+                                                    : absl::StatusOr<std::string>(view.status()));
+                           });
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* MemoryService::UpdateContent(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::UpdateContentRequest>(
+      environment_, Method::kUpdateContent, context, bytes, response,
+      [this](const Call<v1::UpdateContentRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kUpdateContent;
+        write.encode_reply = &UpdateContentReply;
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("content_id", call->request().content_id(), kMaxIdBytes));
+        write.message_id = call->request().content_id();
+        write.edit = [call](const FoundMessages& found, WriteRequest& change) {
+          return EditContent(call, found, change);
+        };
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::UpdateContentResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* MemoryService::DeleteContent(Context* context, const Bytes* bytes,
+                                                       Bytes* response) {
+  return RunUnary<v1::DeleteContentRequest>(
+      environment_, Method::kDeleteContent, context, bytes, response,
+      [this](const Call<v1::DeleteContentRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kDeleteContent;
+        write.encode_reply = &DeleteContentReply;
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
+        MEMORYD_RETURN_IF_ERROR(CheckId("content_id", call->request().content_id(), kMaxIdBytes));
+        write.message_id = call->request().content_id();
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::DeleteContentResponse::kReplayedFieldNumber);
         return absl::OkStatus();
       });
 }

@@ -18,7 +18,10 @@ using RawMemoryService = v1::MemoryService::WithRawCallbackMethod_Put<
                     v1::MemoryService::WithRawCallbackMethod_StreamAll<
                         v1::MemoryService::WithRawCallbackMethod_UpdateMessage<
                             v1::MemoryService::WithRawCallbackMethod_DeleteMessage<
-                                v1::MemoryService::Service>>>>>>>>>>;
+                                v1::MemoryService::WithRawCallbackMethod_GetContent<
+                                    v1::MemoryService::WithRawCallbackMethod_UpdateContent<
+                                        v1::MemoryService::WithRawCallbackMethod_DeleteContent<
+                                            v1::MemoryService::Service>>>>>>>>>>>>>;
 
 // Each method parses, checks, hands the call to the engine and returns; nothing waits on gRPC's
 // threads.
@@ -40,6 +43,9 @@ class MemoryService final : public RawMemoryService {
   grpc::ServerWriteReactor<Bytes>* StreamAll(Context*, const Bytes*) override;
   grpc::ServerUnaryReactor* UpdateMessage(Context*, const Bytes*, Bytes*) override;
   grpc::ServerUnaryReactor* DeleteMessage(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* GetContent(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* UpdateContent(Context*, const Bytes*, Bytes*) override;
+  grpc::ServerUnaryReactor* DeleteContent(Context*, const Bytes*, Bytes*) override;
 
  private:
   Engine& engine_;

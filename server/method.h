@@ -38,6 +38,9 @@ enum class Method : std::uint8_t {
   kStreamAll,
   kUpdateMessage,
   kDeleteMessage,
+  kGetContent,
+  kUpdateContent,
+  kDeleteContent,
   kCreateSession,
   kGetSession,
   kListSessions,
@@ -54,6 +57,9 @@ enum class Method : std::uint8_t {
   kGetBlock,
   kListBlockEntries,
   kUndoBlockChange,
+  kAddFact,
+  kUpdateFact,
+  kDeleteFact,
   kGetServerInfo,
   kAttach,
 };
@@ -66,7 +72,7 @@ struct MethodTraits {
 };
 
 // In the order of Method.
-inline constexpr std::array<MethodTraits, 28> kMethods = {{
+inline constexpr std::array<MethodTraits, 34> kMethods = {{
     {"Put", Right::kWrite, true},
     {"Get", Right::kRead},
     {"GetAll", Right::kRead},
@@ -77,6 +83,9 @@ inline constexpr std::array<MethodTraits, 28> kMethods = {{
     {"StreamAll", Right::kRead},
     {"UpdateMessage", Right::kWrite, true},
     {"DeleteMessage", Right::kWrite},
+    {"GetContent", Right::kRead},
+    {"UpdateContent", Right::kWrite, true},
+    {"DeleteContent", Right::kWrite},
     {"CreateSession", Right::kWrite, true},
     {"GetSession", Right::kRead},
     {"ListSessions", Right::kRead},
@@ -93,6 +102,9 @@ inline constexpr std::array<MethodTraits, 28> kMethods = {{
     {"GetBlock", Right::kRead},
     {"ListBlockEntries", Right::kRead},
     {"UndoBlockChange", Right::kWrite},
+    {"AddFact", Right::kWrite, true},
+    {"UpdateFact", Right::kWrite},
+    {"DeleteFact", Right::kWrite},
     {"GetServerInfo", Right::kNone},
     {"Attach", Right::kWorker},
 }};

@@ -106,6 +106,20 @@ std::string DeleteMessageReply(const WriteResult& result) {
   return reply.SerializeAsString();
 }
 
+std::string UpdateContentReply(const WriteResult& result) {
+  v1::UpdateContentResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.contents.front()->position);
+  return reply.SerializeAsString();
+}
+
+std::string DeleteContentReply(const WriteResult& result) {
+  v1::DeleteContentResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.contents.front()->position);
+  return reply.SerializeAsString();
+}
+
 std::string CreateSessionReply(const WriteResult& result) {
   v1::CreateSessionResponse reply;
   SetSession(result.row, *result.config, reply.mutable_session());
@@ -224,6 +238,15 @@ std::string GetAllReply(const Page& page, std::string_view next_page_token) {
     total.set_total_count(*page.total_count);
     total.AppendToString(&reply);
   }
+  return reply;
+}
+
+std::string GetContentReply(const ContentView& view) {
+  std::string reply;
+  MessageWriter writer(reply);
+  writer.AppendContent(v1::GetContentResponse::kContentFieldNumber, *view.content,
+                       view.row.content_generation);
+  AppendInt(reply, v1::GetContentResponse::kRevisionFieldNumber, view.row.revision);
   return reply;
 }
 

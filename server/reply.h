@@ -21,6 +21,8 @@ std::string SetReply(const WriteResult& result);
 std::string ResetReply(const WriteResult& result);
 std::string UpdateMessageReply(const WriteResult& result);
 std::string DeleteMessageReply(const WriteResult& result);
+std::string UpdateContentReply(const WriteResult& result);
+std::string DeleteContentReply(const WriteResult& result);
 // The session id of these is not in the result: WithSessionId() adds it.
 std::string CreateSessionReply(const WriteResult& result);
 std::string UpdateSessionReply(const WriteResult& result);
@@ -37,6 +39,7 @@ std::string Replayed(std::string reply, int field);
 // FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB.
 absl::StatusOr<std::string> GetReply(const Context& context);
 std::string GetAllReply(const Page& page, std::string_view next_page_token);
+std::string GetContentReply(const ContentView& view);
 std::string GetSessionReply(std::string_view session_id, const SessionInfo& info);
 std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionInfo>>& sessions,
                               std::string_view next_page_token);

@@ -32,6 +32,16 @@ constexpr Kind kKinds[] = {
 
 constexpr std::size_t kMaxName = 64;
 
+bool KeepsHistory(const BlockSettings& settings, Profile profile) {
+  return settings.kind == "fact-extraction" && profile != Profile::kLlamaIndex;
+}
+
+absl::Status KeepsNoHistory() {
+  return Error(absl::StatusCode::kFailedPrecondition, "BLOCK_KEEPS_NO_HISTORY",
+               "block: only blocks of kind fact-extraction keep changes that can be undone, and "
+               "not in profile llama-index");
+}
+
 bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -99,9 +109,7 @@ absl::StatusOr<std::optional<RetiredFacts>> RetireFacts(const BlockSettings& set
                                                         Profile profile, std::string_view state,
                                                         std::span<const std::string> message_ids,
                                                         std::int64_t now_us) {
-  if (settings.kind != "fact-extraction" || profile == Profile::kLlamaIndex || state.empty()) {
-    return std::nullopt;
-  }
+  if (!KeepsHistory(settings, profile) || state.empty()) return std::nullopt;
   MEMORYD_ASSIGN_OR_RETURN(FactState facts, FactState::FromJson(state));
   const Retired retired = RetireEvidence(facts, message_ids, {"", now_us});
   if (!retired.changed) return std::nullopt;
@@ -110,19 +118,27 @@ absl::StatusOr<std::optional<RetiredFacts>> RetireFacts(const BlockSettings& set
 
 absl::StatusOr<UndoneChange> UndoBlockChange(const BlockSettings& settings, Profile profile,
                                              std::string_view state, std::int64_t change,
-                                             std::int64_t now_us) {
-  if (settings.kind != "fact-extraction" || profile == Profile::kLlamaIndex) {
-    return Error(absl::StatusCode::kFailedPrecondition, "BLOCK_KEEPS_NO_HISTORY",
-                 "block: only blocks of kind fact-extraction keep changes that can be undone, and "
-                 "not in profile llama-index");
-  }
+                                             const FactJob& caller) {
+  if (!KeepsHistory(settings, profile)) return KeepsNoHistory();
   MEMORYD_ASSIGN_OR_RETURN(FactState facts, FactState::FromJson(state));
-  if (!UndoChange(facts, change, {"", now_us}).ok()) {
-    return Error(absl::StatusCode::kNotFound, "CHANGE_NOT_FOUND",
-                 "change: the block's history does not hold it, or no longer does");
-  }
+  MEMORYD_RETURN_IF_ERROR(UndoChange(facts, change, caller));
   // What comes back took more room in the history: no fact is left out.
   return UndoneChange{facts.ToJson(), std::move(facts.facts)};
+}
+
+absl::StatusOr<EditedFacts> EditBlockFact(const BlockSettings& settings, Profile profile,
+                                          std::string_view state, const FactEdit& edit,
+                                          const FactJob& caller) {
+  if (!KeepsHistory(settings, profile)) return KeepsNoHistory();
+  MEMORYD_ASSIGN_OR_RETURN(KeptFacts kept, ReadKeptFacts(settings, state));
+  MEMORYD_ASSIGN_OR_RETURN(EditedFact edited, EditFact(kept.state, edit, kept.max_facts, caller));
+  EditedFacts result{kept.state.ToJson(), std::move(edited)};
+  // Facts that there was no room for are not in the text: no other fact goes for this one.
+  if (result.state.size() > kMaxBlockState / 2) {
+    MEMORYD_ASSIGN_OR_RETURN(const FactState written, FactState::FromJson(result.state));
+    if (written.facts.size() < kept.state.facts.size()) return TooManyFacts();
+  }
+  return result;
 }
 
 }  // namespace memoryd

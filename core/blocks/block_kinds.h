@@ -72,10 +72,23 @@ struct UndoneChange {
 };
 
 // Undoes a change in the history of the block that `settings` describe, whose state is `state`.
-// NOT_FOUND `CHANGE_NOT_FOUND`; FAILED_PRECONDITION `BLOCK_KEEPS_NO_HISTORY`.
+// NOT_FOUND `CHANGE_NOT_FOUND`; FAILED_PRECONDITION `BLOCK_KEEPS_NO_HISTORY`; PERMISSION_DENIED
+// `FACT_TRUSTED`.
 absl::StatusOr<UndoneChange> UndoBlockChange(const BlockSettings& settings, Profile profile,
                                              std::string_view state, std::int64_t change,
-                                             std::int64_t now_us);
+                                             const FactJob& caller);
+
+// A block's state after a caller changed a fact of it.
+struct EditedFacts {
+  std::string state;
+  EditedFact edited;
+};
+
+// Changes a fact of the block that `settings` describe, whose state is `state`, "" when it was
+// never fed. Errors as of EditFact(); FAILED_PRECONDITION `BLOCK_KEEPS_NO_HISTORY`.
+absl::StatusOr<EditedFacts> EditBlockFact(const BlockSettings& settings, Profile profile,
+                                          std::string_view state, const FactEdit& edit,
+                                          const FactJob& caller);
 
 // A block's state without the evidence that was deleted.
 struct RetiredFacts {

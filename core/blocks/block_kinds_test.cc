@@ -140,7 +140,7 @@ TEST_F(BlockKindsTest, WhatCannotBeReadBackIsAnError) {
 
 TEST_F(BlockKindsTest, OnlyFactsWithHistoryCanBeUndone) {
   const auto reason = [](const std::string& kind, Profile profile, std::string_view stored) {
-    return ErrorReason(UndoBlockChange(Settings(kind), profile, stored, 1, 5).status());
+    return ErrorReason(UndoBlockChange(Settings(kind), profile, stored, 1, {"", 5}).status());
   };
   for (const std::string_view kind : BlockKinds()) {
     EXPECT_EQ(reason(std::string(kind), Profile::kDefault, ""),
@@ -151,7 +151,7 @@ TEST_F(BlockKindsTest, OnlyFactsWithHistoryCanBeUndone) {
   models.chat->replies = {"<fact replaces=\"1\">said</fact>"};
   ASSERT_TRUE(Feed({Text("user", "hi")}).ok());
   const auto undone =
-      UndoBlockChange(Settings("fact-extraction"), Profile::kDefault, state.state, 1, 5);
+      UndoBlockChange(Settings("fact-extraction"), Profile::kDefault, state.state, 1, {"", 5});
   ASSERT_TRUE(undone.ok()) << undone.status();
   EXPECT_EQ(FactState::FromJson(undone->state)->facts, undone->facts);
   ASSERT_EQ(undone->facts.size(), 1U);
@@ -170,12 +170,13 @@ TEST_F(BlockKindsTest, AnUndoneChangeLosesNoFact) {
   // Written, each takes about twice its bytes.
   for (int i = 0; i < 450; ++i) full.facts.push_back(fact());
   for (int i = 0; i < 100; ++i) {
-    full.history.push_back({fact(), FactEnd::kEvicted, 1, 5, "j", {}, {}});
+    full.history.push_back({fact(), FactEnd::kEvicted, 1, 5, "j", {}, {}, {}});
   }
   const std::string stored = full.ToJson();
   EXPECT_GT(stored.size(), kMaxBlockState - 8192);
   const std::size_t kept = FactState::FromJson(stored)->history.size();
-  const auto undone = UndoBlockChange(Settings("fact-extraction"), Profile::kDefault, stored, 1, 5);
+  const auto undone =
+      UndoBlockChange(Settings("fact-extraction"), Profile::kDefault, stored, 1, {"", 5});
   ASSERT_TRUE(undone.ok()) << undone.status();
   EXPECT_EQ(FactState::FromJson(undone->state)->facts.size(), 450 + kept);
 }

@@ -108,13 +108,14 @@ struct FactSettings {
   std::string condense_prompt;
   bool feeds = true;
   std::int64_t ttl_us = 0;  // 0: for ever.
+  std::string section;
 };
 
 class FactBlockBase : public Block {
  public:
-  FactBlockBase(const BlockSettings& settings, std::string section, FactSettings facts,
+  FactBlockBase(const BlockSettings& settings, FactSettings facts,
                 const BlockEnvironment& environment)
-      : Block(settings, std::move(section)),
+      : Block(settings, facts.section),
         facts_(std::move(facts)),
         models_(*environment.models),
         stats_(environment.stats) {}
@@ -465,13 +466,8 @@ class FactBlock final : public FactBlockBase {
   };
 };
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& settings,
-                                                           const std::string& field,
-                                                           Profile profile,
-                                                           const BlockEnvironment& environment) {
-  const bool llama = profile == Profile::kLlamaIndex;
+absl::StatusOr<FactSettings> ReadSettings(const BlockSettings& settings, const std::string& field,
+                                          bool llama) {
   const std::string options_field = fmt::format("{}.options_json", field);
   BlockOptions options(options_field, settings.options_json);
   FactSettings facts;
@@ -485,17 +481,33 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& 
   facts.feeds = options.Bool("accept_short_term_memory", true);
   // There the facts have no times.
   if (!llama) facts.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
-  std::string section = SectionOption(options);
+  facts.section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (!llama && facts.first_facts.size() > facts.max_facts) {
     return InvalidField(options_field, "option `facts` holds more than max_facts");
   }
+  return facts;
+}
+
+}  // namespace
+
+absl::StatusOr<KeptFacts> ReadKeptFacts(const BlockSettings& settings, std::string_view state) {
+  MEMORYD_ASSIGN_OR_RETURN(const FactSettings facts,
+                           ReadSettings(settings, "block", /*llama=*/false));
+  MEMORYD_ASSIGN_OR_RETURN(FactState read, ReadState(state, facts));
+  return KeptFacts{std::move(read), facts.max_facts};
+}
+
+absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& settings,
+                                                           const std::string& field,
+                                                           Profile profile,
+                                                           const BlockEnvironment& environment) {
+  const bool llama = profile == Profile::kLlamaIndex;
+  MEMORYD_ASSIGN_OR_RETURN(FactSettings facts, ReadSettings(settings, field, llama));
   if (llama) {
-    return std::make_shared<const LlamaFactBlock>(settings, std::move(section), std::move(facts),
-                                                  environment);
+    return std::make_shared<const LlamaFactBlock>(settings, std::move(facts), environment);
   }
-  return std::make_shared<const FactBlock>(settings, std::move(section), std::move(facts),
-                                           environment);
+  return std::make_shared<const FactBlock>(settings, std::move(facts), environment);
 }
 
 }  // namespace memoryd

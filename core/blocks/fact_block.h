@@ -2,11 +2,14 @@
 #ifndef MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_
 #define MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/fact_state.h"
 
 namespace memoryd {
 
@@ -25,6 +28,15 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& 
                                                            const std::string& field,
                                                            Profile profile,
                                                            const BlockEnvironment& environment);
+
+// What a block of profile `default` keeps.
+struct KeptFacts {
+  FactState state;
+  std::size_t max_facts = 0;
+};
+
+// `state` as it is stored; "" for a block that was never fed: the facts of its options.
+absl::StatusOr<KeptFacts> ReadKeptFacts(const BlockSettings& settings, std::string_view state);
 
 }  // namespace memoryd
 

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
 #include "core/model/job.h"
 
 namespace memoryd {
@@ -23,29 +25,50 @@ constexpr double kOtherTrust = 0.4;
 constexpr double kUnnamedTrust = 0.5;  // Nobody knows who said it.
 constexpr double kUntrusted = 0.1;     // Rests on somebody who need not be believed.
 
-constexpr std::array<std::pair<FactEnd, std::string_view>, 5> kEnds = {{
-    {FactEnd::kReplaced, "replaced"},
-    {FactEnd::kCondensed, "condensed"},
-    {FactEnd::kEvicted, "evicted"},
-    {FactEnd::kUndone, "undone"},
-    {FactEnd::kRetired, "retired"},
+struct EndName {
+  FactEnd end;
+  std::string_view name;
+  // What servers call it that know no more than the first five, and may run beside this one.
+  std::string_view older;
+};
+
+constexpr std::array<EndName, 7> kEnds = {{
+    {FactEnd::kReplaced, "replaced", "replaced"},
+    {FactEnd::kCondensed, "condensed", "condensed"},
+    {FactEnd::kEvicted, "evicted", "evicted"},
+    {FactEnd::kUndone, "undone", "undone"},
+    {FactEnd::kRetired, "retired", "retired"},
+    {FactEnd::kCorrected, "corrected", "replaced"},
+    {FactEnd::kDeleted, "deleted", "retired"},
 }};
 
+const EndName* FindEnd(std::string_view name) {
+  const auto* const end = std::find_if(kEnds.begin(), kEnds.end(),
+                                       [name](const EndName& known) { return known.name == name; });
+  return end == kEnds.end() ? nullptr : end;
+}
+
 Json FactToJson(const Fact& fact) {
-  return {{"id", fact.id},
-          {"text", fact.text},
-          {"evidence", fact.evidence},
-          {"first_us", fact.first_us},
-          {"last_us", fact.last_us},
-          {"seen", fact.seen},
-          {"trust", fact.trust}};
+  Json json = {{"id", fact.id},
+               {"text", fact.text},
+               {"evidence", fact.evidence},
+               {"first_us", fact.first_us},
+               {"last_us", fact.last_us},
+               {"seen", fact.seen},
+               {"trust", fact.trust}};
+  if (!fact.writer.empty()) json["writer"] = fact.writer;
+  if (fact.change != 0) json["added_by"] = fact.change;
+  return json;
 }
 
 Json PastToJson(const PastFact& past) {
   Json json = FactToJson(past.fact);
-  for (const auto& [end, name] : kEnds) {
-    if (end == past.end) json["end"] = name;
+  for (const EndName& known : kEnds) {
+    if (known.end != past.end) continue;
+    json["end"] = known.older;
+    if (known.older != known.name) json["end_by_hand"] = known.name;
   }
+  if (!past.writer.empty()) json["ended_by"] = past.writer;
   json["change"] = past.change;
   json["time_us"] = past.time_us;
   json["job"] = past.job_id;
@@ -99,6 +122,8 @@ bool ReadFact(const Json& json, Fact& fact) {
     if (!id.is_string()) return false;
     fact.evidence.push_back(id.get<std::string>());
   }
+  ReadText(json, "writer", fact.writer);
+  ReadInteger(json, "added_by", fact.change);
   return true;
 }
 
@@ -109,11 +134,14 @@ bool ReadPast(const Json& json, PastFact& past) {
       !ReadText(json, "job", past.job_id)) {
     return false;
   }
-  const auto end = std::find_if(kEnds.begin(), kEnds.end(), [&end_name](const auto& known) {
-    return known.second == end_name;
-  });
-  if (end == kEnds.end()) return false;
-  past.end = end->first;
+  const EndName* end = FindEnd(end_name);
+  if (end == nullptr) return false;
+  if (ReadText(json, "end_by_hand", end_name)) {
+    const EndName* const by_hand = FindEnd(end_name);
+    if (by_hand != nullptr) end = by_hand;
+  }
+  past.end = end->end;
+  ReadText(json, "ended_by", past.writer);
   return ReadIntegers(json, "by", past.by) && ReadIntegers(json, "brought", past.brought);
 }
 
@@ -164,7 +192,7 @@ std::vector<Fact>::iterator FindText(std::vector<Fact>& facts, std::string_view 
 void Bury(FactState& state, Fact fact, FactEnd end, std::vector<std::int64_t> by,
           std::vector<std::int64_t> brought, const FactJob& job) {
   state.history.push_back({std::move(fact), end, state.next_change, job.now_us, job.job_id,
-                           std::move(by), std::move(brought)});
+                           std::move(by), std::move(brought), job.writer});
   if (state.history.size() > kMaxPastFacts) state.history.erase(state.history.begin());
 }
 
@@ -195,6 +223,15 @@ Fact NewFact(const AnsweredFact& answered, std::span<const FactSource> sources,
   if (untrusted) fact.trust = kUntrusted;
   AddEvidence(fact, ids);
   return fact;
+}
+
+// OK when whoever changes the facts may take this one away or bring it back: what rests on somebody
+// untrusted replaces only what does as well.
+absl::Status CheckTrust(const Fact& fact, const FactJob& job) {
+  if (!job.untrusted || fact.trust <= kUntrusted) return absl::OkStatus();
+  return Error(absl::StatusCode::kPermissionDenied, "FACT_TRUSTED",
+               "an untrusted credential may not change, take away or bring back a fact that is "
+               "more trusted");
 }
 
 // What `fact` takes over from one that it was made of.
@@ -406,19 +443,87 @@ void RetireFacts(FactState& state, std::span<const std::int64_t> ids, const Fact
   if (any) ++state.next_change;
 }
 
+absl::Status TooManyFacts() {
+  return Error(absl::StatusCode::kFailedPrecondition, "BLOCK_FULL",
+               "block: it has no room for another fact; delete one, or raise its max_facts");
+}
+
+absl::StatusOr<EditedFact> EditFact(FactState& state, const FactEdit& edit, std::size_t max_facts,
+                                    const FactJob& job) {
+  const bool adds = edit.kind == FactEdit::Kind::kAdd;
+  const auto fact = FindId(state.facts, edit.fact_id);
+  if (!adds) {
+    if (fact == state.facts.end()) {
+      return Error(absl::StatusCode::kNotFound, "FACT_NOT_FOUND",
+                   "fact_id: the block has no such fact");
+    }
+    MEMORYD_RETURN_IF_ERROR(CheckTrust(*fact, job));
+  }
+  if (edit.kind != FactEdit::Kind::kDelete) {
+    const auto same = FindText(state.facts, edit.text);
+    if (same != state.facts.end() && (adds || same != fact)) {
+      return Error(absl::StatusCode::kAlreadyExists, "FACT_EXISTS",
+                   "text: a fact of the block says so already",
+                   {{"field", "text"}, {"fact_id", std::to_string(same->id)}});
+    }
+  }
+  EditedFact edited{{}, state.next_change};
+  switch (edit.kind) {
+    case FactEdit::Kind::kAdd:
+      if (state.facts.size() >= max_facts + max_facts / 2) return TooManyFacts();
+      edited.fact.id = state.next_id++;
+      edited.fact.text = edit.text;
+      AddEvidence(edited.fact, edit.evidence);
+      edited.fact.first_us = edited.fact.last_us = job.now_us;
+      edited.fact.seen = 0;
+      edited.fact.trust = std::min(edit.trust.value_or(kUserTrust),
+                                   job.untrusted || edit.untrusted_evidence ? kUntrusted : 1.0);
+      edited.fact.writer = job.writer;
+      edited.fact.change = edited.change;
+      state.facts.push_back(edited.fact);
+      break;
+    case FactEdit::Kind::kCorrect:
+      Bury(state, *fact, FactEnd::kCorrected, {fact->id}, {fact->id}, job);
+      fact->text = edit.text;
+      fact->writer = job.writer;
+      edited.fact = *fact;
+      break;
+    case FactEdit::Kind::kDelete:
+      edited.fact = std::move(*fact);
+      state.facts.erase(fact);
+      Bury(state, edited.fact, FactEnd::kDeleted, {}, {}, job);
+      break;
+  }
+  ++state.next_change;
+  return edited;
+}
+
 absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job) {
   std::vector<PastFact> back;
   std::vector<PastFact> rest;
-  for (PastFact& past : state.history)
-    (past.change == change ? back : rest).push_back(std::move(past));
-  state.history = std::move(rest);
-  if (back.empty()) return absl::NotFoundError("there is no such change among the facts' history");
+  for (const PastFact& past : state.history) {
+    (past.change == change ? back : rest).push_back(past);
+  }
   std::set<std::int64_t> going;
   std::vector<std::int64_t> coming;
   for (const PastFact& past : back) {
+    MEMORYD_RETURN_IF_ERROR(CheckTrust(past.fact, job));
     coming.push_back(past.fact.id);
     going.insert(past.brought.begin(), past.brought.end());
+    // What a correction made of it since then.
+    going.insert(past.fact.id);
   }
+  for (const Fact& fact : state.facts) {
+    if (fact.change == change) going.insert(fact.id);
+  }
+  if (going.empty()) {
+    return Error(absl::StatusCode::kNotFound, "CHANGE_NOT_FOUND",
+                 "change: the block's history does not hold it, or no longer does");
+  }
+  for (const Fact& fact : state.facts) {
+    if (going.count(fact.id) > 0) MEMORYD_RETURN_IF_ERROR(CheckTrust(fact, job));
+  }
+  state.history = std::move(rest);
   for (const std::int64_t id : going) {
     const auto found = FindId(state.facts, id);
     if (found == state.facts.end()) continue;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,12 +26,14 @@ struct Fact {
   // 0 to 1. What a user said is trusted more than what only tools or models did, and what rests on
   // anybody untrusted least; each time it is said again by others halves what is missing to 1.
   double trust = 0;
+  std::string writer;       // Whose credential wrote it; empty: a model did.
+  std::int64_t change = 0;  // By which a caller added it; 0: none did.
 
   friend bool operator==(const Fact&, const Fact&) = default;
 };
 
 // Why a fact is in the history.
-enum class FactEnd { kReplaced, kCondensed, kEvicted, kUndone, kRetired };
+enum class FactEnd { kReplaced, kCondensed, kEvicted, kUndone, kRetired, kCorrected, kDeleted };
 
 // A fact that no longer holds, and what took its place.
 struct PastFact {
@@ -41,6 +44,7 @@ struct PastFact {
   std::string job_id;
   std::vector<std::int64_t> by;       // Ids of the facts that took its place.
   std::vector<std::int64_t> brought;  // Those of them that came with the change.
+  std::string writer;                 // Whose credential took it out; empty for a job.
 
   friend bool operator==(const PastFact&, const PastFact&) = default;
 };
@@ -52,10 +56,12 @@ struct FactSource {
   bool untrusted = false;  // Need not be believed.
 };
 
-// A job that changes facts.
+// A job or a caller that changes facts.
 struct FactJob {
-  std::string job_id;
+  std::string job_id;  // Empty for a caller.
   std::int64_t now_us = 0;
+  std::string writer = {};  // The caller's credential.
+  bool untrusted = false;   // The caller need not be believed.
 };
 
 struct FactState {
@@ -107,8 +113,36 @@ Retired RetireEvidence(FactState& state, std::span<const std::string> message_id
 void RetireFacts(FactState& state, std::span<const std::int64_t> ids, const FactJob& job);
 
 // Undoes what took place together as `change`: the facts that left come back, and those that took
-// their place go. NOT_FOUND when the history does not reach back so far.
+// their place or came with it go. NOT_FOUND `CHANGE_NOT_FOUND` when the history does not reach back
+// so far; PERMISSION_DENIED `FACT_TRUSTED` when one who need not be believed would take away, or
+// bring back, what is trusted more.
 absl::Status UndoChange(FactState& state, std::int64_t change, const FactJob& job);
+
+// A change that a caller makes.
+struct FactEdit {
+  enum class Kind { kAdd, kCorrect, kDelete };
+  Kind kind = Kind::kAdd;
+  std::int64_t fact_id = 0;           // kCorrect and kDelete.
+  std::string text;                   // kAdd and kCorrect: a FactLine().
+  std::optional<double> trust;        // kAdd: the most it may have; by default as what a user said.
+  std::vector<std::string> evidence;  // kAdd: ids of messages, the oldest first.
+  bool untrusted_evidence = false;    // Any of them need not be believed.
+};
+
+struct EditedFact {
+  Fact fact;  // As it is now; of kDelete, as it was.
+  std::int64_t change = 0;
+};
+
+// Makes the change, which UndoChange() undoes. NOT_FOUND `FACT_NOT_FOUND`; ALREADY_EXISTS
+// `FACT_EXISTS` for what another fact says; FAILED_PRECONDITION `BLOCK_FULL` at half as many facts
+// again as `max_facts`; PERMISSION_DENIED `FACT_TRUSTED`, see UndoChange(). An error has changed
+// nothing.
+absl::StatusOr<EditedFact> EditFact(FactState& state, const FactEdit& edit, std::size_t max_facts,
+                                    const FactJob& job);
+
+// FAILED_PRECONDITION `BLOCK_FULL`.
+absl::Status TooManyFacts();
 
 }  // namespace memoryd
 

@@ -3,12 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/blocks/block_text.h"
 #include "core/model/job.h"
 
@@ -208,6 +209,123 @@ TEST(EvictTest, TakesTheLeastTrustedThenTheOldest) {
   EXPECT_EQ(state.history[0].end, FactEnd::kEvicted);
 }
 
+FactEdit Edit(FactEdit::Kind kind, std::int64_t fact_id, std::string text = "") {
+  FactEdit edit;
+  edit.kind = kind;
+  edit.fact_id = fact_id;
+  edit.text = std::move(text);
+  return edit;
+}
+
+TEST(EditFactTest, EachChangeCanBeTakenBackAndThatToo) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("a", {1})}, kSources, {"j1", 100});
+  FactEdit add = Edit(FactEdit::Kind::kAdd, 0, "b");
+  add.evidence = {"m1", "m1", "m2"};
+  const EditedFact added = EditFact(state, add, 50, {"", 200, "token:ann"}).value();
+  EXPECT_THAT(Texts(state), ElementsAre("a", "b"));
+  EXPECT_EQ(added.fact, state.facts[1]);
+  EXPECT_EQ(added.fact.id, 2);
+  EXPECT_EQ(added.fact.writer, "token:ann");
+  EXPECT_EQ(added.fact.change, added.change);
+  EXPECT_EQ(added.fact.seen, 0);
+  EXPECT_EQ(added.fact.first_us, 200);
+  EXPECT_THAT(added.fact.evidence, ElementsAre("m1", "m2"));
+  EXPECT_THAT(state.history, IsEmpty());
+
+  const Fact before = state.facts[0];
+  const EditedFact corrected =
+      EditFact(state, Edit(FactEdit::Kind::kCorrect, 1, "A!"), 50, {"", 300, "token:bob"}).value();
+  EXPECT_THAT(Texts(state), ElementsAre("A!", "b"));
+  EXPECT_EQ(corrected.fact.id, 1);
+  EXPECT_EQ(corrected.fact.trust, before.trust);
+  EXPECT_EQ(corrected.fact.evidence, before.evidence);
+  EXPECT_EQ(corrected.fact.writer, "token:bob");
+  ASSERT_EQ(state.history.size(), 1U);
+  EXPECT_EQ(state.history[0].fact, before);
+  EXPECT_EQ(state.history[0].end, FactEnd::kCorrected);
+  EXPECT_EQ(state.history[0].writer, "token:bob");
+
+  const EditedFact deleted =
+      EditFact(state, Edit(FactEdit::Kind::kDelete, 1), 50, {"", 400, "token:cy"}).value();
+  EXPECT_EQ(deleted.fact, corrected.fact);
+  EXPECT_THAT(Texts(state), ElementsAre("b"));
+  EXPECT_EQ(state.history[1].end, FactEnd::kDeleted);
+  EXPECT_EQ(FactState::FromJson(state.ToJson()).value(), state);
+
+  // In any order; there is never a fact twice.
+  EXPECT_TRUE(UndoChange(state, corrected.change, {"", 500}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("b", "a"));
+  EXPECT_TRUE(UndoChange(state, deleted.change, {"", 600}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("b", "A!"));
+  EXPECT_TRUE(UndoChange(state, added.change, {"", 700}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("A!"));
+  EXPECT_EQ(state.history.back().end, FactEnd::kUndone);
+  EXPECT_TRUE(UndoChange(state, state.history.back().change, {"", 800}).ok());
+  EXPECT_THAT(Texts(state), ElementsAre("A!", "b"));
+  EXPECT_EQ(state.facts[1], added.fact);
+}
+
+TEST(EditFactTest, WhatCantBeDoneChangesNothing) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("Ann has a cat", {1}), Answered("b", {2})}, kSources,
+         {"j1", 100});
+  const FactState before = state;
+  const auto reason = [&state](const FactEdit& edit, std::size_t max_facts = 50) {
+    return ErrorReason(EditFact(state, edit, max_facts, {"", 200}).status());
+  };
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kDelete, 3)), "FACT_NOT_FOUND");
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kCorrect, 0, "c")), "FACT_NOT_FOUND");
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kAdd, 0, "ann has a  cat.")), "FACT_EXISTS");
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kCorrect, 2, "Ann has a cat.")), "FACT_EXISTS");
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kAdd, 0, "c"), 1), "BLOCK_FULL");
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kAdd, 0, "c"), 2), "") << "half as many again";
+  state = before;
+  EXPECT_EQ(reason(Edit(FactEdit::Kind::kCorrect, 1, "Ann has a cat.")), "") << "its own text";
+}
+
+TEST(EditFactTest, NobodyIsTrustedMoreThanTheServerSays) {
+  FactState state;
+  FactEdit add = Edit(FactEdit::Kind::kAdd, 0);
+  const auto trust = [&](std::optional<double> asked, bool evidence, bool caller) {
+    add.text = "fact " + std::to_string(state.next_id);
+    add.trust = asked;
+    add.untrusted_evidence = evidence;
+    return EditFact(state, add, 50, {"", 1, "w", caller}).value().fact.trust;
+  };
+  EXPECT_EQ(trust({}, false, false), 0.8);
+  EXPECT_EQ(trust(1, false, false), 1);
+  EXPECT_EQ(trust(0.3, false, false), 0.3);
+  EXPECT_EQ(trust(1, true, false), 0.1);
+  EXPECT_EQ(trust({}, false, true), 0.1);
+  EXPECT_EQ(trust(0.05, false, true), 0.05);
+
+  // An untrusted caller moves only what is trusted no more.
+  const FactJob web{"", 2, "web", true};
+  const FactState before = state;
+  for (const auto kind : {FactEdit::Kind::kCorrect, FactEdit::Kind::kDelete}) {
+    EXPECT_EQ(ErrorReason(EditFact(state, Edit(kind, 1, "x"), 50, web).status()), "FACT_TRUSTED");
+  }
+  EXPECT_EQ(ErrorReason(UndoChange(state, state.facts[0].change, web)), "FACT_TRUSTED");
+  EXPECT_EQ(state, before);
+  FactState without = state;
+  const auto gone = EditFact(without, Edit(FactEdit::Kind::kDelete, 1), 50, {"", 2}).value();
+  EXPECT_EQ(ErrorReason(UndoChange(without, gone.change, web)), "FACT_TRUSTED");
+  EXPECT_TRUE(EditFact(state, Edit(FactEdit::Kind::kCorrect, 4, "x"), 50, web).ok());
+  EXPECT_TRUE(EditFact(state, Edit(FactEdit::Kind::kDelete, 5), 50, web).ok());
+  EXPECT_TRUE(UndoChange(state, state.history.back().change, web).ok());
+}
+
+TEST(FactStateJsonTest, OlderServersReadWhatCallersChanged) {
+  FactState state;
+  TakeIn(state, std::vector{Answered("a", {1}), Answered("b", {1})}, kSources, {"j1", 100});
+  EXPECT_TRUE(EditFact(state, Edit(FactEdit::Kind::kCorrect, 1, "c"), 50, {"", 2}).ok());
+  EXPECT_TRUE(EditFact(state, Edit(FactEdit::Kind::kDelete, 2), 50, {"", 3}).ok());
+  const std::string json = state.ToJson();
+  EXPECT_NE(json.find(R"("end":"replaced","end_by_hand":"corrected")"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("end":"retired","end_by_hand":"deleted")"), std::string::npos) << json;
+}
+
 TEST(FactStateJsonTest, RefusesWhatIsNotOurs) {
   for (const std::string text :
        {"{", "[]", "{}", R"({"version":2,"next_id":1,"next_change":1,"facts":[],"history":[]})",
@@ -235,13 +353,13 @@ TEST(FactStateJsonTest, StaysWithinItsBytes) {
   EXPECT_EQ(FactState::FromJson(json)->facts, state.facts);
 }
 
-// Whatever models answer: a fact that was known is known afterwards or in the history; ids are
-// never used twice; what is written is read back.
+// Whatever models answer and callers change: a fact that was known is known afterwards or in the
+// history; no two facts have one id; what is written is read back.
 TEST(FactStatePropertyTest, LosesNothing) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     std::mt19937 random(seed);
     FactState state;
-    std::map<std::int64_t, std::string> ever;
+    std::set<std::pair<std::int64_t, std::string>> ever;
     for (int step = 0; step < 25; ++step) {
       std::vector<AnsweredFact> answer;
       for (std::size_t left = random() % 5; left > 0; --left) {
@@ -254,7 +372,12 @@ TEST(FactStatePropertyTest, LosesNothing) {
         answer.push_back(std::move(fact));
       }
       const FactJob job{"j" + std::to_string(step), step};
-      switch (random() % 5) {
+      const std::int64_t some_id =
+          state.facts.empty() ? 99 : state.facts[random() % state.facts.size()].id;
+      FactEdit edit;
+      edit.fact_id = some_id;
+      edit.text = "by hand " + std::to_string(random() % 10);
+      switch (random() % 8) {
         case 0:
           Condense(state, answer, job);
           break;
@@ -267,10 +390,20 @@ TEST(FactStatePropertyTest, LosesNothing) {
             EXPECT_TRUE(UndoChange(state, state.history[i].change, job).ok());
           }
           break;
+        case 3:
+        case 4:
+        case 5: {
+          edit.kind = static_cast<FactEdit::Kind>(random() % 3);
+          const auto edited = EditFact(state, edit, 20, {"", step, "token:ann"});
+          if (edited.ok() && random() % 3 == 0) {
+            EXPECT_TRUE(UndoChange(state, edited->change, job).ok());
+          }
+          break;
+        }
         default:
           TakeIn(state, answer, kSources, job);
       }
-      std::map<std::int64_t, std::string> now;
+      std::set<std::pair<std::int64_t, std::string>> now;
       for (const PastFact& past : state.history) now.emplace(past.fact.id, past.fact.text);
       std::set<std::int64_t> current;
       for (const Fact& fact : state.facts) {
@@ -280,9 +413,9 @@ TEST(FactStatePropertyTest, LosesNothing) {
         EXPECT_TRUE(fact.trust >= 0 && fact.trust <= 1);
       }
       if (state.history.size() < kMaxPastFacts) {
-        for (const auto& [id, text] : ever) {
-          ASSERT_EQ(now.count(id), 1U) << "seed " << seed << " step " << step << " lost " << text;
-          EXPECT_EQ(now[id], text);
+        for (const auto& fact : ever) {
+          ASSERT_EQ(now.count(fact), 1U)
+              << "seed " << seed << " step " << step << " lost " << fact.second;
         }
         ever = now;
       } else {

@@ -16,11 +16,9 @@ constexpr std::string_view kOpen = "<fact>";
 constexpr std::string_view kClose = "</fact>";
 
 void AddFact(FactAnswer& answer, AnsweredFact fact) {
-  fact.text = CleanLine(fact.text);
-  if (answer.facts.size() >= kMaxAnsweredFacts || fact.text.size() > kMaxFactBytes ||
-      !HasWords(fact.text)) {
-    return;
-  }
+  std::optional<std::string> line = FactLine(fact.text);
+  if (answer.facts.size() >= kMaxAnsweredFacts || !line.has_value()) return;
+  fact.text = *std::move(line);
   answer.facts.push_back(std::move(fact));
 }
 
@@ -121,6 +119,12 @@ FactAnswer ReadFactAnswer(std::string_view text) {
       ReadList(inside, answer) || Lowercase(text).find("<facts") != std::string::npos ||
       SaysNothing(text);
   return answer;
+}
+
+std::optional<std::string> FactLine(std::string_view text) {
+  std::string line = CleanLine(text);
+  if (line.size() > kMaxFactBytes || !HasWords(line)) return std::nullopt;
+  return line;
 }
 
 std::string FactKey(std::string_view text) {

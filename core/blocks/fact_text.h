@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,9 @@ struct FactAnswer {
 // left out, as is a fact without a letter or digit.
 inline constexpr std::size_t kMaxAnsweredFacts = 200;
 inline constexpr std::size_t kMaxFactBytes = 1000;
+
+// A text as facts are kept, stripped and on one line; nullopt for what is left out.
+std::optional<std::string> FactLine(std::string_view text);
 
 // Reads `<fact evidence="1,2" replaces="3" from="4,5">...</fact>`, and what models make of that:
 // fences around it, no wrapper, tags in capitals or never closed, a JSON array of strings or of

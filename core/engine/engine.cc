@@ -45,6 +45,21 @@ absl::StatusOr<Job> FindJob(Store& store, const JobKey& job) {
   return *std::move(found);
 }
 
+// Whether the write names messages or a content that must be found before it is decided on.
+bool NamesStored(const WriteRequest& request) {
+  switch (request.kind) {
+    case WriteKind::kUpdateMessage:
+    case WriteKind::kDeleteMessage:
+    case WriteKind::kUpdateContent:
+    case WriteKind::kDeleteContent:
+      return true;
+    case WriteKind::kEditFact:
+      return !request.fact_edit.evidence.empty();
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 // A read that left the calling thread.
@@ -228,7 +243,7 @@ void Engine::Guarded(const std::shared_ptr<Call>& call, const Work& work) {
 }
 
 void Engine::Submit(WriteRequest request, Write::Done done) {
-  if (request.kind == WriteKind::kUpdateMessage || request.kind == WriteKind::kDeleteMessage) {
+  if (NamesStored(request)) {
     FindAndSubmit(std::make_shared<const WriteRequest>(std::move(request)), done, kFindTries);
   } else {
     SubmitFound(std::move(request), std::move(done));
@@ -244,12 +259,13 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
     }
     WriteRequest write = *request;
     if (found->status.ok() && write.edit) {
-      found->status = write.edit(*found->messages.front(), write);
+      found->status = write.edit(*found, write);
     }
     write.found = *std::move(found);
     SubmitFound(std::move(write), [this, request, done, tries](absl::Status status,
                                                                std::string reply, bool replayed) {
-      if (tries > 1 && ErrorReason(status) == "MESSAGE_CHANGED") {
+      const std::string reason = ErrorReason(status);
+      if (tries > 1 && (reason == "MESSAGE_CHANGED" || reason == "CONTENT_CHANGED")) {
         FindAndSubmit(request, done, tries - 1);
       } else {
         done(std::move(status), std::move(reply), replayed);
@@ -894,6 +910,23 @@ void Engine::ReadEntries(std::shared_ptr<Read<EntryPage>> read,
     }
   };
   SubmitCurrentRead(session, read, std::move(read_rows));
+}
+
+void Engine::GetContent(const SessionKey& key, std::string content_id, Deadline deadline,
+                        Done<ContentView> done) {
+  const auto read = StartRead<ContentView>(deadline, std::move(done));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = cache_.Acquire(key);
+  SubmitCurrentRead(session, read, [this, read, session, id = std::move(content_id)] {
+    SessionInfo info = InfoOf(*session);
+    auto content = FindContent(*store_, session->key, info, id);
+    if (content.ok() && (*content)->IsExpired(options_.now_us())) content = ContentNotFound();
+    if (content.ok()) {
+      read->Finish(ContentView{*std::move(content), std::move(info.row)});
+    } else {
+      read->Finish(content.status());
+    }
+  });
 }
 
 void Engine::ReadPage(PageRequest request, Deadline deadline, Done<Page> done) {

@@ -119,6 +119,12 @@ struct Context {
   Usage usage;  // What models took for it.
 };
 
+// A content, and the session's row that it was found by.
+struct ContentView {
+  ContentPtr content;
+  SessionRow row;
+};
+
 // Sessions over a store. Every method may be called from any thread and returns at once; `done`
 // runs exactly once, on the calling thread or on one of the engine's. Past `deadline` a call that
 // still waits for the store ends UNAVAILABLE, but counts as pending until the store lets go of it:
@@ -139,13 +145,17 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // For kUpdateMessage and kDeleteMessage the message is found first. NOT_FOUND
-  // `SESSION_NOT_FOUND` or `MESSAGE_NOT_FOUND`, FAILED_PRECONDITION `TOOL_PAIR`.
+  // For kUpdateMessage and kDeleteMessage the message is found first, for kUpdateContent and
+  // kDeleteContent the content, for kEditFact the evidence. NOT_FOUND `SESSION_NOT_FOUND`,
+  // `MESSAGE_NOT_FOUND` or `CONTENT_NOT_FOUND`, FAILED_PRECONDITION `TOOL_PAIR`.
   void Submit(WriteRequest request, Write::Done done);
   // `input`: what the user is about to say, for blocks to choose by.
   void Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
            Done<Context> done);
   void GetSession(const SessionKey& key, Deadline deadline, Done<SessionInfo> done);
+  // NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
+  void GetContent(const SessionKey& key, std::string content_id, Deadline deadline,
+                  Done<ContentView> done);
   void ReadPage(PageRequest request, Deadline deadline, Done<Page> done);
   void Query(QueryRequest request, Deadline deadline, Done<Found> done);
   void UpdateContext(UpdateContextRequest request, Deadline deadline, Done<UpdatedContext> done);

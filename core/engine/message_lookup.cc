@@ -22,22 +22,30 @@ bool IsStored(const SessionRow& row, std::int64_t position) {
          std::find(row.pinned.begin(), row.pinned.end(), position) != row.pinned.end();
 }
 
-// Null when there is none. One that was given the id comes before one that it may be derived from.
-absl::StatusOr<MessagePtr> FindMessage(Store& store, const SessionKey& key, const SessionRow& row,
-                                       const std::string& id) {
+// The row of this id among those at positions that are `stored`; null when there is none. One that
+// was given the id comes before one that it may be derived from.
+template <typename Stored>
+absl::StatusOr<MessagePtr> FindRow(Store& store, const SessionKey& key, std::uint64_t generation,
+                                   const std::string& id, const Stored& stored) {
   MEMORYD_ASSIGN_OR_RETURN(std::vector<std::int64_t> positions,
-                           store.FindPositions(key, row.generation, {&id, 1}));
-  if (const auto derived = PositionInId(id, row.generation); derived.has_value()) {
+                           store.FindPositions(key, generation, {&id, 1}));
+  if (const auto derived = PositionInId(id, generation); derived.has_value()) {
     positions.push_back(*derived);
   }
   for (const std::int64_t position : positions) {
-    if (!IsStored(row, position)) continue;
+    if (!stored(position)) continue;
     MEMORYD_ASSIGN_OR_RETURN(
         const std::vector<MessagePtr> found,
-        store.ReadRange(key, row.generation, {position, position + 1}, 1, kReadBytes));
-    if (!found.empty() && MessageId(*found.front(), row.generation) == id) return found.front();
+        store.ReadRange(key, generation, {position, position + 1}, 1, kReadBytes));
+    if (!found.empty() && MessageId(*found.front(), generation) == id) return found.front();
   }
   return nullptr;
+}
+
+absl::StatusOr<MessagePtr> FindMessage(Store& store, const SessionKey& key, const SessionRow& row,
+                                       const std::string& id) {
+  return FindRow(store, key, row.generation, id,
+                 [&row](std::int64_t position) { return IsStored(row, position); });
 }
 
 // The stored messages around `position`, ascending.
@@ -112,9 +120,14 @@ absl::Status ToolPair(const std::vector<MessagePtr>& tied, std::uint64_t generat
 
 }  // namespace
 
-absl::Status MessageNotFound() {
+absl::Status MessageNotFound(std::string_view field) {
   return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
-               "message_id: the session has no such message");
+               fmt::format("{}: the session has no such message", field));
+}
+
+absl::Status ContentNotFound() {
+  return Error(absl::StatusCode::kNotFound, "CONTENT_NOT_FOUND",
+               "content_id: the session has no such content");
 }
 
 absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const SessionKey& key,
@@ -130,6 +143,20 @@ absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const Sessio
   return positions;
 }
 
+absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, const SessionInfo& info,
+                                       const std::string& id) {
+  if (!info.exists()) return SessionNotFound();
+  const SessionRow& row = info.row;
+  ContentPtr found;
+  if (row.content_count > 0) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        found, FindRow(store, key, row.content_generation, id,
+                       [&row](std::int64_t position) { return position < row.next_content; }));
+  }
+  if (found == nullptr) return ContentNotFound();
+  return found;
+}
+
 absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
                                            const WriteRequest& request) {
   FoundMessages found;
@@ -140,10 +167,35 @@ absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info
     found.status = SessionNotFound();
     return found;
   }
+  if (request.kind == WriteKind::kUpdateContent || request.kind == WriteKind::kDeleteContent) {
+    found.generation = info.row.content_generation;
+    const auto content = FindContent(store, request.key, info, request.message_id);
+    if (content.ok()) {
+      found.messages = {*content};
+    } else if (absl::IsNotFound(content.status())) {
+      found.status = content.status();
+    } else {
+      return content.status();
+    }
+    return found;
+  }
+  if (request.kind == WriteKind::kEditFact) {
+    for (const std::string& id : request.fact_edit.evidence) {
+      MEMORYD_ASSIGN_OR_RETURN(MessagePtr evidence, FindMessage(store, request.key, info.row, id));
+      if (evidence == nullptr) {
+        found.status = MessageNotFound("message_ids");
+        return found;
+      }
+      found.messages.push_back(std::move(evidence));
+    }
+    std::sort(found.messages.begin(), found.messages.end(),
+              [](const MessagePtr& a, const MessagePtr& b) { return a->position < b->position; });
+    return found;
+  }
   MEMORYD_ASSIGN_OR_RETURN(const MessagePtr named,
                            FindMessage(store, request.key, info.row, request.message_id));
   if (named == nullptr) {
-    found.status = MessageNotFound();
+    found.status = MessageNotFound("message_id");
     return found;
   }
   found.messages = {named};

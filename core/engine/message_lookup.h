@@ -16,8 +16,11 @@ namespace memoryd {
 // How far a tool's call and its result may lie apart to be known as a pair, in positions.
 inline constexpr std::int64_t kToolPairReach = 1000;
 
-// NOT_FOUND `MESSAGE_NOT_FOUND`.
-absl::Status MessageNotFound();
+// NOT_FOUND `MESSAGE_NOT_FOUND`; `field` has the id.
+absl::Status MessageNotFound(std::string_view field = "message_id");
+
+// NOT_FOUND `CONTENT_NOT_FOUND`.
+absl::Status ContentNotFound();
 
 // Where the messages with these ids may stand, ascending: an id that memoryd made tells its place
 // whether there is such a message or not. Blocks.
@@ -26,10 +29,15 @@ absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const Sessio
                                                       const std::vector<std::string>& ids);
 
 // Finds the message that an UpdateMessage or DeleteMessage names, and for the latter what has to go
-// with it: a tool's call and its results go together. Blocks. `info` describes the session. What
-// can't be changed is told in the result's status; the call fails when the store does.
+// with it: a tool's call and its results go together. Or the content that an UpdateContent or
+// DeleteContent names, or the evidence of a fact. Blocks. `info` describes the session. What can't
+// be changed is told in the result's status; the call fails when the store does.
 absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
                                            const WriteRequest& request);
+
+// The content of this id. Blocks. NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
+absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, const SessionInfo& info,
+                                       const std::string& id);
 
 }  // namespace memoryd
 

@@ -152,7 +152,7 @@ std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter stat
 }
 
 PositionRange StoredContents(const SessionRow& row) {
-  // Single ones go, but for those that are stored there are none of this generation.
+  // A deleted one leaves a hole: how many there are does not tell where they begin.
   return {1, row.next_content};
 }
 

@@ -30,6 +30,7 @@ struct SessionInfo {
 // What is stored of the messages that `status` asks for, ascending.
 std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter status);
 
+// Where the contents of row.content_generation stand.
 PositionRange StoredContents(const SessionRow& row);
 
 struct PageRequest {

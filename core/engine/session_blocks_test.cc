@@ -187,7 +187,7 @@ TEST_F(SessionBlocksTest, AChangeIsUndoneInWhatTheBlockKnowsNow) {
   past.id = 1;
   past.text = "past";
   facts.facts = {now};
-  facts.history = {{past, FactEnd::kReplaced, 1, 5, "job", {2}, {2}}};
+  facts.history = {{past, FactEnd::kReplaced, 1, 5, "job", {2}, {2}, {}}};
   MustStore(EndJob("facts", 1, facts.ToJson()));
   const auto undo = [this](const std::string& block, std::int64_t change) {
     WriteRequest request = Plain(WriteKind::kUndoBlockChange);
@@ -211,6 +211,62 @@ TEST_F(SessionBlocksTest, AChangeIsUndoneInWhatTheBlockKnowsNow) {
   EXPECT_THAT(change_->ended_jobs, IsEmpty());
   MustStore(Plain(WriteKind::kDeleteSession));
   ExpectRefused(undo("facts", 2), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
+}
+
+TEST_F(SessionBlocksTest, AFactIsAddedByHandBesideWhatAJobFindsOut) {
+  SessionSettings settings = WordSettings();
+  settings.blocks = {
+      Block("facts", "fact-extraction", R"({"model":"m","facts":["configured"],"max_facts":2})")};
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  const auto edit = [this](std::string text) {
+    WriteRequest request = Plain(WriteKind::kEditFact);
+    request.block = "facts";
+    request.fact_edit.text = std::move(text);
+    request.writer = "token:ann";
+    return request;
+  };
+  now_us_ = 7000;
+  MustStore(edit("by hand"));
+  EXPECT_NE(session_.row.block_generation, 0U);
+  const FactState after = FactState::FromJson(State("facts").state).value();
+  ASSERT_EQ(after.facts.size(), 2U) << "those of the options stay";
+  EXPECT_EQ(after.facts[1].text, "by hand");
+  EXPECT_EQ(after.facts[1].writer, "token:ann");
+  EXPECT_EQ(after.facts[1].first_us, 7000);
+  EXPECT_EQ(State("facts").next, 1);
+  MustStore(edit("third"));
+  ExpectRefused(edit("fourth"), absl::StatusCode::kFailedPrecondition, "BLOCK_FULL");
+  WriteRequest other = edit("x");
+  other.block = "other";
+  ExpectRefused(std::move(other), absl::StatusCode::kNotFound, "BLOCK_NOT_FOUND");
+  WriteRequest late = edit("x");
+  late.expected_revision = 1;
+  ExpectRefused(std::move(late), absl::StatusCode::kAborted, "REVISION_MISMATCH");
+  MustStore(Plain(WriteKind::kDeleteSession));
+  ExpectRefused(edit("x"), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
+}
+
+TEST_F(SessionBlocksTest, EvidenceThatHasChangedIsLookedForAnew) {
+  SessionSettings settings = WordSettings();
+  settings.blocks = {Block("facts", "fact-extraction", R"({"model":"m"})")};
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}}));
+  WriteRequest add = Plain(WriteKind::kEditFact);
+  add.block = "facts";
+  add.fact_edit.text = "by hand";
+  add.fact_edit.evidence = {"given"};
+  add.found.emplace();
+  add.found->generation = session_.row.generation;
+  add.found->revision = session_.row.revision;
+  add.found->watermark = session_.row.watermark;
+  add.found->messages = {session_.active.back()};
+  WriteRequest other = add;
+  other.found->generation += 1;
+  ExpectRefused(std::move(other), absl::StatusCode::kAborted, "MESSAGE_CHANGED");
+  MustStore(std::move(add));
+  const FactState after = FactState::FromJson(State("facts").state).value();
+  EXPECT_THAT(after.facts.back().evidence,
+              ElementsAre(MessageId(*session_.active.back(), session_.row.generation)));
 }
 
 TEST_F(SessionBlocksTest, AJobGivenUpLeavesTheStateAndLetsTheNextOneOn) {

@@ -60,6 +60,47 @@ TEST_F(SessionContentsTest, APutAppendsThemUnderAGenerationOfTheirOwn) {
   EXPECT_THAT(change_->garbage, IsEmpty());
 }
 
+TEST_F(SessionContentsTest, OneIsChangedOrDeletedInPlace) {
+  FillWithContents();
+  const auto named = [this](WriteKind kind, const ContentPtr& content, std::vector<Note> notes) {
+    WriteRequest request = WithContents(Plain(kind), std::move(notes));
+    request.found.emplace();
+    request.found->generation = session_.row.content_generation;
+    request.found->revision = session_.row.revision;
+    request.found->messages = {content};
+    return request;
+  };
+  const ContentPtr first = change_->contents[0];
+  const SessionRow before = session_.row;
+  WriteRequest update = named(WriteKind::kUpdateContent, first, {{"one and more"}});
+  WriteRequest late = named(WriteKind::kDeleteContent, first, {});
+  MustStore(std::move(update));
+  ASSERT_EQ(change_->replaced_contents.size(), 1U);
+  const ContentPtr changed = change_->replaced_contents[0];
+  EXPECT_EQ(changed->body, "one and more");
+  EXPECT_EQ(changed->position, first->position);
+  EXPECT_EQ(changed->ingest_us, first->ingest_us);
+  EXPECT_GT(changed->token_count, first->token_count);
+  EXPECT_THAT(change_->contents, IsEmpty());
+  EXPECT_THAT(change_->replaced, IsEmpty());
+  EXPECT_EQ(session_.row.content_bytes, before.content_bytes + 9);
+  EXPECT_EQ(session_.row.content_count, 2);
+  EXPECT_EQ(session_.row.edit_revision, session_.row.revision);
+  EXPECT_EQ(session_.row.active_tokens, before.active_tokens);
+  ExpectRefused(std::move(late), absl::StatusCode::kAborted, "CONTENT_CHANGED");
+
+  MustStore(named(WriteKind::kDeleteContent, changed, {}));
+  ASSERT_EQ(change_->erased_entries.size(), 1U);
+  EXPECT_EQ(change_->erased_entries[0].generation, before.content_generation);
+  EXPECT_EQ(change_->erased_entries[0].positions.begin, 1);
+  EXPECT_EQ(change_->erased_entries[0].positions.end, 2);
+  EXPECT_THAT(change_->erase, IsEmpty());
+  EXPECT_EQ(session_.row.content_count, 1);
+  EXPECT_EQ(session_.row.content_bytes, 3);
+  EXPECT_EQ(session_.row.next_content, 3);
+  EXPECT_EQ(session_.row.active_count, before.active_count) << "no message goes with it";
+}
+
 TEST_F(SessionContentsTest, AGenerationOfZeroIsNeverGiven) {
   std::vector<std::uint64_t> numbers = {7, 0, 0, 9, 11};
   random_ = [numbers, next = std::size_t{0}]() mutable { return numbers.at(next++); };

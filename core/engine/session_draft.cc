@@ -89,10 +89,11 @@ TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
 
 TenantUsage SessionDraft::Growth(const Write& write) const {
   const WriteRequest& request = write.request;
-  if (request.kind == WriteKind::kUpdateMessage) {
+  if (request.kind == WriteKind::kUpdateMessage || request.kind == WriteKind::kUpdateContent) {
     if (!request.found->status.ok()) return {};
-    return {0, 0,
-            Bytes(request.messages.front().message) - Bytes(*request.found->messages.front())};
+    const Message& now = request.messages.empty() ? request.contents.front().content
+                                                  : request.messages.front().message;
+    return {0, 0, Bytes(now) - Bytes(*request.found->messages.front())};
   }
   // A piece too: what there is no room for is refused before all of it is staged.
   if (request.kind == WriteKind::kBeginStaged || request.kind == WriteKind::kAddStaged ||
@@ -163,6 +164,10 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddMessageUpdate(write);
     case WriteKind::kDeleteMessage:
       return AddMessageDelete(request);
+    case WriteKind::kUpdateContent:
+      return AddContentUpdate(write);
+    case WriteKind::kDeleteContent:
+      return AddContentDelete(request);
     case WriteKind::kBeginStaged:
       return AddStagedBegin(request);
     case WriteKind::kAddStaged:
@@ -177,6 +182,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddJobRetry(request);
     case WriteKind::kUndoBlockChange:
       return AddUndo(request);
+    case WriteKind::kEditFact:
+      return AddFactEdit(request);
     case WriteKind::kSweep:
       return AddSweep(request);
     case WriteKind::kStoreUsage:
@@ -586,10 +593,14 @@ void SessionDraft::AddPutJobs(const std::vector<MessagePtr>& messages) {
   }
 }
 
-void SessionDraft::AddJob(const std::string& block, std::uint64_t message_generation,
-                          PositionRange range) {
+void SessionDraft::MakeBlockGeneration() {
   // 0 says that no block has taken anything in.
   while (row_.block_generation == 0) row_.block_generation = random_();
+}
+
+void SessionDraft::AddJob(const std::string& block, std::uint64_t message_generation,
+                          PositionRange range) {
+  MakeBlockGeneration();
   BlockState& state = ChangeBlock(block);
   Job& job = jobs_.emplace_back();
   job.key.generation = row_.block_generation;
@@ -607,6 +618,13 @@ void SessionDraft::LeaseJobs(std::uint64_t lease, std::int64_t lease_us) {
     job.lease_until_us = lease_us;
     job.attempts = 1;
   }
+}
+
+const BlockSettings* SessionDraft::FindBlockSettings(const std::string& name) const {
+  const auto settings =
+      std::find_if(config_->blocks.begin(), config_->blocks.end(),
+                   [&name](const BlockSettings& block) { return block.name == name; });
+  return settings == config_->blocks.end() ? nullptr : &*settings;
 }
 
 const BlockState* SessionDraft::FindBlock(const std::string& name) const {
@@ -787,18 +805,41 @@ SessionDraft::Decision SessionDraft::AddJobRetry(const WriteRequest& request) {
 SessionDraft::Decision SessionDraft::AddUndo(const WriteRequest& request) {
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  const auto settings =
-      std::find_if(config_->blocks.begin(), config_->blocks.end(),
-                   [&request](const BlockSettings& block) { return block.name == request.block; });
-  if (settings == config_->blocks.end()) return Refused(BlockNotFound());
+  const BlockSettings* const settings = FindBlockSettings(request.block);
+  if (settings == nullptr) return Refused(BlockNotFound());
   const BlockState* const current = FindBlock(request.block);
   auto undone = UndoBlockChange(*settings, config_->counting.profile,
                                 current == nullptr ? "" : std::string_view(current->state),
-                                request.change, now_us_);
+                                request.change, {"", now_us_, request.writer, request.untrusted});
   if (!undone.ok()) return Refused(undone.status());
   ChangeBlock(request.block).state = std::move(undone->state);
   WriteResult result;
   result.facts = std::move(undone->facts);
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddFactEdit(const WriteRequest& request) {
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  const BlockSettings* const settings = FindBlockSettings(request.block);
+  if (settings == nullptr) return Refused(BlockNotFound());
+  FactEdit edit = request.fact_edit;
+  if (request.found.has_value()) {
+    if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+    edit.evidence.clear();
+    for (const MessagePtr& message : request.found->messages) {
+      edit.evidence.push_back(MessageId(*message, row_.generation));
+    }
+  }
+  const BlockState* const current = FindBlock(request.block);
+  auto edited = EditBlockFact(*settings, config_->counting.profile,
+                              current == nullptr ? "" : std::string_view(current->state), edit,
+                              {"", now_us_, request.writer, request.untrusted});
+  if (!edited.ok()) return Refused(edited.status());
+  MakeBlockGeneration();
+  ChangeBlock(request.block).state = std::move(edited->state);
+  WriteResult result;
+  result.edited_fact = std::move(edited->edited);
   return Stored(request, std::move(result));
 }
 
@@ -889,6 +930,11 @@ SessionDraft::Decision SessionDraft::AddStagedDrop(const WriteRequest& request) 
 absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
   const FoundMessages& found = *request.found;
   if (!found.status.ok()) return found.status;
+  if (request.kind == WriteKind::kUpdateContent || request.kind == WriteKind::kDeleteContent) {
+    const bool same =
+        row_.content_generation == found.generation && row_.edit_revision <= found.revision;
+    return same ? absl::OkStatus() : ContentChanged();
+  }
   // One that has left short-term memory since then may have been reset with it.
   const auto is_stored = [this, &found](const MessagePtr& message) {
     const std::int64_t position = message->position;
@@ -992,6 +1038,40 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
   row_.edit_revision = row_.revision + 1;
 }
 
+SessionDraft::Decision SessionDraft::AddContentUpdate(Write& write) {
+  const WriteRequest& request = write.request;
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  const Content& stored = *request.found->messages.front();
+  if (stored.IsExpired(now_us_)) return Refused(ContentNotFound());
+  if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
+  auto content = std::make_shared<Content>(stored);
+  content->body = request.contents.front().content.body;
+  content->token_count = write.token_counts.contents.front();
+  row_.content_bytes =
+      std::max<std::int64_t>(0, row_.content_bytes + Bytes(*content) - Bytes(stored));
+  row_.edit_revision = row_.revision + 1;
+  replaced_content_ = content;
+  WriteResult result;
+  result.contents = {std::move(content)};
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::AddContentDelete(const WriteRequest& request) {
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  const ContentPtr& content = request.found->messages.front();
+  erased_entries_.push_back({row_.content_generation, {content->position, content->position + 1}});
+  --row_.content_count;
+  row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - Bytes(*content));
+  row_.edit_revision = row_.revision + 1;
+  WriteResult result;
+  result.contents = {content};
+  return Stored(request, std::move(result));
+}
+
 std::int64_t SessionDraft::RetireFacts(const std::vector<MessagePtr>& messages) {
   std::vector<std::string> ids;
   ids.reserve(messages.size());
@@ -1067,6 +1147,7 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.erase = erase_;
   change.erased_entries = std::move(erased_entries_);
   if (replaced_ != nullptr) change.replaced = {replaced_};
+  if (replaced_content_ != nullptr) change.replaced_contents = {replaced_content_};
   change.garbage = garbage_;
   change.requests = requests_;
   return change;

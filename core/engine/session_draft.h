@@ -103,11 +103,14 @@ class SessionDraft {
   Decision AddJobEnd(const WriteRequest& request);
   Decision AddJobRetry(const WriteRequest& request);
   Decision AddUndo(const WriteRequest& request);
+  Decision AddFactEdit(const WriteRequest& request);
   Decision AddSweep(const WriteRequest& request);
   Decision AddUsageAlone(const WriteRequest& request);
   Decision AddEmbedder(const WriteRequest& request);
   Decision AddMessageUpdate(Write& write);
   Decision AddMessageDelete(const WriteRequest& request);
+  Decision AddContentUpdate(Write& write);
+  Decision AddContentDelete(const WriteRequest& request);
 
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
   // What the session stores.
@@ -132,7 +135,11 @@ class SessionDraft {
   void AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds);
   // Jobs for the blocks that are fed with what is put.
   void AddPutJobs(const std::vector<MessagePtr>& messages);
+  // Before a block changes for the first time.
+  void MakeBlockGeneration();
   void AddJob(const std::string& block, std::uint64_t message_generation, PositionRange range);
+  // Null when the session has no block of this name.
+  const BlockSettings* FindBlockSettings(const std::string& name) const;
   // Null when the block has taken nothing in.
   const BlockState* FindBlock(const std::string& name) const;
   BlockState& ChangeBlock(const std::string& name);
@@ -230,6 +237,7 @@ class SessionDraft {
   std::vector<EntryRange> erased_entries_;
   // Of one write that has the draft for itself.
   MessagePtr replaced_;
+  ContentPtr replaced_content_;
   std::vector<MessagePtr> deleted_;  // Ascending.
   // Of base_.blocks, or of none once they were removed.
   bool base_blocks_removed_ = false;

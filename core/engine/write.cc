@@ -43,6 +43,12 @@ absl::Status MessageChanged() {
                "message_id: the message has changed meanwhile, again and again; try again");
 }
 
+absl::Status ContentChanged() {
+  return Error(absl::StatusCode::kAborted, "CONTENT_CHANGED",
+               "content_id: the session's contents have changed meanwhile, again and again; try "
+               "again");
+}
+
 absl::Status Reported(const absl::Status& status) {
   if (absl::IsUnavailable(status) && ErrorReason(status).empty()) return StoreUnavailable();
   return status;

@@ -80,6 +80,8 @@ enum class WriteKind {
   kForgetSession,
   kUpdateMessage,
   kDeleteMessage,
+  kUpdateContent,
+  kDeleteContent,
   kBeginStaged,
   kAddStaged,
   kPublishStaged,
@@ -87,6 +89,7 @@ enum class WriteKind {
   kEndJob,
   kRetryJob,
   kUndoBlockChange,
+  kEditFact,
   kSweep,
   kStoreUsage,
   kNoteEmbedder
@@ -109,14 +112,15 @@ struct JobOutcome {
   std::vector<std::int64_t> entry_positions;
 };
 
-// The stored message that a write names, as it was found before the write was decided on.
+// The stored messages or content that a write names, as it was found before the write was decided
+// on.
 struct FoundMessages {
-  absl::Status status;  // Why there is none to be changed.
-  std::uint64_t generation = 0;
+  absl::Status status;           // Why there is none to be changed.
+  std::uint64_t generation = 0;  // Of what was found.
   // Of the session as they were read.
   std::int64_t revision = 0;
   std::int64_t watermark = 0;
-  // The one that is named; for a DeleteMessage also what goes with it. Ascending.
+  // Those that are named; for a DeleteMessage also what goes with it. Ascending.
   std::vector<MessagePtr> messages;
 };
 
@@ -174,6 +178,7 @@ struct WriteResult {
   // kEndJob: the job, which was the next one of its block; kRetryJob: the new one. 0: none.
   std::int64_t job_number = 0;
   std::vector<Fact> facts;   // kUndoBlockChange: those that hold now.
+  EditedFact edited_fact;    // kEditFact.
   bool with_blocks = false;  // kPublishStaged.
   SessionCounts removed;     // kDeleteSession.
   SessionRow row;            // CreateSession, UpdateSession, kPublishStaged: the row afterwards.
@@ -220,12 +225,13 @@ struct WriteRequest {
   // kPut, kSet and kCreateSession: of a session that this makes, where `settings` has none.
   RetentionSettings default_retention;
   ResetScope scope = ResetScope::kProfile;
-  // kUpdateMessage and kDeleteMessage: the message, what it was found to be, and what becomes of
-  // it: `edit` fills in `messages`, for the stored one, and may be called several times.
+  // The message or content that a write updates or deletes, what it was found to be, and what
+  // becomes of it: `edit` fills in `messages` or `contents`, for the stored one, and may be called
+  // several times. kEditFact: `found` is the evidence, and `edit` says whether it is untrusted.
   std::string message_id;
   bool with_tool_messages = false;
   std::optional<FoundMessages> found;
-  std::function<absl::Status(const Message& stored, WriteRequest& write)> edit;
+  std::function<absl::Status(const FoundMessages& found, WriteRequest& write)> edit;
   std::optional<JobOutcome> job_outcome;  // kEndJob.
   std::optional<Job> job;                 // kRetryJob: the one that failed.
   // kSweep: the session goes if it has expired, else messages that its retention does not keep.
@@ -237,8 +243,11 @@ struct WriteRequest {
   // kForgetSession: a tombstone of this subject lets go of what it still keeps of its session, the
   // replies and what is staged under it; nothing is done where there is none.
   std::string subject;
-  std::string block;        // kUndoBlockChange.
+  std::string block;        // kUndoBlockChange and kEditFact.
   std::int64_t change = 0;  // kUndoBlockChange: a number of the block's history.
+  FactEdit fact_edit;       // kEditFact.
+  std::string writer;       // kUndoBlockChange and kEditFact: the caller's credential.
+  bool untrusted = false;   // The same: the caller need not be believed.
   std::shared_ptr<const StagedSession> staged;  // kBeginStaged and those that follow it.
   StagedRows staged_rows;                       // kAddStaged.
   std::optional<std::int64_t> expected_revision;
@@ -276,6 +285,8 @@ absl::Status BlockNotFound();
 
 // ABORTED `MESSAGE_CHANGED` for a message that has changed since it was found.
 absl::Status MessageChanged();
+// The same of a content: `CONTENT_CHANGED`.
+absl::Status ContentChanged();
 
 // Stores word their troubles in their own way; callers see one reason.
 absl::Status Reported(const absl::Status& status);

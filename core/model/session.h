@@ -54,8 +54,8 @@ struct SessionRow {
   // 0 in a tombstone: messages are stored under its generation that were never published.
   std::int64_t message_bytes = 0;
   std::int64_t content_bytes = 0;
-  // The revision by which a message of this generation was last changed or taken out by itself; 0:
-  // none was. What was read of the messages before may be out of date.
+  // The revision by which a message or content of these generations was last changed or taken out
+  // by itself; 0: none was. What was read of them before may be out of date.
   std::int64_t edit_revision = 0;
   // Of what blocks know and of their jobs; 0 while there is none. A new one makes all older ones
   // unreachable.

@@ -86,12 +86,14 @@ struct SessionChange {
   std::vector<MessagePtr> messages;
   // Message rows of row.generation to delete now; they do not overlap.
   std::vector<PositionRange> erase;
-  // Entries, and contents, to delete now; they do not overlap, and none of them is in `entries` or
+  // Entries and contents to delete now; they do not overlap, and none of them is in `entries` or
   // `contents`.
   std::vector<EntryRange> erased_entries;
   // Message rows of row.generation whose token count, tool ids and body are written anew, by their
   // positions. None of them is in `messages` or `erase`.
   std::vector<MessagePtr> replaced;
+  // The same of row.content_generation.
+  std::vector<ContentPtr> replaced_contents;
   // Appended under row.content_generation; positions ascending.
   std::vector<ContentPtr> contents;
   // Appended under the given generations, see BlockState::entry_generation.

@@ -16,8 +16,14 @@ from support.calls import memory, wire
 from support.server import Server
 
 import memoryd
-from memoryd import AsyncClient, Client, MemorydError, content, message
+from memoryd import AsyncClient, Client, MemorydError, _calls, content, message
+from memoryd.v1 import (block_service_pb2, job_service_pb2, memory_service_pb2, server_service_pb2,
+                        session_service_pb2, worker_service_pb2)
 from memoryd.v1 import filter_pb2 as filter_wire
+
+SERVICES = [module.DESCRIPTOR for module in (
+    block_service_pb2, job_service_pb2, memory_service_pb2, server_service_pb2,
+    session_service_pb2, worker_service_pb2)]
 
 NOBODY = "unix:/nonexistent/memoryd.sock"
 
@@ -29,11 +35,70 @@ def calls_of(client: type) -> dict[str, inspect.Signature]:
 
 def test_both_clients_have_the_same_methods():
     assert calls_of(Client) == calls_of(AsyncClient)
-    assert len(calls_of(Client)) == 25
+    assert len(calls_of(Client)) == 35
     for name in calls_of(Client):
         assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ != None
     arguments = [list(inspect.signature(c).parameters) for c in (Client, AsyncClient)]
     assert arguments[0] == arguments[1]
+
+
+def test_every_rpc_has_a_method():
+    made = {rpc.path for rpc in vars(_calls).values() if isinstance(rpc, _calls.Rpc)}
+    # Workers attach by their own class.
+    assert made == {f"/{service.full_name}/{method.name}" for file in SERVICES
+                    for service in file.services_by_name.values()
+                    for method in service.methods} - {"/memoryd.v1.WorkerService/Attach"}
+
+
+FACTS = block("facts", "fact-extraction", model="chat")
+
+
+def test_facts_and_contents_one_by_one(server, session_id):
+    with Client(server.target) as client:
+        client.create_session(session_id, every_turn(FACTS))
+        client.put(session_id, [message("user", "x", message_id="m")],
+                   contents=[content("a", content_id="c")])
+        added = client.add_fact(session_id, "facts", "one", trust=0.5, message_ids=["m"])
+        assert (added.fact.trust, list(added.fact.message_ids)) == (0.5, ["m"])
+        client.update_fact(session_id, "facts", 1, "two")
+        client.delete_fact(session_id, "facts", 1)
+        assert client.undo_block_change(session_id, "facts", 3).facts[0].text == "two"
+        assert client.get_block(session_id, "facts").facts.facts[0].text == "two"
+        with pytest.raises(MemorydError) as caught:
+            list(client.list_block_entries(session_id, "facts"))
+        assert caught.value.reason == "BLOCK_HAS_NO_ENTRIES"
+        assert client.get_usage().HasField("start_time")
+        client.update_content(session_id, "c", json="[1]", mime_type="application/json")
+        assert client.get_content(session_id, "c").json == "[1]"
+        assert client.delete_content(session_id, "c").position == 1
+        with pytest.raises(ValueError, match="text and json"):
+            client.update_content(session_id, "c", "b", json="[1]")
+        with pytest.raises(MemorydError) as caught:
+            client.get_content(session_id, "c")
+        assert caught.value.reason == "CONTENT_NOT_FOUND"
+
+
+def test_facts_and_contents_one_by_one_with_asyncio(server, session_id):
+    async def main():
+        async with AsyncClient(server.target) as client:
+            await client.create_session(session_id, every_turn(
+                FACTS, block("vectors", "vector", embedder="embed")))
+            await client.put(session_id, contents=[content("a", content_id="c")])
+            added = await client.add_fact(session_id, "facts", "one", request_id="r")
+            assert (await client.add_fact(session_id, "facts", "one", request_id="r")).replayed
+            await client.update_fact(session_id, "facts", added.fact.fact_id, "two")
+            deleted = await client.delete_fact(session_id, "facts", added.fact.fact_id)
+            undone = await client.undo_block_change(session_id, "facts", deleted.change)
+            known = await client.get_block(session_id, "facts")
+            assert list(known.facts.facts) == list(undone.facts) == [deleted.fact]
+            assert [e async for e in client.list_block_entries(session_id, "vectors")] == []
+            assert (await client.get_usage()).HasField("start_time")
+            await client.update_content(session_id, "c", "b")
+            assert (await client.get_content(session_id, "c")).text == "b"
+            await client.delete_content(session_id, "c", expected_revision=known.revision + 1)
+            assert [c async for c in client.get_all_contents(session_id)] == []
+
+    asyncio.run(main())
 
 
 def test_the_round_of_a_session(server, session_id):

@@ -61,3 +61,12 @@ def test_what_may_have_been_done_is_never_denied(monkeypatch, failures, raised):
         attempts.pause(failures[-1])
     assert (caught.value.code, caught.value.reason) == (
         raised.code(), MemorydError.of(raised).reason)
+
+
+@pytest.mark.parametrize("call", (
+    _calls.update_content("s", "c", "x"), _calls.delete_content("s", "c"),
+    _calls.undo_block_change("s", "b", 1), _calls.add_fact("s", "b", "x"),
+    _calls.update_fact("s", "b", 1, "x"), _calls.delete_fact("s", "b", 1)),
+    ids=lambda call: call.rpc.name)
+def test_a_change_has_a_request_id_and_may_be_repeated(call):
+    assert call.repeatable and call.request.request_id

@@ -8,8 +8,8 @@ import subprocess
 import grpc
 import pytest
 
-from support.access import credential, write_credentials
-from support.paths import CLIENT_WRITER
+from support.access import METHODS, credential, write_credentials
+from support.paths import CLIENT_WRITER, REPOSITORY
 from support.server import Server
 from support.tls import SERVER_NAMES, Authority, server_arguments
 
@@ -28,6 +28,15 @@ def server(authority, tmp_path_factory):
     arguments = [*server_arguments(authority.issue(SERVER_NAMES)), f"--credentials={file}"]
     with Server("sqlite::memory:", arguments=arguments) as running:
         yield running
+
+
+def test_every_rpc_has_a_method():
+    header = (REPOSITORY / "clients/cpp/memoryd/client.h").read_text(encoding="utf-8")
+    connection = (REPOSITORY / "clients/cpp/memoryd/connection.cc").read_text(encoding="utf-8")
+    rpcs = {name for name in METHODS if name != "Attach"}
+    assert len(rpcs) > 30
+    for name in rpcs:
+        assert f" {name}(" in header and f"Connection::{name}(" in connection, name
 
 
 def put(server: Server, authority: Authority, token: str, text: str,

@@ -98,6 +98,38 @@ TEST_P(ContentContractTest, ContentsLieBesideTheMessagesUnderTheirOwnGeneration)
   EXPECT_THAT(Positions(kKey, kContents), ElementsAre(1, 2, 3, 4));
 }
 
+TEST_P(ContentContractTest, SomeAreWrittenAnewOrErasedAndNothingElse) {
+  const SessionChange first = WithContents(NewSession(kKey, 4), 4, "c");
+  const SessionChange other = WithContents(NewSession({"tenant", "other"}, 4), 4, "c");
+  MustCommit(first);
+  MustCommit(other);
+  SessionChange second = WithContents(Following(first, 0), 1);
+  auto changed = std::make_shared<Content>(*first.contents[2]);
+  changed->body = "written anew";
+  changed->token_count = 77;
+  second.replaced_contents = {changed};
+  second.erased_entries = {{kContents, {2, 3}}};
+  --second.row.content_count;
+  second.row.edit_revision = second.row.revision;
+  // In one statement with a message that is written anew.
+  auto message = std::make_shared<Message>(*first.messages[2]);
+  message->body = "another text";
+  second.replaced = {message};
+  MustCommit(second);
+  EXPECT_EQ(Load(kKey)->row, second.row);
+  ExpectSameMessages(Rows(kKey, kContents),
+                     {first.contents[0], changed, first.contents[3], second.contents[0]});
+  ExpectSameMessages(Rows(kKey, first.row.generation),
+                     {first.messages[0], first.messages[1], message, first.messages[3]});
+  ExpectSameMessages(Rows(other.key, kContents), other.contents);
+  // Its id is free again.
+  SessionChange third = Following(second, 0);
+  third.contents = {NewContent(third.row.next_content++, "c2")};
+  ++third.row.content_count;
+  MustCommit(third);
+  EXPECT_THAT(PositionsOf(Rows(kKey, kContents)), ElementsAre(1, 3, 4, 5, 6));
+}
+
 TEST_P(ContentContractTest, AnyNumberOfThemGoesIntoOneChange) {
   // PostgreSQL takes up to 128 rows as a list and more as arrays.
   for (const auto& [messages, contents] :

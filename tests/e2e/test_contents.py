@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import grpc
 import pytest
 
@@ -11,6 +13,7 @@ from support.server import Server
 Content, Media = memory.Content, memory.Media
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
 MIB = 1024 * 1024
 NUL_AND_MORE = "a\0b \U0001f600 e\u0301 \u202e \r\n\t\\ end"
 METADATA = '{"z": 1.0, "a": 1,  "big": 123456789012345678901234567890, "n": null}'
@@ -343,3 +346,164 @@ def test_takes_what_lies_exactly_on_the_limits(calls, session_id):
     ]
     calls.Put(session_id=session_id, contents=contents)
     assert bytes_of(calls.all_contents(session_id)) == bytes_of(contents)
+
+
+def found(calls, session_id: str, query: str) -> list[str]:
+    results = calls.Query(session_id=session_id, query=query).results
+    return [result.content.text for result in results if result.HasField("content")]
+
+
+WORDS_ALONE = memory.SessionConfig(retrieval=memory.Retrieval(vector_weight=0))
+
+
+def test_one_is_read_changed_and_deleted_by_its_id(calls, session_id):
+    ids = calls.Put(session_id=session_id, config=WORDS_ALONE, messages=[user("parrot or owl")],
+                    contents=[note("a parrot", content_id="a", metadata_json='{"k":1}'),
+                              note("a hamster"), note("a tortoise")]).content_ids
+    before = calls.all_contents(session_id)
+    for content in before:
+        got = calls.GetContent(session_id=session_id, content_id=content.content_id)
+        assert got.content == content
+        assert got.revision == calls.GetSession(session_id=session_id).session.revision
+
+    reply = calls.UpdateContent(session_id=session_id, content_id="a", text="an owl")
+    wanted = Content()
+    wanted.CopyFrom(before[0])
+    wanted.text = "an owl"
+    assert reply.position == 1 and not reply.replayed
+    assert calls.GetContent(session_id=session_id, content_id="a").content == wanted
+    assert calls.all_contents(session_id) == [wanted, *before[1:]]
+    assert found(calls, session_id, "parrot") == [] and found(calls, session_id, "owl") == ["an owl"]
+
+    # A value of another kind, and what is not given stays.
+    calls.UpdateContent(session_id=session_id, content_id=ids[1], json='{"x": 1.0}',
+                        mime_type="application/json", metadata_json='{"k": 2}',
+                        expected_revision=reply.revision)
+    changed = calls.GetContent(session_id=session_id, content_id=ids[1]).content
+    assert (changed.json, changed.mime_type, changed.metadata_json, changed.position) == (
+        '{"x": 1.0}', "application/json", '{"k": 2}', 2)
+    calls.UpdateContent(session_id=session_id, content_id=ids[1], metadata_json="")
+    after = calls.GetContent(session_id=session_id, content_id=ids[1]).content
+    assert (after.json, after.metadata_json) == ('{"x": 1.0}', "")
+
+    gone = calls.DeleteContent(session_id=session_id, content_id="a")
+    assert gone.position == 1
+    assert found(calls, session_id, "owl") == []
+    assert [c.content_id for c in calls.all_contents(session_id)] == ids[1:]
+    assert count(calls, session_id) == 2
+    for call in (calls.GetContent, calls.DeleteContent):
+        error = refusal(call, session_id=session_id, content_id="a")
+        assert (error.code(), reason(error)) == (NOT_FOUND, "CONTENT_NOT_FOUND")
+    # Its id is free, its position is not.
+    calls.Put(session_id=session_id, contents=[note("new", content_id="a")])
+    assert [c.position for c in calls.all_contents(session_id, page_size=1)] == [2, 3, 4]
+    assert calls.GetAll(session_id=session_id, include_contents=True,
+                        include_total=True).total_count == 4
+
+
+def test_whatever_reads_contents_follows_a_deletion(calls, session_id):
+    calls.Put(session_id=session_id, contents=[note(f"n{i}", content_id=f"n{i}") for i in range(6)])
+    for name in ("n0", "n3", "n5"):
+        calls.DeleteContent(session_id=session_id, content_id=name)
+    left = ["n1", "n2", "n4"]
+    calls.UpdateContent(session_id=session_id, content_id="n2", text="two")
+    shown = ["n1", "two", "n4"]
+    assert texts(calls.all_contents(session_id)) == shown
+    context = calls.UpdateContext(session_id=session_id, messages=[user("hello")])
+    inserted = context.insertions[0].message
+    assert [line for line in shown if line in inserted.text] == shown
+    assert "n3" not in inserted.text
+    fork = session_id + "-fork"
+    calls.ForkSession(session_id=session_id, new_session_id=fork)
+    assert texts(calls.all_contents(fork)) == shown
+    stored = calls.all_contents(session_id)
+    copy = session_id + "-copy"
+    calls.import_session(copy, contents=stored)
+    assert calls.all_contents(copy) == stored
+    assert texts([calls.GetContent(session_id=copy, content_id=name).content
+                  for name in left]) == shown
+    # The list of all of them, as AutoGen has it.
+    calls.CreateSession(session_id=session_id + "-list",
+                        config=memory.SessionConfig(profile="autogen-list"))
+    calls.Put(session_id=session_id + "-list", contents=[
+        note(f"n{i}", content_id=f"n{i}") for i in range(6)])
+    calls.DeleteContent(session_id=session_id + "-list", content_id="n0")
+    listed = calls.Query(session_id=session_id + "-list", query="").results
+    assert [r.content.text for r in listed] == ["n1", "n2", "n3", "n4", "n5"]
+
+
+def test_content_changes_are_done_once_and_refused_by_name(calls, session_id):
+    calls.Put(session_id=session_id, contents=[note("x", content_id="a"),
+                                               note("y", content_id="b")])
+    update = {"session_id": session_id, "content_id": "a", "text": "z", "request_id": "u"}
+    delete = {"session_id": session_id, "content_id": "a", "request_id": "d"}
+    first = calls.UpdateContent(**update)
+    calls.UpdateContent(session_id=session_id, content_id="a", text="later")
+    again = calls.UpdateContent(**update)
+    assert again.replayed and again.revision == first.revision
+    assert calls.GetContent(session_id=session_id, content_id="a").content.text == "later"
+    calls.DeleteContent(**delete)
+    calls.Put(session_id=session_id, contents=[note("other", content_id="a")])
+    assert calls.DeleteContent(**delete).replayed
+    assert texts(calls.all_contents(session_id)) == ["y", "other"]
+    assert reason(refusal(calls.DeleteContent, **{**delete, "content_id": "b"})) == (
+        "REQUEST_ID_REUSED")
+    error = refusal(calls.UpdateContent, session_id=session_id, content_id="b", text="x",
+                    expected_revision=1)
+    assert (error.code(), reason(error)) == (grpc.StatusCode.ABORTED, "REVISION_MISMATCH")
+    for fields, field in (({"content_id": ""}, "content_id"), ({"session_id": ""}, "session_id"),
+                          ({"json": "{"}, "json"), ({"metadata_json": "[]"}, "metadata_json"),
+                          ({"mime_type": ""}, "mime_type"), ({"text": "x" * (MIB + 1)}, "text")):
+        error = refusal(calls.UpdateContent,
+                        **{"session_id": session_id, "content_id": "b", **fields})
+        assert error.code() == INVALID and error.details().startswith(field)
+    error = refusal(calls.GetContent, session_id=session_id + "x", content_id="a")
+    assert (error.code(), reason(error)) == (NOT_FOUND, "SESSION_NOT_FOUND")
+    calls.Reset(session_id=session_id)
+    error = refusal(calls.GetContent, session_id=session_id, content_id="b")
+    assert reason(error) == "CONTENT_NOT_FOUND"
+
+
+def test_a_tenants_bytes_follow_changes_of_contents(store):
+    with Server(store, arguments=["--tenant-mib=1"]) as server, server.channel() as channel:
+        calls = Calls(channel)
+        large, larger = "x" * 400 * 1024, "x" * 700 * 1024
+        calls.Put(session_id="s", contents=[note(large, content_id="a"),
+                                            note(large, content_id="b")])
+        error = refusal(calls.UpdateContent, session_id="s", content_id="a", text=larger)
+        assert (error.code(), reason(error)) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")
+        calls.DeleteContent(session_id="s", content_id="b")
+        calls.UpdateContent(session_id="s", content_id="a", text=larger)
+
+
+def test_changes_of_contents_by_many_are_all_done(calls, session_id):
+    names = [f"n{i}" for i in range(12)]
+    calls.Put(session_id=session_id, contents=[note("0", content_id=name) for name in names])
+
+    def change(name: str) -> None:
+        for step in range(1, 6):
+            calls.UpdateContent(session_id=session_id, content_id=name, text=f"{name} {step}")
+        if name in names[::2]:
+            calls.DeleteContent(session_id=session_id, content_id=name)
+
+    threads = [threading.Thread(target=change, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert texts(calls.all_contents(session_id)) == [f"{name} 5" for name in names[1::2]]
+    assert count(calls, session_id) == 6
+
+
+def test_a_killed_server_keeps_acknowledged_changes_of_contents(store):
+    with Server(store) as server:
+        with server.channel() as channel:
+            calls = Calls(channel)
+            calls.Put(session_id="s", contents=[note("x", content_id="a"),
+                                                note("y", content_id="b")])
+            calls.UpdateContent(session_id="s", content_id="a", text="changed")
+            calls.DeleteContent(session_id="s", content_id="b")
+        server.kill()
+    with Server(store) as server, server.channel() as channel:
+        assert texts(Calls(channel).all_contents("s")) == ["changed"]

@@ -102,8 +102,12 @@ def base_request(method: str, session_id: str) -> Message:
         request.messages.append(user("what was in the canary's cage?"))
     if method in ("UpdateMessage", "DeleteMessage"):
         request.message_id = "m0"
-    if method == "UpdateMessage":
+    if method in ("GetContent", "UpdateContent", "DeleteContent"):
+        request.content_id = "c0"
+    if method in ("UpdateMessage", "UpdateContent", "AddFact", "UpdateFact"):
         request.text = "changed"
+    if method in ("UpdateFact", "DeleteFact"):
+        request.fact_id = 1
     if method == "Query":
         request.query = "canary message other tenant"
     if "block" in fields:

@@ -22,10 +22,11 @@ from support.server import Server, failed_start, open_channel, wait_for_health
 METRICS = "--metrics-listen=127.0.0.1:0"
 METHODS = {
     "Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "StreamAll",
-    "UpdateMessage", "DeleteMessage", "CreateSession", "GetSession",
+    "UpdateMessage", "DeleteMessage", "GetContent", "UpdateContent", "DeleteContent",
+    "CreateSession", "GetSession",
     "ListSessions", "UpdateSession", "DeleteSession", "ForkSession", "ImportSession",
     "EraseSubject", "ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage", "GetBlock",
-    "ListBlockEntries", "UndoBlockChange", "GetServerInfo", "Attach",
+    "ListBlockEntries", "UndoBlockChange", "AddFact", "UpdateFact", "DeleteFact", "GetServerInfo", "Attach",
 }
 CODES = {code.name for code in grpc.StatusCode}
 

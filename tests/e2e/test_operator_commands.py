@@ -1,4 +1,4 @@
-"""memoryd sessions, messages, jobs, export and info against a running server."""
+"""memoryd sessions, messages, jobs, facts, export and info against a running server."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from google.protobuf import json_format
 
 from support.access import credential, write_credentials
+from support.blocks import block
 from support.calls import Calls, assistant, memory, note, session_wire, user, wire
 from support.calls import memory_service_pb2_grpc as memory_grpc
 from support.calls import session_service_pb2_grpc as session_grpc
@@ -140,8 +141,15 @@ def test_a_subject_is_counted_and_erased(calls, commands, session_id):
     code, screen = on_terminal(commands, "n\n", *subject)
     assert code == 1 and f"Erase subject {session_id} with {counts}?" in screen
     assert len(calls.ListSessions(subject=session_id).sessions) == 2
-    code, _ = on_terminal(commands, "y\n", *subject)
+    listed = commands.json("sessions", "list", "--subject", session_id)
+    assert [line["session"]["session_id"] for line in listed] == [
+        f"{session_id} 0", f"{session_id} 1"]
+    code, screen = on_terminal(commands, "y\n", *subject)
     assert code == 0 and not calls.ListSessions(subject=session_id).sessions
+    assert "erased 0 of 2 sessions, 0 of 2 messages" in screen
+    calls.Put(session_id=f"{session_id} 2", config=memory.SessionConfig(subject=session_id))
+    code, screen = on_terminal(commands, "", *subject, "--yes")
+    assert code == 0 and "erased 0 of 1 sessions, 0 of 0 messages" in screen
     erased, = commands.json(*subject, "--yes")
     assert erased == {"purged": True}
     assert "subject" in commands.fails(2, "erase", "--yes")
@@ -207,6 +215,33 @@ def test_a_stored_text_can_not_drive_a_terminal(calls, commands, session_id):
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", output)
     line, = commands.json("messages", "list", session_id)
     assert line["message"]["text"] == HOSTILE
+
+
+# Facts.
+
+
+def test_facts_are_listed_added_corrected_deleted_and_undone(calls, commands, session_id):
+    calls.CreateSession(session_id=session_id, config=memory.SessionConfig(blocks=[
+        block("facts", "fact-extraction", model="m"), block("rules", "static")]))
+    calls.Put(session_id=session_id, messages=[user("x", message_id="m1")])
+    place = (session_id, "facts")
+    added, = commands.json("facts", "add", *place, "Ann has a cat.", "--trust", "0.5",
+                           "--message", "m1")
+    assert added["fact"]["trust"] == 0.5 and added["fact"]["message_ids"] == ["m1"]
+    assert "Ann has two cats." in commands.text("facts", "update", *place, 1, "Ann has two cats.")
+    names, row = rows(commands.text("facts", "list", *place))
+    assert names == ["FACT", "TRUST", "SEEN", "LAST", "WRITER", "TEXT"]
+    assert row[:3] == ["1", "0.50", "0"] and row[-4:] == ["Ann", "has", "two", "cats."]
+    assert "--yes" in commands.fails(2, "facts", "delete", *place, 1)
+    deleted, = commands.json("facts", "delete", *place, 1, "--yes")
+    assert commands.json("facts", "list", *place) == []
+    past = commands.json("facts", "list", *place, "--history")
+    assert [line["past_fact"]["end"] for line in past] == ["FACT_END_CORRECTED", "FACT_END_DELETED"]
+    assert "FACT_END_DELETED" in commands.text("facts", "list", *place, "--history")
+    fact, = commands.json("facts", "undo", *place, deleted["change"])
+    assert fact["fact"]["text"] == "Ann has two cats."
+    assert "FACT_NOT_FOUND" in commands.fails(3, "facts", "update", *place, 2, "x")
+    assert "of kind static" in commands.fails(2, "facts", "list", session_id, "rules")
 
 
 # Jobs.
@@ -330,7 +365,7 @@ def test_the_commands_of_the_documentation_run(calls, commands, tmp_path):
 
 def test_the_help_names_the_commands():
     help_text = Commands("").text("--help")
-    for command in ("sessions", "messages", "jobs", "export", "import", "info"):
+    for command in ("sessions", "messages", "jobs", "facts", "export", "import", "info"):
         assert re.search(rf"^  {command} ", help_text, re.MULTILINE)
         assert "Usage" in Commands("").text(command, "--help")
 

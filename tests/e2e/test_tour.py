@@ -146,6 +146,27 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert (gone["message_ids"], gone["active_count"]) == (["m1"], "1")
 
 
+def typed(document: str, heading: str) -> list[tuple[str, str]]:
+    """Methods and bodies of the calls that a section of a document types."""
+    text = (REPOSITORY / "docs" / document).read_text(encoding="utf-8")
+    section = text.split(f"\n{heading}\n", 1)[1].split("\n#", 1)[0]
+    return [(method, body) for body, method in README_CALL.findall(section)]
+
+
+def test_facts_and_contents_by_hand_as_the_documents_type_them(store, program):
+    with Server(store) as server:
+        client = Grpcurl(program, server.target)
+        _, added, corrected, known, deleted, undone = (
+            client.call(*call) for call in typed("BLOCKS.md", "### Facts by hand"))
+        assert (added["fact"]["fact_id"], added["change"], deleted["change"]) == ("1", "1", "3")
+        assert known["facts"]["facts"] == [corrected["fact"]]
+        assert known["facts"]["history"][0]["end"] == "FACT_END_CORRECTED"
+        assert undone["facts"] == [deleted["fact"]] == [corrected["fact"]]
+        _, _, shown, _ = (client.call(*call) for call in
+                          typed("OPERATIONS.md", "## Contents and messages one by one"))
+        assert shown["content"]["text"] == "Prefers kilometres."
+
+
 def test_list_and_describe_show_the_services(server, program):
     client = Grpcurl(program, server.target)
     services = client.services()

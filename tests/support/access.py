@@ -32,8 +32,8 @@ def _methods() -> dict[str, MethodDescriptor]:
 # By name, whatever service they belong to. New RPCs join by themselves.
 METHODS = _methods()
 # What a credential with the right `read` may call, and what any may; all others are writes.
-READS = {"Get", "GetAll", "StreamAll", "Query", "UpdateContext", "GetSession", "ListSessions",
-         "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries"}
+READS = {"Get", "GetAll", "StreamAll", "GetContent", "Query", "UpdateContext", "GetSession",
+         "ListSessions", "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}
 FOR_ADMINS = {"ImportSession"}  # Who may write besides.

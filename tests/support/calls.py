@@ -38,7 +38,8 @@ class Calls:
         server_stub = server_service_pb2_grpc.ServerServiceStub(channel)
         for module, stub, names in (
             (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset", "Query",
-                                 "UpdateContext", "StreamAll", "UpdateMessage", "DeleteMessage")),
+                                 "UpdateContext", "StreamAll", "UpdateMessage", "DeleteMessage",
+                                 "GetContent", "UpdateContent", "DeleteContent")),
             (
                 session_wire,
                 session_stub,
@@ -46,7 +47,8 @@ class Calls:
                  "ForkSession", "EraseSubject"),
             ),
             (job_wire, job_stub, ("ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage")),
-            (block_wire, block_stub, ("GetBlock", "ListBlockEntries", "UndoBlockChange")),
+            (block_wire, block_stub, ("GetBlock", "ListBlockEntries", "UndoBlockChange",
+                                       "AddFact", "UpdateFact", "DeleteFact")),
             (server_wire, server_stub, ("GetServerInfo",)),
         ):
             for name in names:

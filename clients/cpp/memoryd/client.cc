@@ -200,6 +200,21 @@ absl::StatusOr<v1::DeleteMessageResponse> Client::DeleteMessage(v1::DeleteMessag
   return Change(&Connection::DeleteMessage, std::move(request), options);
 }
 
+absl::StatusOr<v1::GetContentResponse> Client::GetContent(const v1::GetContentRequest& request,
+                                                          const CallOptions& options) const {
+  return Repeat(&Connection::GetContent, request, options);
+}
+
+absl::StatusOr<v1::UpdateContentResponse> Client::UpdateContent(v1::UpdateContentRequest request,
+                                                                const CallOptions& options) const {
+  return Change(&Connection::UpdateContent, std::move(request), options);
+}
+
+absl::StatusOr<v1::DeleteContentResponse> Client::DeleteContent(v1::DeleteContentRequest request,
+                                                                const CallOptions& options) const {
+  return Change(&Connection::DeleteContent, std::move(request), options);
+}
+
 absl::StatusOr<v1::QueryResponse> Client::Query(const v1::QueryRequest& request,
                                                 const CallOptions& options) const {
   return Repeat(&Connection::Query, request, options);
@@ -252,6 +267,57 @@ absl::StatusOr<v1::DeleteSessionResponse> Client::DeleteSession(v1::DeleteSessio
   return Change(&Connection::DeleteSession, std::move(request), options);
 }
 
+absl::StatusOr<v1::ForkSessionResponse> Client::ForkSession(v1::ForkSessionRequest request,
+                                                            const CallOptions& options) const {
+  return Change(&Connection::ForkSession, std::move(request), options);
+}
+
+absl::StatusOr<v1::Session> Client::ImportSession(const ImportSource& next,
+                                                  const CallOptions& options) const {
+  const Attempt attempt{.deadline = options.timeout.has_value()
+                                        ? connection_->Now() + *options.timeout
+                                        : absl::InfiniteFuture(),
+                        .wait_for_ready = wait_for_ready_};
+  return SessionOf(connection_->ImportSession(next, attempt));
+}
+
+absl::StatusOr<v1::EraseSubjectResponse> Client::EraseSubject(
+    const v1::EraseSubjectRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::EraseSubject, request, options);
+}
+
+// What blocks know.
+
+absl::StatusOr<v1::GetBlockResponse> Client::GetBlock(const v1::GetBlockRequest& request,
+                                                      const CallOptions& options) const {
+  return Repeat(&Connection::GetBlock, request, options);
+}
+
+absl::StatusOr<v1::ListBlockEntriesResponse> Client::ListBlockEntries(
+    const v1::ListBlockEntriesRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::ListBlockEntries, request, options);
+}
+
+absl::StatusOr<v1::UndoBlockChangeResponse> Client::UndoBlockChange(
+    v1::UndoBlockChangeRequest request, const CallOptions& options) const {
+  return Change(&Connection::UndoBlockChange, std::move(request), options);
+}
+
+absl::StatusOr<v1::AddFactResponse> Client::AddFact(v1::AddFactRequest request,
+                                                    const CallOptions& options) const {
+  return Change(&Connection::AddFact, std::move(request), options);
+}
+
+absl::StatusOr<v1::UpdateFactResponse> Client::UpdateFact(v1::UpdateFactRequest request,
+                                                          const CallOptions& options) const {
+  return Change(&Connection::UpdateFact, std::move(request), options);
+}
+
+absl::StatusOr<v1::DeleteFactResponse> Client::DeleteFact(v1::DeleteFactRequest request,
+                                                          const CallOptions& options) const {
+  return Change(&Connection::DeleteFact, std::move(request), options);
+}
+
 // Jobs and the server.
 
 absl::StatusOr<v1::ListJobsResponse> Client::ListJobs(const v1::ListJobsRequest& request,
@@ -272,6 +338,10 @@ absl::StatusOr<v1::RetryJobResponse> Client::RetryJob(const v1::RetryJobRequest&
 absl::StatusOr<v1::CancelJobResponse> Client::CancelJob(const v1::CancelJobRequest& request,
                                                         const CallOptions& options) const {
   return Once(&Connection::CancelJob, request, options);
+}
+
+absl::StatusOr<v1::GetUsageResponse> Client::GetUsage(const CallOptions& options) const {
+  return Repeat(&Connection::GetUsage, v1::GetUsageRequest(), options);
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) const {

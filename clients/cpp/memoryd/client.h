@@ -76,6 +76,12 @@ class Client {
                                                           const CallOptions& options = {}) const;
   absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(v1::DeleteMessageRequest request,
                                                           const CallOptions& options = {}) const;
+  absl::StatusOr<v1::GetContentResponse> GetContent(const v1::GetContentRequest& request,
+                                                    const CallOptions& options = {}) const;
+  absl::StatusOr<v1::UpdateContentResponse> UpdateContent(v1::UpdateContentRequest request,
+                                                          const CallOptions& options = {}) const;
+  absl::StatusOr<v1::DeleteContentResponse> DeleteContent(v1::DeleteContentRequest request,
+                                                          const CallOptions& options = {}) const;
   absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
                                           const CallOptions& options = {}) const;
   absl::StatusOr<v1::UpdateContextResponse> UpdateContext(const v1::UpdateContextRequest& request,
@@ -96,6 +102,31 @@ class Client {
                                             const CallOptions& options = {}) const;
   absl::StatusOr<v1::DeleteSessionResponse> DeleteSession(v1::DeleteSessionRequest request,
                                                           const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ForkSessionResponse> ForkSession(v1::ForkSessionRequest request,
+                                                      const CallOptions& options = {}) const;
+  // Requests are made by `next` as the server takes them; how, see v1::ImportSessionRequest. There
+  // is no deadline but the call's own timeout, and one that broke off is not repeated:
+  // `SESSION_EXISTS` may mean that an earlier try was done.
+  absl::StatusOr<v1::Session> ImportSession(const ImportSource& next,
+                                            const CallOptions& options = {}) const;
+  absl::StatusOr<v1::EraseSubjectResponse> EraseSubject(const v1::EraseSubjectRequest& request,
+                                                        const CallOptions& options = {}) const;
+
+  // What blocks know.
+
+  absl::StatusOr<v1::GetBlockResponse> GetBlock(const v1::GetBlockRequest& request,
+                                                const CallOptions& options = {}) const;
+  // One page.
+  absl::StatusOr<v1::ListBlockEntriesResponse> ListBlockEntries(
+      const v1::ListBlockEntriesRequest& request, const CallOptions& options = {}) const;
+  absl::StatusOr<v1::UndoBlockChangeResponse> UndoBlockChange(
+      v1::UndoBlockChangeRequest request, const CallOptions& options = {}) const;
+  absl::StatusOr<v1::AddFactResponse> AddFact(v1::AddFactRequest request,
+                                              const CallOptions& options = {}) const;
+  absl::StatusOr<v1::UpdateFactResponse> UpdateFact(v1::UpdateFactRequest request,
+                                                    const CallOptions& options = {}) const;
+  absl::StatusOr<v1::DeleteFactResponse> DeleteFact(v1::DeleteFactRequest request,
+                                                    const CallOptions& options = {}) const;
 
   // Jobs and the server.
 
@@ -107,6 +138,7 @@ class Client {
                                                 const CallOptions& options = {}) const;
   absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request,
                                                   const CallOptions& options = {}) const;
+  absl::StatusOr<v1::GetUsageResponse> GetUsage(const CallOptions& options = {}) const;
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {}) const;
 
  private:

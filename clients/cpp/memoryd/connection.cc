@@ -18,6 +18,7 @@
 
 #include "memoryd/error_info.h"
 #include "memoryd/options.h"
+#include "memoryd/v1/block_service.grpc.pb.h"
 #include "memoryd/v1/job_service.grpc.pb.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 #include "memoryd/v1/server_service.grpc.pb.h"
@@ -53,6 +54,7 @@ class GrpcConnection final : public Connection {
         memory_(v1::MemoryService::NewStub(channel)),
         sessions_(v1::SessionService::NewStub(channel)),
         jobs_(v1::JobService::NewStub(channel)),
+        blocks_(v1::BlockService::NewStub(channel)),
         server_(v1::ServerService::NewStub(channel)) {}
 
   absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest& request,
@@ -99,6 +101,18 @@ class GrpcConnection final : public Connection {
                                                           const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::DeleteMessage, request, attempt);
   }
+  absl::StatusOr<v1::GetContentResponse> GetContent(const v1::GetContentRequest& request,
+                                                    const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::GetContent, request, attempt);
+  }
+  absl::StatusOr<v1::UpdateContentResponse> UpdateContent(const v1::UpdateContentRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::UpdateContent, request, attempt);
+  }
+  absl::StatusOr<v1::DeleteContentResponse> DeleteContent(const v1::DeleteContentRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::DeleteContent, request, attempt);
+  }
   absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
                                           const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::Query, request, attempt);
@@ -128,6 +142,29 @@ class GrpcConnection final : public Connection {
                                                           const Attempt& attempt) override {
     return Call(*sessions_, &v1::SessionService::Stub::DeleteSession, request, attempt);
   }
+  absl::StatusOr<v1::ForkSessionResponse> ForkSession(const v1::ForkSessionRequest& request,
+                                                      const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::ForkSession, request, attempt);
+  }
+  absl::StatusOr<v1::EraseSubjectResponse> EraseSubject(const v1::EraseSubjectRequest& request,
+                                                        const Attempt& attempt) override {
+    return Call(*sessions_, &v1::SessionService::Stub::EraseSubject, request, attempt);
+  }
+  absl::StatusOr<v1::ImportSessionResponse> ImportSession(const ImportSource& next,
+                                                          const Attempt& attempt) override {
+    grpc::ClientContext context;
+    Prepare(attempt, context);
+    v1::ImportSessionResponse response;
+    const auto stream = sessions_->ImportSession(&context, &response);
+    // A request that can't be sent any more is one of a call that has ended.
+    for (v1::ImportSessionRequest request; next(request) && stream->Write(request);) {
+      request.Clear();
+    }
+    stream->WritesDone();
+    absl::Status status = FromGrpcStatus(stream->Finish());
+    if (!status.ok()) return status;
+    return response;
+  }
 
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 const Attempt& attempt) override {
@@ -144,6 +181,35 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request,
                                                   const Attempt& attempt) override {
     return Call(*jobs_, &v1::JobService::Stub::CancelJob, request, attempt);
+  }
+  absl::StatusOr<v1::GetUsageResponse> GetUsage(const v1::GetUsageRequest& request,
+                                                const Attempt& attempt) override {
+    return Call(*jobs_, &v1::JobService::Stub::GetUsage, request, attempt);
+  }
+
+  absl::StatusOr<v1::GetBlockResponse> GetBlock(const v1::GetBlockRequest& request,
+                                                const Attempt& attempt) override {
+    return Call(*blocks_, &v1::BlockService::Stub::GetBlock, request, attempt);
+  }
+  absl::StatusOr<v1::ListBlockEntriesResponse> ListBlockEntries(
+      const v1::ListBlockEntriesRequest& request, const Attempt& attempt) override {
+    return Call(*blocks_, &v1::BlockService::Stub::ListBlockEntries, request, attempt);
+  }
+  absl::StatusOr<v1::UndoBlockChangeResponse> UndoBlockChange(
+      const v1::UndoBlockChangeRequest& request, const Attempt& attempt) override {
+    return Call(*blocks_, &v1::BlockService::Stub::UndoBlockChange, request, attempt);
+  }
+  absl::StatusOr<v1::AddFactResponse> AddFact(const v1::AddFactRequest& request,
+                                              const Attempt& attempt) override {
+    return Call(*blocks_, &v1::BlockService::Stub::AddFact, request, attempt);
+  }
+  absl::StatusOr<v1::UpdateFactResponse> UpdateFact(const v1::UpdateFactRequest& request,
+                                                    const Attempt& attempt) override {
+    return Call(*blocks_, &v1::BlockService::Stub::UpdateFact, request, attempt);
+  }
+  absl::StatusOr<v1::DeleteFactResponse> DeleteFact(const v1::DeleteFactRequest& request,
+                                                    const Attempt& attempt) override {
+    return Call(*blocks_, &v1::BlockService::Stub::DeleteFact, request, attempt);
   }
 
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request,
@@ -175,6 +241,7 @@ class GrpcConnection final : public Connection {
   const std::unique_ptr<v1::MemoryService::Stub> memory_;
   const std::unique_ptr<v1::SessionService::Stub> sessions_;
   const std::unique_ptr<v1::JobService::Stub> jobs_;
+  const std::unique_ptr<v1::BlockService::Stub> blocks_;
   const std::unique_ptr<v1::ServerService::Stub> server_;
 };
 
@@ -214,6 +281,21 @@ absl::StatusOr<v1::DeleteMessageResponse> Connection::DeleteMessage(const v1::De
   return NotHere("DeleteMessage");
 }
 
+absl::StatusOr<v1::GetContentResponse> Connection::GetContent(const v1::GetContentRequest&,
+                                                              const Attempt&) {
+  return NotHere("GetContent");
+}
+
+absl::StatusOr<v1::UpdateContentResponse> Connection::UpdateContent(const v1::UpdateContentRequest&,
+                                                                    const Attempt&) {
+  return NotHere("UpdateContent");
+}
+
+absl::StatusOr<v1::DeleteContentResponse> Connection::DeleteContent(const v1::DeleteContentRequest&,
+                                                                    const Attempt&) {
+  return NotHere("DeleteContent");
+}
+
 absl::StatusOr<v1::QueryResponse> Connection::Query(const v1::QueryRequest&, const Attempt&) {
   return NotHere("Query");
 }
@@ -248,6 +330,21 @@ absl::StatusOr<v1::DeleteSessionResponse> Connection::DeleteSession(const v1::De
   return NotHere("DeleteSession");
 }
 
+absl::StatusOr<v1::ForkSessionResponse> Connection::ForkSession(const v1::ForkSessionRequest&,
+                                                                const Attempt&) {
+  return NotHere("ForkSession");
+}
+
+absl::StatusOr<v1::EraseSubjectResponse> Connection::EraseSubject(const v1::EraseSubjectRequest&,
+                                                                  const Attempt&) {
+  return NotHere("EraseSubject");
+}
+
+absl::StatusOr<v1::ImportSessionResponse> Connection::ImportSession(const ImportSource&,
+                                                                    const Attempt&) {
+  return NotHere("ImportSession");
+}
+
 absl::StatusOr<v1::ListJobsResponse> Connection::ListJobs(const v1::ListJobsRequest&,
                                                           const Attempt&) {
   return NotHere("ListJobs");
@@ -265,6 +362,40 @@ absl::StatusOr<v1::RetryJobResponse> Connection::RetryJob(const v1::RetryJobRequ
 absl::StatusOr<v1::CancelJobResponse> Connection::CancelJob(const v1::CancelJobRequest&,
                                                             const Attempt&) {
   return NotHere("CancelJob");
+}
+
+absl::StatusOr<v1::GetUsageResponse> Connection::GetUsage(const v1::GetUsageRequest&,
+                                                          const Attempt&) {
+  return NotHere("GetUsage");
+}
+
+absl::StatusOr<v1::GetBlockResponse> Connection::GetBlock(const v1::GetBlockRequest&,
+                                                          const Attempt&) {
+  return NotHere("GetBlock");
+}
+
+absl::StatusOr<v1::ListBlockEntriesResponse> Connection::ListBlockEntries(
+    const v1::ListBlockEntriesRequest&, const Attempt&) {
+  return NotHere("ListBlockEntries");
+}
+
+absl::StatusOr<v1::UndoBlockChangeResponse> Connection::UndoBlockChange(
+    const v1::UndoBlockChangeRequest&, const Attempt&) {
+  return NotHere("UndoBlockChange");
+}
+
+absl::StatusOr<v1::AddFactResponse> Connection::AddFact(const v1::AddFactRequest&, const Attempt&) {
+  return NotHere("AddFact");
+}
+
+absl::StatusOr<v1::UpdateFactResponse> Connection::UpdateFact(const v1::UpdateFactRequest&,
+                                                              const Attempt&) {
+  return NotHere("UpdateFact");
+}
+
+absl::StatusOr<v1::DeleteFactResponse> Connection::DeleteFact(const v1::DeleteFactRequest&,
+                                                              const Attempt&) {
+  return NotHere("DeleteFact");
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> Connection::GetServerInfo(const v1::GetServerInfoRequest&,

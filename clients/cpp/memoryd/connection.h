@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "memoryd/options.h"
+#include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/server_service.pb.h"
@@ -27,6 +28,9 @@ struct Attempt {
 
 // Takes a page of a stream; false ends the stream.
 using PageReader = std::function<bool(v1::StreamAllResponse)>;
+
+// Fills in the next request of an import, whose argument is empty; false at the end.
+using ImportSource = std::function<bool(v1::ImportSessionRequest&)>;
 
 // For any number of threads. The contract of each method stands with the RPC of the same name in
 // proto/memoryd/v1; those that are not overridden answer UNIMPLEMENTED.
@@ -46,6 +50,12 @@ class Connection {
                                                                   const Attempt&);
   virtual absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(const v1::DeleteMessageRequest&,
                                                                   const Attempt&);
+  virtual absl::StatusOr<v1::GetContentResponse> GetContent(const v1::GetContentRequest&,
+                                                            const Attempt&);
+  virtual absl::StatusOr<v1::UpdateContentResponse> UpdateContent(const v1::UpdateContentRequest&,
+                                                                  const Attempt&);
+  virtual absl::StatusOr<v1::DeleteContentResponse> DeleteContent(const v1::DeleteContentRequest&,
+                                                                  const Attempt&);
   virtual absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest&, const Attempt&);
   virtual absl::StatusOr<v1::UpdateContextResponse> UpdateContext(const v1::UpdateContextRequest&,
                                                                   const Attempt&);
@@ -60,12 +70,31 @@ class Connection {
                                                                   const Attempt&);
   virtual absl::StatusOr<v1::DeleteSessionResponse> DeleteSession(const v1::DeleteSessionRequest&,
                                                                   const Attempt&);
+  virtual absl::StatusOr<v1::ForkSessionResponse> ForkSession(const v1::ForkSessionRequest&,
+                                                              const Attempt&);
+  virtual absl::StatusOr<v1::EraseSubjectResponse> EraseSubject(const v1::EraseSubjectRequest&,
+                                                                const Attempt&);
+  // Sends what `next` fills in, on the caller's thread.
+  virtual absl::StatusOr<v1::ImportSessionResponse> ImportSession(const ImportSource& next,
+                                                                  const Attempt&);
 
   virtual absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest&, const Attempt&);
   virtual absl::StatusOr<v1::RetryJobResponse> RetryJob(const v1::RetryJobRequest&, const Attempt&);
   virtual absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest&,
                                                           const Attempt&);
+  virtual absl::StatusOr<v1::GetUsageResponse> GetUsage(const v1::GetUsageRequest&, const Attempt&);
+
+  virtual absl::StatusOr<v1::GetBlockResponse> GetBlock(const v1::GetBlockRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::ListBlockEntriesResponse> ListBlockEntries(
+      const v1::ListBlockEntriesRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::UndoBlockChangeResponse> UndoBlockChange(
+      const v1::UndoBlockChangeRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::AddFactResponse> AddFact(const v1::AddFactRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::UpdateFactResponse> UpdateFact(const v1::UpdateFactRequest&,
+                                                            const Attempt&);
+  virtual absl::StatusOr<v1::DeleteFactResponse> DeleteFact(const v1::DeleteFactRequest&,
+                                                            const Attempt&);
 
   virtual absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest&,
                                                                   const Attempt&);

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -15,7 +16,9 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "memoryd/client.h"
+#include "memoryd/v1/block_service.grpc.pb.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
+#include "memoryd/v1/session_service.grpc.pb.h"
 #include "tests/support/fake_certificate.h"
 
 namespace memoryd::client {
@@ -60,6 +63,34 @@ class ScriptedService final : public v1::MemoryService::Service {
   std::mutex mutex_;
 };
 
+// Takes imports of up to `most` requests, and says how many came.
+class ImportService final : public v1::SessionService::Service {
+ public:
+  grpc::Status ImportSession(grpc::ServerContext* /*context*/,
+                             grpc::ServerReader<v1::ImportSessionRequest>* reader,
+                             v1::ImportSessionResponse* response) override {
+    v1::ImportSessionRequest request;
+    std::int64_t count = 0;
+    while (count < most && reader->Read(&request)) ++count;
+    if (count == most) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    response->mutable_session()->set_archived_count(count);
+    response->mutable_session()->set_active_count(request.end().message_count());
+    return grpc::Status::OK;
+  }
+
+  std::int64_t most = 100;
+};
+
+// Knows one fact.
+class FactService final : public v1::BlockService::Service {
+ public:
+  grpc::Status AddFact(grpc::ServerContext* /*context*/, const v1::AddFactRequest* request,
+                       v1::AddFactResponse* response) override {
+    response->mutable_fact()->set_text(request->text() + " " + request->request_id());
+    return grpc::Status::OK;
+  }
+};
+
 std::shared_ptr<grpc::ChannelCredentials> Believing(const FakeCertificate& authority) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = authority.pem();
@@ -76,6 +107,8 @@ class ConnectionTest : public testing::Test {
     tls.pem_key_cert_pairs.push_back({certificate_.key_pem(), certificate_.pem()});
     builder.AddListeningPort("localhost:0", grpc::SslServerCredentials(tls), &tls_port_);
     builder.RegisterService(&service_);
+    builder.RegisterService(&imports_);
+    builder.RegisterService(&facts_);
     server_ = builder.BuildAndStart();
     options_.target = absl::StrCat("127.0.0.1:", port);
     options_.timeout = absl::Seconds(60);
@@ -84,6 +117,8 @@ class ConnectionTest : public testing::Test {
   const FakeCertificate certificate_;
   int tls_port_ = 0;
   ScriptedService service_;
+  ImportService imports_;
+  FactService facts_;
   std::unique_ptr<grpc::Server> server_;
   Options options_;
 };
@@ -128,6 +163,41 @@ TEST_F(ConnectionTest, AStreamEndsWhenItsReaderHasEnough) {
       });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(found, (std::vector<std::string>{"begin", "begin", "begin"}));
+}
+
+TEST_F(ConnectionTest, AnImportIsSentToItsEndOrUntilTheServerHasEnough) {
+  const Client client(options_);
+  int made = 0;
+  const auto next = [&made](v1::ImportSessionRequest& request) {
+    if (made == 50) return false;
+    if (made == 0) request.mutable_begin()->set_session_id("s");
+    if (made == 49) request.mutable_end()->set_message_count(48);
+    EXPECT_EQ(request.has_items(), false) << "each is filled in anew";
+    if (made > 0 && made < 49) request.mutable_items()->add_messages()->set_text("a");
+    ++made;
+    return true;
+  };
+  const auto session = client.ImportSession(next);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(session->archived_count(), 50);
+  EXPECT_EQ(session->active_count(), 48);
+
+  // It may have been done: it is not sent again.
+  imports_.most = 1;
+  std::int64_t begun = 0;
+  const auto endless = [&begun](v1::ImportSessionRequest& request) {
+    request.mutable_items()->add_messages()->set_text("a");
+    ++begun;
+    return true;
+  };
+  EXPECT_TRUE(absl::IsUnavailable(client.ImportSession(endless).status()));
+  EXPECT_GT(begun, 0);
+}
+
+TEST_F(ConnectionTest, AFactIsAddedUnderARequestId) {
+  v1::AddFactRequest request;
+  request.set_text("a fact");
+  EXPECT_EQ(Client(options_).AddFact(request)->fact().text().size(), 7U + 32U);
 }
 
 TEST_F(ConnectionTest, OverTlsOnlyAServerThatIsBelievedGetsTheToken) {

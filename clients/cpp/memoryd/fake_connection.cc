@@ -206,6 +206,27 @@ absl::StatusOr<FakeConnection::Place> FakeConnection::PlaceOf(const Request& req
   return Place{.session = session, .message = message};
 }
 
+template <typename Request>
+absl::StatusOr<FakeConnection::ContentPlace> FakeConnection::ContentPlaceOf(
+    const Request& request) {
+  if (absl::Status status = CheckSessionId(request); !status.ok()) return status;
+  if (request.content_id().empty()) return Bad("content_id", "is required");
+  Session* const session = Found(request.session_id());
+  if (session == nullptr) return NoSession();
+  if constexpr (requires { request.expected_revision(); }) {
+    absl::Status status = CheckRevision(request, session->revision);
+    if (!status.ok()) return status;
+  }
+  const auto content = std::find_if(
+      session->contents.begin(), session->contents.end(),
+      [&](const v1::Content& known) { return known.content_id() == request.content_id(); });
+  if (content == session->contents.end()) {
+    return Refusal(absl::StatusCode::kNotFound, "content_id: there is no such content",
+                   "CONTENT_NOT_FOUND", "content_id");
+  }
+  return ContentPlace{.session = session, .content = content};
+}
+
 template <typename Request, typename Response>
 void FakeConnection::Append(const Request& request, Session& session, Response& reply) {
   for (const v1::Message& message : request.messages()) {
@@ -384,6 +405,52 @@ absl::StatusOr<v1::DeleteMessageResponse> FakeConnection::DeleteMessage(
     reply.set_active_count(1);
     reply.set_revision(++place->session->revision);
     place->session->messages.erase(place->message);
+    return reply;
+  });
+}
+
+absl::StatusOr<v1::GetContentResponse> FakeConnection::GetContent(
+    const v1::GetContentRequest& request, const Attempt&) {
+  return Run<v1::GetContentResponse>([&]() -> absl::StatusOr<v1::GetContentResponse> {
+    const absl::StatusOr<ContentPlace> place = ContentPlaceOf(request);
+    if (!place.ok()) return place.status();
+    v1::GetContentResponse reply;
+    *reply.mutable_content() = *place->content;
+    reply.set_revision(place->session->revision);
+    return reply;
+  });
+}
+
+absl::StatusOr<v1::UpdateContentResponse> FakeConnection::UpdateContent(
+    const v1::UpdateContentRequest& request, const Attempt&) {
+  using Reply = absl::StatusOr<v1::UpdateContentResponse>;
+  return RunOnce<v1::UpdateContentResponse>("UpdateContent", request, [&]() -> Reply {
+    const absl::StatusOr<ContentPlace> place = ContentPlaceOf(request);
+    if (!place.ok()) return place.status();
+    v1::Content& content = *place->content;
+    if (request.has_mime_type()) content.set_mime_type(request.mime_type());
+    if (request.has_metadata_json()) content.set_metadata_json(request.metadata_json());
+    if (request.has_text()) content.set_text(request.text());
+    if (request.has_bytes_value()) content.set_bytes_value(request.bytes_value());
+    if (request.has_json()) content.set_json(request.json());
+    if (request.has_image()) *content.mutable_image() = request.image();
+    v1::UpdateContentResponse reply;
+    reply.set_position(content.position());
+    reply.set_revision(++place->session->revision);
+    return reply;
+  });
+}
+
+absl::StatusOr<v1::DeleteContentResponse> FakeConnection::DeleteContent(
+    const v1::DeleteContentRequest& request, const Attempt&) {
+  using Reply = absl::StatusOr<v1::DeleteContentResponse>;
+  return RunOnce<v1::DeleteContentResponse>("DeleteContent", request, [&]() -> Reply {
+    const absl::StatusOr<ContentPlace> place = ContentPlaceOf(request);
+    if (!place.ok()) return place.status();
+    v1::DeleteContentResponse reply;
+    reply.set_position(place->content->position());
+    reply.set_revision(++place->session->revision);
+    place->session->contents.erase(place->content);
     return reply;
   });
 }

@@ -34,8 +34,8 @@ enum class FailAt {
 // all messages and counts no tokens. StreamAll knows no filter, and fails as ordered before any of
 // its pages. A tool's call goes without its results. Query finds what holds all words of the query,
 // compared bytewise, the newest first; it knows no filters and neighbours. UpdateContext returns
-// the context as it is. There are no jobs. Subclass it for other answers; call the method of this
-// class for the rest.
+// the context as it is. There are no jobs, blocks, forks, imports and subjects. Subclass it for
+// other answers; call the method of this class for the rest.
 //
 // For any number of threads.
 class FakeConnection : public Connection {
@@ -63,6 +63,12 @@ class FakeConnection : public Connection {
   absl::StatusOr<v1::UpdateMessageResponse> UpdateMessage(const v1::UpdateMessageRequest& request,
                                                           const Attempt& attempt) override;
   absl::StatusOr<v1::DeleteMessageResponse> DeleteMessage(const v1::DeleteMessageRequest& request,
+                                                          const Attempt& attempt) override;
+  absl::StatusOr<v1::GetContentResponse> GetContent(const v1::GetContentRequest& request,
+                                                    const Attempt& attempt) override;
+  absl::StatusOr<v1::UpdateContentResponse> UpdateContent(const v1::UpdateContentRequest& request,
+                                                          const Attempt& attempt) override;
+  absl::StatusOr<v1::DeleteContentResponse> DeleteContent(const v1::DeleteContentRequest& request,
                                                           const Attempt& attempt) override;
   absl::StatusOr<v1::QueryResponse> Query(const v1::QueryRequest& request,
                                           const Attempt& attempt) override;
@@ -97,6 +103,10 @@ class FakeConnection : public Connection {
     Session* session;
     std::vector<v1::Message>::iterator message;
   };
+  struct ContentPlace {
+    Session* session;
+    std::vector<v1::Content>::iterator content;
+  };
   struct Failure {
     absl::Status status;
     FailAt at;
@@ -117,9 +127,11 @@ class FakeConnection : public Connection {
   // The session, made if there is none; null where there is none. The mutex is held.
   Session& Made(const std::string& session_id);
   Session* Found(const std::string& session_id);
-  // Where the message is that a request means, which is checked.
+  // Where the message, or content, is that a request means, which is checked.
   template <typename Request>
   absl::StatusOr<Place> PlaceOf(const Request& request);
+  template <typename Request>
+  absl::StatusOr<ContentPlace> ContentPlaceOf(const Request& request);
   v1::Session Described(const std::string& session_id, const Session& session) const;
   // Stores the messages and contents of a Put or Set and fills in what its reply says of them.
   template <typename Request, typename Response>

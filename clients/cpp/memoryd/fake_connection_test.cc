@@ -97,6 +97,33 @@ TEST_F(FakeConnectionTest, SingleMessagesChangeAndGo) {
   EXPECT_EQ(GetErrorInfo(client_.DeleteMessage(remove).status()).field, "message_id");
 }
 
+TEST_F(FakeConnectionTest, SingleContentsChangeAndGo) {
+  v1::PutRequest put;
+  put.set_session_id("s");
+  *put.add_contents() = MakeContent("a");
+  const std::string id = client_.Put(put)->content_ids(0);
+  v1::UpdateContentRequest update;
+  update.set_session_id("s");
+  update.set_content_id(id);
+  update.set_json("[1]");
+  update.set_mime_type("application/json");
+  fake_->FailNext(absl::UnavailableError("lost"), FailAt::kReply);
+  EXPECT_TRUE(client_.UpdateContent(update)->replayed());
+  v1::GetContentRequest get;
+  get.set_session_id("s");
+  get.set_content_id(id);
+  EXPECT_EQ(client_.GetContent(get)->content().json(), "[1]");
+  EXPECT_EQ(client_.GetContent(get)->content().mime_type(), "application/json");
+  v1::DeleteContentRequest remove;
+  remove.set_session_id("s");
+  remove.set_content_id(id);
+  remove.set_expected_revision(9);
+  EXPECT_EQ(GetErrorInfo(client_.DeleteContent(remove).status()).reason, "REVISION_MISMATCH");
+  remove.clear_expected_revision();
+  EXPECT_EQ(client_.DeleteContent(remove)->position(), 1);
+  EXPECT_EQ(GetErrorInfo(client_.GetContent(get).status()).reason, "CONTENT_NOT_FOUND");
+}
+
 TEST_F(FakeConnectionTest, QueryFindsTheNewestThatHoldsAllWords) {
   ASSERT_TRUE(client_
                   .Put("s", {MakeMessage("user", "tea in China"), MakeMessage("user", "coffee"),

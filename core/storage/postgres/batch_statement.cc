@@ -303,6 +303,10 @@ std::size_t ErasedRanges(const SessionChange& change) {
   return change.erase.size() + change.erased_entries.size();
 }
 
+std::size_t ReplacedRows(const SessionChange& change) {
+  return change.replaced.size() + change.replaced_contents.size();
+}
+
 std::size_t MessageRows(const SessionChange& change) {
   return change.messages.size() + change.contents.size() + change.entries.size();
 }
@@ -316,8 +320,9 @@ void WriteGeneration(const SessionChange& change, std::uint64_t generation, Sink
 }
 
 template <typename Sink>
-void WriteReplaced(const SessionChange& change, const Message& message, Sink& sink) {
-  WriteGeneration(change, change.row.generation, sink);
+void WriteReplaced(const SessionChange& change, std::uint64_t generation, const Message& message,
+                   Sink& sink) {
+  WriteGeneration(change, generation, sink);
   sink.Int8(message.position);
   sink.Int8(message.token_count);
   WriteBody(message, sink);
@@ -458,7 +463,7 @@ std::size_t BatchStatement::ParameterCount(const SessionChange& change) {
   return kSessionColumns + MessageRows(change) * kMessageColumns +
          change.requests.size() * kRequestColumns + change.garbage.size() * kGarbageColumns +
          ErasedRanges(change) * kEraseParameters +
-         (change.replaced.empty() ? 0 : kReplacedColumns) + change.blocks.size() * kBlockColumns +
+         (ReplacedRows(change) == 0 ? 0 : kReplacedColumns) + change.blocks.size() * kBlockColumns +
          change.jobs.size() * kJobColumns + (change.removed_blocks.empty() ? 0 : kRemovedColumns) +
          (change.ended_jobs.empty() ? 0 : kEndedColumns) +
          (change.cancel_jobs_of == 0 ? 0 : kCancelledColumns) +
@@ -479,7 +484,7 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
     shape_.requests += change->requests.size();
     shape_.garbage += change->garbage.size();
     shape_.erased += ErasedRanges(*change);
-    replaced += change->replaced.size();
+    replaced += ReplacedRows(*change);
     shape_.blocks += change->blocks.size();
     shape_.jobs += change->jobs.size();
     removed += change->removed_blocks.size();
@@ -567,7 +572,10 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
   Columns marked_jobs(kJobKeyColumns, marked);
   for (const SessionChange* change : changes) {
     for (const MessagePtr& message : change->replaced) {
-      WriteReplaced(*change, *message, replaced_messages);
+      WriteReplaced(*change, change->row.generation, *message, replaced_messages);
+    }
+    for (const ContentPtr& content : change->replaced_contents) {
+      WriteReplaced(*change, change->row.content_generation, *content, replaced_messages);
     }
     for (const std::string& name : change->removed_blocks) {
       WriteGeneration(*change, change->row.block_generation, removed_blocks);

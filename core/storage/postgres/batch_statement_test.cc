@@ -43,6 +43,7 @@ TEST(BatchStatementTest, TheTextUsesEveryParameter) {
       if (parts & 6) change.erased_entries = {{7, {1, 2}}};
       if (parts & 8) change.blocks.resize(2);
       if (parts & 12) change.replaced = {std::make_shared<Message>()};
+      if (parts & 10) change.replaced_contents = {std::make_shared<Content>()};
       if (parts & 16) change.jobs.resize(3);
       if (parts & 32) change.removed_blocks = {"a", "b"};
       if (parts & 64) change.ended_jobs.resize(2);

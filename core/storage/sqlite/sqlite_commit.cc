@@ -185,7 +185,8 @@ int EraseMessages(Database& db, const SessionChange& change, std::uint64_t gener
   return Done(query.Step());
 }
 
-int ReplaceMessage(Database& db, const SessionChange& change, const Message& message) {
+int ReplaceMessage(Database& db, const SessionKey& key, std::uint64_t generation,
+                   const Message& message) {
   const std::string tool_ids = EncodeToolIds(message);
   Query query = db.Prepare(kReplaceMessage);
   query.Bind(message.token_count);
@@ -196,9 +197,9 @@ int ReplaceMessage(Database& db, const SessionChange& change, const Message& mes
   }
   query.BindBlob(message.body)
       .Bind(ChecksumOf(message, tool_ids))
-      .BindText(change.key.tenant)
-      .BindText(change.key.session)
-      .BindBits(change.row.generation)
+      .BindText(key.tenant)
+      .BindText(key.session)
+      .BindBits(generation)
       .Bind(message.position);
   return Done(query.Step());
 }
@@ -401,8 +402,19 @@ int WriteParts(Database& db, const SessionChange& change, CommitOutcome& outcome
     const int code = EraseMessages(db, change, erased.generation, erased.positions);
     if (code != SQLITE_OK) return code;
   }
-  for (const MessagePtr& message : change.replaced) {
-    if (const int code = ReplaceMessage(db, change, *message); code != SQLITE_OK) return code;
+  const auto replace = [&](std::uint64_t generation, const std::vector<MessagePtr>& rows) {
+    int code = SQLITE_OK;
+    for (std::size_t i = 0; i < rows.size() && code == SQLITE_OK; ++i) {
+      code = ReplaceMessage(db, change.key, generation, *rows[i]);
+    }
+    return code;
+  };
+  if (const int code = replace(change.row.generation, change.replaced); code != SQLITE_OK) {
+    return code;
+  }
+  if (const int code = replace(change.row.content_generation, change.replaced_contents);
+      code != SQLITE_OK) {
+    return code;
   }
   if (const int code = InsertMessages(db, change, outcome); code != SQLITE_OK) return code;
   if (const int code = WriteBlocksAndJobs(db, change); code != SQLITE_OK) return code;

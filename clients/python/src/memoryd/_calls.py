@@ -20,6 +20,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from google.protobuf.message import Message
 
 from memoryd.errors import MemorydError, error_info
+from memoryd.v1 import block_service_pb2 as block_wire
 from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import job_service_pb2 as job_wire
 from memoryd.v1 import memory_pb2 as memory
@@ -396,6 +397,65 @@ def delete_message(
     return Call(_DELETE_MESSAGE, request, _reply, timeout)
 
 
+def get_content(
+    session_id: str, content_id: str, *, timeout: float | None = None
+) -> Call[memory.Content]:
+    """A content; NOT_FOUND when there is none."""
+    request = wire.GetContentRequest(session_id=session_id, content_id=content_id)
+    return Call(_GET_CONTENT, request, _content, timeout)
+
+
+def update_content(
+    session_id: str,
+    content_id: str,
+    text: str | None = None,
+    *,
+    bytes_value: bytes | None = None,
+    json: str | None = None,
+    image: memory.Media | None = None,
+    mime_type: str | None = None,
+    metadata_json: str | None = None,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.UpdateContentResponse]:
+    """Changes a content in place; what is not given stays. At most one of `text`, `bytes_value`,
+    `json` and `image`."""
+    values = {"text": text, "bytes_value": bytes_value, "json": json, "image": image}
+    given = {kind: value for kind, value in values.items() if value is not None}
+    if len(given) > 1:
+        raise ValueError(f"a content has one value, not {' and '.join(given)}")
+    changed: Any = given
+    request = wire.UpdateContentRequest(
+        session_id=session_id,
+        content_id=content_id,
+        mime_type=mime_type,
+        metadata_json=metadata_json,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+        **changed,
+    )
+    return Call(_UPDATE_CONTENT, request, _reply, timeout)
+
+
+def delete_content(
+    session_id: str,
+    content_id: str,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[wire.DeleteContentResponse]:
+    """Deletes a content."""
+    request = wire.DeleteContentRequest(
+        session_id=session_id,
+        content_id=content_id,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_DELETE_CONTENT, request, _reply, timeout)
+
+
 def query(
     session_id: str,
     query: str,
@@ -611,6 +671,120 @@ def cancel_job(session_id: str, job_id: str, *, timeout: float | None = None) ->
     return Call(_CANCEL_JOB, request, _job, timeout, repeatable=False)
 
 
+def get_usage(*, timeout: float | None = None) -> Call[job_wire.GetUsageResponse]:
+    """What models have taken for the tenant, since the server began."""
+    return Call(_GET_USAGE, job_wire.GetUsageRequest(), _reply, timeout)
+
+
+# BlockService.
+
+
+def get_block(
+    session_id: str, block: str, *, timeout: float | None = None
+) -> Call[block_wire.GetBlockResponse]:
+    """A block and what it knows; NOT_FOUND when there is none."""
+    request = block_wire.GetBlockRequest(session_id=session_id, block=block)
+    return Call(_GET_BLOCK, request, _reply, timeout)
+
+
+def list_block_entries(
+    session_id: str, block: str, *, page_size: int = 1000, timeout: float | None = None
+) -> Pages[block_wire.BlockEntry]:
+    """All entries of a `vector` block, oldest first, fetched page by page; the deadline is each
+    page's own."""
+    request = block_wire.ListBlockEntriesRequest(
+        session_id=session_id, block=block, page_size=page_size
+    )
+    return Pages(Call(_LIST_BLOCK_ENTRIES, request, _reply, timeout), lambda page: page.entries)
+
+
+def undo_block_change(
+    session_id: str,
+    block: str,
+    change: int,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[block_wire.UndoBlockChangeResponse]:
+    """Undoes a change of a block's facts, which its history or the reply to it names."""
+    request = block_wire.UndoBlockChangeRequest(
+        session_id=session_id,
+        block=block,
+        change=change,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_UNDO_BLOCK_CHANGE, request, _reply, timeout)
+
+
+def add_fact(
+    session_id: str,
+    block: str,
+    text: str,
+    *,
+    trust: float | None = None,
+    message_ids: Iterable[str] = (),
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[block_wire.AddFactResponse]:
+    """Adds a fact to a `fact-extraction` block, on the evidence of `message_ids`; ALREADY_EXISTS
+    when it is known."""
+    request = block_wire.AddFactRequest(
+        session_id=session_id,
+        block=block,
+        text=text,
+        trust=trust,
+        message_ids=message_ids,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_ADD_FACT, request, _reply, timeout)
+
+
+def update_fact(
+    session_id: str,
+    block: str,
+    fact_id: int,
+    text: str,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[block_wire.UpdateFactResponse]:
+    """Corrects a fact; as it was it goes into the block's history."""
+    request = block_wire.UpdateFactRequest(
+        session_id=session_id,
+        block=block,
+        fact_id=fact_id,
+        text=text,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_UPDATE_FACT, request, _reply, timeout)
+
+
+def delete_fact(
+    session_id: str,
+    block: str,
+    fact_id: int,
+    *,
+    request_id: str | None = None,
+    expected_revision: int | None = None,
+    timeout: float | None = None,
+) -> Call[block_wire.DeleteFactResponse]:
+    """Takes a fact out; it goes into the block's history."""
+    request = block_wire.DeleteFactRequest(
+        session_id=session_id,
+        block=block,
+        fact_id=fact_id,
+        request_id=_once(request_id),
+        expected_revision=expected_revision,
+    )
+    return Call(_DELETE_FACT, request, _reply, timeout)
+
+
 # ServerService.
 
 
@@ -642,6 +816,11 @@ def _count(items: session_wire.ImportItems) -> int:
     return len(items.messages) + len(items.contents)
 
 
+def _content(reply: Any) -> memory.Content:
+    content: memory.Content = reply.content
+    return content
+
+
 def _session(reply: Any) -> memory.Session:
     session: memory.Session = reply.session
     return session
@@ -658,6 +837,9 @@ _GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
 _STREAM_ALL = Rpc("MemoryService", "StreamAll", wire.StreamAllResponse)
 _UPDATE_MESSAGE = Rpc("MemoryService", "UpdateMessage", wire.UpdateMessageResponse)
 _DELETE_MESSAGE = Rpc("MemoryService", "DeleteMessage", wire.DeleteMessageResponse)
+_GET_CONTENT = Rpc("MemoryService", "GetContent", wire.GetContentResponse)
+_UPDATE_CONTENT = Rpc("MemoryService", "UpdateContent", wire.UpdateContentResponse)
+_DELETE_CONTENT = Rpc("MemoryService", "DeleteContent", wire.DeleteContentResponse)
 _SET = Rpc("MemoryService", "Set", wire.SetResponse)
 _RESET = Rpc("MemoryService", "Reset", wire.ResetResponse)
 _QUERY = Rpc("MemoryService", "Query", wire.QueryResponse)
@@ -674,4 +856,11 @@ _LIST_JOBS = Rpc("JobService", "ListJobs", job_wire.ListJobsResponse)
 _GET_JOB = Rpc("JobService", "GetJob", job_wire.GetJobResponse)
 _RETRY_JOB = Rpc("JobService", "RetryJob", job_wire.RetryJobResponse)
 _CANCEL_JOB = Rpc("JobService", "CancelJob", job_wire.CancelJobResponse)
+_GET_USAGE = Rpc("JobService", "GetUsage", job_wire.GetUsageResponse)
+_GET_BLOCK = Rpc("BlockService", "GetBlock", block_wire.GetBlockResponse)
+_LIST_BLOCK_ENTRIES = Rpc("BlockService", "ListBlockEntries", block_wire.ListBlockEntriesResponse)
+_UNDO_BLOCK_CHANGE = Rpc("BlockService", "UndoBlockChange", block_wire.UndoBlockChangeResponse)
+_ADD_FACT = Rpc("BlockService", "AddFact", block_wire.AddFactResponse)
+_UPDATE_FACT = Rpc("BlockService", "UpdateFact", block_wire.UpdateFactResponse)
+_DELETE_FACT = Rpc("BlockService", "DeleteFact", block_wire.DeleteFactResponse)
 _SERVER_INFO = Rpc("ServerService", "GetServerInfo", server_wire.GetServerInfoResponse)

@@ -131,6 +131,9 @@ class AsyncClient:
     reset = _calls_once(_calls.reset)
     update_message = _calls_once(_calls.update_message)
     delete_message = _calls_once(_calls.delete_message)
+    get_content = _calls_once(_calls.get_content)
+    update_content = _calls_once(_calls.update_content)
+    delete_content = _calls_once(_calls.delete_content)
     query = _calls_once(_calls.query)
     update_context = _calls_once(_calls.update_context)
 
@@ -147,6 +150,14 @@ class AsyncClient:
     get_job = _calls_once(_calls.get_job)
     retry_job = _calls_once(_calls.retry_job)
     cancel_job = _calls_once(_calls.cancel_job)
+    get_usage = _calls_once(_calls.get_usage)
+
+    get_block = _calls_once(_calls.get_block)
+    list_block_entries = _calls_for_pages(_calls.list_block_entries)
+    undo_block_change = _calls_once(_calls.undo_block_change)
+    add_fact = _calls_once(_calls.add_fact)
+    update_fact = _calls_once(_calls.update_fact)
+    delete_fact = _calls_once(_calls.delete_fact)
 
     server_info = _calls_once(_calls.server_info)
 
