@@ -371,9 +371,10 @@ TEST_F(TimedItemsTest, UpdateMessageGivesAndTakesATime) {
   const auto update = [this](std::int64_t expire_us) {
     WriteRequest write = NewWrite(WriteKind::kUpdateMessage, key_);
     write.message_id = "1";
-    write.edit = [expire_us](const Message& stored, WriteRequest& change) {
+    write.edit = [expire_us](const FoundMessages& found, WriteRequest& change) {
+      const std::string& body = found.messages.front()->body;
       const WriteRequest made =
-          WithTimes(NewWrite(WriteKind::kPut, change.key, {{"user", stored.body}}), expire_us);
+          WithTimes(NewWrite(WriteKind::kPut, change.key, {{"user", body}}), expire_us);
       change.messages = made.messages;
       change.keep_alive = made.keep_alive;
       return absl::OkStatus();

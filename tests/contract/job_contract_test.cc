@@ -897,8 +897,9 @@ TEST_P(JobContractTest, RandomHistoriesAgreeWithTheModel) {
         const bool later = below(4) == 0;
         const std::string error = below(2) == 0 ? "" : fmt::format("error {}", step);
         const bool begun = below(2) == 0;
-        ASSERT_TRUE(
-            store().ReleaseJob(lease, job->first, later ? kLater : 0, error, {1, 2, 3}, begun).ok());
+        ASSERT_TRUE(store()
+                        .ReleaseJob(lease, job->first, later ? kLater : 0, error, {1, 2, 3}, begun)
+                        .ok());
         if (job->second.state != JobState::kOpen || job->second.lease != lease) break;
         job->second.lease = 0;
         job->second.usage += {1, 2, 3};
