@@ -582,7 +582,7 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
       {kFindPositions, key + ", '{id3,id5,id9999}')", Reach::kSession},
       {kReadSizes, key + ", 100, 400, 50)", Reach::kSession},
       {kRevisions, "('{t,t}', '{s50,s51}')", Reach::kSession},
-      {kFindRequests, "('t', 's50', '{r1,r2}')", Reach::kSession},
+      {kFindRequests, "('t', 's50', '{r1,r2,r3}')", Reach::kSession},  // All it has.
       {kCountRequests, "('t', 's50')", Reach::kSession},
       {kListJobs, key + ", 'b1', 0, -1, 5)", Reach::kSession},
       {kFindJob, key + ", 'b1', 1)", Reach::kSession},
