@@ -39,8 +39,8 @@ def unary_with(field: str) -> list[str]:
 
 
 # What other fields an RPC wants before it looks further.
-OTHERS = {"block": "b", "change": 1, "job_id": "0000000000000001-1-b", "message_id": "m",
-          "new_session_id": "n", "subject": "nobody"}
+OTHERS = {"block": "b", "change": 1, "content_id": "c", "fact_id": 1, "job_id": "0000000000000001-1-b",
+          "message_id": "m", "new_session_id": "n", "subject": "nobody", "text": "a fact"}
 
 
 def minimal(rpc: str, **fields: Any) -> dict[str, Any]:
