@@ -20,7 +20,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.documents import blocks_of, with_target  # noqa: E402
+from support.documents import code_of
 from support.paths import REPOSITORY  # noqa: E402
 from support.server import Server  # noqa: E402
 
@@ -65,8 +65,8 @@ def main() -> int:
                 run(python, "-c", f"import memoryd.{module}")
             print(f"{extra}: {'imports' if found else 'no adapter yet'}")
         with Server("sqlite::memory:") as server:
-            quick_start = blocks_of(REPOSITORY / "README.md", "python")[0]
-            run(python, "-W", "error", "-c", with_target(quick_start, server.target))
+            quick_start = code_of(REPOSITORY / "README.md", "python", server.target)[0]
+            run(python, "-W", "error", "-c", quick_start)
     print("fresh install: ok")
     return 0
 

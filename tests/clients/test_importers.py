@@ -15,7 +15,7 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 
 from support.access import credential, write_credentials
-from support.documents import blocks_of, with_target
+from support.documents import code_of
 from support.importing import module_alone, run, source_database
 from support.paths import REPOSITORY
 from support.postgres import run_sql
@@ -320,8 +320,8 @@ def test_the_commands_of_the_documentation(server, table, session_id):
         str(folder / "history.db"))
     history.save_messages([{"role": "user", "content": "x"}], f"user_id={session_id}")
     history.close()
-    _, block = blocks_of(REPOSITORY / "clients" / "python" / "IMPORTERS.md", "sh")
-    commands = with_target(block, server.target).splitlines()
+    _, block = code_of(REPOSITORY / "clients" / "python" / "IMPORTERS.md", "sh", server.target)
+    commands = block.splitlines()
     assert len(commands) == 3
     for command in commands:
         python, *arguments = shlex.split(command)

@@ -35,7 +35,7 @@ from memoryd import Client, langchain, message
 from memoryd.langchain import entity_stores
 from memoryd.langchain.messages import from_message, to_message
 from support.calls import memory as proto
-from support.documents import blocks_of, with_target
+from support.documents import code_of
 from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's, of what it deprecates.
@@ -546,8 +546,8 @@ def test_the_example_remembers_over_a_restart(server, session_id):
 
 
 def test_the_guide(server):
-    [code] = blocks_of(REPOSITORY / "clients" / "python" / "LANGCHAIN.md", "python")
+    [code] = code_of(REPOSITORY / "clients" / "python" / "LANGCHAIN.md", "python", server.target)
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "clients/python/src")}
-    done = subprocess.run([sys.executable, "-c", with_target(code, server.target)],
+    done = subprocess.run([sys.executable, "-c", code],
                           env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "Hello Alice!\n"

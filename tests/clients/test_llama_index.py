@@ -29,7 +29,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from workflows.context.serializers import JsonSerializer
 
 from support import paths
-from support.documents import blocks_of, with_target
+from support.documents import code_of
 from support.server import Server
 from support.waiting import wait_for
 
@@ -647,8 +647,9 @@ def test_vectors_are_made_again_from_the_messages(uri, session_id):
 
 
 def test_the_documentation_runs_as_it_stands(server):
-    code, = blocks_of(paths.REPOSITORY / "clients" / "python" / "LLAMA_INDEX.md", "python")
-    exec(compile(with_target(code, server.target), "LLAMA_INDEX.md", "exec"), {})
+    document = paths.REPOSITORY / "clients" / "python" / "LLAMA_INDEX.md"
+    code, = code_of(document, "python", server.target)
+    exec(compile(code, document.name, "exec"), {})
 
 
 def test_a_memory_goes_on_over_a_restart_of_the_server(store):

@@ -55,6 +55,12 @@ def blocks_of(document: pathlib.Path) -> list[Block]:
     return found
 
 
+def code_of(document: pathlib.Path, language: str, target: str) -> list[str]:
+    """The code of a document in one language, for the server at `target`."""
+    return [block.code.replace(HERE, target) for block in blocks_of(document)
+            if block.language == language]
+
+
 class Reader:
     """Types blocks in, in a folder of his own, with the server `here` at the address that the
     documentation has, and an empty one as the other."""
