@@ -178,7 +178,7 @@ def test_operations(reader, calls, models):
     assert "1 sessions, 1 messages" in said("memoryd erase --subject ada --yes")
     assert said("memory.erase_subject") == "0\n"
     assert "purged" in said("SessionService/EraseSubject")
-    assert "expire" in said("a-month")
+    assert "expire" in said("Until the 30th day.")
 
 
 def test_the_worked_example_of_tls_and_a_token(store_kind, reader):
