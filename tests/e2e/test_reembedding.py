@@ -253,7 +253,8 @@ def test_a_kill_in_the_middle(store, models, session_id, second):
             put(calls, session_id, "a puppy")
             server.kill()
     with serving(store, models) as calls:
-        assert found_or_pending(calls, session_id)[0] == LINES[0]
+        # The new ones may be complete by now.
+        assert found_or_pending(calls, session_id)[0] in (LINES[0], "a puppy")
         swapped(calls, session_id)
         assert set(found(calls, session_id)[:2]) == {LINES[0], "a puppy"}
         likenesses_hold(calls, session_id)

@@ -213,7 +213,8 @@ def test_tenants_have_their_own_usage_budget_and_metrics(store, models, tmp_path
         poor = Caller(channel, "token-poor")
         wait_for(lambda: not poor("ListJobs", session_id="s", state=OPEN).jobs, attempts=6000)
         jobs = poor("ListJobs", session_id="s").jobs
-        assert [(job.state, job.attempts) for job in jobs] == [(DONE, 1)] * 4
+        # One attempt may have been cut off by the stop.
+        assert [(job.state, job.attempts <= 2) for job in jobs] == [(DONE, True)] * 4
         assert not poor("Get", session_id="s").missing_blocks
 
 
