@@ -45,6 +45,11 @@ absl::StatusOr<Job> FindJob(Store& store, const JobKey& job) {
   return *std::move(found);
 }
 
+// Whether the write makes a session where there is none.
+bool MakesSession(WriteKind kind) {
+  return kind == WriteKind::kPut || kind == WriteKind::kSet || kind == WriteKind::kCreateSession;
+}
+
 // Whether the write names messages or a content that must be found before it is decided on.
 bool NamesStored(const WriteRequest& request) {
   switch (request.kind) {
@@ -281,7 +286,9 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
 }
 
 void Engine::SubmitFound(WriteRequest request, Write::Done done) {
-  if (options_.retention_of) request.default_retention = options_.retention_of(request.key.tenant);
+  if (options_.retention_of && MakesSession(request.kind)) {
+    request.default_retention = options_.retention_of(request.key.tenant);
+  }
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
   // A copy is bounded by the call that makes it, and what it has staged had better go.

@@ -30,7 +30,7 @@ sys.path.insert(0, str(_ROOT / "tests"))
 
 from google.protobuf.duration_pb2 import Duration  # noqa: E402
 
-from support.calls import Calls, memory, user  # noqa: E402
+from support.calls import memory, user  # noqa: E402
 from support.metrics import scrape, value  # noqa: E402
 from support.server import Server, ready  # noqa: E402
 

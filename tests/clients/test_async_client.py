@@ -12,7 +12,7 @@ import pytest
 
 from support.access import credential, write_credentials
 from support.blocks import DONE, OPEN, block, every_turn, turn
-from support.calls import memory, wire
+from support.calls import memory
 from support.server import Server
 
 import memoryd

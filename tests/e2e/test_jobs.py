@@ -13,7 +13,7 @@ from support import job_load
 from support.access import Caller, credential, write_credentials
 from support.blocks import (CANCELLED, DONE, FAILED, OPEN, WAIT, block, drained, every_turn,
                             field_of, jobs_of, memory_text, missing, models_file, section, turn)
-from support.calls import Calls, job_wire, memory, reason, refusal, user
+from support.calls import Calls, memory, reason, refusal, user
 from support.job_load import kill_amid_jobs
 from support.metrics import scrape, value
 from support.model_server import ModelServer
