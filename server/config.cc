@@ -437,13 +437,6 @@ absl::Status Invalid(std::string message) {
   return absl::InvalidArgumentError(OnOneLine(std::move(message)));
 }
 
-const Setting* FindSetting(std::string_view name) {
-  for (const Setting& setting : kSettings) {
-    if (setting.name == name) return &setting;
-  }
-  return nullptr;
-}
-
 // Variables of our prefix that are no settings: the file's path, those of the clients, the test
 // suites', and what Kubernetes sets in every pod beside a Service named memoryd.
 bool IsForeignVariable(std::string_view variable) {
@@ -465,10 +458,10 @@ std::string PrintedList(std::string_view key, const YAML::Node& list, std::strin
   return text + "\n";
 }
 
-// Single values into `values`, lists into `config`; `lists` is set to what --print-config shows of
-// them, by name.
-absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>& values,
-                      Config& config, std::map<std::string, std::string>& lists) {
+// Single values into `values`, as kSettings has them, lists into `config`; `lists` is set to what
+// --print-config shows of them, by name.
+absl::Status ReadFile(const std::string& path, std::vector<Value>& values, Config& config,
+                      std::map<std::string, std::string>& lists) {
   try {
     const absl::StatusOr<std::string> yaml = ReadPublicFile(path);
     if (!yaml.ok()) return Invalid(std::string(yaml.status().message()));
@@ -492,12 +485,15 @@ absl::Status ReadFile(const std::string& path, std::map<std::string_view, Value>
         lists[name] = PrintedList(kTenantsKey, entry.second, path);
         continue;
       }
-      const Setting* const setting = FindSetting(name);
-      if (setting == nullptr) return Invalid(fmt::format("{}: unknown key {}", path, name));
+      const auto setting = std::ranges::find(kSettings, name, &Setting::name);
+      if (setting == kSettings.end()) {
+        return Invalid(fmt::format("{}: unknown key {}", path, name));
+      }
       if (!entry.second.IsScalar()) {
         return Invalid(fmt::format("{}: {}: must be a single value", path, name));
       }
-      values[setting->name] = {entry.second.as<std::string>(), path};
+      values[static_cast<std::size_t>(setting - kSettings.begin())] = {
+          entry.second.as<std::string>(), path};
     }
   } catch (const YAML::Exception& error) {
     return Invalid(fmt::format("{}: can't be read as YAML: {}", path, error.what()));
@@ -522,13 +518,13 @@ std::string Masked(std::string url) {
   return url;
 }
 
-std::string Printed(const std::map<std::string_view, Value>& values) {
+// `values` as kSettings has them.
+std::string Printed(const std::vector<Value>& values) {
   std::string text;
-  for (const Setting& setting : kSettings) {
-    const Value& value = values.at(setting.name);
+  for (std::size_t i = 0; i < kSettings.size(); ++i) {
     YAML::Emitter scalar;
-    scalar << (setting.name == "store" ? Masked(value.text) : value.text);
-    text += fmt::format("{}: {}  # {}\n", setting.name, scalar.c_str(), value.origin);
+    scalar << (kSettings[i].name == "store" ? Masked(values[i].text) : values[i].text);
+    text += fmt::format("{}: {}  # {}\n", kSettings[i].name, scalar.c_str(), values[i].origin);
   }
   return text;
 }
@@ -626,54 +622,76 @@ std::map<std::string, std::string> MemorydEnvironment() {
   return variables;
 }
 
-absl::StatusOr<CommandLine> ParseCommandLine(
+struct CommandLineParser::Options {
+  // What the last command line has; CLI11 leaves alone what it does not have.
+  struct Given {
+    std::string file;
+    bool check = false;
+    bool print = false;
+    bool reference = false;
+    bool version = false;
+    // As kSettings has them; of value where the option was counted.
+    std::array<std::string, kSettings.size()> settings;
+  };
+
+  CLI::App app{"memoryd: the memory server that every LLM agent runs beside it.", "memoryd"};
+  Given given;
+  std::vector<const CLI::Option*> settings;
+  std::vector<Value> defaults;
+  std::map<std::string, std::size_t> by_variable;
+  const CLI::App* migrate = nullptr;
+
+  Options() {
+    app.add_option("--config", given.file, "YAML file of settings.");
+    app.add_flag("--check-config", given.check, "Check the settings and exit.");
+    app.add_flag("--print-config", given.print, "Print every setting with its origin and exit.");
+    app.add_flag("--print-reference", given.reference,
+                 "Print what settings there are, as Markdown, and exit.");
+    app.add_flag("--version", given.version, "Print the version and exit.");
+    for (std::size_t i = 0; i < kSettings.size(); ++i) {
+      const std::string variable = VariableOf(kSettings[i]);
+      by_variable[variable] = i;
+      defaults.push_back({kSettings[i].default_value(), "default"});
+      settings.push_back(app.add_option(
+          FlagOf(kSettings[i]), given.settings[i],
+          fmt::format("{} [{}] Also {}.", kSettings[i].help, defaults[i].text, variable)));
+    }
+    // Before the subcommand, which inherits it: settings may follow `migrate`.
+    app.fallthrough();
+    migrate = app.add_subcommand("migrate", "Bring the store's schema up to date and exit.");
+  }
+};
+
+CommandLineParser::CommandLineParser() : options_(std::make_unique<Options>()) {}
+
+CommandLineParser::~CommandLineParser() = default;
+
+absl::StatusOr<CommandLine> CommandLineParser::Parse(
     int argc, const char* const* argv, const std::map<std::string, std::string>& environment) {
   CommandLine line;
-  CLI::App app("memoryd: the memory server that every LLM agent runs beside it.", "memoryd");
-  std::string file;
-  bool check = false;
-  bool print = false;
-  bool reference = false;
-  bool version = false;
-  std::map<std::string_view, std::string> flags;
-  app.add_option("--config", file, "YAML file of settings.");
-  app.add_flag("--check-config", check, "Check the settings and exit.");
-  app.add_flag("--print-config", print, "Print every setting with its origin and exit.");
-  app.add_flag("--print-reference", reference,
-               "Print what settings there are, as Markdown, and exit.");
-  app.add_flag("--version", version, "Print the version and exit.");
-  for (const Setting& setting : kSettings) {
-    app.add_option(FlagOf(setting), flags[setting.name],
-                   fmt::format("{} [{}] Also {}.", setting.help, setting.default_value(),
-                               VariableOf(setting)));
-  }
-  // Before the subcommand, which inherits it: settings may follow `migrate`.
-  app.fallthrough();
-  const CLI::App* const migrate =
-      app.add_subcommand("migrate", "Bring the store's schema up to date and exit.");
+  Options::Given& given = options_->given;
+  given = {};
   try {
-    app.parse(argc, argv);
+    options_->app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     line.command = Command::kHelp;
-    line.text = app.help();
+    line.text = options_->app.help();
     return line;
   } catch (const CLI::ParseError& error) {
     return Invalid(error.what());
   }
-  if (version) {
+  if (given.version) {
     line.command = Command::kVersion;
     return line;
   }
-  if (reference) {
+  if (given.reference) {
     line.command = Command::kPrintReference;
     line.text = Reference();
     return line;
   }
 
-  std::map<std::string_view, Value> values;
-  for (const Setting& setting : kSettings) {
-    values[setting.name] = {setting.default_value(), "default"};
-  }
+  std::vector<Value> values = options_->defaults;
+  std::string& file = given.file;
   if (file.empty()) {
     if (const auto found = environment.find("MEMORYD_CONFIG"); found != environment.end()) {
       file = found->second;
@@ -681,20 +699,21 @@ absl::StatusOr<CommandLine> ParseCommandLine(
   }
   if (!file.empty()) MEMORYD_RETURN_IF_ERROR(ReadFile(file, values, line.config, line.settings));
   for (const auto& [variable, value] : environment) {
-    const Setting* known = nullptr;
-    for (const Setting& setting : kSettings) {
-      if (VariableOf(setting) == variable) known = &setting;
-    }
     if (IsForeignVariable(variable)) continue;
-    if (known == nullptr) return Invalid(fmt::format("unknown variable {}", variable));
-    values[known->name] = {value, variable};
+    const auto known = options_->by_variable.find(variable);
+    if (known == options_->by_variable.end()) {
+      return Invalid(fmt::format("unknown variable {}", variable));
+    }
+    values[known->second] = {value, variable};
   }
-  for (const Setting& setting : kSettings) {
-    if (app.count(FlagOf(setting)) > 0)
-      values[setting.name] = {flags[setting.name], FlagOf(setting)};
+  for (std::size_t i = 0; i < kSettings.size(); ++i) {
+    if (options_->settings[i]->count() > 0) {
+      values[i] = {given.settings[i], FlagOf(kSettings[i])};
+    }
   }
-  for (const Setting& setting : kSettings) {
-    const Value& value = values.at(setting.name);
+  for (std::size_t i = 0; i < kSettings.size(); ++i) {
+    const Setting& setting = kSettings[i];
+    const Value& value = values[i];
     // --print-config could not show it.
     if (!IsUtf8(value.text)) {
       return Invalid(fmt::format("{}: is not UTF-8 ({})", setting.name, value.origin));
@@ -706,16 +725,18 @@ absl::StatusOr<CommandLine> ParseCommandLine(
   MEMORYD_RETURN_IF_ERROR(CheckTls(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckJwt(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
-  if (migrate->parsed()) {
+  if (options_->migrate->parsed()) {
     line.command = Command::kMigrate;
-  } else if (print) {
+  } else if (given.print) {
     line.command = Command::kPrintConfig;
     line.text = Printed(values);
     for (const auto& [name, list] : line.settings) line.text += list;
-  } else if (check) {
+  } else if (given.check) {
     line.command = Command::kCheckConfig;
   }
-  for (const auto& [name, value] : values) line.settings[std::string(name)] = value.text;
+  for (std::size_t i = 0; i < kSettings.size(); ++i) {
+    line.settings[std::string(kSettings[i].name)] = values[i].text;
+  }
   return line;
 }
 

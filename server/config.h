@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,10 +88,23 @@ struct CommandLine {
   std::map<std::string, std::string> settings;
 };
 
-// `environment` holds the variables that begin with MEMORYD_. INVALID_ARGUMENT with one line that
-// names the key or the flag and where it stands.
-absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
-                                             const std::map<std::string, std::string>& environment);
+// Made once, for any number of command lines; by one thread at a time.
+class CommandLineParser {
+ public:
+  CommandLineParser();
+  ~CommandLineParser();
+  CommandLineParser(const CommandLineParser&) = delete;
+  CommandLineParser& operator=(const CommandLineParser&) = delete;
+
+  // `environment` holds the variables that begin with MEMORYD_. INVALID_ARGUMENT with one line that
+  // names the key or the flag and where it stands.
+  absl::StatusOr<CommandLine> Parse(int argc, const char* const* argv,
+                                    const std::map<std::string, std::string>& environment);
+
+ private:
+  struct Options;
+  const std::unique_ptr<Options> options_;
+};
 
 // MEMORYD_* of this process.
 std::map<std::string, std::string> MemorydEnvironment();

@@ -24,7 +24,9 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments,
                                   const Environment& environment = {}) {
   std::vector<const char*> argv = {"memoryd"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), environment);
+  // One for all tests: nothing of one line is left in the next.
+  static CommandLineParser parser;
+  return parser.Parse(static_cast<int>(argv.size()), argv.data(), environment);
 }
 
 // Expects one line that names every one of `words`.

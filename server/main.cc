@@ -43,7 +43,8 @@ void RaiseDescriptorLimit() {
 int main(int argc, char** argv) {
   if (memoryd::cli::IsCommand(argc, argv)) return memoryd::cli::Run(argc, argv);
 
-  const auto line = memoryd::ParseCommandLine(argc, argv, memoryd::MemorydEnvironment());
+  memoryd::CommandLineParser parser;
+  const auto line = parser.Parse(argc, argv, memoryd::MemorydEnvironment());
   if (!line.ok()) return Fail(2, line.status());
 
   // Before the first thread, so that every thread inherits it and sigwait() gets the signal.
@@ -80,8 +81,8 @@ int main(int argc, char** argv) {
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
       memoryd::Log log(LogOptionsOf(line->config));
-      const auto read_again = [argc, argv] {
-        return memoryd::ParseCommandLine(argc, argv, memoryd::MemorydEnvironment());
+      const auto read_again = [argc, argv, &parser] {
+        return parser.Parse(argc, argv, memoryd::MemorydEnvironment());
       };
       status = line->command == memoryd::Command::kServe
                    ? memoryd::Serve(*line, read_again, stop, log)

@@ -17,7 +17,7 @@ fuzz() {
   [ -f "$home/executions/$name" ] && done=$(<"$home/executions/$name")
   local max_len=512
   # What they cost grows with the length, and what is long holds nothing new.
-  case $name in terms_fuzz | tokens_fuzz) max_len=160 ;; esac
+  case $name in terms_fuzz) max_len=64 ;; tokens_fuzz) max_len=160 ;; esac
   local options=("-max_len=$max_len" -timeout=60 -rss_limit_mb=2048 -reload=0 -entropic=0
     -print_final_stats=1 "-artifact_prefix=$found/")
   [ -f "tests/fuzz/dictionaries/$name" ] && options+=("-dict=tests/fuzz/dictionaries/$name")

@@ -43,7 +43,8 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments,
                                   const std::map<std::string, std::string>& environment) {
   std::vector<const char*> argv = {"memoryd"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), environment);
+  static CommandLineParser parser;
+  return parser.Parse(static_cast<int>(argv.size()), argv.data(), environment);
 }
 
 // Without the origins, which are comments.
@@ -77,7 +78,8 @@ void RequireReadAgain(const CommandLine& line, MemoryFile& file) {
   Require(third.ok() && Settings(third->text, file.path()) == Settings(again->text, file.path()));
 }
 
-// Behind zeros come arguments and, where they begin with MEMORYD_, variables; before, the file.
+// Behind zeros come arguments and, where they begin with MEMORYD_, variables; before, the file. The
+// help is always the same, and long.
 void Run(std::string_view input) {
   static MemoryFile file;
   const std::size_t file_end = std::min(input.find('\0'), input.size());
@@ -90,7 +92,7 @@ void Run(std::string_view input) {
     const std::size_t equals = word.find('=');
     if (word.starts_with("MEMORYD_") && equals != std::string::npos) {
       environment[word.substr(0, equals)] = word.substr(equals + 1);
-    } else if (!word.starts_with("--config")) {
+    } else if (!word.starts_with("--config") && word != "-h" && word != "--help") {
       arguments.push_back(word);
     }
     begin = end + 1;
