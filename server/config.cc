@@ -666,6 +666,8 @@ CommandLineParser::CommandLineParser() : options_(std::make_unique<Options>()) {
 
 CommandLineParser::~CommandLineParser() = default;
 
+std::string CommandLineParser::Help() const { return options_->app.help(); }
+
 absl::StatusOr<CommandLine> CommandLineParser::Parse(
     int argc, const char* const* argv, const std::map<std::string, std::string>& environment) {
   CommandLine line;
@@ -675,7 +677,6 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
     options_->app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     line.command = Command::kHelp;
-    line.text = options_->app.help();
     return line;
   } catch (const CLI::ParseError& error) {
     return Invalid(error.what());

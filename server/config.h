@@ -82,7 +82,7 @@ enum class Command {
 struct CommandLine {
   Command command = Command::kServe;
   Config config;
-  // For kPrintConfig, kPrintReference and kHelp: what to print.
+  // For kPrintConfig and kPrintReference: what to print.
   std::string text;
   // Every setting by its name as it was given, lists as --print-config shows them.
   std::map<std::string, std::string> settings;
@@ -100,6 +100,9 @@ class CommandLineParser {
   // names the key or the flag and where it stands.
   absl::StatusOr<CommandLine> Parse(int argc, const char* const* argv,
                                     const std::map<std::string, std::string>& environment);
+
+  // What Command::kHelp asks for.
+  std::string Help() const;
 
  private:
   struct Options;

@@ -20,13 +20,17 @@ using ::testing::Not;
 
 using Environment = std::map<std::string, std::string>;
 
+// One for all tests: nothing of one line is left in the next.
+CommandLineParser& Parser() {
+  static CommandLineParser parser;
+  return parser;
+}
+
 absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments,
                                   const Environment& environment = {}) {
   std::vector<const char*> argv = {"memoryd"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  // One for all tests: nothing of one line is left in the next.
-  static CommandLineParser parser;
-  return parser.Parse(static_cast<int>(argv.size()), argv.data(), environment);
+  return Parser().Parse(static_cast<int>(argv.size()), argv.data(), environment);
 }
 
 // Expects one line that names every one of `words`.
@@ -292,7 +296,7 @@ TEST_F(ConfigTest, CommandsAreTold) {
   EXPECT_EQ(Parse({"migrate", "--readers=9"})->config.readers, 9);
   const auto help = Parse({"--help"});
   EXPECT_EQ(help->command, Command::kHelp);
-  EXPECT_THAT(help->text, HasSubstr("--store-timeout-ms"));
+  EXPECT_THAT(Parser().Help(), HasSubstr("--store-timeout-ms"));
   ExpectRefused(Parse({"--check-config", "--readers=0"}), {"readers"});
 }
 

@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   absl::Status status;
   switch (line->command) {
     case memoryd::Command::kHelp:
-      fmt::print("{}{}", line->text, memoryd::cli::Summary());
+      fmt::print("{}{}", parser.Help(), memoryd::cli::Summary());
       return 0;
     case memoryd::Command::kPrintConfig:
     case memoryd::Command::kPrintReference:

@@ -78,8 +78,7 @@ void RequireReadAgain(const CommandLine& line, MemoryFile& file) {
   Require(third.ok() && Settings(third->text, file.path()) == Settings(again->text, file.path()));
 }
 
-// Behind zeros come arguments and, where they begin with MEMORYD_, variables; before, the file. The
-// help is always the same, and long.
+// Behind zeros come arguments and, where they begin with MEMORYD_, variables; before, the file.
 void Run(std::string_view input) {
   static MemoryFile file;
   const std::size_t file_end = std::min(input.find('\0'), input.size());
@@ -92,7 +91,7 @@ void Run(std::string_view input) {
     const std::size_t equals = word.find('=');
     if (word.starts_with("MEMORYD_") && equals != std::string::npos) {
       environment[word.substr(0, equals)] = word.substr(equals + 1);
-    } else if (!word.starts_with("--config") && word != "-h" && word != "--help") {
+    } else if (!word.starts_with("--config")) {
       arguments.push_back(word);
     }
     begin = end + 1;
