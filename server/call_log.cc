@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include "core/base/error.h"
 #include "server/sha256.h"
@@ -47,20 +46,20 @@ bool CallLog::Wants(absl::StatusCode code) const {
 
 void CallLog::Write(const CallRecord& record) const {
   const absl::StatusCode code = record.status.code();
-  std::vector<LogField> fields;
-  fields.push_back({"method", std::string(TraitsOf(record.method).name)});
-  fields.push_back({"code", absl::StatusCodeToString(code)});
-  if (std::string reason = ErrorReason(record.status); !reason.empty()) {
-    fields.push_back({"reason", std::move(reason)});
+  LogLine line = log_.BeginLine();
+  line.Message("call");
+  line.Text("method", TraitsOf(record.method).name);
+  line.Text("code", absl::StatusCodeToString(code));
+  if (const std::string reason = ErrorReason(record.status); !reason.empty()) {
+    line.Text("reason", reason);
   }
-  const std::chrono::duration<double, std::milli> milliseconds = record.took;
-  fields.push_back({"ms", fmt::format("{:.3f}", milliseconds.count()), /*is_number=*/true});
-  fields.push_back({"request_id", std::string(record.request_id)});
-  if (!record.trace_id.empty()) fields.push_back({"trace_id", std::string(record.trace_id)});
-  if (!record.tenant.empty()) fields.push_back({"tenant", ShortHash(record.tenant)});
-  if (!record.session_id.empty()) fields.push_back({"session", ShortHash(record.session_id)});
-  if (IsHidden(code)) fields.push_back({"error", std::string(record.status.message())});
-  log_.Write(LevelOf(code), "call", fields);
+  line.Milliseconds("ms", record.took);
+  line.Text("request_id", record.request_id);
+  if (!record.trace_id.empty()) line.Text("trace_id", record.trace_id);
+  if (!record.tenant.empty()) line.Text("tenant", ShortHash(record.tenant));
+  if (!record.session_id.empty()) line.Text("session", ShortHash(record.session_id));
+  if (IsHidden(code)) line.Text("error", std::string(record.status.message()));
+  log_.Write(LevelOf(code), line);
 }
 
 std::string RequestId(std::string_view value) {
