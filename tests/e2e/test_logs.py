@@ -85,6 +85,7 @@ def test_every_line_is_json_with_time_level_and_message(store, path):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["ts"])
         assert line["level"] in ("debug", "info", "warning", "error")
         assert line["msg"]
+    assert re.fullmatch(r"memoryd \d+\.\d+\.\d+, revision \S+", lines[0]["msg"])
     assert lines[-1]["msg"] == "drained"
 
 
