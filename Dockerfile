@@ -21,11 +21,13 @@ ARG JOBS=
 # OFF leaves the vectors of words out, of which docs/DEPENDENCIES.md says whose they are: Query then ranks by
 # words alone.
 ARG WORD_VECTORS=ON
+# The commit it is built of, by tools/image.sh.
+ARG REVISION=unknown
 # The cache keeps ccache's objects and the vocabularies from one build to the next.
 RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
     if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
  && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
-      -DMEMORYD_HARDENING=ON -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
+      -DMEMORYD_HARDENING=ON -DMEMORYD_REVISION=${REVISION} -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
  && cmake --build /build --target memoryd --target memoryd_vocabulary ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip
 COPY tools/runtime_root.sh tools/sbom.py tools/
@@ -48,7 +50,6 @@ ENV PATH=/opt/memoryd/bin \
 EXPOSE 50051
 # That of CMakeLists.txt; tests/image compares.
 ARG VERSION=0.1.0
-# The commit it is built of, by tools/image.sh.
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="memoryd" \
       org.opencontainers.image.description="The memory server that an LLM agent runs beside it" \

@@ -13,23 +13,20 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "core/base/error.h"
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/descriptor_writer.h"
+#include "server/log_line.h"
 #include "server/sha256.h"
 
 namespace memoryd {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using SteadyClock = std::chrono::steady_clock;
 
 // Lines that wait at most, some 400 bytes each.
@@ -39,42 +36,46 @@ constexpr std::chrono::seconds kLookInterval(1);
 constexpr mode_t kMode = 0640;
 
 std::string Stamp() {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(), absl::UTCTimeZone());
+  std::string stamp;
+  AppendUtc(std::chrono::system_clock::now(), stamp);
+  return stamp;
 }
 
 // What the response says of the change.
 template <typename Response>
-void AddChange(std::string_view reply, Json& line) {
+void AddChange(std::string_view reply, LogLine& line) {
   Response response;
   if (!response.ParseFromArray(reply.data(), static_cast<int>(reply.size()))) return;
   if constexpr (requires { response.revision(); }) {
-    line["revision"] = response.revision();
+    line.Number("revision", response.revision());
   } else if constexpr (requires { response.session().revision(); }) {
-    line["revision"] = response.session().revision();
+    line.Number("revision", response.session().revision());
   }
   if constexpr (requires { response.positions(); }) {
-    line["messages"] = response.positions_size();
+    line.Number("messages", response.positions_size());
     if (!response.positions().empty()) {
-      line["first_position"] = *response.positions().begin();
-      line["last_position"] = *response.positions().rbegin();
+      line.Number("first_position", *response.positions().begin());
+      line.Number("last_position", *response.positions().rbegin());
     }
-    line["contents"] = response.content_ids_size();
+    line.Number("contents", response.content_ids_size());
   }
   if constexpr (requires { response.purged(); }) {
-    line["sessions"] = response.session_count();
-    line["messages"] = response.message_count();
-    line["contents"] = response.content_count();
-    line["blocks"] = response.block_count();
-    line["entries"] = response.entry_count();
-    line["jobs"] = response.job_count();
-    line["replies"] = response.reply_count();
-    line["purged"] = response.purged();
-    line["dry_run"] = response.dry_run();
+    line.Number("sessions", response.session_count());
+    line.Number("messages", response.message_count());
+    line.Number("contents", response.content_count());
+    line.Number("blocks", response.block_count());
+    line.Number("entries", response.entry_count());
+    line.Number("jobs", response.job_count());
+    line.Number("replies", response.reply_count());
+    line.Plain("purged", response.purged() ? "true" : "false");
+    line.Plain("dry_run", response.dry_run() ? "true" : "false");
   }
-  if constexpr (requires { response.replayed(); }) line["replayed"] = response.replayed();
+  if constexpr (requires { response.replayed(); }) {
+    line.Plain("replayed", response.replayed() ? "true" : "false");
+  }
 }
 
-void AddChange(Method method, std::string_view reply, Json& line) {
+void AddChange(Method method, std::string_view reply, LogLine& line) {
   switch (method) {
     case Method::kPut:
       return AddChange<v1::PutResponse>(reply, line);
@@ -116,21 +117,26 @@ void AddChange(Method method, std::string_view reply, Json& line) {
 }
 
 std::string LineOf(const AuditRecord& record) {
-  Json line;
-  line["ts"] = Stamp();
-  line["method"] = TraitsOf(record.method).name;
-  line["code"] = absl::StatusCodeToString(record.status.code());
-  if (std::string reason = ErrorReason(record.status); !reason.empty()) {
-    line["reason"] = std::move(reason);
+  LogLine line(/*json=*/true);
+  line.Text("ts", Stamp());
+  line.Text("method", TraitsOf(record.method).name);
+  line.Text("code", absl::StatusCodeToString(record.status.code()));
+  if (const std::string reason = ErrorReason(record.status); !reason.empty()) {
+    line.Text("reason", reason);
   }
-  line["request_id"] = record.request_id;
-  if (!record.trace_id.empty()) line["trace_id"] = record.trace_id;
-  if (!record.tenant.empty()) line["tenant"] = ShortHash(record.tenant);
-  if (!record.principal.empty()) line["principal"] = record.principal;
-  if (!record.session_id.empty()) line["session"] = ShortHash(record.session_id);
-  if (!record.subject.empty()) line["subject"] = ShortHash(record.subject);
+  line.Text("request_id", record.request_id);
+  if (!record.trace_id.empty()) line.Text("trace_id", record.trace_id);
+  if (!record.tenant.empty()) line.Text("tenant", ShortHash(record.tenant));
+  if (!record.principal.empty()) line.Text("principal", record.principal);
+  if (!record.session_id.empty()) line.Text("session", ShortHash(record.session_id));
+  if (!record.subject.empty()) line.Text("subject", ShortHash(record.subject));
   if (record.status.ok()) AddChange(record.method, record.reply, line);
-  return line.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+  std::string text;
+  text.reserve(line.text().size() + 3);
+  text += '{';
+  text += line.text();
+  text += "}\n";
+  return text;
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include "core/base/error.h"
+#include "core/model/trace_context.h"
 #include "server/sha256.h"
 
 namespace memoryd {
@@ -31,11 +31,6 @@ spdlog::level::level_enum LevelOf(absl::StatusCode code) {
   return IsServers(code) ? spdlog::level::warn : spdlog::level::info;
 }
 
-bool IsHex(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
 }  // namespace
 
 bool CallLog::Wants(absl::StatusCode code) const {
@@ -47,20 +42,24 @@ bool CallLog::Wants(absl::StatusCode code) const {
 
 void CallLog::Write(const CallRecord& record) const {
   const absl::StatusCode code = record.status.code();
-  std::vector<LogField> fields;
-  fields.push_back({"method", std::string(TraitsOf(record.method).name)});
-  fields.push_back({"code", absl::StatusCodeToString(code)});
-  if (std::string reason = ErrorReason(record.status); !reason.empty()) {
-    fields.push_back({"reason", std::move(reason)});
+  LogLine line = log_.BeginLine();
+  line.Message("call");
+  line.Text("method", TraitsOf(record.method).name);
+  line.Text("code", absl::StatusCodeToString(code));
+  if (const std::string reason = ErrorReason(record.status); !reason.empty()) {
+    line.Text("reason", reason);
   }
-  const std::chrono::duration<double, std::milli> milliseconds = record.took;
-  fields.push_back({"ms", fmt::format("{:.3f}", milliseconds.count()), /*is_number=*/true});
-  fields.push_back({"request_id", std::string(record.request_id)});
-  if (!record.trace_id.empty()) fields.push_back({"trace_id", std::string(record.trace_id)});
-  if (!record.tenant.empty()) fields.push_back({"tenant", ShortHash(record.tenant)});
-  if (!record.session_id.empty()) fields.push_back({"session", ShortHash(record.session_id)});
-  if (IsHidden(code)) fields.push_back({"error", std::string(record.status.message())});
-  log_.Write(LevelOf(code), "call", fields);
+  line.Milliseconds("ms", record.took);
+  line.Text("request_id", record.request_id);
+  if (!record.trace_id.empty()) line.Text("trace_id", record.trace_id);
+  if (record.trace != nullptr) {
+    line.Text("span_id", record.trace->span_id());
+    line.Text("parent_id", record.trace->parent_id);
+  }
+  if (!record.tenant.empty()) line.Text("tenant", ShortHash(record.tenant));
+  if (!record.session_id.empty()) line.Text("session", ShortHash(record.session_id));
+  if (IsHidden(code)) line.Text("error", std::string(record.status.message()));
+  log_.Write(LevelOf(code), line);
 }
 
 std::string RequestId(std::string_view value) {
@@ -78,23 +77,8 @@ std::string RequestId(std::string_view value) {
 }
 
 std::string_view TraceId(std::string_view traceparent) {
-  // version "-" trace-id "-" parent-id "-" flags; a later version may append to it.
-  constexpr std::size_t kLength = 55;
-  if (traceparent.size() < kLength) return {};
-  const std::string_view version = traceparent.substr(0, 2);
-  const std::string_view id = traceparent.substr(3, 32);
-  const std::string_view parent = traceparent.substr(36, 16);
-  const bool delimited = traceparent[2] == '-' && traceparent[35] == '-' && traceparent[52] == '-';
-  const bool ended =
-      traceparent.size() == kLength || (version != "00" && traceparent[kLength] == '-');
-  const auto all_zero = [](std::string_view text) {
-    return text.find_first_not_of('0') == text.npos;
-  };
-  if (!delimited || !ended || version == "ff" || !IsHex(version) || !IsHex(id) || !IsHex(parent) ||
-      !IsHex(traceparent.substr(53, 2)) || all_zero(id) || all_zero(parent)) {
-    return {};
-  }
-  return id;
+  const auto parsed = ParseTraceparent(traceparent);
+  return parsed.has_value() ? parsed->trace_id : std::string_view();
 }
 
 }  // namespace memoryd

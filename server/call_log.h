@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "core/model/trace_context.h"
 #include "server/log.h"
 #include "server/method.h"
 
@@ -24,6 +25,8 @@ struct CallRecord {
   std::string_view trace_id;  // Empty for none.
   std::string_view tenant;
   std::string_view session_id;  // Empty for none.
+  // With its span, as models and workers are told of it, and that of the caller; null for none.
+  const TraceContext* trace = nullptr;
 };
 
 // Writes what tells one call from another and how it ended: never a body, a credential or a

@@ -43,8 +43,9 @@ class CallLogTest : public ::testing::Test {
 
 TEST_F(CallLogTest, ALineTellsWhoseCallItWasByHashesAlone) {
   const absl::Status status = absl::OkStatus();
+  const TracePtr trace = MakeTrace(*ParseTraceparent(kTrace), "");
   const auto line = Line({Method::kGetAll, status, std::chrono::microseconds(1500), "r1",
-                          TraceId(kTrace), "tenant", "session"});
+                          TraceId(kTrace), "tenant", "session", trace.get()});
   EXPECT_EQ(line["level"], "info");
   EXPECT_EQ(line["msg"], "call");
   EXPECT_EQ(line["method"], "GetAll");
@@ -52,6 +53,8 @@ TEST_F(CallLogTest, ALineTellsWhoseCallItWasByHashesAlone) {
   EXPECT_EQ(line["ms"], 1.5);
   EXPECT_EQ(line["request_id"], "r1");
   EXPECT_EQ(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+  EXPECT_EQ(line["span_id"], std::string(trace->span_id()));
+  EXPECT_EQ(line["parent_id"], "00f067aa0ba902b7");
   // As from: printf tenant | sha256sum
   EXPECT_EQ(line["tenant"], "e9da86d351cf9a76");
   EXPECT_EQ(line["session"], "3f3af1ecebbd1410");
@@ -67,7 +70,9 @@ TEST_F(CallLogTest, TheTextOfAnErrorIsThereWhenTheCallerDidNotGetIt) {
   EXPECT_EQ(line["reason"], "INVALID_FIELD");
   EXPECT_EQ(line.dump().find("secret"), std::string::npos);
   EXPECT_FALSE(line.contains("session"));
-  EXPECT_FALSE(line.contains("trace_id"));
+  for (const char* name : {"trace_id", "span_id", "parent_id"}) {
+    EXPECT_FALSE(line.contains(name)) << name;
+  }
 }
 
 TEST_F(CallLogTest, ErrorsAreThoseOfTheServer) {

@@ -1,6 +1,5 @@
 #include "server/log.h"
 
-#include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <grpcpp/version_info.h>
 #include <spdlog/async_logger.h>
@@ -12,8 +11,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <ctime>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/histogram.h"
@@ -24,56 +21,52 @@ namespace {
 
 // Lines that wait at most, some 400 bytes each.
 constexpr std::size_t kQueuedLines = 4096;
-// The rest of a longer message is cut.
-constexpr std::size_t kMaxMessageBytes = 4096;
+// Of the names of the levels, for people.
+constexpr std::size_t kLevelWidth = 7;
 constexpr std::chrono::milliseconds kTimeToLeave(500);
 
 // The name of the logger whose payload is the rest of a line, rendered already.
 constexpr char kFieldsLogger[] = "fields";
-
-// A JSON string with its quotes: ASCII without control characters; what is no UTF-8 becomes U+FFFD.
-std::string Quoted(std::string_view text) {
-  return nlohmann::json(text.substr(0, kMaxMessageBytes))
-      .dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
-}
-
-// The same escapes, quotes only where the value would else be hard to tell from its neighbours.
-std::string TextValue(std::string_view text) {
-  std::string quoted = Quoted(text);
-  const bool plain =
-      quoted.size() == text.size() + 2 && text.find_first_of(" =") == text.npos && !text.empty();
-  return plain ? std::string(text) : quoted;
-}
 
 class LineFormatter final : public spdlog::formatter {
  public:
   explicit LineFormatter(bool json) : json_(json) {}
 
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
-    const auto since_epoch =
-        std::chrono::duration_cast<std::chrono::microseconds>(message.time.time_since_epoch());
-    const std::time_t seconds = since_epoch.count() / 1'000'000;
-    std::tm time{};
-    gmtime_r(&seconds, &time);
-    const std::string stamp = fmt::format(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", time.tm_year + 1900, time.tm_mon + 1,
-        time.tm_mday, time.tm_hour, time.tm_min, time.tm_sec, since_epoch.count() % 1'000'000);
     const spdlog::string_view_t level = spdlog::level::to_string_view(message.level);
     const std::string_view payload(message.payload.data(), message.payload.size());
     const bool rendered =
         std::string_view(message.logger_name.data(), message.logger_name.size()) == kFieldsLogger;
-    auto out = fmt::appender(line);
+    std::string text;
+    text.reserve(payload.size() + 128);
     if (json_) {
-      fmt::format_to(out, R"({{"ts":"{}","level":"{}",{}}})", stamp, level,
-                     rendered ? std::string(payload) : R"("msg":)" + Quoted(payload));
-    } else {
-      std::string text(payload);
-      if (!rendered) {
-        text = Quoted(payload);
-        text = text.substr(1, text.size() - 2);
+      text += "{\"ts\":\"";
+      AppendUtc(message.time, text);
+      text += "\",\"level\":\"";
+      text.append(level.data(), level.size());
+      text += "\",";
+      if (rendered) {
+        text += payload;
+      } else {
+        text += "\"msg\":";
+        AppendQuoted(payload, text);
       }
-      fmt::format_to(out, "{} {:<7} {}", stamp, level, text);
+      text += '}';
+    } else {
+      AppendUtc(message.time, text);
+      text += ' ';
+      text.append(level.data(), level.size());
+      text.append(level.size() < kLevelWidth ? kLevelWidth - level.size() : 0, ' ');
+      text += ' ';
+      if (rendered) {
+        text += payload;
+      } else {
+        std::string quoted;
+        AppendQuoted(payload, quoted);
+        text.append(quoted, 1, quoted.size() - 2);
+      }
     }
+    line.append(text.data(), text.data() + text.size());
     line.push_back('\n');
   }
 
@@ -160,16 +153,21 @@ Log::~Log() {
 
 void Log::Write(spdlog::level::level_enum level, std::string_view message,
                 std::span<const LogField> fields) {
-  std::string line = json_ ? R"("msg":)" + Quoted(message) : TextValue(message);
+  LogLine line = BeginLine();
+  line.Message(message);
   for (const LogField& field : fields) {
-    if (json_) {
-      line += fmt::format(R"(,"{}":{})", field.name,
-                          field.is_number ? field.value : Quoted(field.value));
+    if (field.is_number) {
+      line.Plain(field.name, field.value);
     } else {
-      line += fmt::format(" {}={}", field.name, TextValue(field.value));
+      line.Text(field.name, field.value);
     }
   }
-  fields_->log(level, spdlog::string_view_t(line.data(), line.size()));
+  Write(level, line);
+}
+
+void Log::Write(spdlog::level::level_enum level, const LogLine& line) {
+  const std::string_view text = line.text();
+  fields_->log(level, spdlog::string_view_t(text.data(), text.size()));
 }
 
 void Log::SetLevel(const std::string& level) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/log_line.h"
+
 namespace memoryd {
 
 struct LogOptions {
@@ -43,6 +45,9 @@ class Log {
   // A line with fields of its own. Any thread.
   void Write(spdlog::level::level_enum level, std::string_view message,
              std::span<const LogField> fields);
+  // A line that its writer builds, beginning with its message. Any thread.
+  LogLine BeginLine() const { return LogLine(json_); }
+  void Write(spdlog::level::level_enum level, const LogLine& line);
   // As LogOptions::level, from the next line on. Any thread.
   void SetLevel(const std::string& level);
   bool Wants(spdlog::level::level_enum level) const { return fields_->should_log(level); }

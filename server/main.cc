@@ -10,6 +10,7 @@
 #include "cli/run.h"
 #include "core/base/error_cause.h"
 #include "server/access.h"
+#include "server/build_info.h"
 #include "server/config.h"
 #include "server/log.h"
 #include "server/server.h"

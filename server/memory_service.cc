@@ -150,10 +150,12 @@ grpc::ServerUnaryReactor* MemoryService::Get(Context* context, const Bytes* byte
         MEMORYD_RETURN_IF_ERROR(CheckText("input", request.input(), kMaxInput));
         std::optional<std::string> input;
         if (request.has_input()) input = request.input();
-        engine_.Get({call->tenant(), request.session_id()}, std::move(input), call->deadline(),
-                    [call](absl::StatusOr<memoryd::Context> result) {
-                      call->Finish(result.ok() ? GetReply(*result) : result.status());
-                    });
+        engine_.Get(
+            {call->tenant(), request.session_id()}, std::move(input), call->deadline(),
+            [call](absl::StatusOr<memoryd::Context> result) {
+              call->Finish(result.ok() ? GetReply(*result) : result.status());
+            },
+            call->trace());
         return absl::OkStatus();
       });
 }
@@ -333,6 +335,7 @@ grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* by
       [this](const Call<v1::QueryRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(QueryRequest request, FromProto(call->request()));
         request.key = {call->tenant(), call->request().session_id()};
+        request.trace = call->trace();
         engine_.Query(std::move(request), call->deadline(), [call](absl::StatusOr<Found> found) {
           call->Finish(found.ok() ? QueryReply(*found, call->request()) : found.status());
         });

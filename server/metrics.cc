@@ -423,8 +423,9 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_log_dropped_total", MetricType::Counter,
            "Lines of the log that nobody took in time.")
         .Add(Number(sources_.log->dropped()));
-    Family(families, "memoryd_build_info", MetricType::Gauge, "1, with the version as a label.")
-        .Add(1, {Label("version", sources_.version)});
+    Family(families, "memoryd_build_info", MetricType::Gauge,
+           "1, with version and commit as labels.")
+        .Add(1, {Label("version", sources_.version), Label("revision", sources_.revision)});
     Family(families, "process_start_time_seconds", MetricType::Gauge,
            "When the server began, in seconds since the epoch.")
         .Add(static_cast<double>(sources_.start_us) / kMicrosecondsPerSecond);

@@ -32,6 +32,7 @@ namespace memoryd {
 // What is measured; outlives whoever reads it.
 struct MetricSources {
   std::string_view version;
+  std::string_view revision;
   std::int64_t start_us = 0;
   const CallStats* calls = nullptr;
   const CallsInFlight* in_flight = nullptr;

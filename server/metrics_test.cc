@@ -38,7 +38,7 @@ class MetricsTest : public ::testing::Test {
     engine_options.now_us = [] { return std::int64_t{1'000'000}; };
     engine_options.random = [] { return std::uint64_t{1}; };
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
-    metrics_ = MakeMetrics({"1.2.3", 1'500'000, &calls_, &in_flight_, &memory_, &tenants_,
+    metrics_ = MakeMetrics({"1.2.3", "abc", 1'500'000, &calls_, &in_flight_, &memory_, &tenants_,
                             engine_.get(), store_.get(), &log_, nullptr, &workers_});
   }
 
@@ -121,7 +121,7 @@ TEST_F(MetricsTest, GaugesSayWhatIsNow) {
   EXPECT_EQ(Find("memoryd_rpc_in_flight").gauge.value, 1);
   in_flight_.Leave();
   EXPECT_EQ(Find("memoryd_rpc_in_flight").gauge.value, 0);
-  EXPECT_EQ(Find("memoryd_build_info", {{"version", "1.2.3"}}).gauge.value, 1);
+  EXPECT_EQ(Find("memoryd_build_info", {{"version", "1.2.3"}, {"revision", "abc"}}).gauge.value, 1);
   EXPECT_EQ(Find("process_start_time_seconds").gauge.value, 1.5);
 }
 
@@ -144,9 +144,9 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
   settings.max_waiting = 0;
   const auto models = ConfiguredModels::Make({settings});
   ASSERT_TRUE(models.ok()) << models.status();
-  MetricSources sources{"1",      0,         &calls_,       &in_flight_,
-                        &memory_, &tenants_, engine_.get(), store_.get(),
-                        &log_,    nullptr,   &workers_};
+  MetricSources sources{"1",          "abc",    0,         &calls_,
+                        &in_flight_,  &memory_, &tenants_, engine_.get(),
+                        store_.get(), &log_,    nullptr,   &workers_};
   sources.models = models->get();
   metrics_ = MakeMetrics(sources);
   const auto model = (*models)->FindChatModel("", "", "m");
@@ -166,9 +166,9 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
 }
 
 TEST_F(MetricsTest, AnAddressInUseIsSaid) {
-  const MetricSources sources{"1",      0,         &calls_,       &in_flight_,
-                              &memory_, &tenants_, engine_.get(), store_.get(),
-                              &log_,    nullptr,   &workers_};
+  const MetricSources sources{"1",          "abc",    0,         &calls_,
+                              &in_flight_,  &memory_, &tenants_, engine_.get(),
+                              store_.get(), &log_,    nullptr,   &workers_};
   const auto first = MetricsListener::Start("127.0.0.1:0", sources);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_FALSE((*first)->address().ends_with(":0"));

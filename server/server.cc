@@ -27,6 +27,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "server/access.h"
 #include "server/block_service.h"
+#include "server/build_info.h"
 #include "server/call_log.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
@@ -46,10 +47,6 @@
 #include "server/stored_body.h"
 #include "server/unary_call.h"
 #include "server/worker_service.h"
-
-#ifndef MEMORYD_VERSION
-#error "MEMORYD_VERSION comes from the build"
-#endif
 
 namespace memoryd {
 namespace {
@@ -199,8 +196,6 @@ absl::StatusOr<RunningServer> StartServer(grpc::ServerBuilder& builder,
 
 }  // namespace
 
-const char* Version() { return MEMORYD_VERSION; }
-
 absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
                                                          const sigset_t& stop) {
   StoreOptions options;
@@ -226,6 +221,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
                    Log& log) {
   const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
+  spdlog::info("memoryd {}, revision {}", Version(), Revision());
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
   std::unique_ptr<AuditLog> audit;
   if (!config.audit_log.empty()) {
@@ -288,14 +284,15 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   SessionService session_service(&engine, environment);
   JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
-  ServerService server_service({Version(), start_us, config, options, &store}, environment);
+  ServerService server_service({Version(), Revision(), start_us, config, options, &store},
+                               environment);
   WorkerService worker_service(&workers, environment, {Version()});
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
         metrics, MetricsListener::Start(config.metrics_listen,
-                                        {Version(), start_us, &stats, &calls, &memory, &tenants,
-                                         &engine, &store, &log, counted_models, &workers,
+                                        {Version(), Revision(), start_us, &stats, &calls, &memory,
+                                         &tenants, &engine, &store, &log, counted_models, &workers,
                                          audit.get(), access->jwt(), access->tls(), &model_usage}));
   }
 

@@ -11,9 +11,6 @@
 
 namespace memoryd {
 
-// The version of this build, such as "0.1.0".
-const char* Version();
-
 // Opens and migrates the store. Waits for a store that can't be reached, until one of `stop` is
 // pending: CANCELLED.
 absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,

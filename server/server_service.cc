@@ -48,6 +48,7 @@ void SetLimits(const EngineOptions& options, v1::Limits& limits) {
 v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts) {
   v1::GetServerInfoResponse info;
   info.set_version(std::string(facts.version));
+  info.set_revision(std::string(facts.revision));
   SetTime(info.mutable_start_time(), facts.start_us);
   v1::StoreDescription& store = *info.mutable_store();
   const StoreInfo described = facts.store->info();

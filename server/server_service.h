@@ -18,6 +18,7 @@ namespace memoryd {
 // What GetServerInfo tells. What is referred to outlives the service.
 struct ServerFacts {
   std::string_view version;
+  std::string_view revision;
   std::int64_t start_us = 0;
   const Config& config;
   const EngineOptions& options;

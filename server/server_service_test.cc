@@ -28,7 +28,7 @@ class ServerInfoTest : public ::testing::Test {
   }
 
   v1::GetServerInfoResponse Info() {
-    return ServerInfo({"1.2.3", 1'700'000'000'000'001, config_, options_, store_.get()});
+    return ServerInfo({"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get()});
   }
 
   Config config_;
@@ -43,6 +43,7 @@ TEST_F(ServerInfoTest, TellsWhatWasConfigured) {
   options_.cache_bytes = 1 << 20;
   const v1::GetServerInfoResponse info = Info();
   EXPECT_EQ(info.version(), "1.2.3");
+  EXPECT_EQ(info.revision(), "abc");
   EXPECT_EQ(info.start_time().seconds(), 1'700'000'000);
   EXPECT_EQ(info.start_time().nanos(), 1000);
   EXPECT_EQ(info.store().coherence(), v1::COHERENCE_MODE_EXCLUSIVE);

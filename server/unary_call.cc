@@ -4,6 +4,8 @@
 #include <google/protobuf/stubs/common.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <iterator>
+
 #include "absl/cleanup/cleanup.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -101,6 +103,7 @@ absl::Status UnaryCall::Admit() {
                  "the server is going away; nothing was started, try another or try again");
   }
   MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *context_));
+  trace_ = TraceOf(*context_);
   MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, method_));
   if (environment_.memory != nullptr && TraitsOf(method_).takes_memory) {
     MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
@@ -164,7 +167,7 @@ void UnaryCall::Count(const absl::Status& status, std::string_view reply) {
     if (!status.ok()) context_->AddTrailingMetadata("x-request-id", request_id);
     if (logged) {
       environment_.log->Write(
-          {method_, status, took, request_id, trace_id, tenant(), session_id()});
+          {method_, status, took, request_id, trace_id, tenant(), session_id(), trace_.get()});
     }
     if (audited) {
       environment_.audit->Write({method_, status, request_id, trace_id, tenant(), caller_.principal,
@@ -197,6 +200,24 @@ std::string_view CallMetadata(const grpc::CallbackServerContext& context, const 
   const auto found = metadata.lower_bound(name);
   if (found == metadata.end() || found->first != name) return {};
   return {found->second.data(), found->second.size()};
+}
+
+TracePtr TraceOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.lower_bound("traceparent");
+  if (found == metadata.end() || found->first != "traceparent") return nullptr;
+  // Of two nobody knows which is meant.
+  if (const auto next = std::next(found); next != metadata.end() && next->first == found->first) {
+    return nullptr;
+  }
+  const auto caller = ParseTraceparent({found->second.data(), found->second.size()});
+  if (!caller.has_value()) return nullptr;
+  std::string state;
+  for (auto [value, end] = metadata.equal_range("tracestate"); value != end; ++value) {
+    if (!state.empty()) state += ',';
+    state.append(value->second.data(), value->second.size());
+  }
+  return MakeTrace(*caller, state);
 }
 
 }  // namespace memoryd

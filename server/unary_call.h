@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/failpoint.h"
+#include "core/model/trace_context.h"
 #include "server/audit_log.h"
 #include "server/authenticator.h"
 #include "server/call_log.h"
@@ -56,6 +57,9 @@ absl::Status Authorize(const CallEnvironment& environment, const Caller& caller,
 // The first value the caller sent under `name`, empty for none.
 std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
 
+// The call's trace, with a span of its own; null where the caller names none.
+TracePtr TraceOf(const grpc::CallbackServerContext& context);
+
 // Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
 // gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
 // until the last reference goes, which may be after gRPC's own objects went.
@@ -83,6 +87,8 @@ class UnaryCall {
   const std::string& tenant() const { return caller_.tenant; }
   // Who makes it; meaningless until admitted.
   const Caller& caller() const { return caller_; }
+  // Null where the caller names none, and until admitted.
+  const TracePtr& trace() const { return trace_; }
   // The session the call is about, empty when it is about none.
   virtual std::string_view session_id() const { return {}; }
   // Of the request, where that changes something of it.
@@ -113,6 +119,7 @@ class UnaryCall {
   const bool admitted_;
   Caller caller_;
   TenantLimiter::Place place_;
+  TracePtr trace_;
   grpc::ByteBuffer* const response_;
   grpc::ServerUnaryReactor* const reactor_;
   const std::chrono::steady_clock::time_point deadline_;

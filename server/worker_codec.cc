@@ -227,6 +227,10 @@ std::string EncodeCall(std::int64_t call_id, const WorkerCall& call,
   wire.set_session_id(call.session);
   wire.set_block(call.block);
   wire.set_job_id(call.job_id);
+  if (call.trace != nullptr) {
+    wire.set_traceparent(call.trace->traceparent);
+    wire.set_tracestate(call.trace->tracestate);
+  }
   std::visit(FillRequest{wire}, call.request);
   return response.SerializeAsString();
 }

@@ -245,6 +245,8 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   row->body = body.SerializeAsString();
   FeedRequest feed;
   feed.session = session;
+  feed.session.trace = std::make_shared<TraceContext>(
+      TraceContext{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1"});
   feed.state.state = std::string("a\0b", 3);
   feed.messages.push_back({row, "m9", {}});
   feed.job_id = "j";
@@ -256,6 +258,8 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   v1::WorkerCall call = agent.HearCall();
   EXPECT_EQ(call.put().state(), std::string("a\0b", 3));
   EXPECT_EQ(call.put().attempt(), 2);
+  EXPECT_EQ(call.traceparent(), feed.session.trace->traceparent);
+  EXPECT_EQ(call.tracestate(), "a=1");
   ASSERT_EQ(call.put().messages_size(), 1);
   EXPECT_EQ(call.put().messages(0).message_id(), "m9");
   EXPECT_EQ(call.put().messages(0).position(), 9);
@@ -281,6 +285,8 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   block->Render(render, [&](absl::StatusOr<BlockContent> c) { rendered.set_value(std::move(c)); });
   call = agent.HearCall();
   EXPECT_EQ(call.get().messages(0).text(), "input");
+  EXPECT_EQ(call.traceparent(), "");
+  EXPECT_EQ(call.tracestate(), "");
   answer.Clear();
   answer.mutable_result()->set_call_id(call.call_id());
   v1::WorkerContent& said = *answer.mutable_result()->mutable_content();

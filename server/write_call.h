@@ -35,6 +35,7 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   write.byte_size = request.ByteSizeLong();
   write.deadline = call->deadline();
   write.keep_alive = call;
+  write.trace = call->trace();
   if constexpr (requires { request.expected_revision(); }) {
     if (request.has_expected_revision()) {
       if (request.expected_revision() < 0) {

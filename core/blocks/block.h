@@ -18,6 +18,7 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session_config.h"
+#include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
 #include "core/tokens/token_counter.h"
 
@@ -68,10 +69,12 @@ struct BlockContent {
   bool empty() const { return parts.empty() && messages.empty(); }
 };
 
-// The session a block belongs to, as far as it matters to the block.
+// The session a block belongs to, as far as it matters to the block, and who asks.
 struct BlockSession {
   SessionKey key;
   Profile profile = Profile::kDefault;
+  // Of the call, or of the one that made the job; null for none.
+  TracePtr trace = nullptr;
 };
 
 struct FeedRequest {

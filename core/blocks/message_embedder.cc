@@ -78,8 +78,12 @@ void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
     result.state = std::move(request.state.state);
     return done(std::move(result));
   }
-  const ModelCaller caller{request.session.key.tenant, request.session.key.session, name(),
-                           request.job_id, request.usage};
+  const ModelCaller caller{request.session.key.tenant,
+                           request.session.key.session,
+                           name(),
+                           request.job_id,
+                           request.usage,
+                           request.session.trace};
   std::vector<std::string> texts = std::move(drafts.texts);
   AskEmbedder(models_, embedder_, caller, EmbedPurpose::kText, std::move(texts), request.deadline,
               [drafts = std::move(drafts), now = *state, name = embedder_,
@@ -100,10 +104,10 @@ void MessageEmbedder::Render(RenderRequest /*request*/, Done<BlockContent> done)
 }
 
 void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
-                std::string_view query, std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
-                std::function<void(absl::StatusOr<EmbeddedQuery>)> done) {
-  const ModelCaller caller{session.tenant, session.session, std::string(kRetrievalBlock), "",
-                           std::move(usage)};
+                std::string_view query, std::shared_ptr<UsageCount> usage, TracePtr trace,
+                BlockDeadline deadline, std::function<void(absl::StatusOr<EmbeddedQuery>)> done) {
+  const ModelCaller caller{session.tenant,   session.session, std::string(kRetrievalBlock), "",
+                           std::move(usage), std::move(trace)};
   AskEmbedder(models, embedder, caller, EmbedPurpose::kQuery,
               {std::string(Head(query, kTextBytes))}, deadline,
               [embedder, done = std::move(done)](absl::StatusOr<EmbedReply> reply) {

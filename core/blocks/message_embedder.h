@@ -14,6 +14,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/model_calls.h"
+#include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
 
 namespace memoryd {
@@ -49,10 +50,11 @@ struct EmbeddedQuery {
   std::vector<float> vector;
 };
 
-// Asks the embedder that ModelName names what a query means. `usage` may be null.
+// Asks the embedder that ModelName names what a query means. `usage` and `trace` may
+// be null.
 void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const SessionKey& session,
-                std::string_view query, std::shared_ptr<UsageCount> usage, BlockDeadline deadline,
-                std::function<void(absl::StatusOr<EmbeddedQuery>)> done);
+                std::string_view query, std::shared_ptr<UsageCount> usage, TracePtr trace,
+                BlockDeadline deadline, std::function<void(absl::StatusOr<EmbeddedQuery>)> done);
 
 }  // namespace memoryd
 

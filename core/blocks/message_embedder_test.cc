@@ -155,7 +155,7 @@ TEST_F(MessageEmbedderTest, ErrorsArePassedOn) {
 
 TEST_F(MessageEmbedderTest, AQueryIsAskedForAsOne) {
   std::optional<absl::StatusOr<EmbeddedQuery>> answer;
-  EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, "what", usage_, {},
+  EmbedQuery(fixture_.models, {"", "hash"}, fixture_.session.key, "what", usage_, nullptr, {},
              [&answer](absl::StatusOr<EmbeddedQuery> r) { answer = std::move(r); });
   ASSERT_TRUE(answer.has_value() && answer->ok()) << answer->status();
   EXPECT_EQ((*answer)->vector, HashEmbedding("what"));

@@ -30,8 +30,9 @@ void CountUsage(ModelDirectory& models, const ModelCaller& caller, const Usage& 
 void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& name,
                   const std::string& block, const FeedRequest& job, ChatRequest request,
                   ChatModel::Done done) {
-  const ModelCaller caller{job.session.key.tenant, job.session.key.session, block, job.job_id,
-                           job.usage};
+  const ModelCaller caller{
+      job.session.key.tenant, job.session.key.session, block, job.job_id, job.usage,
+      job.session.trace};
   if (absl::Status status = MayAsk(models, caller); !status.ok()) return done(std::move(status));
   if (stats != nullptr) Increment(stats->answers);
   const auto model = models.FindChatModel(caller.tenant, name.worker, name.model);

@@ -181,7 +181,7 @@ class VectorBlock : public Block {
 
   ModelCaller CallerOf(const BlockSession& session, const std::string& job_id,
                        const std::shared_ptr<UsageCount>& usage) const {
-    return {session.key.tenant, session.key.session, name(), job_id, usage};
+    return {session.key.tenant, session.key.session, name(), job_id, usage, session.trace};
   }
 
   // Runs on a model's thread, which the scan must not hold.

@@ -20,8 +20,9 @@ template <typename Request, typename T>
 Block::Done<T> WorkerBlock::Counted(const std::string& job_id, Request& request,
                                     Done<T> done) const {
   const auto taken = std::make_shared<UsageCount>();
-  const ModelCaller caller{request.session.key.tenant, request.session.key.session, name(), job_id,
-                           std::exchange(request.usage, taken)};
+  const ModelCaller caller{
+      request.session.key.tenant,          request.session.key.session, name(), job_id,
+      std::exchange(request.usage, taken), request.session.trace};
   return [models = models_, caller, taken, done = std::move(done)](absl::StatusOr<T> result) {
     const Usage usage = taken->Total();
     if (usage != Usage()) CountUsage(*models, caller, usage);

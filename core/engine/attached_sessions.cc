@@ -54,7 +54,7 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       RenderRequest render = request_;
-      render.session = {other.key, config->counting.profile};
+      render.session = {other.key, config->counting.profile, request_.session.trace};
       const auto state = states.find(blocks_[i]->name());
       render.state = state == states.end() ? nullptr : state->second;
       blocks_[i]->Render(std::move(render),
@@ -207,6 +207,7 @@ void AttachedSessions::Put(const std::shared_ptr<Handing>& call) {
   write.kind = WriteKind::kPut;
   write.key = call->other->key;
   write.only_generation = call->generation;
+  write.trace = call->request.session.trace;
   write.deadline = call->request.deadline;
   write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
   for (const BlockMessage& message : call->request.messages) {

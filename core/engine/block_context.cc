@@ -73,7 +73,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     const std::size_t index = order_[i];
     const Block& block = *(*request_.blocks)[index];
     RenderRequest render;
-    render.session = {request_.key, profile()};
+    render.session = {request_.key, profile(), request_.trace};
     const auto state = request_.session.blocks.find(block.name());
     if (state != request_.session.blocks.end()) render.state = state->second;
     render.messages = messages_;
@@ -124,7 +124,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
       fit.contents.push_back(content.ok() ? *std::move(content) : BlockContent());
     }
     const SessionConfig& config = *request_.session.config;
-    fit.session = {request_.key, profile()};
+    fit.session = {request_.key, profile(), request_.trace};
     fit.counting = config.counting;
     fit.token_limit = config.token_limit;
     fit.message_tokens = request_.session.row.active_tokens;

@@ -15,6 +15,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/session.h"
 #include "core/model/body_reader.h"
+#include "core/model/trace_context.h"
 
 namespace memoryd {
 
@@ -24,6 +25,7 @@ struct BlockContextRequest {
   std::shared_ptr<const BlockSet> blocks;
   // What the user is about to say; "" is something.
   std::optional<std::string> input;
+  TracePtr trace = nullptr;  // Of the call; null for none.
   // For each block, and at most half the time left; one that needs longer is left out and named.
   std::chrono::milliseconds block_timeout{0};
   std::chrono::steady_clock::time_point deadline;

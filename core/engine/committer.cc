@@ -338,6 +338,9 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     const std::vector<Job>& jobs = group.draft->jobs();
     for (const auto& [write, reply] : group.stored) {
       if (write->usage != nullptr) options_.count_jobs(write->jobs, write->usage);
+      if (write->request.trace != nullptr && !write->jobs.empty()) {
+        options_.trace_jobs(write->jobs, write->request.trace);
+      }
     }
     if (!jobs.empty() && jobs.front().lease != 0) options_.run_jobs(group.session, jobs);
     for (auto& [write, reply] : group.stored) write->Finish(absl::OkStatus(), std::move(reply));

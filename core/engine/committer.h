@@ -50,6 +50,8 @@ class Committer {
     // Has the next attempts of jobs counted in `usage` too, as long as that lives. Must not block.
     std::function<void(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)>
         count_jobs;
+    // Has the next attempts of jobs go on with the trace. Must not block.
+    std::function<void(const std::vector<JobKey>& jobs, const TracePtr& trace)> trace_jobs;
     // What every commit takes along; null: nothing.
     SessionUsage* usage = nullptr;
     // Null: no tenant has one.

@@ -137,6 +137,9 @@ Engine::Engine(Store* store, EngineOptions options)
                                   const std::shared_ptr<UsageCount>& usage) {
       jobs_->Count(jobs, usage);
     };
+    committer.trace_jobs = [this](const std::vector<JobKey>& jobs, const TracePtr& trace) {
+      jobs_->Trace(jobs, trace);
+    };
     committer.usage = &session_usage_;
     committer.reload = [this](std::shared_ptr<Write> write) { Reload(std::move(write)); };
     committer.quotas = quotas_.get();
@@ -594,7 +597,7 @@ void Engine::SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
 }
 
 void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
-                 Done<Context> done) {
+                 Done<Context> done, TracePtr trace) {
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
   if (!loader_.shared() && serving_.load(std::memory_order_relaxed)) {
     std::optional<Context> context;
@@ -613,31 +616,31 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
   }
   const auto read = StartRead<Context>(deadline, std::move(done));
   if (read == nullptr) return;
-  loader_.WithCurrent(session,
-                      [this, session, input = std::move(input), read](const absl::Status& status) {
-                        if (!status.ok()) {
-                          read->Finish(status);
-                          return;
-                        }
-                        bool large = false;
-                        {
-                          MutexLock lock(session->mutex);
-                          large = session->session.active.size() > kLargeContext ||
-                                  !session->session.config->blocks.empty();
-                        }
-                        const auto compose = [this, session, input, read] {
-                          Guarded(read, [&] { ComposeContext(session, input, read); });
-                        };
-                        if (large) {
-                          executor_.Submit(compose);
-                        } else {
-                          compose();
-                        }
-                      });
+  loader_.WithCurrent(session, [this, session, input = std::move(input), trace = std::move(trace),
+                                read](const absl::Status& status) {
+    if (!status.ok()) {
+      read->Finish(status);
+      return;
+    }
+    bool large = false;
+    {
+      MutexLock lock(session->mutex);
+      large = session->session.active.size() > kLargeContext ||
+              !session->session.config->blocks.empty();
+    }
+    const auto compose = [this, session, input, trace, read] {
+      Guarded(read, [&] { ComposeContext(session, input, trace, read); });
+    };
+    if (large) {
+      executor_.Submit(compose);
+    } else {
+      compose();
+    }
+  });
 }
 
 void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
-                            const std::optional<std::string>& input,
+                            const std::optional<std::string>& input, const TracePtr& trace,
                             const std::shared_ptr<Read<Context>>& read) {
   std::optional<Context> plain;
   BlockContextRequest request;
@@ -666,6 +669,7 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
   request.key = session->key;
   request.blocks = *std::move(blocks);
   request.input = input;
+  request.trace = trace;
   request.block_timeout = options_.block_timeout;
   request.deadline = read->deadline();
   request.bodies = options_.bodies;
@@ -1236,7 +1240,8 @@ bool Engine::EmbedQuery(const std::shared_ptr<SearchCall<Found, QueryRequest>>& 
   ModelName embedder{state->source.worker, state->source.embedder};
   if (embedder.model.empty()) embedder = {ranking.embedder_worker, ranking.embedder};
   call->usage = std::make_shared<UsageCount>();
-  memoryd::EmbedQuery(models_, embedder, call->request.key, query, call->usage, deadline,
+  memoryd::EmbedQuery(models_, embedder, call->request.key, query, call->usage, call->request.trace,
+                      deadline,
                       [this, call, state = *std::move(state)](absl::StatusOr<EmbeddedQuery> said) {
                         absl::Status status = said.status();
                         if (said.ok()) {

@@ -149,9 +149,10 @@ class Engine {
   // kDeleteContent the content, for kEditFact the evidence. NOT_FOUND `SESSION_NOT_FOUND`,
   // `MESSAGE_NOT_FOUND` or `CONTENT_NOT_FOUND`, FAILED_PRECONDITION `TOOL_PAIR`.
   void Submit(WriteRequest request, Write::Done done);
-  // `input`: what the user is about to say, for blocks to choose by.
+  // `input`: what the user is about to say, for blocks to choose by. `trace`: of the call; blocks
+  // tell it to whom they ask.
   void Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
-           Done<Context> done);
+           Done<Context> done, TracePtr trace = nullptr);
   void GetSession(const SessionKey& key, Deadline deadline, Done<SessionInfo> done);
   // NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
   void GetContent(const SessionKey& key, std::string content_id, Deadline deadline,
@@ -254,7 +255,7 @@ class Engine {
   // Replies, once the jobs that the write made have ended where it waits for them.
   void FinishWrite(const Write& write, std::string reply, const Write::Done& done);
   void ComposeContext(const std::shared_ptr<CachedSession>& session,
-                      const std::optional<std::string>& input,
+                      const std::optional<std::string>& input, const TracePtr& trace,
                       const std::shared_ptr<Read<Context>>& read);
   // A session's block, and its state at one revision.
   struct BlockAt {

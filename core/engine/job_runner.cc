@@ -24,6 +24,9 @@ constexpr std::int64_t kReadBytes = std::int64_t{64} << 20;
 constexpr std::size_t kMaxErrorBytes = 1024;
 // Jobs that are waited for at a time; who comes then is answered at once.
 constexpr std::size_t kMaxWaiters = 10'000;
+// Jobs whose trace is kept at a time, and how long, if they don't end here.
+constexpr std::size_t kMaxTraces = 10'000;
+constexpr std::chrono::hours kTraceTime(1);
 // At the end, for jobs that another server would else wait for.
 constexpr std::chrono::seconds kGiveBackTime(1);
 // For the write that ends a job.
@@ -65,6 +68,7 @@ struct JobRunner::Attempt {
   std::shared_ptr<UsageCount> usage;
   std::shared_ptr<const BlockState> fed;  // What the block was given.
   std::int64_t read_revision = 0;         // The session's, before its messages were read.
+  TracePtr trace = nullptr;
 };
 
 class JobRunner::Waiter : public PendingCall {
@@ -230,6 +234,14 @@ void JobRunner::Count(const std::vector<JobKey>& jobs, const std::shared_ptr<Usa
   for (const JobKey& job : jobs) counts_.insert_or_assign(job, usage);
 }
 
+void JobRunner::Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) {
+  const auto until = Clock::now() + kTraceTime;
+  MutexLock lock(mutex_);
+  for (const JobKey& job : jobs) {
+    if (traces_.size() < kMaxTraces) traces_.insert_or_assign(job, JobTrace{trace, until});
+  }
+}
+
 void JobRunner::Hold(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs,
                      bool in_order) {
   SessionJobs& of_session = sessions_[session->key];
@@ -336,6 +348,8 @@ bool JobRunner::TakeNext(std::shared_ptr<Attempt>& next) {
     next = std::make_shared<Attempt>(
         Attempt{std::move(*job), jobs.session, std::move(usage), nullptr});
     jobs.waiting.erase(job);
+    const auto trace = traces_.find(next->job.key);
+    if (trace != traces_.end()) next->trace = trace->second.trace;
     jobs.running.emplace(next->job.key.generation, next->job.key.block);
     for (Running* const running : {&running_, &running_of_tenant_[key.tenant]}) {
       ++running->all;
@@ -399,7 +413,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
       attempt->fed = state->second;
       attempt->read_revision = place.session.row.revision;
       request.state = *state->second;
-      request.session = {job.key.session, place.session.config->counting.profile};
+      request.session = {job.key.session, place.session.config->counting.profile, attempt->trace};
     } else {
       done = job.key.number;
     }
@@ -629,6 +643,7 @@ void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,
     if (state != JobState::kOpen) {
       Unhold(key);
       counts_.erase(key);
+      traces_.erase(key);
     }
     Running& of_tenant = running_of_tenant_[key.session.tenant];
     for (Running* const running : {&running_, &of_tenant}) {
@@ -685,6 +700,8 @@ void JobRunner::Run() {
       if (Clock::now() >= next_cleaning) {
         std::erase_if(waiters_, [](const auto& waiter) { return waiter.second->finished(); });
         std::erase_if(counts_, [](const auto& count) { return count.second.expired(); });
+        const auto now = Clock::now();
+        std::erase_if(traces_, [now](const auto& trace) { return trace.second.until <= now; });
         next_cleaning = Clock::now() + options_.settings.poll_interval;
       }
     }

@@ -25,6 +25,7 @@
 #include "core/engine/session_cache.h"
 #include "core/engine/session_loader.h"
 #include "core/engine/write.h"
+#include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
 #include "core/storage/store.h"
 
@@ -103,6 +104,10 @@ class JobRunner {
   void Count(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)
       MEMORYD_EXCLUDES(mutex_);
 
+  // Has attempts of the jobs on this server, for an hour at most, go on with the trace of the call
+  // that made them. Any thread.
+  void Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) MEMORYD_EXCLUDES(mutex_);
+
   // Calls done with those of the session's `jobs` that are open or failed when all have ended, at
   // the latest shortly before `deadline`. `one_attempt`: a failed attempt ends the wait for its job
   // too. Any thread.
@@ -142,6 +147,11 @@ class JobRunner {
   struct Running {
     int all = 0;
     int embedding = 0;
+  };
+  // Of the call that made a job, and until when it is kept if the job does not end here.
+  struct JobTrace {
+    TracePtr trace;
+    std::chrono::steady_clock::time_point until;
   };
   // Answers of models may come when the runner is gone.
   struct Link {
@@ -220,6 +230,7 @@ class JobRunner {
   std::unordered_map<std::string, Running> running_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
   std::multimap<JobKey, std::shared_ptr<Waiter>> waiters_ MEMORYD_GUARDED_BY(mutex_);
   std::map<JobKey, std::weak_ptr<UsageCount>> counts_ MEMORYD_GUARDED_BY(mutex_);
+  std::map<JobKey, JobTrace> traces_ MEMORYD_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

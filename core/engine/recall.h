@@ -18,6 +18,7 @@
 #include "core/engine/update_context.h"
 #include "core/model/body_reader.h"
 #include "core/model/session.h"
+#include "core/model/trace_context.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
@@ -32,6 +33,7 @@ struct QueryRequest {
   std::optional<double> score_threshold;
   std::optional<double> vector_threshold;  // Absent: the session's.
   bool without_blocks = false;
+  TracePtr trace = nullptr;  // Of the call; null for none.
 
   // Whether what blocks know may be found.
   bool AsksBlocks() const;

@@ -24,6 +24,7 @@
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
 #include "core/storage/store.h"
 
@@ -268,6 +269,8 @@ struct WriteRequest {
                                 const Usage& usage) = nullptr;
   // What the views in `messages` point into.
   std::shared_ptr<const void> keep_alive;
+  // Of the call; the jobs that the write makes go on with it. Null for none.
+  TracePtr trace = nullptr;
 
   std::size_t RowCount() const { return messages.size() + contents.size(); }
 };

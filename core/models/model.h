@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
+#include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
 
 namespace memoryd {
@@ -28,6 +29,8 @@ struct ModelCaller {
   std::string job_id;  // Empty outside a job.
   // Counts the answers of the job's attempt, or of the call; may be null.
   std::shared_ptr<UsageCount> usage = nullptr;
+  // Of the call that asks, or made the job; the model is told of it. Null for none.
+  TracePtr trace = nullptr;
 };
 
 struct ChatRequest {

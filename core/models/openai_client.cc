@@ -96,11 +96,11 @@ class OpenAiChatModel final : public ChatModel {
  public:
   explicit OpenAiChatModel(std::shared_ptr<OpenAiClient> client) : client_(std::move(client)) {}
 
-  void Complete(const ModelCaller&, ChatRequest request, ModelDeadline deadline,
+  void Complete(const ModelCaller& caller, ChatRequest request, ModelDeadline deadline,
                 Done done) override {
     client_->Start(
         std::make_shared<ChatCall>(ChatBody(client_->settings(), request), std::move(done)),
-        deadline);
+        deadline, caller.trace);
   }
 
  private:
@@ -111,11 +111,11 @@ class OpenAiEmbedder final : public Embedder {
  public:
   explicit OpenAiEmbedder(std::shared_ptr<OpenAiClient> client) : client_(std::move(client)) {}
 
-  void Embed(const ModelCaller&, EmbedPurpose purpose, std::vector<std::string> texts,
+  void Embed(const ModelCaller& caller, EmbedPurpose purpose, std::vector<std::string> texts,
              ModelDeadline deadline, Done done) override {
     if (texts.empty()) return done(EmbedReply());
     client_->Start(std::make_shared<EmbedCall>(client_, purpose, std::move(texts), std::move(done)),
-                   deadline);
+                   deadline, caller.trace);
   }
 
  private:
@@ -132,8 +132,9 @@ OpenAiClient::OpenAiClient(ModelSettings settings, std::shared_ptr<HttpClient> h
       url_(settings_.url +
            (settings_.kind == ModelKind::kChat ? "/chat/completions" : "/embeddings")) {}
 
-void OpenAiClient::Start(std::shared_ptr<Call> call, ModelDeadline deadline) {
+void OpenAiClient::Start(std::shared_ptr<Call> call, ModelDeadline deadline, TracePtr trace) {
   call->deadline_ = deadline;
+  call->trace_ = std::move(trace);
   call->begin_ = Clock::now();
   // Counted before it is queued, so that callers of any speed can't fill the queue beyond bounds.
   if (stats_.open.fetch_add(1) >= settings_.max_calls + settings_.max_waiting) {
@@ -178,6 +179,12 @@ void OpenAiClient::Try(const std::shared_ptr<Call>& call) {
   request.ca_file = settings_.ca_file;
   for (const auto& [name, value] : settings_.headers) {
     request.headers.push_back(fmt::format("{}: {}", name, value));
+  }
+  if (call->trace_ != nullptr) {
+    request.headers.push_back("traceparent: " + call->trace_->traceparent);
+    if (!call->trace_->tracestate.empty()) {
+      request.headers.push_back("tracestate: " + call->trace_->tracestate);
+    }
   }
   if (absl::Status status = AddKey(request); !status.ok()) return Finish(call, std::move(status));
   http_->Post(std::move(request), [self = shared_from_this(), call](HttpAnswer answer) {

@@ -47,6 +47,7 @@ class OpenAiClient : public std::enable_shared_from_this<OpenAiClient> {
     friend class OpenAiClient;
 
     ModelDeadline deadline_;
+    TracePtr trace_;
     std::chrono::steady_clock::time_point begin_;
     std::int64_t sent_ = 0;  // Requests that reached the model.
     int tries_ = 0;          // Of what is being sent.
@@ -58,8 +59,8 @@ class OpenAiClient : public std::enable_shared_from_this<OpenAiClient> {
   OpenAiClient(ModelSettings settings, std::shared_ptr<HttpClient> http,
                OpenAiClientOptions options);
 
-  // Any thread.
-  void Start(std::shared_ptr<Call> call, ModelDeadline deadline);
+  // Any thread. `trace` may be null.
+  void Start(std::shared_ptr<Call> call, ModelDeadline deadline, TracePtr trace);
 
   const ModelSettings& settings() const { return settings_; }
   const ModelStats& stats() const { return stats_; }

@@ -185,6 +185,35 @@ class OpenAiClientTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+TEST_F(OpenAiClientTest, TheCallersTraceIsPassedOnAtEveryTry) {
+  Serve({Reply(503, "busy"), Reply(200, kHello)});
+  ModelCaller caller;
+  caller.trace = std::make_shared<TraceContext>(
+      TraceContext{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1,b=2"});
+  Result<ChatReply> result;
+  Chat()->Complete(caller, Ask("Hi"), Far(), result.Done());
+  ASSERT_TRUE(result.Wait().ok());
+  std::vector<FakeRequest> requests = server_->requests();
+  ASSERT_EQ(requests.size(), 2);
+  for (FakeRequest& request : requests) {
+    EXPECT_EQ(request.headers["traceparent"], caller.trace->traceparent);
+    EXPECT_EQ(request.headers["tracestate"], "a=1,b=2");
+  }
+}
+
+TEST_F(OpenAiClientTest, ATraceWithoutStateIsPassedOnWithoutOne) {
+  Serve({Reply(200, R"({"data":[{"index":0,"embedding":[1]}]})")});
+  ModelCaller caller;
+  caller.trace = std::make_shared<TraceContext>(
+      TraceContext{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", ""});
+  Result<EmbedReply> result;
+  Embed()->Embed(caller, EmbedPurpose::kText, {"Hi"}, Far(), result.Done());
+  ASSERT_TRUE(result.Wait().ok());
+  FakeRequest sent = server_->requests().at(0);
+  EXPECT_EQ(sent.headers["traceparent"], caller.trace->traceparent);
+  EXPECT_FALSE(sent.headers.contains("tracestate"));
+}
+
 TEST_F(OpenAiClientTest, ACompletionIsAskedForAndCounted) {
   Serve({Reply(200, kHello)});
   settings_.temperature = 0;
@@ -207,6 +236,8 @@ TEST_F(OpenAiClientTest, ACompletionIsAskedForAndCounted) {
   EXPECT_FALSE(sent.headers.contains("authorization"));
   EXPECT_FALSE(sent.headers.contains("accept-encoding"));
   EXPECT_FALSE(sent.headers.contains("expect"));
+  EXPECT_FALSE(sent.headers.contains("traceparent"));
+  EXPECT_FALSE(sent.headers.contains("tracestate"));
   EXPECT_EQ(Json::parse(sent.body),
             Json::parse(R"({"model":"gemma","messages":[{"role":"user","content":"Hi"}],)"
                         R"("max_tokens":7,"temperature":0.0})"));

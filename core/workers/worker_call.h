@@ -14,6 +14,7 @@
 
 #include "core/blocks/block.h"
 #include "core/model/job.h"
+#include "core/model/trace_context.h"
 #include "core/models/model.h"
 
 namespace memoryd {
@@ -61,6 +62,7 @@ struct WorkerCall {
   std::string job_id;
   std::chrono::steady_clock::time_point deadline;
   WorkerRequest request;
+  TracePtr trace = nullptr;
 };
 
 // Absent: the state stays.

@@ -70,8 +70,12 @@ class WorkerChatModel final : public ChatModel {
 
   void Complete(const ModelCaller& caller, ChatRequest request, ModelDeadline deadline,
                 Done done) override {
-    WorkerCall call{caller.session, caller.block, caller.job_id, deadline,
-                    WorkerComplete{model_, std::move(request)}};
+    WorkerCall call{caller.session,
+                    caller.block,
+                    caller.job_id,
+                    deadline,
+                    WorkerComplete{model_, std::move(request)},
+                    caller.trace};
     registry_.Start(pool_, std::move(call), {},
                     [done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
                       absl::StatusOr<WorkerTextReply> text = Expect<WorkerTextReply>(reply);
@@ -95,8 +99,12 @@ class WorkerEmbedder final : public Embedder {
   void Embed(const ModelCaller& caller, EmbedPurpose purpose, std::vector<std::string> texts,
              ModelDeadline deadline, Done done) override {
     const std::size_t count = texts.size();
-    WorkerCall call{caller.session, caller.block, caller.job_id, deadline,
-                    WorkerEmbed{name_, std::move(texts), purpose}};
+    WorkerCall call{caller.session,
+                    caller.block,
+                    caller.job_id,
+                    deadline,
+                    WorkerEmbed{name_, std::move(texts), purpose},
+                    caller.trace};
     registry_.Start(pool_, std::move(call), {},
                     [done = std::move(done), count](absl::StatusOr<WorkerReply> reply) {
                       absl::StatusOr<WorkerVectorsReply> found = Expect<WorkerVectorsReply>(reply);
@@ -223,9 +231,13 @@ void WorkerRegistry::Answer(std::int64_t worker, std::int64_t call_id,
 void WorkerRegistry::Put(const WorkerBlockName& block, FeedRequest request, Done<FeedResult> done) {
   WorkerReply needless;
   needless.result = WorkerPutReply();
-  WorkerCall call{request.session.key.session, block.block, request.job_id, request.deadline,
+  WorkerCall call{request.session.key.session,
+                  block.block,
+                  request.job_id,
+                  request.deadline,
                   WorkerPut{request.state.state, std::move(request.messages), block.options_json,
-                            request.attempt}};
+                            request.attempt},
+                  request.session.trace};
   Start({request.session.key.tenant, block.worker}, std::move(call), std::move(needless),
         [done = std::move(done), usage = std::move(request.usage),
          before = std::move(request.state.state)](absl::StatusOr<WorkerReply> reply) mutable {
@@ -244,9 +256,13 @@ void WorkerRegistry::Put(const WorkerBlockName& block, FeedRequest request, Done
 
 void WorkerRegistry::Get(const WorkerBlockName& block, RenderRequest request,
                          Done<BlockContent> done) {
-  WorkerCall call{request.session.key.session, block.block, "", request.deadline,
+  WorkerCall call{request.session.key.session,
+                  block.block,
+                  "",
+                  request.deadline,
                   WorkerGet{request.state == nullptr ? "" : request.state->state,
-                            std::move(request.messages), block.options_json}};
+                            std::move(request.messages), block.options_json},
+                  request.session.trace};
   Start({request.session.key.tenant, block.worker}, std::move(call), {},
         [done = std::move(done),
          usage = std::move(request.usage)](absl::StatusOr<WorkerReply> reply) {
@@ -261,8 +277,12 @@ void WorkerRegistry::Truncate(const WorkerBlockName& block, const BlockSession& 
                               Done<BlockContent> done) {
   WorkerReply needless;
   needless.result = BlockContent();
-  WorkerCall call{session.key.session, block.block, "", deadline,
-                  WorkerTruncate{std::move(content), tokens, block.options_json}};
+  WorkerCall call{session.key.session,
+                  block.block,
+                  "",
+                  deadline,
+                  WorkerTruncate{std::move(content), tokens, block.options_json},
+                  session.trace};
   Start({session.key.tenant, block.worker}, std::move(call), std::move(needless),
         [done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
           done(Expect<BlockContent>(reply));

@@ -122,6 +122,7 @@ def test_the_readme_of_the_package(reader, calls):
     assert said("MetadataTest") == " Lyon\n1\n"
     assert said("fork_session") == "1 1\n"
     assert int(said("ssl_channel_credentials")) > 0
+    assert said("traceparent") == "s1\n"
 
 
 def test_blocks(reader):

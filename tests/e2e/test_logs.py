@@ -22,7 +22,8 @@ from memoryd.v1 import memory_pb2 as memory
 
 ALL = "--log-requests=all"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+PARENT = "00f067aa0ba902b7"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
 
 
 class Logged:
@@ -85,6 +86,7 @@ def test_every_line_is_json_with_time_level_and_message(store, path):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["ts"])
         assert line["level"] in ("debug", "info", "warning", "error")
         assert line["msg"]
+    assert re.fullmatch(r"memoryd \d+\.\d+\.\d+, revision \S+", lines[0]["msg"])
     assert lines[-1]["msg"] == "drained"
 
 
@@ -95,9 +97,10 @@ def test_a_call_leaves_a_line_that_tells_it_from_others(store, path):
         channel.close()
         good, bad = logged.of_calls()
     assert good.pop("ms") >= 0 and good.pop("ts")
+    assert re.fullmatch(r"[0-9a-f]{16}", good.pop("span_id"))
     assert good == {"level": "info", "msg": "call", "method": "Get", "code": "OK",
-                    "request_id": "my-id", "trace_id": TRACE, "tenant": digest("default"),
-                    "session": digest("s-1")}
+                    "request_id": "my-id", "trace_id": TRACE, "parent_id": PARENT,
+                    "tenant": digest("default"), "session": digest("s-1")}
     assert bad["code"] == "INVALID_ARGUMENT" and bad["reason"] == "INVALID_FIELD"
     assert bad["request_id"] == "bad-id"
     assert "trace_id" not in bad and "session" not in bad and "error" not in bad

@@ -140,8 +140,8 @@ def test_a_session_changed_by_another_server_is_stale():
 def test_gauges_tell_what_the_server_is(measured, calls, store_kind):
     series = scrape(measured.metrics)
     assert value(series, "memoryd_store_up") == 1
-    version = calls.GetServerInfo().version
-    assert value(series, "memoryd_build_info", version=version) == 1
+    info = calls.GetServerInfo()
+    assert value(series, "memoryd_build_info", version=info.version, revision=info.revision) == 1
     durable = "LOCAL" if store_kind == "sqlite" else "NONE"
     for name in ("NONE", "LOCAL", "REPLICATED"):
         assert value(series, "memoryd_store_durability", **{"class": name}) == (name == durable)
@@ -182,7 +182,7 @@ def test_no_caller_can_add_a_series(measured, calls):
             elif label == "le":
                 assert found == "+Inf" or float(found) > 0
             else:
-                assert re.fullmatch(r"[a-zA-Z0-9_.]+", found), (name, label, found)
+                assert re.fullmatch(r"[a-zA-Z0-9_.-]+", found), (name, label, found)
     assert sum(1 for name, _ in after if name == "memoryd_rpc_total") <= len(METHODS) * len(CODES)
 
 

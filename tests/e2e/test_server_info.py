@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import grpc
@@ -21,6 +22,7 @@ def test_it_tells_version_start_and_store(store, store_kind):
         info = Calls(channel).GetServerInfo()
         again = Calls(channel).GetServerInfo()
     assert info.version.count(".") == 2
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?|unknown", info.revision)
     assert before - 1 <= info.start_time.seconds <= time.time()
     assert info == again
     assert info.store.kind == store_kind

@@ -51,6 +51,7 @@ class GrpcConnection final : public Connection {
  public:
   GrpcConnection(const Options& options, const std::shared_ptr<grpc::Channel>& channel)
       : token_(options.token),
+        trace_(options.trace),
         memory_(v1::MemoryService::NewStub(channel)),
         sessions_(v1::SessionService::NewStub(channel)),
         jobs_(v1::JobService::NewStub(channel)),
@@ -222,6 +223,9 @@ class GrpcConnection final : public Connection {
     context.set_deadline(absl::ToChronoTime(attempt.deadline));
     context.set_wait_for_ready(attempt.wait_for_ready);
     if (token_) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_()));
+    const Trace trace = trace_ ? trace_() : Trace();
+    if (!trace.traceparent.empty()) context.AddMetadata("traceparent", trace.traceparent);
+    if (!trace.tracestate.empty()) context.AddMetadata("tracestate", trace.tracestate);
   }
 
   template <typename Stub, typename Request, typename Response>
@@ -238,6 +242,7 @@ class GrpcConnection final : public Connection {
   }
 
   const std::function<std::string()> token_;
+  const std::function<Trace()> trace_;
   const std::unique_ptr<v1::MemoryService::Stub> memory_;
   const std::unique_ptr<v1::SessionService::Stub> sessions_;
   const std::unique_ptr<v1::JobService::Stub> jobs_;

@@ -35,6 +35,13 @@ class ScriptedService final : public v1::MemoryService::Service {
     const auto token = metadata.find("authorization");
     tokens.emplace_back(
         token == metadata.end() ? "" : std::string(token->second.data(), token->second.size()));
+    std::string& trace = traces.emplace_back();
+    for (const char* const name : {"traceparent", "tracestate"}) {
+      const auto found = metadata.find(name);
+      if (found == metadata.end()) continue;
+      absl::StrAppend(&trace, name, "=", std::string(found->second.data(), found->second.size()),
+                      ";");
+    }
     if (answers.empty()) {
       response->set_revision(7);
       return grpc::Status::OK;
@@ -58,6 +65,7 @@ class ScriptedService final : public v1::MemoryService::Service {
   std::deque<grpc::Status> answers;
   std::vector<v1::PutRequest> requests;
   std::vector<std::string> tokens;
+  std::vector<std::string> traces;
 
  private:
   std::mutex mutex_;
@@ -135,6 +143,17 @@ TEST_F(ConnectionTest, RepeatsUnderOneRequestIdWithTheTokenOfTheMoment) {
   EXPECT_EQ(service_.requests[0].request_id().size(), 32U);
   EXPECT_EQ(service_.requests[0].request_id(), service_.requests[2].request_id());
   EXPECT_EQ(service_.tokens, (std::vector<std::string>{"Bearer t1", "Bearer t2", "Bearer t3"}));
+}
+
+TEST_F(ConnectionTest, EveryAttemptIsInTheTraceOfTheMoment) {
+  service_.answers = {grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting")};
+  int asked = 0;
+  options_.trace = [&asked] { return Trace{absl::StrCat("t", ++asked), asked == 1 ? "a=1" : ""}; };
+  ASSERT_TRUE(Client(options_).Put("s", {}).ok());
+  options_.trace = [] { return Trace(); };
+  ASSERT_TRUE(Client(options_).Put("s", {}).ok());
+  EXPECT_EQ(service_.traces,
+            (std::vector<std::string>{"traceparent=t1;tracestate=a=1;", "traceparent=t2;", ""}));
 }
 
 TEST_F(ConnectionTest, AFailureKeepsCodeTextAndReason) {

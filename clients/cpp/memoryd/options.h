@@ -12,6 +12,12 @@
 
 namespace memoryd::client {
 
+// The trace that a call belongs to, as the headers of W3C Trace Context.
+struct Trace {
+  std::string traceparent;  // Empty: none.
+  std::string tracestate;
+};
+
 struct Options {
   // A gRPC address, such as `localhost:50051` or `unix:/run/memoryd.sock`.
   std::string target = "localhost:50051";
@@ -26,6 +32,9 @@ struct Options {
   // Returns the bearer token; asked at every attempt, so that it may be rotated, and from any
   // thread. None: no token.
   std::function<std::string()> token = nullptr;
+  // Returns the trace that a call belongs to; asked at every attempt, on the thread of the caller.
+  // None: no trace.
+  std::function<Trace()> trace = nullptr;
 };
 
 // What a single call may want otherwise.

@@ -12,13 +12,14 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.protobuf.message import Message
 
+from memoryd import _tracing
 from memoryd.errors import MemorydError, error_info
 from memoryd.v1 import block_service_pb2 as block_wire
 from memoryd.v1 import filter_pb2 as filter_wire
@@ -55,6 +56,15 @@ CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
 def authorization(token: str | None) -> tuple[tuple[str, str], ...]:
     """The metadata of a call with this bearer token."""
     return () if token is None else (("authorization", f"Bearer {token}"),)
+
+
+# What returns the trace that a call belongs to: `traceparent`, and `tracestate` if there is one.
+Trace = Callable[[], Mapping[str, str]]
+
+
+def metadata(token: str | None, trace: Trace | None) -> tuple[tuple[str, str], ...]:
+    """The metadata of a call with this bearer token, in the trace of now."""
+    return (*authorization(token), *_tracing.metadata((trace or _tracing.current)()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +128,9 @@ class Stream(Generic[Item]):
         call = Call(self.rpc, self.request, _reply, None)
         return Attempts(call, client_timeout, wait_for_ready)
 
-    def options(self, token: str | None) -> dict[str, Any]:
+    def options(self, token: str | None, trace: Trace | None = None) -> dict[str, Any]:
         """Arguments of an attempt beside the request."""
-        return {"timeout": self.timeout, "metadata": authorization(token)}
+        return {"timeout": self.timeout, "metadata": metadata(token, trace)}
 
     def behind(self, page: Any) -> Stream[Item]:
         """The rest of the stream behind `page`."""
@@ -140,9 +150,9 @@ class Upload(Generic[Result]):
     result: Callable[[Any], Result]
     timeout: float | None
 
-    def options(self, token: str | None) -> dict[str, Any]:
+    def options(self, token: str | None, trace: Trace | None = None) -> dict[str, Any]:
         """Arguments of the call beside the requests."""
-        return {"timeout": self.timeout, "metadata": authorization(token)}
+        return {"timeout": self.timeout, "metadata": metadata(token, trace)}
 
 
 class Requests(Generic[Item]):
@@ -188,11 +198,11 @@ class Attempts:
         # out what is wrong.
         self._waits = wait_for_ready and not call.repeatable
 
-    def options(self, token: str | None) -> dict[str, Any]:
+    def options(self, token: str | None, trace: Trace | None = None) -> dict[str, Any]:
         """Arguments of the next attempt beside the request."""
         return {
             "timeout": max(0.0, self._end - time.monotonic()),
-            "metadata": authorization(token),
+            "metadata": metadata(token, trace),
             "wait_for_ready": self._waits,
         }
 

@@ -6,7 +6,15 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
@@ -89,12 +97,14 @@ class AsyncClient:
         token: str | Callable[[], str | Awaitable[str]] | None = None,
         wait_for_ready: bool = True,
         options: Iterable[tuple[str, Any]] = (),
+        trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         """The arguments are those of Client; what returns the token may be a coroutine function."""
         self._target = target
         self._timeout = timeout
         self._credentials = credentials
         self._token = token
+        self._trace = trace
         self._wait_for_ready = wait_for_ready
         self._options = (*_calls.CHANNEL_OPTIONS, *options)
         self._lock = threading.Lock()
@@ -173,7 +183,7 @@ class AsyncClient:
         attempts = stream.attempts(self._timeout, self._wait_for_ready)
         while True:
             try:
-                options = stream.options(await self._token_now())
+                options = stream.options(await self._token_now(), self._trace)
                 pages: Any = self._connection().channel.unary_stream(
                     stream.rpc.path,
                     request_serializer=lambda request: request.SerializeToString(),
@@ -193,7 +203,7 @@ class AsyncClient:
     async def _upload(self, upload: _calls.Upload[Result]) -> Result:
         # Over a channel of the synchronous kind: one of asyncio's tells, when the server ends the
         # call while a request is on its way, INTERNAL rather than why.
-        options = upload.options(await self._token_now())
+        options = upload.options(await self._token_now(), self._trace)
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         requests = _calls.Requests(upload.requests())
@@ -240,7 +250,7 @@ class AsyncClient:
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
         while True:
             try:
-                options = attempts.options(await self._token_now())
+                options = attempts.options(await self._token_now(), self._trace)
                 reply = await method(call.request, **options)
                 return call.result(reply)
             except grpc.RpcError as error:

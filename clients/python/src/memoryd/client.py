@@ -136,15 +136,21 @@ class Client:
         token: str | Callable[[], str] | None = None,
         wait_for_ready: bool = True,
         options: Iterable[tuple[str, Any]] = (),
+        trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         """`target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`.
 
         `credentials` turn TLS on: `grpc.ssl_channel_credentials(root_certificates)`. `token` is the
         bearer token, or what returns it, asked at every call, so that it may be rotated. Without
         `wait_for_ready` nothing is repeated: a call that does not reach the server fails at once.
+
+        `trace` returns the trace that a call belongs to, as `traceparent` and `tracestate` of W3C
+        Trace Context, and is asked at every attempt. Without it that is OpenTelemetry's current
+        context, where the application uses opentelemetry-api.
         """
         self._timeout = timeout
         self._token = token
+        self._trace = trace
         self._wait_for_ready = wait_for_ready
         channel_options = (*_calls.CHANNEL_OPTIONS, *options)
         if credentials is None:
@@ -221,7 +227,7 @@ class Client:
                     stream.rpc.path,
                     request_serializer=lambda request: request.SerializeToString(),
                     response_deserializer=stream.rpc.reply.FromString,
-                )(stream.request, **stream.options(token))
+                )(stream.request, **stream.options(token, self._trace))
                 for page in pages:
                     yield from stream.items(page)
                     if not page.next_page_token:
@@ -244,7 +250,7 @@ class Client:
         requests = _calls.Requests(upload.requests())
         with _loops.holding_up(), contextlib.closing(requests):
             try:
-                return upload.result(method(requests, **upload.options(token)))
+                return upload.result(method(requests, **upload.options(token, self._trace)))
             except grpc.RpcError as error:
                 raise requests.error or MemorydError.of(error) from error
 
@@ -258,7 +264,7 @@ class Client:
         while True:
             try:
                 token = self._token() if callable(self._token) else self._token
-                reply = method(call.request, **attempts.options(token))
+                reply = method(call.request, **attempts.options(token, self._trace))
                 return call.result(reply)
             except grpc.RpcError as error:
                 if self._closed:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from memoryd import _loops
+from memoryd import _loops, _tracing
 from memoryd._calls import CHANNEL_OPTIONS, authorization
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
@@ -52,7 +52,8 @@ _current_running: contextvars.ContextVar[_Running] = contextvars.ContextVar("run
 
 
 def current_call() -> wire.WorkerCall:
-    """The call being answered: session_id, block, job_id, timeout. LookupError outside of one."""
+    """The call being answered: session_id, block, job_id, timeout, traceparent, tracestate.
+    LookupError outside of one."""
     return _current_call.get()
 
 
@@ -113,7 +114,9 @@ class Worker:
     Functions run on `max_concurrent_calls` threads, coroutines on the event loop that the worker
     was started from. They run on a loop of the worker's own where it was started from none, and
     while that loop does not run or a call of Client's holds it up, so that a call can wait for what
-    it causes. A connection that breaks is made again; a worker that is refused raises MemorydError.
+    it causes. Where the application uses opentelemetry-api they find its current context to be the
+    trace of the call that memoryd works for. A connection that breaks is made again; a worker that
+    is refused raises MemorydError.
     """
 
     def __init__(
@@ -397,7 +400,9 @@ class Worker:
         _current_call.set(call)
         _current_running.set(begun)
         try:
-            request = wire.AttachRequest(result=self._result(call, blocks))
+            trace = {"traceparent": call.traceparent, "tracestate": call.tracestate}
+            with _tracing.going_on(trace):
+                request = wire.AttachRequest(result=self._result(call, blocks))
             if request.ByteSize() > limit:
                 request = _failed(call.call_id, grpc.StatusCode.RESOURCE_EXHAUSTED,
                                   f"the answer is larger than {limit} bytes")
