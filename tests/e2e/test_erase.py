@@ -14,7 +14,8 @@ import pytest
 from support.access import Caller, credential, write_credentials
 from support.blocks import WAIT, drained, models_file
 from support.calls import Calls, memory, reason, refusal, session_wire, user
-from support.erasure import COUNTS, Round, add, config_of, erase, new_marker, say, stored_text
+from support.erasure import (COUNTS, Round, add, config_of, erase, new_marker, say,
+                             sessions_with_rows, stored_text)
 from support.model_server import ModelServer
 from support.server import Server, ready
 from support.stores import fresh_store
@@ -27,8 +28,10 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 def place(store_kind, tmp_path_factory):
     """Calls of a server with models, its store, and the models."""
     with ModelServer() as models, fresh_store(store_kind) as store, \
-            Server(store, arguments=[models_file(tmp_path_factory.mktemp("models"), models)]) \
-            as server, server.channel() as channel:
+            Server(store, arguments=[models_file(tmp_path_factory.mktemp("models"), models),
+                                     "--job-retry-ms=20", "--job-attempts=5",
+                                     "--sweep-interval-ms=300"]) as server, \
+            server.channel() as channel:
         yield Calls(ready(channel)), store, models
 
 
@@ -239,13 +242,14 @@ def test_a_fork_under_way_makes_no_copy_of_what_is_erased(place):
 
 def test_rounds_of_erasure_under_writes(place):
     calls, store, _ = place
-    rounds = [Round(calls, seed) for seed in range(6)]
+    rounds = [Round([calls], seed) for seed in range(6)]
     with ThreadPoolExecutor(len(rounds)) as pool:
         for _ in pool.map(Round.run, rounds):
             pass
-    stored = stored_text(store)
+    stored, with_rows = stored_text(store), sessions_with_rows(store)
     for each in rounds:
         assert each.marker not in stored
+        assert not with_rows.intersection(each.sessions)
         each.check()
 
 

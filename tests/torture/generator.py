@@ -29,10 +29,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import grpc
 
 from support.access import bearer
-from support.calls import (filter_wire, memory, memory_service_pb2_grpc, session_service_pb2_grpc,
-                           session_wire, wire)
+from support.calls import (block_service_pb2_grpc, block_wire, filter_wire, memory,
+                           memory_service_pb2_grpc, session_service_pb2_grpc, session_wire, wire)
 from support.server import CHANNEL_OPTIONS
-from torture import bodies, history
+from torture import bodies, facts, history
 from torture.history import Record
 
 from memoryd.errors import error_info
@@ -40,7 +40,8 @@ from memoryd.errors import error_info
 # In percent.
 OPERATIONS = {"put": 50, "batch": 5, "get": 18, "getall": 5, "stream": 1, "filtered": 1, "set": 3,
               "reset": 2, "query": 5, "update": 2, "delete": 2, "contents": 2, "configure": 0.5,
-              "configuration": 0.5, "kept": 3, "brief": 2, "fork": 0.3, "import": 0.3}
+              "configuration": 0.5, "kept": 3, "brief": 2, "notes": 2, "fork": 0.3,
+              "import": 0.3}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -58,6 +59,8 @@ MOST_OF_A_BATCH, MOST_OF_A_SET = 20, 6
 WITH_CONTENTS, WITH_MESSAGES = 0.3, 0.5
 # What the sessions of `kept` keep.
 KEPT = 40
+# The block of the sessions of `noted`, and how many facts are enough.
+NOTES, MOST_NOTES = "notes", 20
 # Sessions of `brief` are gone after so long without a write, the second half of them read or write;
 # nobody calls them for PAUSE_SECONDS after as long a time in which all do.
 BRIEF_SECONDS, PAUSE_SECONDS = 1, 3
@@ -90,6 +93,7 @@ class Settings:
     # Apart from all these.
     kept: list[str]
     brief: list[str]
+    noted: list[str]
     history: str
 
     @classmethod
@@ -107,13 +111,16 @@ class Replica:
         self.channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
         stub = memory_service_pb2_grpc.MemoryServiceStub(self.channel)
         sessions = session_service_pb2_grpc.SessionServiceStub(self.channel)
+        blocks = block_service_pb2_grpc.BlockServiceStub(self.channel)
         self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
                       "reset": stub.Reset, "query": stub.Query, "update": stub.UpdateMessage,
                       "delete": stub.DeleteMessage, "fork": sessions.ForkSession,
                       "drop": sessions.DeleteSession, "import": sessions.ImportSession,
                       "erase": sessions.EraseSubject, "stream": stub.StreamAll,
                       "filtered": stub.GetAll, "configure": sessions.UpdateSession,
-                      "configuration": sessions.GetSession}
+                      "configuration": sessions.GetSession, "add_fact": blocks.AddFact,
+                      "update_fact": blocks.UpdateFact, "delete_fact": blocks.DeleteFact,
+                      "undo": blocks.UndoBlockChange, "facts": blocks.GetBlock}
 
 
 class Client:
@@ -135,6 +142,8 @@ class Client:
         self._latest: dict[str, tuple[int, int, str]] = {}  # Position, number, item of a session.
         self._revisions: dict[str, int] = {}
         self._shown: dict[str, tuple[str, str]] = {}  # Id and item of a message read, by session.
+        self._facts: list[int] = []  # Ids and changes that were read a while ago.
+        self._changes: list[int] = []
         self._weights = [self._weight(session) for session in settings.sessions]
 
     def _weight(self, session: str) -> float:
@@ -344,6 +353,41 @@ class Client:
         note_brief(record, messages or [], self._sender(session))
         self._writer.add(record)
 
+    async def _notes(self) -> None:
+        """Changes a fact, undoes a change, or reads all of them."""
+        session = self._chance.choice(self._settings.noted)
+        place = {"session_id": session, "block": NOTES}
+        chance = self._chance.random()
+        if chance < 0.4 or not self._changes:
+            reply, record = await self._call("facts", session, block_wire.GetBlockRequest(**place))
+            record["notes"] = True
+            if reply is not None:
+                note_facts(record, reply, self._tenant)
+                self._facts = [fact.fact_id for fact in reply.facts.facts]
+                self._changes = [fact.change for fact in reply.facts.facts]
+                self._changes += [past.change for past in reply.facts.history[-10:]]
+            self._writer.add(record)
+            if reply is None or self._changes:
+                return
+        self._sent += 1
+        text = f"{note_of(self._tenant)} client {self._number} number {self._sent}"
+        if chance < 0.6 and self._changes:
+            undone = self._chance.choice(self._changes)
+            await self._write("undo", session, [], block_wire.UndoBlockChangeRequest(
+                **place, change=undone), keyed=True, undone=undone, notes=True)
+        elif chance < 0.8 and len(self._facts) < MOST_NOTES or not self._facts:
+            await self._write("add_fact", session, [], block_wire.AddFactRequest(
+                **place, text=text), keyed=True, text=text, notes=True)
+        elif chance < 0.9:
+            fact_id = self._chance.choice(self._facts)
+            await self._write("update_fact", session, [], block_wire.UpdateFactRequest(
+                **place, fact_id=fact_id, text=text), keyed=True, fact_id=fact_id, text=text,
+                notes=True)
+        else:
+            fact_id = self._chance.choice(self._facts)
+            await self._write("delete_fact", session, [], block_wire.DeleteFactRequest(
+                **place, fact_id=fact_id), keyed=True, fact_id=fact_id, notes=True)
+
     async def _fork(self) -> None:
         """Copies a session. What the copy shows is what the session held at one moment of the call,
         so it is noted as a read of the session."""
@@ -519,6 +563,9 @@ class Client:
         record.update(write)
         if operation == "configure" and reply is not None:
             record.update(revision=reply.session.revision, replayed=reply.replayed)
+        elif operation in facts.CHANGES:
+            if reply is not None:
+                note_change(record, reply)
         elif reply is not None:
             record.update(revision=reply.revision, replayed=reply.replayed)
             if operation not in ("update", "delete"):
@@ -603,6 +650,33 @@ def note_brief(record: Record, messages: Any, sender: bodies.Sender) -> None:
     record["expires_ns"] = BRIEF_NS
     record["generations"] = sorted({f"{int(message.message_id.rpartition('-')[0], 16):x}"
                                     for message in messages})
+
+
+def note_of(tenant: str) -> str:
+    """How the facts of a tenant begin."""
+    return f"{bodies.MARKER} of {tenant}"
+
+
+def note_change(record: Record, reply: Any) -> None:
+    """Notes what an acknowledged change of facts says."""
+    record.update(revision=reply.revision, replayed=reply.replayed)
+    if record["op"] == "undo":
+        record["facts"] = [[fact.fact_id, fact.text, fact.change] for fact in reply.facts]
+    else:
+        record.update(change=reply.change, fact_id=reply.fact.fact_id)
+
+
+def note_facts(record: Record, reply: Any, tenant: str) -> None:
+    """Notes what a GetBlock shows of a tenant's facts."""
+    record.update(
+        notes=True, revision=reply.revision,
+        facts=[[fact.fact_id, fact.text, fact.change] for fact in reply.facts.facts],
+        past=[[past.change, past.fact.fact_id, past.fact.text, past.fact.change,
+               list(past.brought)] for past in reply.facts.history])
+    foreign = [fact.text for fact in reply.facts.facts
+               if not fact.text.startswith(f"{note_of(tenant)} client ")]
+    if foreign:
+        record["foreign"] = foreign
 
 
 def note_messages(record: Record, messages: Any, sender: bodies.Sender) -> None:

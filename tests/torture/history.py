@@ -7,7 +7,8 @@ and `return_ns` after its end is known, so the call lies between them.
 Every record:
   op           put, set, reset, update, delete (of a message), configure (an UpdateSession); get, getall (or
                StreamAll), query, filtered (a GetAll of one role), configuration (a GetSession); final (a
-               complete GetAll after the run)
+               complete GetAll after the run); add_fact, update_fact, delete_fact, undo (of a change of
+               facts), facts (a GetBlock)
   tenant, session, client, replica
   invoke_ns, return_ns
   outcome      ok; fail (nothing was stored, and the server says so); unknown
@@ -15,6 +16,7 @@ Every record:
   leaks        texts of an error in which a body stands, when there are any
   keeps        of a session that keeps so many messages
   expires_ns   of a session that is gone when nothing was written to it for so long
+  notes        of a session whose facts are changed, and nothing else
 Writes:
   request      which request this is an attempt of; attempts of equal `request` are one request. It
                is sent as request_id where `keyed`
@@ -26,6 +28,10 @@ Writes:
   target       update, delete: the item as it was put
   edition      update: what it is from then on
   must_fail    the key was used and acknowledged before with another body
+  text         add_fact, update_fact: what the fact says
+  fact_id      add_fact (when ok), update_fact, delete_fact: the fact
+  undone       undo: the change that was undone
+  change       add_fact, update_fact, delete_fact, when ok: the change's number
   revision, generation, positions, removed (messages that a set or reset took away), replayed
                when ok
 Reads, when ok:
@@ -41,6 +47,10 @@ Reads, when ok:
   value        configuration: what the session has
   wanted       query: the item that was asked for
   copy         getall: of a copy that ForkSession made during the time of the record
+  facts        facts, and an undo when ok: id and text of each fact that holds, and the change that
+               added it
+  past         facts: of each that left the change, its id and text, the change that had added it, and the
+               ids of what came with the change
 """
 
 from __future__ import annotations

@@ -86,6 +86,10 @@ FED = every_turn(block("ledger", "worker", worker=WORKER),
                  retrieval=BY_WORD)
 # Sessions that keep their newest messages, and such as expire; clients make the latter.
 KEPT, BRIEF = ["kept"], ["brief", "brief-while-read"]
+# Sessions whose facts clients change and nobody feeds; their model is never asked.
+NOTED = ["noted"]
+WITH_NOTES = memory.SessionConfig(tokenizer="whitespace", blocks=[
+    block(generator.NOTES, "fact-extraction", model="none")])
 NEWEST = memory.SessionConfig(tokenizer="whitespace", token_limit=600, token_flush_size=100,
                               retention=memory.Retention(keep_messages=generator.KEPT))
 # How often a failpoint is passed, at most, before it ends its server; reached within seconds.
@@ -206,6 +210,8 @@ def create_sessions(place: Place, names: list[str], with_jobs: list[str]) -> Non
                        config=FED if name in with_jobs else PLAIN)
             for name in KEPT:
                 caller("CreateSession", session_id=name, config=NEWEST)
+            for name in NOTED:
+                caller("CreateSession", session_id=name, config=WITH_NOTES)
 
 
 @contextlib.contextmanager
@@ -218,7 +224,8 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
         for process in range(options.processes):
             settings = generator.Settings(
                 options.seed, process, options.processes, options.clients, targets, place.tokens,
-                names, turning, with_jobs, KEPT, [] if options.clock_skew else BRIEF, str(place.history / f"clients-{process}.jsonl"))
+                names, turning, with_jobs, KEPT, [] if options.clock_skew else BRIEF, NOTED,
+                str(place.history / f"clients-{process}.jsonl"))
             file = place.folder / f"clients-{process}.json"
             settings.write(file)
             command = [sys.executable, str(pathlib.Path(generator.__file__)), str(file)]
@@ -294,6 +301,13 @@ def read_back(place: Place, options: argparse.Namespace) -> Findings:
                     generator.note_contents(record, contents, sender)
                 if name in KEPT:
                     record["keeps"] = generator.KEPT
+                writer.add(record)
+            for name in NOTED:
+                record = {"op": "facts", "tenant": tenant, "session": name, "outcome": "ok",
+                          "invoke_ns": time.monotonic_ns()}
+                reply = caller("GetBlock", session_id=name, block=generator.NOTES)
+                record["return_ns"] = time.monotonic_ns()
+                generator.note_facts(record, reply, tenant)
                 writer.add(record)
             for name in with_jobs:
                 compare_ledger(found, caller, name)
