@@ -484,10 +484,8 @@ void SessionSearch::Add(Entry& entry, ItemKind kind, const Message& row) {
   if (kind == ItemKind::kMessage) {
     const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());
     item.role = message.role;
-    // Conversations that were handed on to one session are not one for that.
-    std::string thread = message.source_session_id;
-    if (!thread.empty()) thread += '\n' + message.thread_id;
-    item.thread_id = thread.empty() ? message.thread_id : thread;
+    item.thread_id = message.thread_id;
+    item.source = message.source_session_id;
     item.name = message.name;
     item.create_us = message.create_us;
     item.text = message.text;

@@ -135,11 +135,15 @@ class SessionIndex::Filter {
       }
     }
     if (!any_thread_) {
-      const auto found = index.threads_.find(*filter.thread_id);
-      possible_ = found != index.threads_.end();
-      if (possible_) thread_ = found->second;
+      for (const auto& [name, number] : index.threads_) {
+        // Behind the last of them, if any, is the thread.
+        if (std::string_view(name).substr(name.rfind('\n') + 1) == *filter.thread_id) {
+          threads_.push_back(number);
+        }
+      }
+      std::sort(threads_.begin(), threads_.end());
     }
-    possible_ = possible_ && (any_role_ || !roles_.empty());
+    possible_ = (any_thread_ || !threads_.empty()) && (any_role_ || !roles_.empty());
   }
 
   // False: nothing passes.
@@ -147,7 +151,7 @@ class SessionIndex::Filter {
 
   bool Passes(const Doc& doc) const {
     return (any_role_ || std::find(roles_.begin(), roles_.end(), doc.role) != roles_.end()) &&
-           (any_thread_ || doc.thread == thread_) &&
+           (any_thread_ || std::binary_search(threads_.begin(), threads_.end(), doc.thread)) &&
            (!filter_.accept || filter_.accept(doc.kind(), doc.position));
   }
 
@@ -157,7 +161,7 @@ class SessionIndex::Filter {
   const bool any_thread_;
   bool possible_ = true;
   std::vector<std::uint32_t> roles_;
-  std::uint32_t thread_ = 0;
+  std::vector<std::uint32_t> threads_;  // Ascending.
 };
 
 // The best hits so far, the worst of them on top of a heap.
@@ -250,7 +254,9 @@ void SessionIndex::Add(const IndexedItem& item) {
   if (item.kind == ItemKind::kMessage) {
     role = Intern(roles_, item.role);
     author = authors_.Add(item.name.empty() ? item.role : item.name);
-    thread = Intern(threads_, item.thread_id);
+    thread = item.source.empty()
+                 ? Intern(threads_, item.thread_id)
+                 : Intern(threads_, std::string(item.source) + '\n' + std::string(item.thread_id));
     if (thread == docs_of_thread_.size()) docs_of_thread_.emplace_back();
     std::vector<DocId>& of_thread = docs_of_thread_[thread];
     heap_bytes_ -= HeapBytes(of_thread);

@@ -34,7 +34,10 @@ struct IndexedItem {
   std::int64_t position = 0;   // Among the items of its kind.
   std::string_view role;       // Of a message; a content has none.
   std::string_view name;       // Its speaker's; "" for one without, who then goes by his role.
-  std::string_view thread_id;  // Of a message; "" for one without.
+  std::string_view thread_id;  // Of a message, without a line feed; "" for one without.
+  // Of a message that another session handed on, that session; else "". Neighbours are of one
+  // thread of one source: conversations that were handed on to one session are not one for that.
+  std::string_view source;
   // When a message was created, by the caller's word; its day is among the terms it is found by.
   std::optional<std::int64_t> create_us;
   std::string_view text;
@@ -44,7 +47,7 @@ struct IndexedItem {
 struct SearchFilter {
   // One of these; no content has one. Empty: any.
   std::vector<std::string> roles;
-  // "": messages without a thread. No content is in a thread.
+  // Whatever their source. "": messages without a thread. No content is in a thread.
   std::optional<std::string> thread_id;
   // Says false for what may not be a hit. Asked once for each item that has a word of the query and
   // passes the rest of the filter.
@@ -291,7 +294,7 @@ class SessionIndex {
   std::vector<Postings> postings_;  // By the terms' numbers.
   std::vector<std::string> packed_;
   NameMap<std::uint32_t> roles_;
-  NameMap<std::uint32_t> threads_;
+  NameMap<std::uint32_t> threads_;  // With a source: it, a line feed, the thread.
   std::uint64_t total_length_ = 0;
   Authors authors_;
   Vocabulary vocabulary_;

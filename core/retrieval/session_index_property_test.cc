@@ -24,6 +24,7 @@ struct Item {
   std::string role;
   std::string thread_id;
   std::string text;
+  std::string source = {};
 
   IndexedItem View() const {
     IndexedItem item;
@@ -31,6 +32,7 @@ struct Item {
     item.position = position;
     item.role = role;
     item.thread_id = thread_id;
+    item.source = source;
     item.text = text;
     return item;
   }
@@ -112,6 +114,7 @@ class RandomSessionTest : public ::testing::TestWithParam<unsigned> {
       if (kind == ItemKind::kMessage) {
         item.role = Pick(2) == 0 ? "user" : "assistant";
         item.thread_id = Pick(2) == 0 ? "" : fmt::format("t{}", Pick(3));
+        item.source = Pick(3) == 0 ? fmt::format("s{}", Pick(2)) : "";
       }
       items.push_back(item);
     }
