@@ -21,6 +21,7 @@ namespace {
 constexpr int kMaxListed = 16;
 constexpr int kMaxIds = 1000;
 constexpr std::size_t kMaxName = 256;
+constexpr std::size_t kMaxWriter = 1024;
 constexpr std::size_t kMaxKey = 1024;
 constexpr std::size_t kMaxValue = 4096;
 
@@ -151,6 +152,20 @@ absl::StatusOr<MessageFilter> FromFilter(const std::string& field, const v1::Fil
   for (int i = 0; i < asked.metadata_size(); ++i) {
     MEMORYD_RETURN_IF_ERROR(ReadTest(fmt::format("{}.metadata[{}]", field, i), asked.metadata(i),
                                      filter.metadata.emplace_back()));
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".writers", asked.writers_size(), kMaxListed));
+  for (int i = 0; i < asked.writers_size(); ++i) {
+    MEMORYD_RETURN_IF_ERROR(
+        CheckText(fmt::format("{}.writers[{}]", field, i), asked.writers(i), kMaxWriter));
+    filter.writers.push_back(asked.writers(i));
+  }
+  if (asked.has_untrusted()) filter.untrusted = asked.untrusted();
+  if (asked.has_source_session_id()) {
+    if (!asked.source_session_id().empty()) {
+      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".source_session_id", asked.source_session_id(),
+                                      kMaxSessionId));
+    }
+    filter.source_session_id = asked.source_session_id();
   }
   if (nested && asked.any_of_size() > 0) {
     return InvalidField(field + ".any_of", "a filter in any_of has none of its own");

@@ -204,6 +204,8 @@ absl::StatusOr<MessageHead> StoredBodyReader::ReadHead(std::string_view body) co
   head.metadata_json = std::move(*message->mutable_metadata_json());
   head.source_session_id = std::move(*message->mutable_source_session_id());
   head.source_message_id = std::move(*message->mutable_source_message_id());
+  head.writer = std::move(*message->mutable_writer());
+  head.untrusted = message->untrusted();
   if (message->has_create_time()) head.create_us = ToMicros(message->create_time());
   return head;
 }
@@ -281,6 +283,8 @@ absl::StatusOr<ContentValue> StoredBodyReader::ReadContent(std::string_view body
   ContentValue value;
   value.mime_type = content->mime_type();
   value.metadata_json = content->metadata_json();
+  value.writer = content->writer();
+  value.untrusted = content->untrusted();
   switch (content->value_case()) {
     case v1::Content::kText:
       value.kind = ContentValue::Kind::kText;

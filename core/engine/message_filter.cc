@@ -105,7 +105,8 @@ bool Contains(const std::vector<std::string>& values, const std::string& value) 
 
 bool LooksAtHead(const MessageFilter& filter) {
   return !filter.roles.empty() || !filter.names.empty() || filter.thread_id.has_value() ||
-         !filter.create.empty() || !filter.metadata.empty() ||
+         !filter.create.empty() || !filter.metadata.empty() || !filter.writers.empty() ||
+         filter.untrusted.has_value() || filter.source_session_id.has_value() ||
          std::any_of(filter.any_of.begin(), filter.any_of.end(), LooksAtHead);
 }
 
@@ -135,6 +136,11 @@ absl::StatusOr<bool> PassesOne(const MessageFilter& filter, const Candidate& can
       (!head.create_us.has_value() || !IsWithin(filter.create, *head.create_us))) {
     return false;
   }
+  if (!Contains(filter.writers, head.writer)) return false;
+  if (filter.untrusted.value_or(head.untrusted) != head.untrusted) return false;
+  if (filter.source_session_id.value_or(head.source_session_id) != head.source_session_id) {
+    return false;
+  }
   MEMORYD_ASSIGN_OR_RETURN(const bool held, MetadataHolds(filter.metadata, head.metadata_json));
   if (!held || filter.any_of.empty()) return held;
   for (const MessageFilter& one : filter.any_of) {
@@ -145,16 +151,18 @@ absl::StatusOr<bool> PassesOne(const MessageFilter& filter, const Candidate& can
 }
 
 absl::StatusOr<bool> ContentPassesOne(const MessageFilter& filter, const Content& content,
-                                      std::string_view metadata_json) {
+                                      const ContentValue& value) {
   if (!filter.roles.empty() || !filter.names.empty() || filter.thread_id.has_value() ||
       filter.status != StatusFilter::kAll || !filter.message_ids.empty() ||
-      !filter.create.empty() || !IsWithin(filter.ingest, content.ingest_us)) {
+      !filter.create.empty() || filter.source_session_id.has_value() ||
+      !IsWithin(filter.ingest, content.ingest_us) || !Contains(filter.writers, value.writer) ||
+      filter.untrusted.value_or(value.untrusted) != value.untrusted) {
     return false;
   }
-  MEMORYD_ASSIGN_OR_RETURN(const bool held, MetadataHolds(filter.metadata, metadata_json));
+  MEMORYD_ASSIGN_OR_RETURN(const bool held, MetadataHolds(filter.metadata, value.metadata_json));
   if (!held || filter.any_of.empty()) return held;
   for (const MessageFilter& one : filter.any_of) {
-    MEMORYD_ASSIGN_OR_RETURN(const bool passes, ContentPassesOne(one, content, metadata_json));
+    MEMORYD_ASSIGN_OR_RETURN(const bool passes, ContentPassesOne(one, content, value));
     if (passes) return true;
   }
   return false;
@@ -182,12 +190,11 @@ absl::StatusOr<bool> MessageFilter::Passes(const Message& message, const Session
 
 absl::StatusOr<bool> MessageFilter::PassesContent(const Content& content,
                                                   const BodyReader& bodies) const {
-  std::string metadata_json;
+  ContentValue value;
   if (LooksAtHead(*this)) {
-    MEMORYD_ASSIGN_OR_RETURN(ContentValue value, bodies.ReadContent(content.body));
-    metadata_json = std::move(value.metadata_json);
+    MEMORYD_ASSIGN_OR_RETURN(value, bodies.ReadContent(content.body));
   }
-  return ContentPassesOne(*this, content, metadata_json);
+  return ContentPassesOne(*this, content, value);
 }
 
 }  // namespace memoryd

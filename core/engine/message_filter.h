@@ -58,6 +58,9 @@ struct MessageFilter {
   TimeBounds ingest;
   std::vector<MetadataTest> metadata;
   std::vector<MessageFilter> any_of;
+  std::vector<std::string> writers;
+  std::optional<bool> untrusted;
+  std::optional<std::string> source_session_id;
 
   // Whether it says nothing but a status.
   bool IsStatusAlone() const;

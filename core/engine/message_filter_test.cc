@@ -8,7 +8,7 @@ namespace memoryd {
 namespace {
 
 // A body is the message's metadata.
-class MetadataBodies final : public BodyReader {
+class MetadataBodies : public BodyReader {
  public:
   absl::StatusOr<MessageText> ReadMessage(std::string_view) const override {
     return absl::UnimplementedError("");
@@ -102,6 +102,47 @@ TEST(MessageFilterTest, ABodyThatCantBeReadEndsIt) {
   filter.metadata.push_back({"k", true});
   message.body = "{";
   EXPECT_TRUE(absl::IsDataLoss(filter.Passes(message, SessionRow(), MetadataBodies()).status()));
+}
+
+// A body is the writer, behind a `!` for one that need not be believed, and the source session.
+class ProvenanceBodies final : public MetadataBodies {
+ public:
+  absl::StatusOr<MessageHead> ReadHead(std::string_view body) const override {
+    MessageHead head;
+    head.untrusted = body.starts_with('!');
+    body.remove_prefix(head.untrusted ? 1 : 0);
+    head.writer = std::string(body.substr(0, body.find('/')));
+    head.source_session_id = std::string(body.substr(body.find('/') + 1));
+    return head;
+  }
+};
+
+TEST(MessageFilterTest, AMessageIsToldByWhoWroteItAndWhenceItCame) {
+  const auto passes = [](const MessageFilter& filter, const char* body) {
+    Message message;
+    message.body = body;
+    return filter.Passes(message, SessionRow(), ProvenanceBodies()).value_or(false);
+  };
+  MessageFilter by_writer;
+  by_writer.writers = {"token:a", ""};
+  EXPECT_TRUE(passes(by_writer, "token:a/"));
+  EXPECT_TRUE(passes(by_writer, "!/s"));
+  EXPECT_FALSE(passes(by_writer, "token:b/"));
+  for (const bool untrusted : {true, false}) {
+    MessageFilter by_trust;
+    by_trust.untrusted = untrusted;
+    EXPECT_EQ(passes(by_trust, "!token:a/"), untrusted);
+    EXPECT_EQ(passes(by_trust, "token:a/"), !untrusted);
+  }
+  MessageFilter put_here;
+  put_here.source_session_id = "";
+  EXPECT_TRUE(passes(put_here, "token:a/"));
+  EXPECT_FALSE(passes(put_here, "token:a/s"));
+  MessageFilter handed_on;
+  handed_on.any_of.emplace_back().source_session_id = "s";
+  EXPECT_TRUE(passes(handed_on, "token:a/s"));
+  EXPECT_FALSE(passes(handed_on, "token:a/t"));
+  EXPECT_FALSE(passes(handed_on, "token:a/"));
 }
 
 TEST(MessageFilterTest, OnePassingOfSeveralIsEnoughAndTheRestMustHoldToo) {

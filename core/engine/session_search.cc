@@ -28,10 +28,12 @@ constexpr std::size_t kFilteredRead = 256;
 // The largest messages are of 4 MiB, so that as many fit into a read for certain.
 constexpr std::size_t kLeastFilteredRead = 16;
 
-// Whether an item's row must be read to know whether it passes.
+// Whether an item's row must be read to know whether it passes: the index knows role, thread,
+// status and ids alone.
 bool LooksAtRows(const MessageFilter& filter) {
   return !filter.names.empty() || !filter.create.empty() || !filter.ingest.empty() ||
-         !filter.metadata.empty() || !filter.any_of.empty();
+         !filter.metadata.empty() || !filter.any_of.empty() || !filter.writers.empty() ||
+         filter.untrusted.has_value() || filter.source_session_id.has_value();
 }
 
 absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }

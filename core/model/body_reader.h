@@ -31,6 +31,8 @@ struct MessageHead {
   std::string metadata_json;              // Empty for none.
   std::string source_session_id;          // As in MessageText.
   std::string source_message_id;          // The message's id there.
+  std::string writer;
+  bool untrusted = false;
 };
 
 struct ContentValue {
@@ -39,6 +41,8 @@ struct ContentValue {
   std::string mime_type;
   std::string value;               // Text, JSON or bytes as stored; empty for an image.
   std::string metadata_json = {};  // Empty for none.
+  std::string writer = {};
+  bool untrusted = false;
 };
 
 // One part of a stored message.

@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from support.calls import Calls, memory, note, reason, refusal, user
+from support.waiting import wait_for
 
 from memoryd.v1 import filter_pb2 as wire
 
@@ -18,6 +19,8 @@ ACTIVE, ARCHIVED = memory.MESSAGE_STATUS_ACTIVE, memory.MESSAGE_STATUS_ARCHIVED
 ROLES = ("user", "assistant", "system", "tool", "narrator")
 NAMES = ("", "Ann", "Bob", "ann")
 THREADS = ("", "t1", "t2")
+WRITERS = ("", "token:a", "token:b", "jwt:a")
+SOURCES = ("", "s1", "s2")
 KEYS = ("a", "b", "Ä", "a.b", "")
 VALUES = (0, 1, 1.0, 1.5, -2, 10**30, "", "1", "x", "y", True, False, None, {"a": 1}, ["x"])
 DAY = datetime.datetime(2026, 3, 1, tzinfo=datetime.timezone.utc)
@@ -39,9 +42,14 @@ def random_message(rng: random.Random, number: int, roles=LIBRARY_ROLES) -> memo
     if rng.random() < 0.7:
         made.create_time.FromDatetime(time_of(rng.randrange(48)))
     if rng.random() < 0.8:
-        chosen = rng.sample([key for key in KEYS if key], rng.randrange(4))
-        made.metadata_json = json.dumps({key: rng.choice(VALUES) for key in chosen})
+        made.metadata_json = random_metadata(rng)
+    made.untrusted = rng.random() < 0.3
     return made
+
+
+def random_metadata(rng: random.Random) -> str:
+    chosen = rng.sample([key for key in KEYS if key], rng.randrange(4))
+    return json.dumps({key: rng.choice(VALUES) for key in chosen})
 
 
 def random_range(rng: random.Random, low, high) -> dict:
@@ -99,6 +107,12 @@ def random_filter(rng: random.Random, stored: list[memory.Message], depth: int =
                 bounds.start.FromDatetime(first)
             if last > first and rng.random() < 0.7:
                 bounds.end.FromDatetime(last)
+    if rng.random() < 0.2:
+        made.writers.extend(rng.sample(WRITERS, rng.randrange(1, 3)))
+    if rng.random() < 0.2:
+        made.untrusted = rng.random() < 0.5
+    if rng.random() < 0.2:
+        made.source_session_id = rng.choice(SOURCES)
     if rng.random() < 0.4:
         made.metadata.extend(random_test(rng) for _ in range(rng.randrange(1, 3)))
     if depth == 0 and rng.random() < 0.4:
@@ -148,23 +162,42 @@ def passes(asked: wire.Filter, message: memory.Message) -> bool:
         and (not bounded or (message.HasField("create_time")
                              and within(asked.create_time, message.create_time)))
         and within(asked.ingest_time, message.ingest_time)
+        and (not asked.writers or message.writer in asked.writers)
+        and (not asked.HasField("untrusted") or message.untrusted == asked.untrusted)
+        and (not asked.HasField("source_session_id")
+             or message.source_session_id == asked.source_session_id)
         and all(holds(test, metadata) for test in asked.metadata)
         and (not asked.any_of or any(passes(one, message) for one in asked.any_of))
     )
 
 
 def fill(calls, session_id: str, rng: random.Random, count: int) -> list[memory.Message]:
-    calls.CreateSession(session_id=session_id, config=CONFIG)
-    for begin in range(0, count, 20):
-        calls.Put(session_id=session_id,
-                  messages=[random_message(rng, number) for number in range(begin, begin + 20)])
+    """Three quarters are imported, since only an import says who wrote what, and whence it came."""
+    first = session_id + " first"
+    calls.CreateSession(session_id=first, config=CONFIG)
+    put(calls, first, rng, range(count * 3 // 4))
+    imported = calls.all_messages(first)
+    for message in imported:
+        message.writer = rng.choice(WRITERS)
+        message.source_session_id = rng.choice(SOURCES)
+        message.source_message_id = "there" if message.source_session_id else ""
+    calls.import_session(session_id, imported, config=CONFIG)
+    put(calls, session_id, rng, range(count * 3 // 4, count))
     return calls.all_messages(session_id)
+
+
+def put(calls, session_id: str, rng: random.Random, numbers: range) -> None:
+    for begin in range(numbers.start, numbers.stop, 20):
+        calls.Put(session_id=session_id, messages=[
+            random_message(rng, number) for number in range(begin, min(begin + 20, numbers.stop))])
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_filters_do_as_a_model_in_python(calls, session_id, seed):
     rng = random.Random(seed)
     stored = fill(calls, session_id, rng, 200)
+    assert {m.writer for m in stored} == set(WRITERS)
+    assert {m.source_session_id for m in stored} == set(SOURCES)
     assert {m.status for m in stored} == {ACTIVE, ARCHIVED}
     found = 0
     for _ in range(120):
@@ -231,48 +264,98 @@ def test_query_looks_at_messages_that_are_more_than_a_reply_may_be(calls, sessio
     assert [r.message.parts[0].text for r in reply.results] == ["word 3"]
 
 
-def test_pages_are_stable_while_others_write(server, calls, session_id):
+class Other:
+    """Puts, updates and deletes of another client, one for each page that is read, so that the reading
+    comes to an end however slow it is."""
+
+    def __init__(self, server, session_id: str, stored: list[memory.Message]) -> None:
+        self.touched: set[int] = set()  # Positions that are being changed, or have been.
+        self.failures: list[Exception] = []
+        self._server, self._session_id = server, session_id
+        self._left = list(stored)
+        self._wanted, self._done = 0, 0
+        self._pages = threading.Semaphore(0)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> Other:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._pages.release()
+        self._thread.join()
+
+    def go_on(self) -> None:
+        """One change more, behind this."""
+        self._wanted += 1
+        self._pages.release()
+
+    def rest(self) -> None:
+        """Returns when all changes are made, and forgets what they touched."""
+        wait_for(lambda: self._done == self._wanted or self.failures, 6000)
+        self.touched.clear()
+
+    def _write(self) -> None:
+        rng = random.Random(8)
+        number = 1000
+        try:
+            with self._server.channel() as channel:
+                calls = Calls(channel)
+                while self._pages.acquire() and not self._stop.is_set():
+                    self._change(calls, rng, number)
+                    number += 1
+                    self._done += 1
+        except Exception as error:  # noqa: BLE001  (told by the test)
+            self.failures.append(error)
+
+    def _change(self, calls: Calls, rng: random.Random, number: int) -> None:
+        kind = rng.choice(("put", "update", "delete"))
+        if kind == "put" or len(self._left) < 100:
+            calls.Put(session_id=self._session_id, messages=[random_message(rng, number)])
+            return
+        message = rng.choice(self._left)
+        self.touched.add(message.position)
+        if kind == "update":
+            calls.UpdateMessage(session_id=self._session_id, message_id=message.message_id,
+                                name=rng.choice(NAMES), metadata_json=random_metadata(rng))
+        else:
+            self._left.remove(message)
+            calls.DeleteMessage(session_id=self._session_id, message_id=message.message_id)
+
+
+@pytest.mark.parametrize("method", ["pages", "StreamAll"])
+def test_pages_are_stable_while_others_write(server, calls, session_id, method):
     rng = random.Random(7)
     stored = fill(calls, session_id, rng, 300)
-    stop = threading.Event()
-    # A Put for each page, so that the reading comes to an end however slow it is.
-    pages = threading.Semaphore(0)
-    failures = []
-
-    def write() -> None:
-        own = random.Random(8)
-        try:
-            with server.channel() as channel:
-                others = Calls(channel)
-                number = 1000
-                while pages.acquire() and not stop.is_set():
-                    others.Put(session_id=session_id, messages=[random_message(own, number)])
-                    number += 1
-        except Exception as error:  # noqa: BLE001  (told below)
-            failures.append(error)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
+    read_pages = {
+        "pages": lambda **fields: calls.pages(session_id, 5, **fields),
+        "StreamAll": lambda **fields: calls.StreamAll(session_id=session_id, page_size=5, **fields),
+    }[method]
+    changes = 0
+    with Other(server, session_id, stored) as other:
         for _ in range(25):
-            # A status changes under way; everything else stays as it was put.
+            # A status changes under way; everything else stays as it was put, or is touched.
             asked = random_filter(rng, stored)
             for one in (asked, *asked.any_of):
                 one.status = memory.MESSAGE_STATUS_UNSPECIFIED
             read = []
-            for page in calls.pages(session_id, 5, filter=asked):
+            for page in read_pages(filter=asked):
                 read += page.messages
-                pages.release()
+                other.go_on()
             positions = [m.position for m in read]
             assert positions == sorted(set(positions)), "in order, none twice"
-            before = [m.position for m in stored if passes(asked, m)]
-            assert positions[:len(before)] == before, asked
+            touched = set(other.touched)
+            known = {m.position for m in stored}
+            assert [m.position for m in read if m.position in known - touched] == \
+                [m.position for m in stored if m.position not in touched and passes(asked, m)], asked
             assert all(passes(asked, m) for m in read), asked
-    finally:
-        stop.set()
-        pages.release()
-        writer.join()
-    assert not failures
+            changes += len(touched)
+            # And then all of what there is, changed or not.
+            other.rest()
+            stored = calls.all_messages(session_id)
+    assert not other.failures and changes > 20
 
 
 def test_a_page_that_finds_little_ends_and_gives_a_token(calls, session_id):
@@ -305,9 +388,9 @@ def test_a_token_binds_the_filter(calls, session_id):
         assert "page_token" in error.details()
 
 
-def test_contents_pass_by_time_and_metadata_alone(calls, session_id):
+def test_contents_pass_by_time_metadata_and_who_wrote_them(calls, session_id):
     calls.Put(session_id=session_id, messages=[user("m", metadata_json='{"k":1}'), user("n")],
-              contents=[note("c", metadata_json='{"k":1}'), note("d")])
+              contents=[note("c", metadata_json='{"k":1}'), note("d", untrusted=True)])
 
     def read(**fields) -> tuple[list[str], int]:
         page = calls.GetAll(session_id=session_id, include_contents=True, include_total=True,
@@ -319,6 +402,10 @@ def test_contents_pass_by_time_and_metadata_alone(calls, session_id):
     assert read(metadata=[is_one]) == (["m", "c"], 2)
     assert read(roles=["user"]) == (["m", "n"], 2)
     assert read(status=ACTIVE) == (["m", "n"], 2)
+    assert read(untrusted=True) == (["d"], 1)
+    assert read(writers=["", "token:a"]) == (["m", "n", "c", "d"], 4)
+    assert read(writers=["token:a"]) == ([], 0)
+    assert read(source_session_id="") == (["m", "n"], 2)
     either = [wire.Filter(roles=["user"]), wire.Filter(metadata=[is_one])]
     assert read(any_of=either) == (["m", "n", "c"], 3)
     plain = calls.GetAll(session_id=session_id, include_contents=True, include_total=True)
@@ -346,6 +433,9 @@ def test_contents_pass_by_time_and_metadata_alone(calls, session_id):
      "filter.metadata[0].string_range.below"),
     ({"any_of": [{"roles": ["a"]}, {"names": ["x" * 257]}]}, "filter.any_of[1].names[0]"),
     ({"any_of": [{"any_of": [{}]}]}, "filter.any_of[0].any_of"),
+    ({"writers": ["token:" + "x" * 1024]}, "filter.writers[0]"),
+    ({"writers": [""] * 17}, "filter.writers"),
+    ({"source_session_id": "x" * 257}, "filter.source_session_id"),
 ), ids=lambda value: value if isinstance(value, str) else "")
 def test_a_bad_filter_is_refused_and_its_field_named(calls, session_id, asked, field):
     error = refusal(calls.GetAll, session_id=session_id, filter=asked)

@@ -24,7 +24,7 @@ from support.server import Server, ready
 from support.stores import fresh_store
 
 ID_FIELDS = {"session_id", "request_id", "message_id", "thread_id", "content_id", "page_token",
-             "known_prefix_hash", "job_id", "subject"}
+             "known_prefix_hash", "job_id", "subject", "source_session_id"}
 # What differs from run to run.
 VOLATILE = {"generation", "next_page_token", "job_id", "attempts"}
 NAMES = ("s", "a_b", "a%b", "a:b", "a/b", "a*b", "a\\b", "a'b", "%", "_", "*", "'", "a b", "é")
@@ -257,6 +257,8 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
         put_at(request, path, "c5")
     elif field == "subject":
         put_at(request, path, SUBJECT)
+    elif field == "source_session_id":
+        put_at(request, path, place.session_a)
     # A job has no name of its tenant's choice: where the session is asked for, it is B's own.
     same_request = type(request).FromString(request.SerializeToString())
     if "job_id" in request.DESCRIPTOR.fields_by_name:
