@@ -4,6 +4,7 @@
 #   SQLite::SQLite3 absl::* fmt::fmt spdlog::spdlog yaml-cpp CLI11::CLI11 nlohmann_json::nlohmann_json
 #   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::pull PkgConfig::utf8proc
 #   cjose::cjose ZLIB::ZLIB Stemmer::stemmer Threads::Threads GTest::gmock
+# and, where MEMORYD_WITH_OPENTELEMETRY is set, opentelemetry-cpp::otlp_http_exporter opentelemetry-cpp::trace
 
 find_package(Threads REQUIRED)
 # Both Debians ship protobuf without its CMake package; the find module gives the same targets.
@@ -51,6 +52,22 @@ mark_as_advanced(CJOSE_INCLUDE_DIR CJOSE_LIBRARY)
 if(NOT TARGET yaml-cpp AND TARGET yaml-cpp::yaml-cpp)
   add_library(yaml-cpp ALIAS yaml-cpp::yaml-cpp)
 endif()
+
+# Debian 12 has none.
+set(MEMORYD_OPENTELEMETRY AUTO CACHE STRING "Export of spans by opentelemetry-cpp: AUTO (where it is found), ON, OFF")
+set_property(CACHE MEMORYD_OPENTELEMETRY PROPERTY STRINGS AUTO ON OFF)
+set(MEMORYD_WITH_OPENTELEMETRY OFF)
+if(MEMORYD_OPENTELEMETRY)
+  # Asked for a version, it takes that one exactly.
+  find_package(opentelemetry-cpp CONFIG QUIET)
+  if(opentelemetry-cpp_VERSION VERSION_GREATER_EQUAL 1.19 AND TARGET opentelemetry-cpp::otlp_http_exporter)
+    set(MEMORYD_WITH_OPENTELEMETRY ON)
+  elseif(NOT MEMORYD_OPENTELEMETRY STREQUAL "AUTO")
+    message(FATAL_ERROR "MEMORYD_OPENTELEMETRY is ${MEMORYD_OPENTELEMETRY}, and there is no "
+      "opentelemetry-cpp 1.19 or newer with OTLP over HTTP")
+  endif()
+endif()
+message(STATUS "OpenTelemetry: ${MEMORYD_WITH_OPENTELEMETRY} (MEMORYD_OPENTELEMETRY=${MEMORYD_OPENTELEMETRY})")
 
 if(BUILD_TESTING)
   find_package(GTest CONFIG REQUIRED)

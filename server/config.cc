@@ -21,6 +21,7 @@
 #include "server/model_config.h"
 #include "server/reference.h"
 #include "server/setting_value.h"
+#include "server/span_exporter.h"
 #include "server/yaml_text.h"
 
 extern char** environ;
@@ -79,6 +80,23 @@ std::string ParseMetricsListen(const std::string& value, std::string& out) {
     return "must be off or IP:PORT, such as 127.0.0.1:9464";
   }
   out = fmt::format("{}:{}", host, port);
+  return {};
+}
+
+// Credentials are no part of it: it is printed.
+std::string ParseEndpoint(const std::string& value, std::string& out) {
+  out.clear();
+  if (value == "off") return {};
+  const std::size_t scheme = value.starts_with("http://")    ? 7
+                             : value.starts_with("https://") ? 8
+                                                             : 0;
+  const bool is_url =
+      scheme > 0 && value.size() > scheme && value[scheme] != '/' &&
+      std::ranges::all_of(value, [](char c) { return c > ' ' && c < 0x7F && c != '@'; });
+  if (!is_url) {
+    return "must be off or the URL of a collector, such as http://localhost:4318/v1/traces";
+  }
+  out = value;
   return {};
 }
 
@@ -413,6 +431,11 @@ constexpr std::array kSettings = {
               return std::string(v.empty() ? "must be a file, stderr or off" : "");
             },
             "[Audit log](OPERATIONS.md#audit-log)."},
+    Setting{"otlp_endpoint",
+            "Where spans of sampled calls are sent, by OTLP over HTTP; off: nowhere.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) { return ParseEndpoint(v, c.otlp_endpoint); },
+            "Only in a build that has OpenTelemetry. [Traces](OPERATIONS.md#traces)."},
 };
 
 std::string FlagOf(const Setting& setting) {
@@ -593,6 +616,13 @@ absl::Status CheckPlaintext(const Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSpans(const Config& config) {
+  if (config.otlp_endpoint.empty() || CanExportSpans()) return absl::OkStatus();
+  return Invalid(
+      "otlp_endpoint: this build has no OpenTelemetry; leave it off, or take a memoryd that was "
+      "built beside opentelemetry-cpp, which Debian has from version 13 on");
+}
+
 }  // namespace
 
 bool Config::ListensInPlaintext() const {
@@ -726,6 +756,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
   MEMORYD_RETURN_IF_ERROR(CheckTls(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckJwt(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
+  MEMORYD_RETURN_IF_ERROR(CheckSpans(line.config));
   if (options_->migrate->parsed()) {
     line.command = Command::kMigrate;
   } else if (given.print) {

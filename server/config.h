@@ -58,6 +58,7 @@ struct Config {
   std::string log_format;             // `auto`, `json`, `text`.
   std::string log_requests;           // `errors`, `all`, `none`.
   std::string audit_log;              // A path or `stderr`; empty for none.
+  std::string otlp_endpoint;          // An URL; empty for none.
   std::vector<ModelSettings> models;  // From the file alone.
   TenantLimitTable tenants;           // Exceptions from the file alone.
 

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/span_exporter.h"
+
 namespace memoryd {
 namespace {
 
@@ -298,6 +300,28 @@ TEST_F(ConfigTest, CommandsAreTold) {
   EXPECT_EQ(help->command, Command::kHelp);
   EXPECT_THAT(Parser().Help(), HasSubstr("--store-timeout-ms"));
   ExpectRefused(Parse({"--check-config", "--readers=0"}), {"readers"});
+}
+
+TEST_F(ConfigTest, AnEndpointForSpansIsAnUrlWithoutCredentials) {
+  for (const char* value : {"localhost:4318", "ftp://localhost", "http://", "http:///v1/traces",
+                            "http://a b/", "https://user:secret@localhost/v1/traces"}) {
+    ExpectRefused(Parse({std::string("--otlp-endpoint=") + value}),
+                  {"otlp_endpoint", "must be off or the URL of a collector"});
+  }
+  const auto off = Parse({"--otlp-endpoint=off"});
+  ASSERT_TRUE(off.ok()) << off.status();
+  EXPECT_EQ(off->config.otlp_endpoint, "");
+}
+
+TEST_F(ConfigTest, AnEndpointForSpansIsRefusedWhereNoneCanBeExported) {
+  const std::string url = "https://collector.example:4318/v1/traces";
+  const auto line = Parse({"--otlp-endpoint=" + url});
+  if (CanExportSpans()) {
+    ASSERT_TRUE(line.ok()) << line.status();
+    EXPECT_EQ(line->config.otlp_endpoint, url);
+  } else {
+    ExpectRefused(line, {"otlp_endpoint", "this build has no OpenTelemetry"});
+  }
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   absl::Status Admit() {
     if (!admitted_) return Draining();
     MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, context_));
+    trace_ = TraceOf(context_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kImportSession));
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kPut));
     if (caller_.untrusted || !caller_.roles.any()) {
@@ -159,6 +160,7 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     if (!status.ok() && begun_) import_->Drop();
     const auto took = std::chrono::steady_clock::now() - start_;
     environment_.stats->Ended(Method::kImportSession, status.code(), took);
+    ExportSpan(environment_, Method::kImportSession, trace_, status, took);
     const bool logged = environment_.log->Wants(status.code());
     const bool audited = environment_.audit != nullptr;
     if (logged || audited || !status.ok()) {
@@ -167,7 +169,7 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       if (!status.ok()) context_.AddTrailingMetadata("x-request-id", request_id);
       if (logged) {
         environment_.log->Write({Method::kImportSession, status, took, request_id, trace_id,
-                                 caller_.tenant, session_id_});
+                                 caller_.tenant, session_id_, trace_.get()});
       }
       if (audited) {
         environment_.audit->Write({Method::kImportSession,
@@ -197,6 +199,7 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   const bool admitted_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
+  TracePtr trace_;  // Null until the caller is known.
   TenantLimiter::Place place_;
   std::string session_id_;
   std::shared_ptr<SessionImport> import_;  // Null before the first request.

@@ -113,6 +113,15 @@ constexpr const MethodTraits& TraitsOf(Method method) {
   return kMethods[static_cast<std::size_t>(method)];
 }
 
+// The service of memoryd.v1 that has it.
+constexpr std::string_view ServiceOf(Method method) {
+  if (method <= Method::kDeleteContent) return "MemoryService";
+  if (method <= Method::kEraseSubject) return "SessionService";
+  if (method <= Method::kGetUsage) return "JobService";
+  if (method <= Method::kDeleteFact) return "BlockService";
+  return method == Method::kGetServerInfo ? "ServerService" : "WorkerService";
+}
+
 }  // namespace memoryd
 
 #endif  // MEMORYD_SERVER_METHOD_H_

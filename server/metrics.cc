@@ -177,6 +177,14 @@ class Metrics final : public prometheus::Collectable {
              "Lines of the audit log that were lost.")
           .Add(Number(sources_.audit->lost()));
     }
+    if (sources_.spans != nullptr) {
+      const SpanCounts spans = sources_.spans->counts();
+      Family ended(families, "memoryd_spans_total", MetricType::Counter,
+                   "Spans of calls, by what became of them.");
+      ended.Add(Number(spans.exported), {Label("result", "exported")});
+      ended.Add(Number(spans.failed), {Label("result", "failed")});
+      ended.Add(Number(spans.dropped), {Label("result", "dropped")});
+    }
     if (sources_.jwt != nullptr) {
       Family tokens(families, "memoryd_jwt_refused_total", MetricType::Counter,
                     "JSON Web Tokens that were not taken, by reason.");

@@ -19,6 +19,7 @@
 #include "server/log.h"
 #include "server/memory_watch.h"
 #include "server/model_usage.h"
+#include "server/span_exporter.h"
 #include "server/tenant_limiter.h"
 #include "server/tls_files.h"
 
@@ -47,6 +48,7 @@ struct MetricSources {
   const JwtVerifier* jwt = nullptr;  // Null: no JSON Web Token is a credential.
   const TlsFiles* tls = nullptr;     // Null: no address has TLS.
   const ModelUsage* model_usage = nullptr;
+  const SpanExporter* spans = nullptr;  // Null: none are exported.
 };
 
 // Reads the sources anew for each scrape. Every label is one of a closed set, a model of the

@@ -165,6 +165,25 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
   EXPECT_EQ(Find("memoryd_model_calls_open", {{"model", "m"}}).gauge.value, 0);
 }
 
+class CountedSpans final : public SpanExporter {
+ public:
+  void Export(CallSpan /*span*/) override {}
+  void Shutdown(std::chrono::steady_clock::time_point /*deadline*/) override {}
+  SpanCounts counts() const override { return {3, 2, 1}; }
+};
+
+TEST_F(MetricsTest, SpansAreCountedWhereTheyAreExported) {
+  const CountedSpans spans;
+  MetricSources sources{"1",          "abc",    0,         &calls_,
+                        &in_flight_,  &memory_, &tenants_, engine_.get(),
+                        store_.get(), &log_,    nullptr,   &workers_};
+  sources.spans = &spans;
+  metrics_ = MakeMetrics(sources);
+  EXPECT_EQ(Find("memoryd_spans_total", {{"result", "exported"}}).counter.value, 3);
+  EXPECT_EQ(Find("memoryd_spans_total", {{"result", "failed"}}).counter.value, 2);
+  EXPECT_EQ(Find("memoryd_spans_total", {{"result", "dropped"}}).counter.value, 1);
+}
+
 TEST_F(MetricsTest, AnAddressInUseIsSaid) {
   const MetricSources sources{"1",          "abc",    0,         &calls_,
                               &in_flight_,  &memory_, &tenants_, engine_.get(),

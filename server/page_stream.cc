@@ -78,6 +78,7 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   absl::Status Prepare(const grpc::ByteBuffer& bytes) {
     if (!admitted_) return Draining();
     MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, context_));
+    trace_ = TraceOf(context_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kStreamAll));
     MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(caller_.tenant));
     v1::StreamAllRequest request;
@@ -130,6 +131,7 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void End(const absl::Status& status) {
     const auto took = std::chrono::steady_clock::now() - start_;
     environment_.stats->Ended(Method::kStreamAll, status.code(), took);
+    ExportSpan(environment_, Method::kStreamAll, trace_, status, took);
     const bool logged = environment_.log->Wants(status.code());
     if (logged || !status.ok()) {
       const std::string request_id = RequestId(CallMetadata(context_, "x-request-id"));
@@ -137,7 +139,7 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       if (logged) {
         environment_.log->Write({Method::kStreamAll, status, took, request_id,
                                  TraceId(CallMetadata(context_, "traceparent")), caller_.tenant,
-                                 page_.key.session});
+                                 page_.key.session, trace_.get()});
       }
     }
     place_ = {};
@@ -151,6 +153,7 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   const bool admitted_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
+  TracePtr trace_;  // Null until the caller is known.
   TenantLimiter::Place place_;
   PageRequest page_;  // The next one.
   std::string scope_;

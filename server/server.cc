@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -43,6 +44,7 @@
 #include "server/models.h"
 #include "server/server_service.h"
 #include "server/session_service.h"
+#include "server/span_exporter.h"
 #include "server/store_error_log.h"
 #include "server/stored_body.h"
 #include "server/unary_call.h"
@@ -56,6 +58,7 @@ constexpr int kRequestOverhead = 64 << 10;
 constexpr std::chrono::seconds kStoreRetry(1);
 constexpr std::chrono::milliseconds kFlushReplies(250);
 constexpr std::chrono::seconds kEndWorkers(1);
+constexpr std::chrono::milliseconds kFlushSpans(500);
 // What ends a process whose drain hangs, for instance on a store that never answers.
 constexpr std::chrono::seconds kWatchdogMargin(2);
 // For the watchdog's last line to leave.
@@ -227,6 +230,10 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   if (!config.audit_log.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(audit, AuditLog::Open(config.audit_log));
   }
+  std::unique_ptr<SpanExporter> spans;
+  if (!config.otlp_endpoint.empty()) {
+    MEMORYD_ASSIGN_OR_RETURN(spans, MakeSpanExporter(config.otlp_endpoint, Version()));
+  }
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop));
   StoreErrorLog store_errors(&log);
   ObservedStore store(opened.get(),
@@ -280,6 +287,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   environment.stats = &stats;
   environment.log = &call_log;
   environment.audit = audit.get();
+  environment.spans = spans.get();
   MemoryService memory_service(&engine, environment);
   SessionService session_service(&engine, environment);
   JobService job_service(&engine, &model_usage, start_us, environment);
@@ -290,10 +298,11 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
-        metrics, MetricsListener::Start(config.metrics_listen,
-                                        {Version(), Revision(), start_us, &stats, &calls, &memory,
-                                         &tenants, &engine, &store, &log, counted_models, &workers,
-                                         audit.get(), access->jwt(), access->tls(), &model_usage}));
+        metrics,
+        MetricsListener::Start(config.metrics_listen,
+                               {Version(), Revision(), start_us, &stats, &calls, &memory, &tenants,
+                                &engine, &store, &log, counted_models, &workers, audit.get(),
+                                access->jwt(), access->tls(), &model_usage, spans.get()}));
   }
 
   grpc::EnableDefaultHealthCheckService(true);
@@ -334,6 +343,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   while (sigwait(&awaited, &signal) == 0 && signal == SIGHUP) live.Reload(read_again());
   spdlog::info("signal {}: draining", signal);
   const auto grace = std::chrono::seconds(config.drain_seconds);
+  const auto drained_by = std::chrono::steady_clock::now() + grace;
   std::thread([grace] {
     std::this_thread::sleep_for(grace + kWatchdogMargin - kLastLine);
     spdlog::error("the drain did not end in time: exiting");
@@ -342,7 +352,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   }).detach();
   monitor->BeginDrain();
   worker_service.BeginDrain();
-  if (!calls.Drain(std::chrono::steady_clock::now() + grace)) {
+  if (!calls.Drain(drained_by)) {
     spdlog::warn("calls still wait for the store: ending them");
     engine.ExpirePending();
   }
@@ -355,6 +365,9 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   all.server->Shutdown(replies_left);
   if (for_health.server != nullptr) for_health.server->Shutdown(replies_left);
   monitor.reset();
+  if (spans != nullptr) {
+    spans->Shutdown(std::min(drained_by, std::chrono::steady_clock::now() + kFlushSpans));
+  }
   spdlog::info("drained");
   return absl::OkStatus();
 }

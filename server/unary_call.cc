@@ -159,6 +159,7 @@ void UnaryCall::End(const absl::Status& status, std::string_view reply) {
 void UnaryCall::Count(const absl::Status& status, std::string_view reply) {
   const auto took = std::chrono::steady_clock::now() - start_;
   environment_.stats->Ended(method_, status.code(), took);
+  ExportSpan(environment_, method_, trace_, status, took);
   const bool logged = environment_.log->Wants(status.code());
   const bool audited = environment_.audit != nullptr && AuditLog::Wants(method_);
   if (logged || audited || !status.ok()) {
@@ -218,6 +219,12 @@ TracePtr TraceOf(const grpc::CallbackServerContext& context) {
     state.append(value->second.data(), value->second.size());
   }
   return MakeTrace(*caller, state);
+}
+
+void ExportSpan(const CallEnvironment& environment, Method method, const TracePtr& trace,
+                const absl::Status& status, std::chrono::steady_clock::duration took) {
+  if (environment.spans == nullptr || !SpanExporter::Wants(trace)) return;
+  environment.spans->Export({method, trace, status.code(), took});
 }
 
 }  // namespace memoryd

@@ -29,6 +29,7 @@
 #include "server/calls_in_flight.h"
 #include "server/memory_watch.h"
 #include "server/method.h"
+#include "server/span_exporter.h"
 #include "server/tenant_limiter.h"
 
 namespace memoryd {
@@ -43,7 +44,8 @@ struct CallEnvironment {
   const Authenticator* authenticator = nullptr;
   CallStats* stats = nullptr;
   const CallLog* log = nullptr;
-  AuditLog* audit = nullptr;  // Null: none is kept.
+  AuditLog* audit = nullptr;      // Null: none is kept.
+  SpanExporter* spans = nullptr;  // Null: none are exported.
 };
 
 // Who makes the call, by its credential; of the tenant `default`, with all rights, where
@@ -59,6 +61,10 @@ std::string_view CallMetadata(const grpc::CallbackServerContext& context, const 
 
 // The call's trace, with a span of its own; null where the caller names none.
 TracePtr TraceOf(const grpc::CallbackServerContext& context);
+
+// Exports the span of a call that has ended, where that is wanted of it. `trace`: null for none.
+void ExportSpan(const CallEnvironment& environment, Method method, const TracePtr& trace,
+                const absl::Status& status, std::chrono::steady_clock::duration took);
 
 // Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
 // gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives

@@ -32,6 +32,8 @@ EXCEPT='^(core/storage/sqlite|tests)/' \
   forbid 'only core/storage/sqlite knows SQLite' 'sqlite3(ext)?\.h' "${sources[@]}"
 EXCEPT='^core/models/http_client\.cc:' \
   forbid 'only core/models/http_client.cc knows libcurl' 'curl/' "${sources[@]}"
+EXCEPT='^server/span_exporter_otlp\.cc:' \
+  forbid 'only server/span_exporter_otlp.cc knows opentelemetry-cpp' 'opentelemetry/' "${sources[@]}"
 forbid "the operators' commands know the wire and core/base" \
   '(server|clients)/|core/([^b]|b[^a])' cli
 EXCEPT='^server/main\.cc:' forbid "only main.cc knows the operators' commands" 'cli/' server

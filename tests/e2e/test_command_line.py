@@ -50,6 +50,8 @@ def test_help_names_the_flags():
     (("--metrics-listen=nowhere:1",), "metrics_listen"),
     (("--metrics-listen=127.0.0.1:80,127.0.0.1:81",), "metrics_listen"),
     (("--metrics-listen=127.0.0.1:80s",), "metrics_listen"),
+    (("--otlp-endpoint=localhost:4318",), "otlp_endpoint"),
+    (("--otlp-endpoint=https://user:secret@localhost",), "otlp_endpoint"),
     (("--log-format=xml",), "log_format"),
     (("--log-requests=some",), "log_requests"),
     (("--config=/does/not/exist.yaml",), "/does/not/exist.yaml"),
