@@ -12,7 +12,11 @@ fi
 if [ $# -gt 0 ]; then
   files=("$@")
 else
-  mapfile -t files < <(find core cli server clients/cpp/memoryd -name '*.cc' ! -name '*_test.cc' | sort)
+  # One of the two that export spans, or don't, is no part of the build: its headers may not be there.
+  other=span_exporter_otlp.cc
+  ! grep -q "/$other\"" build/clang/compile_commands.json || other=span_exporter_none.cc
+  mapfile -t files < <(
+    find core cli server clients/cpp/memoryd -name '*.cc' ! -name '*_test.cc' ! -name "$other" | sort)
 fi
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 4 -P "${JOBS:-$(nproc)}" clang-tidy-14 -p build/clang --quiet "${checks[@]}" 2>/dev/null

@@ -5,12 +5,25 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from support.collector import exports_spans  # noqa: E402
 from support.fixtures import *  # noqa: E402,F401,F403  (fixtures)
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "large: moves many MiB, too many for ThreadSanitizer")
+    config.addinivalue_line("markers", "exports_spans(can): of builds that can, or that can not")
     config.addinivalue_line("markers", "matrix: tens of thousands of calls, one after the other")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is of another build: a test that is skipped counts as failed."""
+    markers = {item: item.get_closest_marker("exports_spans") for item in items}
+    if not any(markers.values()):
+        return
+    can = exports_spans()
+    other = [item for item, marker in markers.items() if marker and marker.kwargs["can"] != can]
+    items[:] = [item for item in items if item not in other]
+    config.hook.pytest_deselected(items=other)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 
 import grpc
@@ -11,9 +10,8 @@ import pytest
 
 from support.access import credential, write_credentials
 from support.calls import Calls, user, wire
-from support.collector import Collector
+from support.collector import Collector, check_endpoint
 from support.metrics import scrape, value
-from support.paths import BINARY, server_environment
 from support.server import Server
 from support.waiting import wait_for
 
@@ -31,21 +29,8 @@ SERVER = 2
 UNSET = 0
 
 
-def check_config(url: str) -> subprocess.CompletedProcess:
-    return subprocess.run([str(BINARY), f"--otlp-endpoint={url}", "--check-config"],
-                          env=server_environment(), stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=60, check=False)
-
-
-@pytest.fixture(scope="module")
-def exports() -> bool:
-    return check_config("http://127.0.0.1:4318/v1/traces").returncode == 0
-
-
 @pytest.fixture
-def collector(exports):
-    if not exports:
-        pytest.skip("this memoryd was built without opentelemetry-cpp")
+def collector():
     with Collector() as made:
         yield made
 
@@ -86,16 +71,16 @@ class Traced:
         return [line for line in lines if line["msg"] == "call"]
 
 
-def test_a_build_without_it_refuses_an_endpoint_at_the_start(exports):
-    if exports:
-        pytest.skip("this memoryd was built with opentelemetry-cpp")
-    done = check_config("http://127.0.0.1:4318/v1/traces")
+@pytest.mark.exports_spans(can=False)
+def test_a_build_without_it_refuses_an_endpoint_at_the_start():
+    done = check_endpoint("http://127.0.0.1:4318/v1/traces")
     assert done.returncode == 2
     assert done.stderr.startswith("memoryd: ") and done.stderr.count("\n") == 1
     assert "otlp_endpoint: this build has no OpenTelemetry" in done.stderr
-    assert check_config("off").returncode == 0
+    assert check_endpoint("off").returncode == 0
 
 
+@pytest.mark.exports_spans(can=True)
 def test_a_sampled_call_is_one_span_with_the_id_that_its_line_has(collector, tmp_path):
     with Traced(collector.url, tmp_path) as traced:
         before = time.time_ns()
@@ -113,6 +98,7 @@ def test_a_sampled_call_is_one_span_with_the_id_that_its_line_has(collector, tmp
     assert span.resource["service.name"] == span.scope == "memoryd"
 
 
+@pytest.mark.exports_spans(can=True)
 def test_a_span_says_how_the_call_ended(collector, tmp_path):
     with Traced(collector.url, tmp_path) as traced:
         with pytest.raises(grpc.RpcError):
@@ -123,6 +109,7 @@ def test_a_span_says_how_the_call_ended(collector, tmp_path):
     assert span.status == UNSET
 
 
+@pytest.mark.exports_spans(can=True)
 def test_a_stream_is_a_span_too(collector, tmp_path):
     with Traced(collector.url, tmp_path) as traced:
         stub = memory_service_pb2_grpc.MemoryServiceStub(traced.channel)
@@ -135,6 +122,7 @@ def test_a_stream_is_a_span_too(collector, tmp_path):
     assert span.span_id == lines["StreamAll"]["span_id"]
 
 
+@pytest.mark.exports_spans(can=True)
 def test_calls_that_nobody_wants_recorded_are_not(collector, tmp_path):
     credentials = write_credentials(tmp_path / "credentials.yaml",
                                     [credential("team", token="canary-of-a-token")])
@@ -153,6 +141,7 @@ def test_calls_that_nobody_wants_recorded_are_not(collector, tmp_path):
     assert [span.span_id for span in collector.spans] == sampled
 
 
+@pytest.mark.exports_spans(can=True)
 def test_what_waits_at_the_end_is_sent(collector, tmp_path):
     with Traced(collector.url, tmp_path) as traced:
         for _ in range(700):
@@ -161,6 +150,7 @@ def test_what_waits_at_the_end_is_sent(collector, tmp_path):
     assert len({span.span_id for span in collector.spans}) == 700
 
 
+@pytest.mark.exports_spans(can=True)
 def test_headers_and_the_services_name_are_those_of_the_environment(collector, tmp_path):
     variables = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=secret",
                  "OTEL_SERVICE_NAME": "memory of the team"}
@@ -171,6 +161,7 @@ def test_headers_and_the_services_name_are_those_of_the_environment(collector, t
     assert span.resource["service.name"] == "memory of the team"
 
 
+@pytest.mark.exports_spans(can=True)
 def test_a_collector_that_hangs_holds_up_neither_calls_nor_the_end(collector, tmp_path):
     with Traced(collector.url, tmp_path) as traced:
         collector.hang()
@@ -186,6 +177,7 @@ def test_a_collector_that_hangs_holds_up_neither_calls_nor_the_end(collector, tm
         assert time.monotonic() - begin < 10
 
 
+@pytest.mark.exports_spans(can=True)
 def test_a_collector_that_is_not_there_is_said_once(collector, tmp_path):
     with Traced("http://127.0.0.1:1/v1/traces", tmp_path) as traced:
         for failed in (1, 2):

@@ -5,10 +5,25 @@ from __future__ import annotations
 import dataclasses
 import http.server
 import struct
+import subprocess
 import threading
 from typing import Any
 
+from support.paths import BINARY, server_environment
+
 WAIT_SECONDS = 60.0
+
+
+def check_endpoint(url: str) -> subprocess.CompletedProcess:
+    """What memoryd says of an endpoint for spans, without a start."""
+    return subprocess.run([str(BINARY), f"--otlp-endpoint={url}", "--check-config"],
+                          env=server_environment(), stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=60, check=False)
+
+
+def exports_spans() -> bool:
+    """Whether the memoryd under test was built with opentelemetry-cpp."""
+    return check_endpoint("http://127.0.0.1:4318/v1/traces").returncode == 0
 
 
 @dataclasses.dataclass
@@ -115,7 +130,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# The numbers below are those of the fields in opentelemetry/proto/trace/v1/trace.proto and its like.
+# The numbers below are those of the fields in OpenTelemetry's trace.proto and what it imports.
 def _spans(body: bytes) -> list[Span]:
     found = []
     for resource_spans in _fields(body).get(1, ()):
