@@ -162,8 +162,8 @@ absl::StatusOr<MessageFilter> FromFilter(const std::string& field, const v1::Fil
   if (asked.has_untrusted()) filter.untrusted = asked.untrusted();
   if (asked.has_source_session_id()) {
     if (!asked.source_session_id().empty()) {
-      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".source_session_id", asked.source_session_id(),
-                                      kMaxSessionId));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckId(field + ".source_session_id", asked.source_session_id(), kMaxSessionId));
     }
     filter.source_session_id = asked.source_session_id();
   }

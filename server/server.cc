@@ -224,7 +224,6 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
                    Log& log) {
   const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
-  spdlog::info("memoryd {}, revision {}", Version(), Revision());
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
   std::unique_ptr<AuditLog> audit;
   if (!config.audit_log.empty()) {
@@ -330,6 +329,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
     MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer(health_builder, config.health_listen, config));
     health.push_back(for_health.server->GetHealthCheckService());
   }
+  spdlog::info("memoryd {}, revision {}", Version(), Revision());
   auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, std::move(health));
   if (metrics != nullptr) fmt::print("metrics on {}\n", metrics->address());
   for (const std::string& address : all.addresses) fmt::print("listening on {}\n", address);
