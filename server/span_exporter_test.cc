@@ -40,7 +40,8 @@ TEST(SpanExporterTest, OnlySampledCallsAreWanted) {
   const std::string ids = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-";
   for (const auto& [flags, wanted] : {std::pair("00", false), std::pair("01", true),
                                       std::pair("02", false), std::pair("ff", true)}) {
-    const auto caller = ParseTraceparent(ids + flags);
+    const std::string traceparent = ids + flags;
+    const auto caller = ParseTraceparent(traceparent);
     ASSERT_TRUE(caller.has_value());
     EXPECT_EQ(SpanExporter::Wants(MakeTrace(*caller, "")), wanted) << flags;
   }
