@@ -49,6 +49,19 @@ def traced(channel, name, request, *metadata):
     return method(request, timeout=60, metadata=metadata)
 
 
+def embedded(calls, session_id):
+    """Makes a session of one message whose embedding is there, so that models are asked for Queries alone."""
+    calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
+    settled(calls, session_id)
+
+
+def query(channel, models, session_id, *metadata):
+    """What models are asked when a Query comes with this metadata."""
+    before = len(models.requests)
+    traced(channel, "Query", wire.QueryRequest(session_id=session_id, query="hound"), *metadata)
+    return models.requests[before:]
+
+
 def parents(requests) -> set[tuple[str, str]]:
     """Trace and state of what a model server was asked, after a look at the parents."""
     found = set()
@@ -61,13 +74,10 @@ def parents(requests) -> set[tuple[str, str]]:
 
 
 def test_a_query_takes_its_trace_to_the_embedder(channel, models, session_id):
-    calls = Calls(channel)
-    calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
-    settled(calls, session_id)
-    before = len(models.requests)
-    traced(channel, "Query", wire.QueryRequest(session_id=session_id, query="hound"),
-           ("traceparent", TRACEPARENT), ("tracestate", TRACESTATE))
-    assert parents(models.requests[before:]) == {(TRACE, TRACESTATE)}
+    embedded(Calls(channel), session_id)
+    asked = query(channel, models, session_id,
+                  ("traceparent", TRACEPARENT), ("tracestate", TRACESTATE))
+    assert parents(asked) == {(TRACE, TRACESTATE)}
 
 
 def test_a_get_takes_its_trace_to_the_models_of_its_blocks(channel, models, session_id):
@@ -98,9 +108,7 @@ def test_a_puts_jobs_go_on_with_its_trace_also_when_they_try_again(channel, mode
 
 
 def test_two_calls_of_one_trace_are_two_spans(channel, models, session_id):
-    calls = Calls(channel)
-    calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
-    settled(calls, session_id)
+    embedded(Calls(channel), session_id)
     before = len(models.requests)
     for text in ("hound", "puppy"):
         traced(channel, "Query", wire.QueryRequest(session_id=session_id, query=text),
@@ -115,20 +123,14 @@ def test_two_calls_of_one_trace_are_two_spans(channel, models, session_id):
     (("traceparent", f"ff{TRACEPARENT[2:]}"), ("tracestate", TRACESTATE)),
 ], ids=["none", "state alone", "longer", "version ff"])
 def test_without_a_trace_that_is_one_nothing_is_said(channel, models, session_id, metadata):
-    calls = Calls(channel)
-    calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
-    settled(calls, session_id)
-    before = len(models.requests)
-    traced(channel, "Query", wire.QueryRequest(session_id=session_id, query="hound"), *metadata)
-    (asked,) = models.requests[before:]
+    embedded(Calls(channel), session_id)
+    (asked,) = query(channel, models, session_id, *metadata)
     assert "traceparent" not in asked.headers and "tracestate" not in asked.headers
 
 
 def test_of_two_traces_there_is_none_and_of_two_states_there_are_both(
         target, channel, models, session_id):
-    calls = Calls(channel)
-    calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
-    settled(calls, session_id)
+    embedded(Calls(channel), session_id)
     body = prefixed(wire.QueryRequest(session_id=session_id, query="hound").SerializeToString())
     two = [("traceparent", TRACEPARENT)] * 2
     states = [("traceparent", TRACEPARENT), ("tracestate", "a=1"), ("tracestate", "b=2")]
@@ -142,13 +144,10 @@ def test_of_two_traces_there_is_none_and_of_two_states_there_are_both(
 
 
 def test_a_state_that_is_none_is_left_out(channel, models, session_id):
-    calls = Calls(channel)
-    calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
-    settled(calls, session_id)
-    before = len(models.requests)
-    traced(channel, "Query", wire.QueryRequest(session_id=session_id, query="hound"),
-           ("traceparent", TRACEPARENT), ("tracestate", "no state"))
-    assert parents(models.requests[before:]) == {(TRACE, "")}
+    embedded(Calls(channel), session_id)
+    asked = query(channel, models, session_id,
+                  ("traceparent", TRACEPARENT), ("tracestate", "no state"))
+    assert parents(asked) == {(TRACE, "")}
 
 
 def test_a_worker_is_told_of_the_trace_and_opentelemetry_goes_on_with_it(
@@ -226,9 +225,7 @@ def test_an_asyncio_client_does_so_too(target, models, session_id):
     import asyncio
 
     with grpc.insecure_channel(target) as opened:
-        calls = Calls(opened)
-        calls.Put(session_id=session_id, messages=[user("My dog is called Rex")], config=config())
-        settled(calls, session_id)
+        embedded(Calls(opened), session_id)
     before = len(models.requests)
     asyncio.run(_query(target, session_id))
     assert parents(models.requests[before:]) == {(TRACE, "")}
