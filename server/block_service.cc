@@ -12,6 +12,7 @@
 #include "server/block_reply.h"
 #include "server/convert.h"
 #include "server/page_token.h"
+#include "server/stored_body.h"
 #include "server/write_call.h"
 
 namespace memoryd {
@@ -81,7 +82,7 @@ absl::StatusOr<FactEdit> FromProto(const v1::AddFactRequest& request) {
 absl::Status NoteUntrusted(const FoundMessages& found, WriteRequest& write) {
   for (const MessagePtr& stored : found.messages) {
     v1::Message message;
-    if (!message.ParseFromString(stored->body)) {
+    if (!ParseBody(stored->body, message)) {
       return absl::DataLossError("a stored body can't be read back");
     }
     write.fact_edit.untrusted_evidence |= message.untrusted();

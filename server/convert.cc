@@ -89,7 +89,7 @@ CountedPart MediaPart(CountedPart::Kind kind, const v1::Media& media) {
 }
 
 absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& part,
-                                     Message& message) {
+                                     MessageDraft& message) {
   using Kind = CountedPart::Kind;
   switch (part.kind_case()) {
     case v1::Part::kText:
@@ -169,7 +169,7 @@ Role ParseRole(std::string_view role) {
 // Takes the time that an item has of its own, if any. That it is to come the engine checks, whose
 // clock counts.
 template <typename T>
-absl::Status TakeExpireTime(const std::string& field, const T& wire, Message& item) {
+absl::Status TakeExpireTime(const std::string& field, const T& wire, MessageDraft& item) {
   if (!wire.has_expire_time()) return absl::OkStatus();
   MEMORYD_RETURN_IF_ERROR(CheckTime(field, wire.expire_time()));
   const std::int64_t expire_us = ToMicros(wire.expire_time());
@@ -275,7 +275,7 @@ absl::StatusOr<BlockSettings> FromBlock(const std::string& field, const v1::Bloc
     return InvalidField(field + ".content", "at most 1,000 parts");
   }
   for (int i = 0; i < block.content_size(); ++i) {
-    Message ignored;
+    MessageDraft ignored;
     v1::Part part = block.content(i);
     part.DiscardUnknownFields();
     MEMORYD_RETURN_IF_ERROR(
@@ -425,7 +425,7 @@ namespace {
 
 // What the server gives an item when it is put.
 template <typename T>
-absl::Status TakePlace(const std::string& field, const T& wire, Message& message) {
+absl::Status TakePlace(const std::string& field, const T& wire, MessageDraft& message) {
   if (wire.position() < 1) return InvalidField(field + ".position", "must be at least 1");
   message.position = wire.position();
   if (wire.has_ingest_time()) {
@@ -477,7 +477,7 @@ absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items) {
     v1::Content& content = *items.mutable_contents(i);
     const std::string field = fmt::format("contents[{}]", i);
     if (content.content_id().empty()) return InvalidField(field + ".content_id", "is required");
-    Message place;
+    MessageDraft place;
     MEMORYD_RETURN_IF_ERROR(TakePlace(field, content, place));
     const std::string writer = content.writer();
     MEMORYD_RETURN_IF_ERROR(CheckText(field + ".writer", writer, kMaxWriter));

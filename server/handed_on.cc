@@ -11,6 +11,7 @@
 #include "memoryd/v1/memory.pb.h"
 #include "server/convert.h"
 #include "server/sha256.h"
+#include "server/stored_body.h"
 
 namespace memoryd {
 
@@ -20,7 +21,7 @@ absl::Status EncodeHandedOn(const HandedOn& from, WriteRequest& write) {
   write.messages.clear();
   for (const BlockMessage& handed : from.messages) {
     v1::Message& message = messages->emplace_back();
-    if (!message.ParseFromString(handed.row->body)) {
+    if (!ParseBody(handed.row->body, message)) {
       return absl::DataLossError("a stored body can't be read back");
     }
     // Looked at where the caller counts.

@@ -10,9 +10,9 @@ namespace {
 class HandedOnTest : public ::testing::Test {
  protected:
   void Add(const v1::Message& message) {
-    auto row = std::make_shared<Message>();
-    row->body = message.SerializeAsString();
-    row->token_count = 7;
+    MessageDraft row;
+    row.body = message.SerializeAsString();
+    row.token_count = 7;
     messages_.push_back({row, "id" + std::to_string(messages_.size()), {}});
   }
   WriteRequest Encode(const std::string& session, const std::string& job) {
@@ -61,8 +61,8 @@ TEST_F(HandedOnTest, OneJobIsOneRequest) {
 }
 
 TEST_F(HandedOnTest, ABodyThatCantBeReadIsAnError) {
-  auto row = std::make_shared<Message>();
-  row->body = "\x0a";
+  MessageDraft row;
+  row.body = "\x0a";
   messages_.push_back({row, "id", {}});
   WriteRequest write;
   EXPECT_TRUE(absl::IsDataLoss(EncodeHandedOn({"s1", "job", messages_}, write)));

@@ -12,7 +12,7 @@ namespace {
 
 absl::StatusOr<v1::Message> ParseMessage(std::string_view body) {
   v1::Message message;
-  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+  if (!ParseBody(body, message)) {
     return absl::DataLossError("a stored body can't be read back");
   }
   return message;

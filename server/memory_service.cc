@@ -11,6 +11,7 @@
 #include "server/page_stream.h"
 #include "server/page_token.h"
 #include "server/recall_call.h"
+#include "server/stored_body.h"
 #include "server/write_call.h"
 
 namespace memoryd {
@@ -27,7 +28,7 @@ absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Found
   const v1::UpdateMessageRequest& request = call->request();
   const Message& stored = *found.messages.front();
   const auto message = std::make_shared<v1::Message>();
-  if (!message->ParseFromString(stored.body)) {
+  if (!ParseBody(stored.body, *message)) {
     return absl::DataLossError("a stored body can't be read back");
   }
   if (!call->caller().roles.Has(message->role())) {
@@ -73,7 +74,7 @@ absl::Status EditContent(const Call<v1::UpdateContentRequest>& call, const Found
                          WriteRequest& write) {
   const v1::UpdateContentRequest& request = call->request();
   const auto content = std::make_shared<v1::Content>();
-  if (!content->ParseFromString(found.messages.front()->body)) {
+  if (!ParseBody(found.messages.front()->body, *content)) {
     return absl::DataLossError("a stored body can't be read back");
   }
   if (request.has_mime_type()) content->set_mime_type(request.mime_type());

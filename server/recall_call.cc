@@ -60,15 +60,15 @@ v1::BlockItem ToProto(const KnownText& known, bool with_text) {
 
 // Of which a passage stands beside it.
 template <typename Proto>
-Message WithoutText(const Message& row) {
-  Message bare = row;
+MessagePtr WithoutText(const Message& row) {
+  MessageDraft bare(row);
   Proto body;
   // What can't be read has no passage.
-  body.ParseFromString(row.body);
+  body.ParseFromString(bare.body);
   body.clear_text();
   if constexpr (std::is_same_v<Proto, v1::Message>) body.clear_parts();
   bare.body = body.SerializeAsString();
-  return bare;
+  return MessagePtr(bare);
 }
 
 // Appends the items as `field` of a reply. False when the reply grows too large.
@@ -84,18 +84,17 @@ bool AppendResults(std::string& reply, int field, const Found& found, bool with_
     MessageWriter writer(result);
     AppendDouble(result, v1::QueryResult::kScoreFieldNumber, item.score);
     if (item.message != nullptr) {
-      Message bare;
-      if (!item.passage.empty()) bare = WithoutText<v1::Message>(*item.message);
-      const Message& message = item.passage.empty() ? *item.message : bare;
-      writer.Append(v1::QueryResult::kMessageFieldNumber, message, row.generation, status(message));
+      const MessagePtr message =
+          item.passage.empty() ? item.message : WithoutText<v1::Message>(*item.message);
+      writer.Append(v1::QueryResult::kMessageFieldNumber, *message, row.generation,
+                    status(*message));
     } else if (item.known != nullptr) {
       AppendBytes(result, v1::QueryResult::kBlockItemFieldNumber,
                   ToProto(*item.known, item.passage.empty()).SerializeAsString());
     } else {
-      Content bare;
-      if (!item.passage.empty()) bare = WithoutText<v1::Content>(*item.content);
-      writer.AppendContent(v1::QueryResult::kContentFieldNumber,
-                           item.passage.empty() ? *item.content : bare, row.content_generation);
+      const ContentPtr content =
+          item.passage.empty() ? item.content : WithoutText<v1::Content>(*item.content);
+      writer.AppendContent(v1::QueryResult::kContentFieldNumber, *content, row.content_generation);
     }
     if (!item.passage.empty()) {
       AppendBytes(result, v1::QueryResult::kPassageFieldNumber, item.passage);

@@ -225,11 +225,11 @@ TEST(UpdateContextFromProtoTest, EveryBadFieldIsNamed) {
 }
 
 MessagePtr StoredMessage(std::int64_t position, const std::string& text) {
-  auto message = std::make_shared<Message>();
-  message->position = position;
-  message->token_count = 5;
-  message->ingest_us = 2'000'001;
-  message->body = UserText(text).SerializeAsString();
+  MessageDraft message;
+  message.position = position;
+  message.token_count = 5;
+  message.ingest_us = 2'000'001;
+  message.body = UserText(text).SerializeAsString();
   return message;
 }
 
@@ -237,11 +237,11 @@ ContentPtr StoredContent(std::int64_t position, const std::string& content_id = 
   v1::Content body;
   body.set_mime_type("text/plain");
   body.set_bytes_value(std::string("\0\xFF", 2));
-  auto content = std::make_shared<Content>();
-  content->position = position;
-  content->SetMessageId(content_id);
-  content->ingest_us = 3'000'000;
-  content->body = body.SerializeAsString();
+  ContentDraft content;
+  content.position = position;
+  content.SetMessageId(content_id);
+  content.ingest_us = 3'000'000;
+  content.body = body.SerializeAsString();
   return content;
 }
 

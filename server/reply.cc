@@ -193,9 +193,9 @@ absl::StatusOr<std::string> GetReply(const Context& context) {
     if (i < of_blocks.size()) {
       AppendBytes(reply, kMessages, replaced ? made->body : of_blocks[i]);
     } else if (const Message& stored = *context.messages[i - of_blocks.size()]; replaced) {
-      Message changed = stored;
+      MessageDraft changed(stored);
       changed.body = made->body;
-      writer.Append(kMessages, changed, context.generation, v1::MESSAGE_STATUS_ACTIVE);
+      writer.Append(kMessages, *MessagePtr(changed), context.generation, v1::MESSAGE_STATUS_ACTIVE);
     } else {
       writer.Append(kMessages, stored, context.generation, v1::MESSAGE_STATUS_ACTIVE);
     }

@@ -26,14 +26,13 @@ Proto Read(const std::string& bytes) {
   return proto;
 }
 
-std::shared_ptr<Message> NewMessage(std::int64_t position, std::string message_id,
-                                    const v1::Message& body) {
-  auto message = std::make_shared<Message>();
-  message->position = position;
-  message->SetMessageId(std::move(message_id));
-  message->token_count = 12;
-  message->ingest_us = 1'700'000'000'123'456;
-  message->body = body.SerializeAsString();
+MessagePtr NewMessage(std::int64_t position, std::string message_id, const v1::Message& body) {
+  MessageDraft message;
+  message.position = position;
+  message.SetMessageId(std::move(message_id));
+  message.token_count = 12;
+  message.ingest_us = 1'700'000'000'123'456;
+  message.body = body.SerializeAsString();
   return message;
 }
 
@@ -263,10 +262,10 @@ TEST(ReplyTest, APageHoldsContentsBehindTheMessages) {
   v1::Content body;
   body.set_mime_type("text/plain");
   body.set_text("note");
-  auto content = std::make_shared<Content>();
-  content->position = 3;
-  content->ingest_us = 1'000'000;
-  content->body = body.SerializeAsString();
+  ContentDraft content;
+  content.position = 3;
+  content.ingest_us = 1'000'000;
+  content.body = body.SerializeAsString();
   Page page;
   page.row.generation = 1;
   page.row.content_generation = 0xCD;

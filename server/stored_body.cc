@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 absl::StatusOr<T> Parse(std::string_view body) {
   T parsed;
-  if (!parsed.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+  if (!ParseBody(body, parsed)) {
     return absl::DataLossError("a stored body can't be read back");
   }
   return parsed;
@@ -116,6 +116,10 @@ void WritePart(const StoredPart& part, v1::Part& wire) {
 }
 
 }  // namespace
+
+bool ParseBody(std::string_view body, google::protobuf::MessageLite& wire) {
+  return wire.ParseFromArray(body.data(), static_cast<int>(body.size()));
+}
 
 StoredPart ToStoredPart(const v1::Part& wire) {
   using Kind = StoredPart::Kind;

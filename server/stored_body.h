@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "core/blocks/block.h"
 #include "core/model/body_reader.h"
+#include "google/protobuf/message_lite.h"
 #include "memoryd/v1/memory.pb.h"
 
 namespace memoryd {
@@ -20,6 +21,9 @@ class StoredBodyReader final : public BodyReader {
   absl::StatusOr<StoredPart> ReadPart(std::string_view part) const override;
   absl::StatusOr<ContentValue> ReadContent(std::string_view body) const override;
 };
+
+// False for what is not the body of such a message.
+bool ParseBody(std::string_view body, google::protobuf::MessageLite& wire);
 
 // What the core knows of a message, and of a part.
 StoredMessage ToStoredMessage(const v1::Message& wire);

@@ -45,12 +45,12 @@ TEST(WireWriterTest, BytesOfEveryLengthAreReadBack) {
   }
 }
 
-std::shared_ptr<Message> Row(std::string body) {
-  auto row = std::make_shared<Message>();
-  row->position = std::numeric_limits<std::int64_t>::max();
-  row->token_count = 3;
-  row->ingest_us = 1'700'000'000'123'456;
-  row->body = std::move(body);
+MessagePtr Row(std::string body) {
+  MessageDraft row;
+  row.position = std::numeric_limits<std::int64_t>::max();
+  row.token_count = 3;
+  row.ingest_us = 1'700'000'000'123'456;
+  row.body = std::move(body);
   return row;
 }
 
@@ -67,10 +67,11 @@ TEST(WireWriterTest, AContentIsItsBodyAndWhatTheServerAdds) {
 
   std::string bytes;
   MessageWriter writer(bytes);
-  const auto row = Row(body.SerializeAsString());
+  const MessagePtr row = Row(body.SerializeAsString());
   writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *row, 0xCD);
-  row->SetMessageId("given");
-  writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *row, 0xCD);
+  MessageDraft named(*row);
+  named.SetMessageId("given");
+  writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *MessagePtr(named), 0xCD);
   v1::GetAllResponse read;
   ASSERT_TRUE(read.ParseFromString(bytes));
   ASSERT_EQ(read.contents_size(), 2);

@@ -93,7 +93,7 @@ absl::StatusOr<BlockContent> FromProto(v1::WorkerContent& wire) {
 
 void FillMessage(const BlockMessage& message, v1::Message& wire) {
   // The body has fields that the core does not know.
-  if (message.row == nullptr || !wire.ParseFromString(message.row->body)) {
+  if (message.row == nullptr || !ParseBody(message.row->body, wire)) {
     FillMessage(message.parts, wire);
   }
   wire.set_message_id(message.id);

@@ -238,11 +238,11 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   body.set_role("user");
   body.set_text("Logan");
   body.mutable_create_time()->set_seconds(5);
-  auto row = std::make_shared<Message>();
-  row->position = 9;
-  row->token_count = 4;
-  row->ingest_us = 3'000'000;
-  row->body = body.SerializeAsString();
+  MessageDraft row;
+  row.position = 9;
+  row.token_count = 4;
+  row.ingest_us = 3'000'000;
+  row.body = body.SerializeAsString();
   FeedRequest feed;
   feed.session = session;
   feed.session.trace = std::make_shared<TraceContext>(

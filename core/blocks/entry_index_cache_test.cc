@@ -32,10 +32,10 @@ class Rows {
   }
 
   std::int64_t AddBody(std::string body) {
-    auto row = std::make_shared<Message>();
-    row->position = next++;
-    row->body = std::move(body);
-    rows.push_back(std::move(row));
+    MessageDraft row;
+    row.position = next++;
+    row.body = std::move(body);
+    rows.push_back(row);
     return next - 1;
   }
 

@@ -28,10 +28,10 @@ class MessageEmbedderTest : public ::testing::Test {
     request.job_id = "job";
     request.usage = usage_;
     for (auto& [position, body] : messages) {
-      auto row = std::make_shared<Message>();
-      row->position = position;
-      row->body = std::move(body);
-      request.messages.emplace_back().row = std::move(row);
+      MessageDraft row;
+      row.position = position;
+      row.body = std::move(body);
+      request.messages.emplace_back().row = row;
     }
     std::optional<absl::StatusOr<FeedResult>> result;
     Embedder()->Feed(std::move(request),

@@ -48,7 +48,7 @@ class EngineSearchTest : public EngineTest {
     std::vector<std::string> bodies;
     if (!found.ok()) return bodies;
     for (const FoundItem& item : found->items) {
-      bodies.push_back((item.message != nullptr ? item.message : item.content)->body);
+      bodies.emplace_back((item.message != nullptr ? item.message : item.content)->body);
     }
     return bodies;
   }

@@ -32,11 +32,11 @@ class MetadataBodies : public BodyReader {
 bool Passes(MetadataTest test, const std::string& metadata) {
   MessageFilter filter;
   filter.metadata.push_back(std::move(test));
-  Message message;
+  MessageDraft message;
   message.body = metadata;
-  const auto passes = filter.Passes(message, SessionRow(), MetadataBodies());
+  const auto passes = filter.Passes(*MessagePtr(message), SessionRow(), MetadataBodies());
   EXPECT_TRUE(passes.ok()) << passes.status();
-  const auto as_content = filter.PassesContent(message, MetadataBodies());
+  const auto as_content = filter.PassesContent(*MessagePtr(message), MetadataBodies());
   EXPECT_TRUE(as_content.ok()) << as_content.status();
   EXPECT_EQ(passes.value_or(false), as_content.value_or(false));
   return passes.value_or(false);
@@ -92,16 +92,18 @@ TEST(MessageFilterTest, RangesHoldTheirLowerEndAndNotTheirUpper) {
 
 TEST(MessageFilterTest, ABodyThatCantBeReadEndsIt) {
   MessageFilter filter;
-  Message message;
+  MessageDraft message;
   message.body = "unreadable";
-  EXPECT_TRUE(filter.Passes(message, SessionRow(), PlainBodyReader()).value_or(false))
+  EXPECT_TRUE(filter.Passes(*MessagePtr(message), SessionRow(), PlainBodyReader()).value_or(false))
       << "nothing asks for what is in it";
   filter.any_of.emplace_back().roles = {"user"};
-  EXPECT_TRUE(absl::IsDataLoss(filter.Passes(message, SessionRow(), PlainBodyReader()).status()));
+  EXPECT_TRUE(absl::IsDataLoss(
+      filter.Passes(*MessagePtr(message), SessionRow(), PlainBodyReader()).status()));
   filter = MessageFilter();
   filter.metadata.push_back({"k", true});
   message.body = "{";
-  EXPECT_TRUE(absl::IsDataLoss(filter.Passes(message, SessionRow(), MetadataBodies()).status()));
+  EXPECT_TRUE(absl::IsDataLoss(
+      filter.Passes(*MessagePtr(message), SessionRow(), MetadataBodies()).status()));
 }
 
 // A body is the writer, behind a `!` for one that need not be believed, and the source session.
@@ -119,9 +121,9 @@ class ProvenanceBodies final : public MetadataBodies {
 
 TEST(MessageFilterTest, AMessageIsToldByWhoWroteItAndWhenceItCame) {
   const auto passes = [](const MessageFilter& filter, const char* body) {
-    Message message;
+    MessageDraft message;
     message.body = body;
-    return filter.Passes(message, SessionRow(), ProvenanceBodies()).value_or(false);
+    return filter.Passes(*MessagePtr(message), SessionRow(), ProvenanceBodies()).value_or(false);
   };
   MessageFilter by_writer;
   by_writer.writers = {"token:a", ""};
@@ -154,11 +156,11 @@ TEST(MessageFilterTest, OnePassingOfSeveralIsEnoughAndTheRestMustHoldToo) {
   SessionRow row;
   row.watermark = 5;
   const auto passes = [&](std::int64_t position, const char* id, std::int64_t ingest_us) {
-    Message message;
+    MessageDraft message;
     message.position = position;
     message.SetMessageId(id);
     message.ingest_us = ingest_us;
-    return filter.Passes(message, row, PlainBodyReader()).value_or(false);
+    return filter.Passes(*MessagePtr(message), row, PlainBodyReader()).value_or(false);
   };
   EXPECT_TRUE(passes(4, "y", 10));
   EXPECT_TRUE(passes(5, "x", 19));

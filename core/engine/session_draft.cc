@@ -36,9 +36,8 @@ std::int64_t Tokens(std::span<const MessagePtr> messages) {
   return tokens;
 }
 
-std::int64_t Bytes(const Message& message) {
-  return static_cast<std::int64_t>(message.body.size());
-}
+// Of a message or a draft of one.
+std::int64_t Bytes(const auto& message) { return static_cast<std::int64_t>(message.body.size()); }
 
 const std::deque<MessagePtr>& NoMessages() {
   static const auto* const kNone = new std::deque<MessagePtr>();
@@ -91,8 +90,8 @@ TenantUsage SessionDraft::Growth(const Write& write) const {
   const WriteRequest& request = write.request;
   if (request.kind == WriteKind::kUpdateMessage || request.kind == WriteKind::kUpdateContent) {
     if (!request.found->status.ok()) return {};
-    const Message& now = request.messages.empty() ? request.contents.front().content
-                                                  : request.messages.front().message;
+    const MessageDraft& now = request.messages.empty() ? request.contents.front().content
+                                                       : request.messages.front().message;
     return {0, 0, Bytes(now) - Bytes(*request.found->messages.front())};
   }
   // A piece too: what there is no room for is refused before all of it is staged.
@@ -446,10 +445,8 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
   std::vector<MessagePtr> messages;
   messages.reserve(write.request.messages.size());
   for (std::size_t i = 0; i < write.request.messages.size(); ++i) {
-    auto message = std::make_shared<Message>(write.request.messages[i].message);
-    message->position = row_.next_position++;
-    message->token_count = write.token_counts.messages[i];
-    message->ingest_us = now_us_;
+    MessagePtr message(write.request.messages[i].message,
+                       {row_.next_position++, write.token_counts.messages[i], now_us_});
     // Nothing may lie between the pinned ones, not even what waits to be purged.
     const bool follows = pinned_.empty() || pinned_.back()->position + 1 == message->position;
     const bool pin = follows && row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
@@ -480,10 +477,8 @@ std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
   std::vector<ContentPtr> appended;
   appended.reserve(contents.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    auto content = std::make_shared<Content>(contents[i].content);
-    content->position = row_.next_content++;
-    content->token_count = write.token_counts.contents[i];
-    content->ingest_us = now_us_;
+    ContentPtr content(contents[i].content,
+                       {row_.next_content++, write.token_counts.contents[i], now_us_});
     ++row_.content_count;
     row_.content_bytes += Bytes(*content);
     NoteTime(*content);
@@ -756,12 +751,12 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
           !std::binary_search(row_.pinned.begin(), row_.pinned.end(), outcome.entry_positions[i])) {
         continue;
       }
-      auto row = std::make_shared<Message>();
-      row->position =
+      MessageDraft row;
+      row.position =
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
-      row->ingest_us = now_us_;
-      row->body = outcome.entries[i];
-      entries_.push_back({generation, std::move(row)});
+      row.ingest_us = now_us_;
+      row.body = outcome.entries[i];
+      entries_.push_back({generation, MessagePtr(row)});
     }
   }
   for (const BlockSettings& block : config_->blocks) {
@@ -976,12 +971,13 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
         InvalidField("token_count", "is required, since the session's tokenizer is `caller`"));
   }
   if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
-  auto message = std::make_shared<Message>(stored);
-  message->body = incoming.message.body;
+  MessageDraft changed(stored);
+  changed.body = incoming.message.body;
   MessageIds ids = *incoming.message.ids;
   ids.message_id = stored.ids->message_id;
-  message->ids = std::move(ids);
-  message->token_count = write.token_counts.messages.front();
+  changed.ids = std::move(ids);
+  changed.token_count = write.token_counts.messages.front();
+  MessagePtr message(changed);
   row_.message_bytes =
       std::max<std::int64_t>(0, row_.message_bytes + Bytes(*message) - Bytes(stored));
   if (IsActive(row_, stored.position)) {
@@ -1046,9 +1042,10 @@ SessionDraft::Decision SessionDraft::AddContentUpdate(Write& write) {
   const Content& stored = *request.found->messages.front();
   if (stored.IsExpired(now_us_)) return Refused(ContentNotFound());
   if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
-  auto content = std::make_shared<Content>(stored);
-  content->body = request.contents.front().content.body;
-  content->token_count = write.token_counts.contents.front();
+  ContentDraft changed(stored);
+  changed.body = request.contents.front().content.body;
+  changed.token_count = write.token_counts.contents.front();
+  ContentPtr content(changed);
   row_.content_bytes =
       std::max<std::int64_t>(0, row_.content_bytes + Bytes(*content) - Bytes(stored));
   row_.edit_revision = row_.revision + 1;

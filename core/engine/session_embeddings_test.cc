@@ -441,8 +441,8 @@ TEST_F(NextEmbeddingsTest, JobsThatWereMadeForOthersAreCancelled) {
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 129)));
   ExpectUnchanged(late);
   // One behind the job that finds out.
-  auto archived = std::make_shared<Message>(*session_.active.front());
-  archived->position = 1;
+  MessageDraft archived(*session_.active.front());
+  archived.position = 1;
   MustStore(OfMessage(WriteKind::kUpdateMessage, {archived}, {{"user", "new"}}));
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
   late = EndJob({1});

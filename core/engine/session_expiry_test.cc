@@ -259,8 +259,8 @@ class TimedItemsTest : public SessionExpiryTest {
       const auto page = ReadPage(request);
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) return bodies;
-      for (const MessagePtr& message : page->messages) bodies.push_back(message->body);
-      for (const ContentPtr& content : page->contents) bodies.push_back(content->body);
+      for (const MessagePtr& message : page->messages) bodies.emplace_back(message->body);
+      for (const ContentPtr& content : page->contents) bodies.emplace_back(content->body);
       total_ = page->total_count.value_or(-1);
       if (page->next_position == 0 && page->next_content == 0) return bodies;
       request.generation = page->row.generation;
@@ -283,8 +283,8 @@ class TimedItemsTest : public SessionExpiryTest {
     std::vector<std::string> bodies;
     if (!found.ok()) return bodies;
     for (const FoundItem& item : found->items) {
-      bodies.push_back((item.message != nullptr ? item.message : item.content)->body);
-      for (const MessagePtr& neighbour : item.neighbours) bodies.push_back(neighbour->body);
+      bodies.emplace_back((item.message != nullptr ? item.message : item.content)->body);
+      for (const MessagePtr& neighbour : item.neighbours) bodies.emplace_back(neighbour->body);
     }
     std::sort(bodies.begin(), bodies.end());
     return bodies;
@@ -297,7 +297,7 @@ class TimedItemsTest : public SessionExpiryTest {
                                           std::pair(row.content_generation, row.next_content)}) {
       const auto rows = real_->ReadRange(key_, generation, {0, end}, 100'000, 1 << 24);
       EXPECT_TRUE(rows.ok()) << rows.status();
-      for (const MessagePtr& item : *rows) bodies.push_back(item->body);
+      for (const MessagePtr& item : *rows) bodies.emplace_back(item->body);
     }
     return bodies;
   }
@@ -372,7 +372,7 @@ TEST_F(TimedItemsTest, UpdateMessageGivesAndTakesATime) {
     WriteRequest write = NewWrite(WriteKind::kUpdateMessage, key_);
     write.message_id = "1";
     write.edit = [expire_us](const FoundMessages& found, WriteRequest& change) {
-      const std::string& body = found.messages.front()->body;
+      const std::string body(found.messages.front()->body);
       const WriteRequest made =
           WithTimes(NewWrite(WriteKind::kPut, change.key, {{"user", body}}), expire_us);
       change.messages = made.messages;
@@ -446,7 +446,7 @@ TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
       const std::int64_t now_us = now_us_;
       for (const auto* items : {&messages, &contents}) {
         for (const auto& [body, until_us] : *items) {
-          if (until_us == 0 || until_us > now_us + 100) expected.push_back(body);
+          if (until_us == 0 || until_us > now_us + 100) expected.emplace_back(body);
         }
       }
       ASSERT_EQ(Listed(7), expected) << seed << ' ' << step;
@@ -459,7 +459,7 @@ TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
     std::vector<std::string> left;
     for (const auto* items : {&messages, &contents}) {
       for (const auto& [body, until_us] : *items) {
-        if (until_us == 0) left.push_back(body);
+        if (until_us == 0) left.emplace_back(body);
       }
     }
     EXPECT_EQ(Stored(), left);

@@ -28,9 +28,9 @@ absl::Status TooLate() {
 // A message is known by the same id in the copy: one that was derived from its place is written
 // down.
 MessagePtr Copy(const Message& row, std::uint64_t generation) {
-  auto copy = std::make_shared<Message>(row);
-  copy->SetMessageId(MessageId(row, generation));
-  return copy;
+  MessageDraft copy(row);
+  copy.SetMessageId(MessageId(row, generation));
+  return MessagePtr(copy);
 }
 
 }  // namespace

@@ -84,15 +84,15 @@ absl::StatusOr<StagedRows> SessionImport::Take(const ImportedItems& items) {
     if (item.ids->expire_us > 0) row.drop_us = 1;
   };
   for (std::size_t i = 0; i < items.messages.size(); ++i) {
-    auto message = std::make_shared<Message>(items.messages[i].message);
-    message->token_count = tokens.messages[i];
+    counted.messages[i].message.token_count = tokens.messages[i];
+    MessagePtr message(counted.messages[i].message);
     MEMORYD_RETURN_IF_ERROR(Place(*message, items.archived[i], i));
     note_time(*message);
     rows.messages.push_back(std::move(message));
   }
   for (std::size_t i = 0; i < items.contents.size(); ++i) {
-    auto content = std::make_shared<Content>(items.contents[i].content);
-    content->token_count = tokens.contents[i];
+    counted.contents[i].content.token_count = tokens.contents[i];
+    ContentPtr content(counted.contents[i].content);
     MEMORYD_RETURN_IF_ERROR(CheckPosition("contents", i, content->position, row.next_content));
     row.next_content = content->position + 1;
     note_time(*content);

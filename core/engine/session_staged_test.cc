@@ -49,10 +49,10 @@ class SessionStagedTest : public SessionDraftTest {
   }
   WriteRequest Rows(std::shared_ptr<const StagedSession> staged, std::int64_t position) {
     WriteRequest request = Staged(WriteKind::kAddStaged, std::move(staged));
-    auto message = std::make_shared<Message>();
-    message->position = position;
-    message->body = "body";
-    request.staged_rows.messages = {std::move(message)};
+    MessageDraft message;
+    message.position = position;
+    message.body = "body";
+    request.staged_rows.messages = {message};
     return request;
   }
   static std::vector<std::uint64_t> Generations(const std::vector<Garbage>& garbage) {

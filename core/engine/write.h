@@ -58,7 +58,7 @@ struct OpenJob {
 
 // A message as it arrived. The views point into memory that the write keeps alive.
 struct IncomingMessage {
-  Message message;        // Without position, token count and ingest time.
+  MessageDraft message;   // Without position, token count and ingest time.
   std::string_view role;  // As sent.
   std::vector<CountedPart> parts;
   std::string_view metadata_json;
@@ -67,7 +67,7 @@ struct IncomingMessage {
 
 // A content as it arrived. The view points into memory that the write keeps alive.
 struct IncomingContent {
-  Content content;  // Without position, token count and ingest time.
+  ContentDraft content;  // Without position, token count and ingest time.
   CountedPart value;
 };
 

@@ -1,8 +1,14 @@
 #include "core/model/message.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <type_traits>
+#include <utility>
 
 namespace memoryd {
 namespace {
@@ -20,10 +26,45 @@ void WritePrefix(std::uint64_t generation, char* out) {
 
 }  // namespace
 
+MessageDraft::MessageDraft(const Message& message)
+    : position(message.position),
+      role(message.role),
+      token_count(message.token_count),
+      ingest_us(message.ingest_us),
+      ids(message.ids),
+      body(message.body) {}
+
+Message::Message(const MessageDraft& draft, const MessagePlace& place, std::string_view kept_body)
+    : position(place.position),
+      ingest_us(place.ingest_us),
+      ids(draft.ids),
+      body(kept_body),
+      token_count(static_cast<std::int32_t>(
+          std::min<std::int64_t>(place.token_count, std::numeric_limits<std::int32_t>::max()))),
+      role(draft.role) {}
+
+// The body begins with the padding behind the last member.
+static_assert(std::is_standard_layout_v<Message>);
+constexpr std::size_t kBodyAt = offsetof(Message, role) + sizeof(Role);
+
+const Message* Message::New(const MessageDraft& draft, const MessagePlace& place) {
+  const std::size_t size = draft.body.size();
+  void* const memory = ::operator new(std::max(sizeof(Message), kBodyAt + size));
+  char* const body = static_cast<char*>(memory) + kBodyAt;
+  const Message* const message = new (memory) Message(draft, place, std::string_view(body, size));
+  std::memcpy(body, draft.body.data(), size);
+  return message;
+}
+
+void Message::Delete(const Message* message) {
+  message->~Message();
+  ::operator delete(const_cast<Message*>(message));
+}
+
 std::size_t Message::ByteSize() const {
-  // The allocator's own, for the message and for its body, and a pointer to it.
-  constexpr std::size_t kOverhead = 48;
-  std::size_t size = sizeof(Message) + kOverhead + body.size();
+  // The allocator's own, and a pointer to it.
+  constexpr std::size_t kOverhead = 24;
+  std::size_t size = kBodyAt + kOverhead + body.size();
   if (*ids == MessageIds()) return size;
   size += sizeof(MessageIds) + ids->message_id.size();
   for (const auto* some : {&ids->calls, &ids->results}) {

@@ -15,11 +15,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-using Log = std::vector<Message>;
+using Log = std::vector<MessageDraft>;
 
-Message Make(Role role, std::int64_t tokens, std::vector<std::string> calls = {},
-             std::vector<std::string> results = {}) {
-  Message message;
+MessageDraft Make(Role role, std::int64_t tokens, std::vector<std::string> calls = {},
+                  std::vector<std::string> results = {}) {
+  MessageDraft message;
   message.role = role;
   message.token_count = tokens;
   message.ids.value().calls = std::move(calls);
@@ -27,12 +27,12 @@ Message Make(Role role, std::int64_t tokens, std::vector<std::string> calls = {}
   return message;
 }
 
-Message User(std::int64_t tokens) { return Make(Role::kUser, tokens); }
-Message Assistant(std::int64_t tokens) { return Make(Role::kAssistant, tokens); }
-Message Call(std::string id, std::int64_t tokens = 1) {
+MessageDraft User(std::int64_t tokens) { return Make(Role::kUser, tokens); }
+MessageDraft Assistant(std::int64_t tokens) { return Make(Role::kAssistant, tokens); }
+MessageDraft Call(std::string id, std::int64_t tokens = 1) {
   return Make(Role::kAssistant, tokens, {std::move(id)});
 }
-Message Result(std::string id, std::int64_t tokens = 1) {
+MessageDraft Result(std::string id, std::int64_t tokens = 1) {
   return Make(Role::kTool, tokens, {}, {std::move(id)});
 }
 
@@ -47,10 +47,10 @@ class Layout {
  public:
   Layout(const Log& log, std::size_t dropped, std::size_t appended) : dropped_(dropped) {
     for (std::size_t i = 0; i < dropped; ++i) {
-      base_.push_back(std::make_shared<Message>(User(1'000'000)));
+      base_.push_back(User(1'000'000));
     }
     for (std::size_t i = 0; i < log.size(); ++i) {
-      const auto message = std::make_shared<Message>(log[i]);
+      MessageDraft message(log[i]);
       if (i + appended < log.size()) {
         base_.push_back(message);
       } else {
@@ -87,7 +87,7 @@ std::vector<std::size_t> NaiveLlamaIndexFlush(const Log& log, const FlushLimits&
   if (log.empty()) return rounds;
   const double threshold = static_cast<double>(limits.token_limit) * limits.ratio;
   if (!(static_cast<double>(Tokens(log)) > threshold)) return rounds;
-  std::deque<Message> queue(log.begin(), log.end());
+  std::deque<MessageDraft> queue(log.begin(), log.end());
   double excess = static_cast<double>(Tokens(log)) - threshold;
   while (excess > 0) {
     if (queue.size() <= 1) break;
@@ -101,9 +101,9 @@ std::vector<std::size_t> NaiveLlamaIndexFlush(const Log& log, const FlushLimits&
     if ((queue.empty() || (queue.size() == 1 && queue.front().role != Role::kUser)) &&
         !flush.empty()) {
       if (queue.size() == 1) pop();
-      const auto last_user = std::find_if(flush.rbegin(), flush.rend(), [](const Message& message) {
-        return message.role == Role::kUser;
-      });
+      const auto last_user =
+          std::find_if(flush.rbegin(), flush.rend(),
+                       [](const MessageDraft& message) { return message.role == Role::kUser; });
       if (last_user != flush.rend()) {
         const auto index = flush.rend() - last_user - 1;
         queue.assign(flush.begin() + index, flush.end());

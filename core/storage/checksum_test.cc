@@ -9,8 +9,8 @@
 namespace memoryd {
 namespace {
 
-Message Stored() {
-  Message message;
+MessageDraft Stored() {
+  MessageDraft message;
   message.position = 7;
   message.SetMessageId("id");
   message.role = Role::kTool;
@@ -22,14 +22,14 @@ Message Stored() {
 
 TEST(ChecksumTest, IsTheSameForEverAndEverywhere) {
   // A stored row is checked by every later version.
-  EXPECT_EQ(ChecksumOf(Stored(), "tools"), 150603029);
-  EXPECT_EQ(ChecksumOf(Message(), ""), 3553142089);
+  EXPECT_EQ(ChecksumOf(*MessagePtr(Stored()), "tools"), 150603029);
+  EXPECT_EQ(ChecksumOf(*MessagePtr(MessageDraft()), ""), 3553142089);
 }
 
 TEST(ChecksumTest, CoversWhateverIsStored) {
-  const std::int64_t checksum = ChecksumOf(Stored(), "tools");
-  EXPECT_TRUE(CheckChecksum(Stored(), "tools", checksum).ok());
-  std::vector<Message> changed(7, Stored());
+  const std::int64_t checksum = ChecksumOf(*MessagePtr(Stored()), "tools");
+  EXPECT_TRUE(CheckChecksum(*MessagePtr(Stored()), "tools", checksum).ok());
+  std::vector<MessageDraft> changed(7, Stored());
   changed[0].position = 8;
   changed[1].SetMessageId("Id");
   changed[2].role = Role::kSystem;
@@ -37,19 +37,21 @@ TEST(ChecksumTest, CoversWhateverIsStored) {
   changed[4].ingest_us += 1;
   changed[5].body[0] = 'c';
   changed[6].body += '\0';
-  for (const Message& message : changed) {
-    const absl::Status status = CheckChecksum(message, "tools", checksum);
+  for (const MessageDraft& message : changed) {
+    const absl::Status status = CheckChecksum(*MessagePtr(message), "tools", checksum);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(ErrorReason(status), kChecksumMismatch);
   }
-  EXPECT_FALSE(CheckChecksum(Stored(), "tool", checksum).ok());
+  EXPECT_FALSE(CheckChecksum(*MessagePtr(Stored()), "tool", checksum).ok());
   // What one column loses another does not win.
-  Message moved = Stored();
+  MessageDraft moved = Stored();
   moved.body = "sbody";
-  EXPECT_FALSE(CheckChecksum(moved, "tool", checksum).ok());
+  EXPECT_FALSE(CheckChecksum(*MessagePtr(moved), "tool", checksum).ok());
 }
 
-TEST(ChecksumTest, ARowWithoutOneIsTaken) { EXPECT_TRUE(CheckChecksum(Stored(), "tools", 0).ok()); }
+TEST(ChecksumTest, ARowWithoutOneIsTaken) {
+  EXPECT_TRUE(CheckChecksum(*MessagePtr(Stored()), "tools", 0).ok());
+}
 
 }  // namespace
 }  // namespace memoryd

@@ -57,7 +57,7 @@ std::string EncodeToolIds(const Message& message) {
   return bytes;
 }
 
-bool DecodeToolIds(std::string_view bytes, Message& message) {
+bool DecodeToolIds(std::string_view bytes, MessageDraft& message) {
   if (bytes.empty()) return true;
   MessageIds& ids = message.ids.value();
   if (!TakeStrings(bytes, ids.calls) || !TakeStrings(bytes, ids.results)) return false;

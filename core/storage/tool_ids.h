@@ -16,7 +16,7 @@ namespace memoryd {
 std::string EncodeToolIds(const Message& message);
 
 // Adds to what `message` has. False when `bytes` are not of that form.
-bool DecodeToolIds(std::string_view bytes, Message& message);
+bool DecodeToolIds(std::string_view bytes, MessageDraft& message);
 
 }  // namespace memoryd
 

@@ -8,12 +8,12 @@ namespace memoryd {
 namespace {
 
 TEST(ToolIdsTest, ComeBackWithTheirBytes) {
-  Message message;
-  EXPECT_EQ(EncodeToolIds(message), "");
+  MessageDraft message;
+  EXPECT_EQ(EncodeToolIds(*MessagePtr(message)), "");
   message.ids.value().calls = {"", "a", std::string(70'000, 'b')};
   message.ids.value().results = {std::string("c\0d", 3)};
-  Message decoded;
-  ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), decoded));
+  MessageDraft decoded;
+  ASSERT_TRUE(DecodeToolIds(EncodeToolIds(*MessagePtr(message)), decoded));
   EXPECT_EQ(decoded.ids->calls, message.ids->calls);
   EXPECT_EQ(decoded.ids->results, message.ids->results);
   EXPECT_EQ(decoded.ids->expire_us, 0);
@@ -23,27 +23,27 @@ TEST(ToolIdsTest, ATimeComesBackWithIdsAndWithout) {
   for (const std::int64_t expire_us :
        {std::int64_t{1}, std::int64_t{127}, std::int64_t{128}, std::int64_t{253402300799999999},
         std::numeric_limits<std::int64_t>::max()}) {
-    Message message;
+    MessageDraft message;
     message.ids.value().expire_us = expire_us;
-    Message decoded;
-    ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), decoded));
+    MessageDraft decoded;
+    ASSERT_TRUE(DecodeToolIds(EncodeToolIds(*MessagePtr(message)), decoded));
     EXPECT_EQ(*decoded.ids, *message.ids);
     message.ids.value().results = {"a"};
-    Message both;
-    ASSERT_TRUE(DecodeToolIds(EncodeToolIds(message), both));
+    MessageDraft both;
+    ASSERT_TRUE(DecodeToolIds(EncodeToolIds(*MessagePtr(message)), both));
     EXPECT_EQ(*both.ids, *message.ids);
   }
 }
 
 TEST(ToolIdsTest, DamagedOnesAreRefused) {
-  Message message;
+  MessageDraft message;
   message.ids.value().calls = {"abc", "def"};
-  const std::string bytes = EncodeToolIds(message);
+  const std::string bytes = EncodeToolIds(*MessagePtr(message));
   for (std::size_t size = 1; size < bytes.size(); ++size) {
-    Message decoded;
+    MessageDraft decoded;
     EXPECT_FALSE(DecodeToolIds(bytes.substr(0, size), decoded)) << size;
   }
-  Message decoded;
+  MessageDraft decoded;
   for (const std::string& behind : {std::string(1, '\0'), std::string("xx"), std::string("\xFF")}) {
     EXPECT_FALSE(DecodeToolIds(bytes + behind, decoded));
   }

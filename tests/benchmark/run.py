@@ -30,7 +30,7 @@ from bench import MEMORY, Bench, Samples, rounds
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In this order; each is a module with a function `legs`.
 _FAMILIES = ("wire", "disk", "peers", "growth", "footprint", "tokens", "steady")
-_ROUNDS, _SECONDS, _STEADY_SECONDS = 5, 2, 600
+_ROUNDS, _SECONDS, _STEADY_SECONDS = 3, 2, 600
 _PAGE = _ROOT / "docs" / "BENCHMARKS.md"
 # With the charts, beside the page.
 _FOLDER = _ROOT / "docs" / "benchmarks"

@@ -66,8 +66,8 @@ TEST_P(ConcurrencyContractTest, WritersOfOneSessionAreOrderedByRevision) {
       before.key = key;
       before.row = (*loaded)->row;
       SessionChange change = Following(before, 0);
-      const auto message = NewMessage(change.row.next_position++);
-      message->body = fmt::format("{} {}", thread, i);
+      MessageDraft message = NewMessage(change.row.next_position++);
+      message.body = fmt::format("{} {}", thread, i);
       change.messages = {message};
       ++change.row.active_count;
       const SessionChange beside =

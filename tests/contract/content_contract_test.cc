@@ -23,10 +23,10 @@ std::vector<std::int64_t> PositionsOf(const std::vector<MessagePtr>& rows) {
   return positions;
 }
 
-std::shared_ptr<Content> NewContent(std::int64_t position, std::string content_id = "") {
-  const auto content = NewMessage(position, std::move(content_id));
-  content->role = Role::kOther;
-  content->body = fmt::format("content {}", position);
+ContentDraft NewContent(std::int64_t position, std::string content_id = "") {
+  MessageDraft content = NewMessage(position, std::move(content_id));
+  content.role = Role::kOther;
+  content.body = fmt::format("content {}", position);
   return content;
 }
 
@@ -79,9 +79,9 @@ TEST_P(ContentContractTest, ColumnsOfContentsComeBackAtTheirExtremes) {
 
 TEST_P(ContentContractTest, ContentsLieBesideTheMessagesUnderTheirOwnGeneration) {
   SessionChange change = WithContents(NewSession(kKey, 3), 2);
-  const auto edge = NewContent(change.row.next_content++, "given");
-  edge->body = std::string("a\0\xFF", 3);
-  edge->token_count = 5'000'000'000;
+  ContentDraft edge = NewContent(change.row.next_content++, "given");
+  edge.body = std::string("a\0\xFF", 3);
+  edge.token_count = 5'000'000'000;
   change.contents.push_back(edge);
   ++change.row.content_count;
   MustCommit(change);
@@ -104,16 +104,16 @@ TEST_P(ContentContractTest, SomeAreWrittenAnewOrErasedAndNothingElse) {
   MustCommit(first);
   MustCommit(other);
   SessionChange second = WithContents(Following(first, 0), 1);
-  auto changed = std::make_shared<Content>(*first.contents[2]);
-  changed->body = "written anew";
-  changed->token_count = 77;
+  ContentDraft changed(*first.contents[2]);
+  changed.body = "written anew";
+  changed.token_count = 77;
   second.replaced_contents = {changed};
   second.erased_entries = {{kContents, {2, 3}}};
   --second.row.content_count;
   second.row.edit_revision = second.row.revision;
   // In one statement with a message that is written anew.
-  auto message = std::make_shared<Message>(*first.messages[2]);
-  message->body = "another text";
+  MessageDraft message(*first.messages[2]);
+  message.body = "another text";
   second.replaced = {message};
   MustCommit(second);
   EXPECT_EQ(Load(kKey)->row, second.row);
@@ -260,10 +260,11 @@ TEST_P(ContentContractTest, PositionsAreReadInOrderAndWhatIsMissingIsLeftOut) {
 TEST_P(ContentContractTest, PositionsHoldRowsInAllTheirFields) {
   SessionChange change = NewSession(kKey, 0);
   for (const std::string& body : {std::string(std::size_t{1} << 20, '\0'), std::string()}) {
-    const auto message = NewMessage(change.row.next_position++, fmt::format("'{}\"", body.size()));
-    message->ids.value().calls = {"c1", ""};
-    message->ids.value().results = {"r1"};
-    message->body = body;
+    MessageDraft message =
+        NewMessage(change.row.next_position++, fmt::format("'{}\"", body.size()));
+    message.ids.value().calls = {"c1", ""};
+    message.ids.value().results = {"r1"};
+    message.body = body;
     change.messages.push_back(message);
   }
   MustCommit(change);
@@ -276,8 +277,8 @@ TEST_P(ContentContractTest, PositionsHoldRowsInAllTheirFields) {
 TEST_P(ContentContractTest, PositionsThatHoldTooMuchAreRefusedWhole) {
   SessionChange change = NewSession(kKey, 0);
   for (int i = 0; i < 4; ++i) {
-    const auto message = NewMessage(change.row.next_position++);
-    message->body = std::string(100, 'b');
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = std::string(100, 'b');
     change.messages.push_back(message);
   }
   MustCommit(change);
@@ -294,8 +295,8 @@ TEST_P(ContentContractTest, PositionsThatHoldTooMuchAreRefusedWhole) {
 TEST_P(ContentContractTest, SizesAreToldFromTheNewestOn) {
   SessionChange change = WithContents(NewSession(kKey, 0), 1);
   for (const std::size_t bytes : {std::size_t{3}, std::size_t{0}, std::size_t{1} << 20}) {
-    const auto message = NewMessage(change.row.next_position++);
-    message->body = std::string(bytes, '\0');
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = std::string(bytes, '\0');
     change.messages.push_back(message);
   }
   MustCommit(change);

@@ -229,9 +229,9 @@ TEST_P(JobContractTest, EntriesAreRowsUnderTheirOwnGenerations) {
   SessionChange change = WithJobs(NewSession(kKey, 2), "v", 0, 1, 1);
   for (const std::uint64_t generation : {kBlocks + 1, kBlocks + 2}) {
     for (std::int64_t position = 1; position <= 2; ++position) {
-      const auto row = NewMessage(position, fmt::format("id {}", position));
-      row->body = std::string("\0\xFF", 2) +
-                  std::to_string(generation + static_cast<std::uint64_t>(position));
+      MessageDraft row = NewMessage(position, fmt::format("id {}", position));
+      row.body = std::string("\0\xFF", 2) +
+                 std::to_string(generation + static_cast<std::uint64_t>(position));
       change.entries.push_back({generation, row});
     }
   }

@@ -87,8 +87,8 @@ TEST_P(PurgeContractTest, NoCallDeletesMoreThanItMayAndCallsGetThrough) {
 TEST_P(PurgeContractTest, LargeBodiesGoToo) {
   SessionChange first = NewSession(kKey, 0);
   for (int i = 0; i < 12; ++i) {
-    const auto message = NewMessage(first.row.next_position++, fmt::format("id {}", i));
-    message->body = std::string(std::size_t{1} << 20, 'b');
+    MessageDraft message = NewMessage(first.row.next_position++, fmt::format("id {}", i));
+    message.body = std::string(std::size_t{1} << 20, 'b');
     first.messages.push_back(message);
   }
   MustCommit(first);

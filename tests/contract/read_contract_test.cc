@@ -88,8 +88,8 @@ TEST_P(ReadContractTest, RangesEndWhereTheyAreToldTo) {
 TEST_P(ReadContractTest, BytesBoundARangeButForItsFirstMessage) {
   SessionChange change = NewSession(kKey, 0);
   for (int i = 0; i < 5; ++i) {
-    const auto message = NewMessage(change.row.next_position++);
-    message->body = std::string(100, 'b');
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = std::string(100, 'b');
     change.messages.push_back(message);
   }
   MustCommit(change);
@@ -101,10 +101,10 @@ TEST_P(ReadContractTest, BytesBoundARangeButForItsFirstMessage) {
 
 TEST_P(ReadContractTest, RangesHoldMessagesInAllTheirFields) {
   SessionChange change = NewSession(kKey, 0);
-  const auto message = NewMessage(change.row.next_position++, "given");
-  message->ids.value().calls = {"c1", "c2"};
-  message->ids.value().results = {"r1"};
-  message->body = std::string("a\0b", 3);
+  MessageDraft message = NewMessage(change.row.next_position++, "given");
+  message.ids.value().calls = {"c1", "c2"};
+  message.ids.value().results = {"r1"};
+  message.body = std::string("a\0b", 3);
   change.messages = {message};
   MustCommit(change);
   const auto read = store().ReadRange(kKey, 1, {0, 10}, 10, 10);
@@ -261,8 +261,8 @@ TEST_P(ReadContractTest, KeysNeverMix) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     // The same generation everywhere: only the key tells the rows apart.
     SessionChange change = NewSession(keys[i], 0);
-    const auto message = NewMessage(change.row.next_position++, "given");
-    message->body = fmt::format("of {}", i);
+    MessageDraft message = NewMessage(change.row.next_position++, "given");
+    message.body = fmt::format("of {}", i);
     change.messages = {message};
     change.row.config = fmt::format("config {}", i);
     change.requests = {{"r1", "f", fmt::format("reply {}", i), 1}};

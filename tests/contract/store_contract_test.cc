@@ -29,7 +29,7 @@ TEST_P(CommitContractTest, EveryColumnOfTheRowComesBack) {
   SessionChange change = NewSession(kKey, 0, std::numeric_limits<std::uint64_t>::max());
   SessionRow& row = change.row;
   row.revision = std::numeric_limits<std::int64_t>::max() - 1;
-  row.next_position = 5'000'000'000;
+  row.next_position = 2'000'000'000;
   row.floor = 3'000'000'000;
   row.watermark = 4'000'000'000;
   row.pinned = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -48,12 +48,12 @@ TEST_P(CommitContractTest, EveryFieldOfAMessageComesBack) {
   SessionChange change = NewSession(kKey, 0);
   for (const Role role : {Role::kOther, Role::kUser, Role::kAssistant, Role::kSystem,
                           Role::kDeveloper, Role::kTool}) {
-    const auto message =
+    MessageDraft message =
         NewMessage(change.row.next_position++, fmt::format("id'\" % {}", static_cast<int>(role)));
-    message->role = role;
-    message->token_count = role == Role::kTool ? 0 : 5'000'000'000;
-    message->ids.value().calls = {"call_1", "", "späť"};
-    message->ids.value().results = {std::string(300, 'r')};
+    message.role = role;
+    message.token_count = role == Role::kTool ? 0 : 2'000'000'000;
+    message.ids.value().calls = {"call_1", "", "späť"};
+    message.ids.value().results = {std::string(300, 'r')};
     change.messages.push_back(message);
   }
   MustCommit(change);
@@ -67,8 +67,8 @@ TEST_P(CommitContractTest, BodiesAreBytes) {
   std::string large(std::size_t{1} << 20, '\0');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 7);
   for (const std::string& body : {std::string(), std::string(1, '\0'), all_bytes, large}) {
-    const auto message = NewMessage(change.row.next_position++);
-    message->body = body;
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = body;
     change.messages.push_back(message);
   }
   MustCommit(change);
@@ -257,10 +257,10 @@ TEST_P(CommitContractTest, SeveralRangesAreErasedAndOtherRowsWrittenAnew) {
   second.erase = {{2, 3}, {5, 6}, {8, 9}};
   std::vector<MessagePtr> stored = store().ReadRange(kKey, 1, {1, 20}, 100, 1 << 20).value();
   for (const std::size_t i : {std::size_t{2}, std::size_t{8}}) {
-    auto changed = std::make_shared<Message>(*stored[i]);
-    changed->body = "written anew";
-    changed->token_count = 77;
-    changed->ids.value().calls = {"c"};
+    MessageDraft changed(*stored[i]);
+    changed.body = "written anew";
+    changed.token_count = 77;
+    changed.ids.value().calls = {"c"};
     stored[i] = changed;
     second.replaced.push_back(changed);
   }
@@ -277,8 +277,8 @@ TEST_P(CommitContractTest, SeveralRangesAreErasedAndOtherRowsWrittenAnew) {
   // Who loses has changed nothing.
   SessionChange late = Following(first, 0);
   late.erase = {{1, 2}};
-  auto lost = std::make_shared<Message>(*stored.back());
-  lost->body = "lost";
+  MessageDraft lost(*stored.back());
+  lost.body = "lost";
   late.replaced = {lost};
   EXPECT_EQ(CommitAll({late}).front(), CommitOutcome::kRevisionLost);
   ExpectSameMessages(store().ReadRange(kKey, 1, {1, 20}, 100, 1 << 20).value(), stored);

@@ -110,14 +110,14 @@ bool StoreTest::HasRequest(const SessionKey& key, const std::string& request_id)
   return found.ok() && found->size() == 1 && found->front().has_value();
 }
 
-std::shared_ptr<Message> NewMessage(std::int64_t position, std::string message_id) {
-  auto message = std::make_shared<Message>();
-  message->position = position;
-  message->SetMessageId(std::move(message_id));
-  message->role = Role::kUser;
-  message->token_count = 10 + position;
-  message->ingest_us = 1'700'000'000'000'000 + position;
-  message->body = fmt::format("body {}", position);
+MessageDraft NewMessage(std::int64_t position, std::string message_id) {
+  MessageDraft message;
+  message.position = position;
+  message.SetMessageId(std::move(message_id));
+  message.role = Role::kUser;
+  message.token_count = 10 + position;
+  message.ingest_us = 1'700'000'000'000'000 + position;
+  message.body = fmt::format("body {}", position);
   return message;
 }
 

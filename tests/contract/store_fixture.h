@@ -65,7 +65,7 @@ class StoreTest : public ::testing::TestWithParam<StoreCase> {
 };
 
 // A message with a body of its own; the id, if any, is given.
-std::shared_ptr<Message> NewMessage(std::int64_t position, std::string message_id = "");
+MessageDraft NewMessage(std::int64_t position, std::string message_id = "");
 
 // A change that creates the session with `count` messages, all active, at revision 1.
 SessionChange NewSession(const SessionKey& key, int count = 1, std::uint64_t generation = 1);

@@ -30,7 +30,7 @@ void CheckStored(const v1::PutRequest& request, const std::vector<IncomingMessag
     const auto converted = FromProto(*again.mutable_messages());
     Require(converted.ok() && converted->front().message.body == incoming.message.body);
     Require(StoredBodyReader().ReadMessage(incoming.message.body).ok());
-    context.messages.push_back(std::make_shared<Message>(incoming.message));
+    context.messages.push_back(incoming.message);
   }
   const auto reply = GetReply(context);
   v1::GetResponse response;
@@ -49,7 +49,7 @@ void CheckStored(const v1::PutRequest& request, const std::vector<IncomingConten
     const auto converted = FromProto(*again.mutable_contents());
     Require(converted.ok() && converted->front().content.body == incoming.content.body);
     Require(StoredBodyReader().ReadContent(incoming.content.body).ok());
-    page.contents.push_back(std::make_shared<Content>(incoming.content));
+    page.contents.push_back(incoming.content);
   }
   v1::GetAllResponse response;
   Require(response.ParseFromString(GetAllReply(page, "")));

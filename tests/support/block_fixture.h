@@ -107,10 +107,10 @@ class BlockFixture {
     request.usage = asked;
     request.now_us = now_us;
     for (BlockMessage& message : messages) {
-      auto row = std::make_shared<Message>();
-      row->position = next_position++;
+      MessageDraft row;
+      row.position = next_position++;
       message.row = row;
-      message.id = "m" + std::to_string(row->position);
+      message.id = "m" + std::to_string(row.position);
     }
     request.messages = std::move(messages);
     std::optional<absl::StatusOr<FeedResult>> result;
@@ -122,10 +122,10 @@ class BlockFixture {
     state.state = (*result)->state;
     for (const std::string& body : (*result)->entries) {
       state.entry_generation = 7;
-      auto row = std::make_shared<Message>();
-      row->position = state.next_entry++;
-      row->body = body;
-      rows.push_back(std::move(row));
+      MessageDraft row;
+      row.position = state.next_entry++;
+      row.body = body;
+      rows.push_back(row);
     }
     return absl::OkStatus();
   }

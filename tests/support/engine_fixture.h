@@ -120,7 +120,7 @@ class EngineTest : public ::testing::Test {
   std::vector<std::string> Bodies(const SessionKey& key) { return Bodies(*engine_, key); }
   static std::vector<std::string> Bodies(const std::vector<MessagePtr>& messages) {
     std::vector<std::string> bodies;
-    for (const MessagePtr& message : messages) bodies.push_back(message->body);
+    for (const MessagePtr& message : messages) bodies.emplace_back(message->body);
     return bodies;
   }
 
@@ -143,7 +143,7 @@ class EngineTest : public ::testing::Test {
       EXPECT_TRUE(page.ok()) << page.status();
       if (!page.ok()) return bodies;
       EXPECT_LE(static_cast<std::int64_t>(page->messages.size()), page_size);
-      for (const MessagePtr& message : page->messages) bodies.push_back(message->body);
+      for (const MessagePtr& message : page->messages) bodies.emplace_back(message->body);
       request.generation = page->row.generation;
       request.from_position = page->next_position;
     } while (request.from_position != 0);

@@ -90,7 +90,7 @@ class SessionDraftTest : public ::testing::Test {
 
   std::vector<std::string> Bodies(const auto& messages) {
     std::vector<std::string> bodies;
-    for (const MessagePtr& message : messages) bodies.push_back(message->body);
+    for (const MessagePtr& message : messages) bodies.emplace_back(message->body);
     return bodies;
   }
 

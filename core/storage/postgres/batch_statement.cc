@@ -392,7 +392,7 @@ class BatchStatement::Rows {
   explicit Rows(BatchStatement& statement) : statement_(statement) {}
 
   void Text(const std::string& text) { statement_.Add(text.data(), text.size(), kText); }
-  void Bytes(const std::string& bytes) { statement_.Add(bytes.data(), bytes.size(), kBytea); }
+  void Bytes(std::string_view bytes) { statement_.Add(bytes.data(), bytes.size(), kBytea); }
   void Int8(std::int64_t number) { Number(static_cast<std::uint64_t>(number), 8, kInt8); }
   void Int2(std::int16_t number) { Number(static_cast<std::uint16_t>(number), 2, kInt2); }
   void Bool(bool value) { Number(value ? 1 : 0, 1, kBool); }
@@ -420,10 +420,10 @@ class BatchStatement::Columns {
   Columns(std::size_t columns, std::size_t rows) : rows_(rows), columns_(columns) {}
 
   void Text(const std::string& text) { Next(kText, text); }
-  void Bytes(const std::string& bytes) { Next(kBytea, bytes); }
+  void Bytes(std::string_view bytes) { Next(kBytea, bytes); }
   void Int8(std::int64_t number) { Number(static_cast<std::uint64_t>(number), kInt8); }
   void Int2(std::int16_t number) { Number(static_cast<std::uint16_t>(number), kInt2); }
-  void Owned(const std::string& bytes, unsigned type) { Next(type, bytes); }
+  void Owned(std::string_view bytes, unsigned type) { Next(type, bytes); }
   void Null(unsigned type) { AppendBigEndian(Column(type), ~std::uint32_t{0}); }
 
   void AddTo(BatchStatement& statement) {
@@ -442,7 +442,7 @@ class BatchStatement::Columns {
     }
     return bytes;
   }
-  void Next(unsigned type, const std::string& value) {
+  void Next(unsigned type, std::string_view value) {
     std::string& bytes = Column(type);
     AppendBigEndian(bytes, static_cast<std::uint32_t>(value.size()));
     bytes += value;

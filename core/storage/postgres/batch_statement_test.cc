@@ -16,9 +16,9 @@ SessionChange Change(const std::string& session, int messages) {
   SessionChange change;
   change.key = {"t", session};
   for (int i = 0; i < messages; ++i) {
-    auto message = std::make_shared<Message>();
-    message->position = i + 1;
-    message->body = "body";
+    MessageDraft message;
+    message.position = i + 1;
+    message.body = "body";
     change.messages.push_back(message);
   }
   return change;
@@ -42,8 +42,8 @@ TEST(BatchStatementTest, TheTextUsesEveryParameter) {
       if (parts & 4) change.erase = {{1, 2}, {5, 6}};
       if (parts & 6) change.erased_entries = {{7, {1, 2}}};
       if (parts & 8) change.blocks.resize(2);
-      if (parts & 12) change.replaced = {std::make_shared<Message>()};
-      if (parts & 10) change.replaced_contents = {std::make_shared<Content>()};
+      if (parts & 12) change.replaced = {MessageDraft()};
+      if (parts & 10) change.replaced_contents = {ContentDraft()};
       if (parts & 16) change.jobs.resize(3);
       if (parts & 32) change.removed_blocks = {"a", "b"};
       if (parts & 64) change.ended_jobs.resize(2);

@@ -220,12 +220,12 @@ std::uint64_t FreshNumber() {
 }
 
 MessagePtr MakeMessage(std::int64_t position, std::string body) {
-  auto message = std::make_shared<Message>();
-  message->position = position;
-  message->role = Role::kUser;
-  message->token_count = 7;
-  message->ingest_us = 1'700'000'000'000'000 + position;
-  message->body = std::move(body);
+  MessageDraft message;
+  message.position = position;
+  message.role = Role::kUser;
+  message.token_count = 7;
+  message.ingest_us = 1'700'000'000'000'000 + position;
+  message.body = std::move(body);
   return message;
 }
 

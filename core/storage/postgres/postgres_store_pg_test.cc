@@ -37,7 +37,7 @@ std::vector<std::string> Bodies(Store& store, const SessionKey& key) {
   const auto loaded = store.LoadSession(key);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (loaded.ok() && loaded->has_value()) {
-    for (const MessagePtr& message : (*loaded)->active) bodies.push_back(message->body);
+    for (const MessagePtr& message : (*loaded)->active) bodies.emplace_back(message->body);
   }
   return bodies;
 }
@@ -318,13 +318,13 @@ TEST(PostgresStoreTest, EveryByteComesBackFromListsAndFromArrays) {
   for (const int messages : {2, 200}) {
     SessionChange change = CreateChange(fmt::format("s{}", messages), 0);
     for (int i = 1; i <= messages; ++i) {
-      auto message = std::make_shared<Message>(*MakeMessage(i, i == 1 ? bytes : ""));
-      message->SetMessageId(fmt::format("id-{}", i));
-      message->ids.value().calls = {"call", std::string(200, 'x')};
-      message->ids.value().results = {std::string("r\0s", 3)};
+      MessageDraft message(*MakeMessage(i, i == 1 ? bytes : ""));
+      message.SetMessageId(fmt::format("id-{}", i));
+      message.ids.value().calls = {"call", std::string(200, 'x')};
+      message.ids.value().results = {std::string("r\0s", 3)};
       change.messages.push_back(message);
     }
-    auto big = std::make_shared<Message>(*MakeMessage(messages + 1, std::string(1 << 20, '\0')));
+    MessageDraft big(*MakeMessage(messages + 1, std::string(1 << 20, '\0')));
     change.messages.push_back(big);
     change.row.next_position = messages + 2;
     change.row.config = bytes;
@@ -388,8 +388,8 @@ TEST(PostgresStoreTest, LosersAreToldApartAndHurtNobody) {
   for (int i = 0; i < 6; ++i) {
     changes.push_back(CreateChange(fmt::format("s{}", i), 1));
     changes.back().requests.push_back({"r", std::string(32, 'f'), "reply", 5});
-    auto message = std::make_shared<Message>(*changes.back().messages[0]);
-    message->SetMessageId("m");
+    MessageDraft message(*changes.back().messages[0]);
+    message.SetMessageId("m");
     changes.back().messages[0] = message;
   }
   ASSERT_THAT(store->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
@@ -397,8 +397,8 @@ TEST(PostgresStoreTest, LosersAreToldApartAndHurtNobody) {
   for (const SessionChange& change : changes) next.push_back(NextChange(change, 1));
   next[1].expected_revision = 7;
   next[2].requests = changes[2].requests;
-  auto doubled = std::make_shared<Message>(*next[3].messages[0]);
-  doubled->SetMessageId("m");
+  MessageDraft doubled(*next[3].messages[0]);
+  doubled.SetMessageId("m");
   next[3].messages[0] = doubled;
   next[4].key.session = "unknown";
   next[5].expected_revision = 0;

@@ -62,17 +62,18 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
 }
 
 absl::StatusOr<MessagePtr> DecodeMessage(const QueryResult& result, int row, int column) {
-  auto message = std::make_shared<Message>();
-  message->position = result.Int(row, column);
-  message->SetMessageId(std::string(result.Text(row, column + 1)));
-  message->role = static_cast<Role>(result.Int(row, column + 2));
-  message->token_count = result.Int(row, column + 3);
-  message->ingest_us = result.Int(row, column + 4);
+  MessageDraft draft;
+  draft.position = result.Int(row, column);
+  draft.SetMessageId(std::string(result.Text(row, column + 1)));
+  draft.role = static_cast<Role>(result.Int(row, column + 2));
+  draft.token_count = result.Int(row, column + 3);
+  draft.ingest_us = result.Int(row, column + 4);
   const std::string tool_ids = result.Bytes(row, column + 5);
-  if (!DecodeToolIds(tool_ids, *message)) {
+  if (!DecodeToolIds(tool_ids, draft)) {
     return absl::DataLossError("a stored message can't be read back");
   }
-  message->body = result.Bytes(row, column + 6);
+  draft.body = result.Bytes(row, column + 6);
+  MessagePtr message(draft);
   MEMORYD_RETURN_IF_ERROR(CheckChecksum(*message, tool_ids, result.Int(row, column + 7)));
   return message;
 }

@@ -142,7 +142,7 @@ class SettleContentsTest : public SettleTest {
     const auto rows =
         other_->ReadRange(change_.key, change_.row.content_generation, {0, 100}, 100, 1 << 20);
     EXPECT_TRUE(rows.ok()) << rows.status();
-    for (const MessagePtr& row : *rows) bodies.push_back(row->body);
+    for (const MessagePtr& row : *rows) bodies.emplace_back(row->body);
     return bodies;
   }
 };

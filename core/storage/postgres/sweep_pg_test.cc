@@ -24,7 +24,7 @@ std::vector<std::string> Bodies(Store& store, const SessionKey& key) {
   const auto loaded = store.LoadSession(key);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (loaded.ok() && loaded->has_value()) {
-    for (const MessagePtr& message : (*loaded)->active) bodies.push_back(message->body);
+    for (const MessagePtr& message : (*loaded)->active) bodies.emplace_back(message->body);
   }
   return bodies;
 }

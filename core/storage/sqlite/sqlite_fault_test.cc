@@ -27,10 +27,10 @@ SessionChange Change(int i, std::int64_t revision) {
   change.row.revision = revision;
   change.row.next_position = revision + 1;
   change.row.commit_tag = static_cast<std::uint64_t>(revision) * 1000 + static_cast<unsigned>(i);
-  auto message = std::make_shared<Message>();
-  message->position = revision;
-  message->body = std::string(5000, 'b');
-  change.messages.push_back(std::move(message));
+  MessageDraft message;
+  message.position = revision;
+  message.body = std::string(5000, 'b');
+  change.messages.push_back(message);
   change.row.block_generation = 7;
   BlockState& block = change.blocks.emplace_back();
   block.name = "block";

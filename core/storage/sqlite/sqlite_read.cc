@@ -126,16 +126,17 @@ absl::StatusOr<std::vector<ListedSession>> ReadListed(Query& query) {
 }
 
 absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
-  auto message = std::make_shared<Message>();
-  message->position = query.Int(0);
-  message->SetMessageId(query.String(1));
+  MessageDraft draft;
+  draft.position = query.Int(0);
+  draft.SetMessageId(query.String(1));
   const std::int64_t role = query.Int(2);
   if (role < 0 || role > static_cast<std::int64_t>(Role::kTool)) return UnreadableRow();
-  message->role = static_cast<Role>(role);
-  message->token_count = query.Int(3);
-  message->ingest_us = query.Int(4);
-  if (!DecodeToolIds(query.Bytes(5), *message)) return UnreadableRow();
-  message->body = query.String(6);
+  draft.role = static_cast<Role>(role);
+  draft.token_count = query.Int(3);
+  draft.ingest_us = query.Int(4);
+  if (!DecodeToolIds(query.Bytes(5), draft)) return UnreadableRow();
+  draft.body = query.String(6);
+  MessagePtr message(draft);
   MEMORYD_RETURN_IF_ERROR(CheckChecksum(*message, query.Bytes(5), query.Int(7)));
   return message;
 }

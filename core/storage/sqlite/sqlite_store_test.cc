@@ -173,8 +173,8 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
   change.row = expected;
   change.row.revision = 4;
   change.row.content_generation = 9;
-  auto content = std::make_shared<Content>();
-  content->position = change.row.next_content++;
+  ContentDraft content;
+  content.position = change.row.next_content++;
   change.contents = {content};
   change.row.content_count = 1;
   EXPECT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
@@ -186,9 +186,9 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
   change.row.content_generation = 9;
   change.row.next_content = 2;
   change.row.content_count = 1;
-  auto content = std::make_shared<Content>();
-  content->position = 1;
-  content->body = "content";
+  ContentDraft content;
+  content.position = 1;
+  content.body = "content";
   change.contents = {content};
   {
     const auto store = OpenReady(file_);
@@ -377,10 +377,10 @@ TEST_F(SqliteStoreTest, DamageIsFoundAfterAnUncleanStop) {
     const auto store = OpenReady(file_);
     for (std::int64_t revision = 1; revision < 200; ++revision) {
       SessionChange change = Revision(revision);
-      auto message = std::make_shared<memoryd::Message>();
-      message->position = revision;
-      message->body = std::string(900, 'b');
-      change.messages.push_back(std::move(message));
+      MessageDraft message;
+      message.position = revision;
+      message.body = std::string(900, 'b');
+      change.messages.push_back(message);
       ASSERT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
     }
   }
