@@ -1,7 +1,7 @@
 #!/bin/bash
-# `make image-test`: builds the image and the small agent's, then runs them by podman: alone and as
-# the pod of deploy/kubernetes. Needs root and podman, hence no part of `make test`. The last
-# line is `N passed, N failed`.
+# `make image-test`: builds the image and the small agent's, then runs them by podman: alone and in
+# each pod of deploy/kubernetes, whose memoryd is ended under load. Needs root and podman, hence no part of
+# `make test`. The last line is `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/.."
 export MEMORYD_TEST_RESULTS=build/results/image.jsonl
