@@ -301,10 +301,9 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
     Fact fact = NewFact(answered, sources, job);
     const double trust = fact.trust;
     const auto known = FindText(state.facts, fact.text);
+    const bool is_new = known == state.facts.end();
     std::int64_t id = state.next_id;
-    std::vector<std::int64_t> brought;
-    if (known == state.facts.end()) {
-      brought.push_back(id);
+    if (is_new) {
       fact.id = state.next_id++;
       state.facts.push_back(std::move(fact));
     } else {
@@ -325,7 +324,8 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
       if (trust <= kUntrusted && old->trust > kUntrusted) continue;
       Fact past = std::move(*old);
       state.facts.erase(old);
-      Bury(state, std::move(past), FactEnd::kReplaced, {id}, brought, job);
+      std::vector<std::int64_t> brought(is_new ? 1 : 0, id);
+      Bury(state, std::move(past), FactEnd::kReplaced, {id}, std::move(brought), job);
       replaced = true;
     }
     if (replaced) ++state.next_change;
