@@ -216,7 +216,7 @@ deploy-test:
 image-test:
 	@tools/image_test.sh
 
-# A build on Debian 13, its unit tests, and tests end to end, those of spans among them.
+# A build on Debian 13, and tests end to end, those of spans among them.
 debian13-test:
 	@tools/debian13_test.sh
 

@@ -1,8 +1,7 @@
 #!/bin/bash
 # `make debian13-test`: builds on Debian 13, with its g++ 14, libpqxx 7, Abseil and opentelemetry-cpp, in a root
-# of its own; from here tests end to end, those of spans among them, and there the unit tests. Needs
-# root, and half an hour of two processors the first time, hence no part of `make test`. The last line is
-# `N passed, N failed`.
+# of its own; from here tests end to end, those of spans among them. Needs root, and compiles
+# all of it the first time, hence no part of `make test`. The last line is `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/.."
 export MEMORYD_TEST_RESULTS=build/results/debian13.jsonl
@@ -34,7 +33,4 @@ chmod +x build/debian13/memoryd
 export MEMORYD_TEST_BINARY=$PWD/build/debian13/memoryd
 tools/with_postgres.sh $results pytest 'end to end' -n "$jobs" \
   tests/e2e/test_{tour,messages,single_messages,contents,idempotency,blocks,query,tls,lifecycle,traces,spans}.py
-
-$results step 'the rest' $there cmake --build $tree -j "$jobs"
-$there $results ctest 'unit tests' $tree -L unit -j "$jobs"
 $results summary "$MEMORYD_TEST_RESULTS"
