@@ -4,7 +4,7 @@
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
-	format clean
+	debian13-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -212,9 +212,13 @@ image:
 deploy-test:
 	@tools/deploy_test.sh
 
-# The image and the pod of deploy/kubernetes, run by podman.
+# The image, and each pod of deploy/kubernetes, run by podman.
 image-test:
 	@tools/image_test.sh
+
+# A build on Debian 13, and tests end to end, those of spans among them.
+debian13-test:
+	@tools/debian13_test.sh
 
 format:
 	@tools/install_packages.sh check

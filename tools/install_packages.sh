@@ -1,12 +1,12 @@
 #!/bin/bash
-# Installs the Debian packages of the given sections of packages.txt (all when none is given) that
-# are missing, with sudo when not root. Silent when nothing is missing.
+# install_packages.sh SECTION...: installs the Debian packages of these sections of packages.txt that are
+# missing, with sudo when not root. Silent when nothing is missing.
 set -euo pipefail
 list="$(dirname "$0")/packages.txt"
 
 wanted=$(awk -v sections="$*" '
   /^\[/ { name = substr($1, 2, length($1) - 2); next }
-  /^[^#]/ && (sections == "" || index(" " sections " ", " " name " ")) { print $1 }' "$list")
+  /^[^#]/ && index(" " sections " ", " " name " ") { print $1 }' "$list")
 
 installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | awk '$1 == "installed" { print $2 }')
 missing=$(comm -23 <(sort -u <<<"$wanted") <(sort -u <<<"$installed"))
