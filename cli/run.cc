@@ -13,6 +13,7 @@
 #include "cli/erase.h"
 #include "cli/export.h"
 #include "cli/facts.h"
+#include "cli/health.h"
 #include "cli/import.h"
 #include "cli/info.h"
 #include "cli/jobs.h"
@@ -31,6 +32,7 @@ void AddCommands(CLI::App& app, Invocation& invocation) {
   AddErase(app, invocation);
   AddExport(app, invocation);
   AddImport(app, invocation);
+  AddHealth(app, invocation);
   AddInfo(app, invocation);
   app.require_subcommand(1);
 }

@@ -8,7 +8,7 @@
 #   memoryd_test(name SOURCES file... [DEPS target...] [LABELS label...] [ARGS arg...]
 #                [ENVIRONMENT VAR=value...] [TIMEOUT seconds])
 #     GoogleTest executable <name> with gmock's main, run as one ctest entry. LABELS default to
-#     `unit`; TIMEOUT to 120.
+#     `unit`; TIMEOUT to 120. The target `unit_tests` builds all that are labelled so.
 #   memoryd_precompiled(name HEADERS header... [DEPS target...])
 #     Headers of others, beside those that nearly every source reads, compiled once for the libraries
 #     of this folder and those below it, and once for their tests: a sixth of what a build takes. By
@@ -134,6 +134,8 @@ function(memoryd_executable name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
+add_custom_target(unit_tests)
+
 # Sets what every ctest entry has in common, from the caller's parsed ARG_ variables.
 macro(_memoryd_test_properties name)
   if(NOT ARG_LABELS)
@@ -172,6 +174,9 @@ function(memoryd_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
   _memoryd_test_properties(${name})
+  if("unit" IN_LIST ARG_LABELS)
+    add_dependencies(unit_tests ${name})
+  endif()
 endfunction()
 
 function(memoryd_script_test name)

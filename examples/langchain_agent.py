@@ -3,6 +3,8 @@
     python examples/langchain_agent.py localhost:50051 alice "My name is Alice."
     python examples/langchain_agent.py localhost:50051 alice "What is my name?"
 
+needs: pip install './clients/python[langchain]'
+
 The model is scripted: it answers with what it was told. Put a real one in its place.
 """
 
@@ -32,4 +34,6 @@ def main(target: str, session: str, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -3,6 +3,8 @@
     python examples/llama_index_agent.py memoryd://localhost:50051 alice "My name is Alice."
     python examples/llama_index_agent.py memoryd://localhost:50051 alice "What is my name?"
 
+needs: pip install './clients/python[llama-index]'
+
 The model is scripted: it answers with what it was told. Put a real one in its place.
 """
 
@@ -28,4 +30,6 @@ async def main(uri: str, session: str, text: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     asyncio.run(main(*sys.argv[1:]))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # `make debian13-test`: builds on Debian 13, with its g++ 14, libpqxx 7, Abseil and opentelemetry-cpp, in a root
-# of its own; from here tests end to end, those of spans among them. Needs root, and compiles
-# all of it the first time, hence no part of `make test`. The last line is `N passed, N failed`.
+# of its own, and runs its unit tests there; from here tests end to end, those of spans among them. Needs root, and
+# compiles all of it the first time, hence no part of `make test`. The last line is `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/.."
 export MEMORYD_TEST_RESULTS=build/results/debian13.jsonl
@@ -12,8 +12,7 @@ tree=build/debian13/build
 TMPDIR=$(tools/scratch.sh)
 export TMPDIR
 # The compilers of two Debians share no objects, so they need not share a cache.
-export CCACHE_DIR=$PWD/build/debian13/ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-export CCACHE_SLOPPINESS=pch_defines,time_macros
+export CCACHE_DIR=$PWD/build/debian13/ccache
 jobs=${JOBS:-$(nproc)}
 
 $results step 'packages' tools/install_packages.sh test image || exit 1
@@ -21,8 +20,10 @@ $results step 'python environment' tools/python_env.sh
 $results step 'Debian 13' $there tools/install_packages.sh build debian13 || exit 1
 $there dpkg-query -W -f '${source:Package} ${Version}\n' g++ libabsl-dev libgrpc++-dev libprotobuf-dev \
   libpqxx-dev opentelemetry-cpp-dev libfmt-dev libspdlog-dev libyaml-cpp-dev libsqlite3-dev libssl-dev
-$results step 'configured' $there cmake --preset release -B $tree
-$results step 'server' $there cmake --build $tree -j "$jobs" --target memoryd
+# Apart, for either takes long where the cache is empty.
+$results step 'server' env BINARY_DIR=$tree $there tools/build.sh release memoryd
+$results step 'unit tests, built' env BINARY_DIR=$tree $there tools/build.sh release unit_tests
+$there tools/results.py ctest 'unit tests' $tree -L unit -j "$jobs"
 
 # The tests run here, and each memoryd that they start there.
 cat >build/debian13/memoryd <<END

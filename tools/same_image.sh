@@ -9,6 +9,6 @@ engine=${ENGINE:-podman}
 identify() { tools/with_engine.sh "$engine" image inspect --format '{{.Id}}' "$1"; }
 NO_CACHE=1 tools/image.sh memoryd:again
 first=$(identify "$name") again=$(identify memoryd:again)
-tools/with_engine.sh "$engine" untag memoryd:again
+tools/with_engine.sh "$engine" untag memoryd:again memoryd:again
 echo "$name: $first, again: $again"
 [ "$first" = "$again" ]

@@ -5,7 +5,7 @@ usage: tools/with_postgres.sh build/venv/bin/python tests/deploy/resources.py [-
 
 For each store a line for the idle server, and one for N turns of eight agents, each a Put of two messages
 of 200 bytes and a Get, at no more than the rate, in sessions with a token limit of 3,000. Resident memory
-is the largest; `own` is what of it is no page of a file. Processor time is memoryd's own, in thousandths
+is that at the end; `own` is what of it is no page of a file, `peak` the largest since the start. Processor time is memoryd's own, in thousandths
 of a processor; what a turn takes of it hardly depends on what else runs here.
 """
 
@@ -50,11 +50,11 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def memory_mib(pid: int) -> tuple[float, float]:
-    """The largest resident memory so far, and what of today's is no page of a file."""
+def memory_mib(pid: int) -> list[float]:
+    """The resident memory, what of it is no page of a file, and the largest so far."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    peak, own = (int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) for name in ("VmHWM", "RssAnon"))
-    return peak / 1024, own / 1024
+    return [int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) / 1024
+            for name in ("VmRSS", "RssAnon", "VmHWM")]
 
 
 class Agents(Background):
@@ -79,8 +79,9 @@ def measure(kind: str, options: argparse.Namespace) -> None:
     with fresh_store(kind) as store, Server(store, environment=chart_settings(kind)) as server:
         def report(what: str, begin: float, used: float, turns: int = 0) -> None:
             took, used = time.monotonic() - begin, processor_seconds(server.pid) - used
-            peak, own = memory_mib(server.pid)
-            line = f"{kind}, {what}: {peak:.0f} MiB resident, {own:.0f} own, {used / took * 1e3:.0f} m"
+            resident, own, peak = memory_mib(server.pid)
+            line = (f"{kind}, {what}: {resident:.0f} MiB resident, {own:.0f} own, peak {peak:.0f}, "
+                    f"{used / took * 1e3:.0f} m")
             if turns:
                 line += f", {turns / took:.0f} turns a second of {used / turns * 1e3:.2f} ms"
             print(line, flush=True)

@@ -1,4 +1,4 @@
-"""memoryd sessions, messages, jobs, facts, export and info against a running server."""
+"""memoryd sessions, messages, jobs, facts, export, health and info against a running server."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from google.protobuf import json_format
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from support.access import credential, write_credentials
 from support.blocks import block
@@ -291,6 +292,30 @@ def test_info_is_what_the_server_says(calls, commands):
     shown, = commands.json("info")
     assert shown["version"] == calls.GetServerInfo().version
     assert "store:\n  kind: " in commands.text("info")
+
+
+def test_health_says_whether_the_server_serves(tmp_path):
+    listen = f"unix:{tmp_path}/health"
+    with Server("sqlite::memory:", arguments=[f"--health-listen={listen}"]) as server:
+        for commands in (Commands(server.target), Commands(listen)):
+            assert commands.text("health") == "status: SERVING\n"
+            assert commands.json("health", "--service", "liveness") == [{"status": "SERVING"}]
+            commands.fails(3, "health", "--service", "nobody")
+        assert commands.fails(1, "info").startswith("UNIMPLEMENTED: ")
+    assert commands.fails(4, "health").startswith("UNAVAILABLE: ")
+
+
+def test_health_fails_where_the_server_does_not_serve(tmp_path):
+    servicer = health.HealthServicer()
+    servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    target = f"unix:{tmp_path}/socket"
+    with ThreadPoolExecutor() as pool:
+        server = grpc.server(pool)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        server.add_insecure_port(target)
+        server.start()
+        assert Commands(target).fails(4, "health") == "NOT_SERVING"
+        server.stop(None).wait()
 
 
 def test_what_goes_wrong_is_one_line(commands, session_id, tmp_path):

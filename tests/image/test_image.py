@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 import tarfile
+import tempfile
 import threading
 import time
 
@@ -256,13 +257,14 @@ def test_holds_only_what_is_needed(tmp_path):
 
 
 def taken_from(image: str, path: str, folder) -> pathlib.Path:
-    """A copy of a file of the image."""
+    """A copy of a file or folder of the image, in a folder of its own in `folder`."""
+    copies = pathlib.Path(tempfile.mkdtemp(dir=folder))
     name = podman("create", "--network=host", image)
     try:
-        podman("cp", f"{name}:{path}", str(folder))
+        podman("cp", f"{name}:{path}", str(copies))
     finally:
         podman("rm", "--force", "--volumes", name)
-    return folder / pathlib.Path(path).name
+    return copies / pathlib.Path(path).name
 
 
 def test_the_binary_is_hardened(tmp_path):
@@ -295,11 +297,11 @@ def test_the_bill_of_materials_names_what_is_in_it(tmp_path):
     status = taken_from(IMAGE, "/var/lib/dpkg/status.d", tmp_path)
     listed = {entry.name for entry in status.iterdir()}
     brought = taken_from(IMAGE, "/opt/memoryd/share/memoryd", tmp_path)
-    data = {path.name: path for path in brought.iterdir() if path.suffix != ".txt"}
+    data = {file.name: file for file in brought.iterdir() if file.suffix != ".txt"}
     assert set(packages) == listed | set(data) | {"memoryd"}
-    for name, path in data.items():
+    for name, file in data.items():
         assert packages[name]["checksums"] == [
-            {"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}]
+            {"algorithm": "SHA256", "checksumValue": hashlib.sha256(file.read_bytes()).hexdigest()}]
     for name in listed:
         (reference,) = packages[name]["externalRefs"]
         assert reference["referenceLocator"].startswith(f"pkg:deb/debian/{name.replace('+', '%2B')}@")
