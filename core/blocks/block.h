@@ -90,12 +90,22 @@ struct FeedRequest {
   std::shared_ptr<UsageCount> usage = nullptr;
 };
 
+// What an entry was made of.
+struct EntryMessages {
+  // Positions [begin, end) of its messages.
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t expire_us = 0;  // When the first of them goes by itself; 0: none does.
+};
+
 // What a job changes. The caller sets BlockState::done, name, next and update_us.
 struct FeedResult {
   std::string state;                 // Replaces BlockState::state.
   std::vector<std::string> entries;  // Bodies of rows of the block's own, to be appended.
   // Where `entries` stand, ascending; empty: behind those that there are.
   std::vector<std::int64_t> entry_positions;
+  // Of a block that has_entries(): what each of `entries` was made of.
+  std::vector<EntryMessages> entry_messages = {};
 };
 
 struct RenderRequest {
@@ -105,6 +115,7 @@ struct RenderRequest {
   BlockDeadline deadline;
   // As FeedRequest::usage.
   std::shared_ptr<UsageCount> usage = nullptr;
+  std::int64_t now_us = 0;  // Microseconds since the epoch.
 };
 
 // A block of a session's configuration, checked and ready. Immutable; any thread. `done` runs

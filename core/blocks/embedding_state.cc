@@ -65,6 +65,7 @@ std::string EmbeddingState::ToJson() const {
   json object = ToObject(source);
   object["cuts"] = cuts;
   if (look_again != 0) object["look_again"] = look_again;
+  log.WriteTo(object);
   if (next.has_value()) {
     json& made = object["next"] = ToObject(next->source);
     made["generation"] = next->generation;
@@ -83,6 +84,7 @@ absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
     Read(object, state.source);
     object.at("cuts").get_to(state.cuts);
     state.look_again = object.value("look_again", std::int64_t{0});
+    state.log = EntryLog::ReadFrom(object);
     if (const auto made = object.find("next"); made != object.end()) {
       NextEmbeddings& next = state.next.emplace();
       Read(*made, next.source);
@@ -95,6 +97,12 @@ absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
     return absl::DataLossError("the state of a block's vectors can't be read back");
   }
   return state;
+}
+
+std::int64_t CountEntries(const BlockState& block) {
+  const std::int64_t ever = block.next_entry - 1;
+  const auto state = EmbeddingState::FromJson(block.entry_generation == 0 ? "" : block.state);
+  return state.ok() ? state->log.count.value_or(ever) : ever;
 }
 
 absl::StatusOr<bool> EmbeddingState::Answered(const EmbeddingSource& by) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/job.h"
 
 namespace memoryd {
 
@@ -58,7 +60,8 @@ struct NextEmbeddings {
   friend bool operator==(const NextEmbeddings&, const NextEmbeddings&) = default;
 };
 
-// The state of kRetrievalBlock. That of a `vector` block is the same, but has only a source.
+// The state of kRetrievalBlock. That of a `vector` block is the same, but has only a source and a
+// log.
 struct EmbeddingState {
   EmbeddingSource source;  // Of the entries that serve.
   // How often messages were reset of which a job under way may have taken in some: it has to look
@@ -69,6 +72,9 @@ struct EmbeddingState {
   std::int64_t look_again = 0;
   // All that jobs embed goes there while it is set, until it takes the place of what serves.
   std::optional<NextEmbeddings> next;
+  EntryLog log;
+
+  friend bool operator==(const EmbeddingState&, const EmbeddingState&) = default;
 
   std::string ToJson() const;
   // DATA_LOSS when `json` is not what ToJson() wrote; "" is no embeddings.
@@ -79,6 +85,10 @@ struct EmbeddingState {
   // comes from what made those that serve. CheckEmbeddingSize() is the error.
   absl::StatusOr<bool> Answered(const EmbeddingSource& by);
 };
+
+// How many entries of a block are stored; of kRetrievalBlock, how many messages have been given to
+// jobs.
+std::int64_t CountEntries(const BlockState& block);
 
 }  // namespace memoryd
 

@@ -45,6 +45,15 @@ bool Less(const Candidate& a, const Candidate& b) {
   return a.similarity != b.similarity ? a.similarity < b.similarity : a.item < b.item;
 }
 
+// About what an entry takes beside its vector.
+std::size_t TextBytes(const VectorEntry& entry) {
+  std::size_t bytes = sizeof(VectorEntry) + entry.text.size() + 4 * entry.metadata_json.size();
+  for (const EntrySource& source : entry.sources) {
+    bytes += sizeof(EntrySource) + source.message_id.size();
+  }
+  return bytes;
+}
+
 // A heap whose places are those of Python's heapq, which decide the order of equally similar
 // entries.
 class Heap {
@@ -100,7 +109,7 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
   std::size_t bytes = 0;
   {
     MutexLock lock(index->mutex);
-    const absl::Status caught_up = CatchUp(*index, query.next_entry);
+    const absl::Status caught_up = CatchUp(*index, query);
     hits = caught_up.ok() ? Scan(*index, query) : caught_up;
     bytes = sizeof(Index) + index->key.first.tenant.size() + index->key.first.session.size() +
             index->numbers.capacity() * sizeof(float) + index->items.capacity() * sizeof(Item) +
@@ -110,14 +119,53 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
   return hits;
 }
 
-absl::Status EntryIndexCache::CatchUp(Index& index, std::int64_t next_entry) {
-  while (index.next_entry < next_entry) {
+void EntryIndexCache::TakeOut(Index& index, const EntryLog& log) {
+  // A search that began earlier may look later.
+  if (log.removals <= index.removals) return;
+  const std::int64_t missed = log.removals - std::max<std::int64_t>(0, index.removals);
+  const bool read_any = index.removals >= 0;
+  index.removals = log.removals;
+  if (!read_any) return;
+  const bool knows = missed <= std::ssize(log.removed);
+  std::vector<NumberRange> removed;
+  if (knows) {
+    for (auto range = log.removed.end() - missed; range != log.removed.end(); ++range) {
+      AddRange(removed, *range);
+    }
+  } else {
+    // Too much has happened: they are all read once more.
+    removed.push_back({0, index.next_entry});
+    index.next_entry = 1;
+  }
+  std::vector<Item> items;
+  std::vector<float> numbers;
+  items.reserve(index.items.size());
+  numbers.reserve(index.numbers.size());
+  auto range = removed.begin();
+  for (Item& item : index.items) {
+    while (range != removed.end() && range->end <= item.position) ++range;
+    if (range != removed.end() && range->begin <= item.position) {
+      index.text_bytes -= TextBytes(*item.entry);
+      continue;
+    }
+    const auto vector = index.numbers.begin() + static_cast<std::ptrdiff_t>(item.offset);
+    item.offset = numbers.size();
+    numbers.insert(numbers.end(), vector, vector + static_cast<std::ptrdiff_t>(item.size));
+    items.push_back(std::move(item));
+  }
+  index.items = std::move(items);
+  index.numbers = std::move(numbers);
+}
+
+absl::Status EntryIndexCache::CatchUp(Index& index, const EntryQuery& query) {
+  TakeOut(index, query.log);
+  while (index.next_entry < query.next_entry) {
     MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows,
                              read_range_(index.key.first, index.key.second, index.next_entry,
-                                         next_entry, kReadRows, kReadBytes));
+                                         query.next_entry, kReadRows, kReadBytes));
     // What is not there any more won't come back.
     if (rows.empty()) {
-      index.next_entry = next_entry;
+      index.next_entry = query.next_entry;
       break;
     }
     for (const MessagePtr& row : rows) Add(index, *row);
@@ -141,10 +189,8 @@ void EntryIndexCache::Add(Index& index, const Message& row) {
     item.metadata = nlohmann::json::parse(entry->metadata_json, nullptr, false);
   }
   if (!item.metadata.is_object()) item.metadata = nlohmann::json::object();
-  index.text_bytes += sizeof(VectorEntry) + entry->text.size() + 4 * entry->metadata_json.size();
-  for (const EntrySource& source : entry->sources) {
-    index.text_bytes += sizeof(EntrySource) + source.message_id.size();
-  }
+  item.expire_us = row.ids->expire_us;
+  index.text_bytes += TextBytes(*entry);
   item.entry = std::make_shared<const VectorEntry>(*std::move(entry));
   index.items.push_back(std::move(item));
 }
@@ -158,6 +204,8 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Scan(const Index& index,
   for (std::size_t i = 0; i < index.items.size(); ++i) {
     const Item& item = index.items[i];
     if (item.position >= query.next_entry) break;
+    if (item.expire_us > 0 && item.expire_us <= query.now_us) continue;
+    if (query.log.Hides(item.position, item.entry->sources)) continue;
     if (item.size != query.vector.size()) {
       other_sizes = true;
       continue;

@@ -52,10 +52,21 @@ struct Draft {
   std::string text;
   std::string metadata_json;
   std::vector<EntrySource> sources;
+  std::int64_t expire_us = 0;
+
+  void Add(const BlockMessage& message);
 };
 
 EntrySource SourceOf(const BlockMessage& message) {
   return {message.row == nullptr ? 0 : message.row->position, message.id};
+}
+
+void Draft::Add(const BlockMessage& message) {
+  EntrySource source = SourceOf(message);
+  if (!sources.empty() && sources.back() == source) return;
+  sources.push_back(std::move(source));
+  const std::int64_t over_us = message.row == nullptr ? 0 : message.row->ids->expire_us;
+  if (over_us > 0) expire_us = expire_us == 0 ? over_us : std::min(expire_us, over_us);
 }
 
 class VectorBlock : public Block {
@@ -111,6 +122,9 @@ class VectorBlock : public Block {
                     entry.text = std::move(drafts[i].text);
                     entry.metadata_json = std::move(drafts[i].metadata_json);
                     entry.sources = std::move(drafts[i].sources);
+                    result.entry_messages.push_back({entry.sources.front().position,
+                                                     entry.sources.back().position + 1,
+                                                     drafts[i].expire_us});
                     result.entries.push_back(EncodeVectorEntry(entry));
                   }
                   result.state = state.ToJson();
@@ -128,6 +142,7 @@ class VectorBlock : public Block {
     entries.key = request.session.key;
     entries.top_k = vector_.top_k;
     entries.filter = vector_.filter;
+    entries.now_us = request.now_us;
     absl::StatusOr<EmbeddingState> known = EmbeddingState();
     if (request.state != nullptr) {
       entries.generation = request.state->entry_generation;
@@ -138,6 +153,7 @@ class VectorBlock : public Block {
       done(known.status());
       return;
     }
+    entries.log = std::move(known->log);
     if (SkipsEmbedding(entries)) {
       done(BlockContent());
       return;
@@ -160,8 +176,7 @@ class VectorBlock : public Block {
 
   absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override {
     MEMORYD_ASSIGN_OR_RETURN(EmbeddingState known, EmbeddingState::FromJson(state.state));
-    return BlockKnowledge{KnownEntries{state.entry_generation == 0 ? 0 : state.next_entry - 1,
-                                       std::move(known.source)}};
+    return BlockKnowledge{KnownEntries{CountEntries(state), std::move(known.source)}};
   }
 
   bool has_entries() const override { return true; }
@@ -229,7 +244,7 @@ class LlamaVectorBlock final : public VectorBlock {
       }
       if (any) draft.text += '\n';
       draft.text += fmt::format("<message role='{}'>{}</message>", message.parts.role, text);
-      draft.sources.push_back(SourceOf(message));
+      draft.Add(message);
       any = true;
     }
     std::vector<Draft> drafts;
@@ -314,9 +329,7 @@ class TurnCutter {
       if (!draft_.text.empty()) draft_.text += '\n';
       draft_.text += speaker;
       draft_.text += PythonStrip(piece);
-      if (draft_.sources.empty() || draft_.sources.back() != SourceOf(message)) {
-        draft_.sources.push_back(SourceOf(message));
-      }
+      draft_.Add(message);
       MergeMetadata(message.parts, metadata_);
       rest = PythonStrip(rest);
     }
@@ -382,7 +395,7 @@ class DefaultVectorBlock final : public VectorBlock {
   }
 
   bool SkipsEmbedding(const EntryQuery& query) const override {
-    return query.generation == 0 || query.next_entry <= 1;
+    return query.generation == 0 || query.log.count.value_or(query.next_entry - 1) == 0;
   }
 
   BlockContent ContentOf(const std::vector<EntryHit>& hits) const override {

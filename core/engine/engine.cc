@@ -670,6 +670,7 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
   request.blocks = *std::move(blocks);
   request.input = input;
   request.trace = trace;
+  request.now_us = options_.now_us();
   request.block_timeout = options_.block_timeout;
   request.deadline = read->deadline();
   request.bodies = options_.bodies;
@@ -894,6 +895,7 @@ void Engine::ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<
   auto read = StartRead<EntryPage>(deadline, std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
+  request.now_us = options_.now_us();
   ReadEntries(std::move(read), std::move(session), std::move(request), /*again=*/false);
 }
 

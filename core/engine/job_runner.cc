@@ -507,6 +507,7 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
   outcome.block_state = std::move(result->state);
   outcome.entries = std::move(result->entries);
   outcome.entry_positions = std::move(result->entry_positions);
+  outcome.entry_messages = std::move(result->entry_messages);
   ReachFailpoint("job_answered");
   End(attempt, std::move(outcome));
 }

@@ -185,6 +185,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddFactEdit(request);
     case WriteKind::kSweep:
       return AddSweep(request);
+    case WriteKind::kTakeOutEntries:
+      return AddEntryRemoval(request);
     case WriteKind::kStoreUsage:
       return AddUsageAlone(request);
     case WriteKind::kNoteEmbedder:
@@ -727,8 +729,8 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
       outcome.job.number >= current->next) {
     return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
   }
-  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
-  const bool outdated = fed != current->state || row_.edit_revision > outcome.read_revision;
+  const bool outdated =
+      !IsFedState(outcome, *current) || row_.edit_revision > outcome.read_revision;
   if (outcome.state == JobState::kDone && outdated) {
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));
@@ -737,7 +739,8 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
   state.done = outcome.job.number;
   if (outcome.state == JobState::kDone) {
     const bool embeds = outcome.job.block == kRetrievalBlock;
-    const std::string before = std::exchange(state.state, outcome.block_state);
+    std::string after = StateAfter(outcome, state, state.next_entry);
+    const std::string before = std::exchange(state.state, std::move(after));
     if (embeds) NoteAnswer(before, state);
     if (!outcome.entries.empty()) {
       while (state.entry_generation == 0) state.entry_generation = random_();
@@ -756,6 +759,9 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
       row.ingest_us = now_us_;
       row.body = outcome.entries[i];
+      if (!outcome.entry_messages.empty() && outcome.entry_messages[i].expire_us > 0) {
+        row.ids.value().expire_us = outcome.entry_messages[i].expire_us;
+      }
       entries_.push_back({generation, MessagePtr(row)});
     }
   }
@@ -989,6 +995,7 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   NoteTime(*message);
   replaced_ = message;
   row_.edit_revision = row_.revision + 1;
+  HideChangedEntries(stored.position);
   if (EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
     AddJob(std::string(kRetrievalBlock), row_.generation, {stored.position, stored.position + 1});
   }
@@ -1009,8 +1016,10 @@ SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& reques
 
 void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result) {
   deleted_ = std::move(messages);
+  std::vector<NumberRange> archived;
   for (const MessagePtr& message : deleted_) {
     const std::int64_t position = message->position;
+    if (IsArchived(position)) AddRange(archived, {position, position + 1});
     if (!erase_.empty() && erase_.back().end == position) {
       ++erase_.back().end;
     } else {
@@ -1030,6 +1039,7 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
     std::erase_if(pinned_,
                   [position](const MessagePtr& pinned) { return pinned->position == position; });
   }
+  HideEntries(archived);
   result.retired_facts = RetireFacts(deleted_);
   row_.edit_revision = row_.revision + 1;
 }

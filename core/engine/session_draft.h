@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/blocks/entry_log.h"
 #include "core/engine/oldest_messages.h"
 #include "core/engine/session.h"
 #include "core/engine/token_rules.h"
@@ -105,6 +106,7 @@ class SessionDraft {
   Decision AddUndo(const WriteRequest& request);
   Decision AddFactEdit(const WriteRequest& request);
   Decision AddSweep(const WriteRequest& request);
+  Decision AddEntryRemoval(const WriteRequest& request);
   Decision AddUsageAlone(const WriteRequest& request);
   Decision AddEmbedder(const WriteRequest& request);
   Decision AddMessageUpdate(Write& write);
@@ -193,6 +195,21 @@ class SessionDraft {
   bool EraseEmbedding(std::int64_t position);
   // Embeddings go of the messages that RemoveActiveMessages() takes.
   void EraseActiveEmbeddings();
+  // Whether a job was fed in the state that its block has now, but for what has become of entries.
+  bool IsFedState(const JobOutcome& outcome, const BlockState& state) const;
+  // The block's state after a job, with what has become of entries meanwhile and those that the job
+  // stores, the first of them as number `first`.
+  std::string StateAfter(const JobOutcome& outcome, const BlockState& state,
+                         std::int64_t first) const;
+  // Entries of blocks must not say these messages any more, or what the message at `position` was.
+  void HideEntries(const std::vector<NumberRange>& messages);
+  void HideChangedEntries(std::int64_t position);
+  // Changes what blocks with entries know of these; those whose state can't be read are left out.
+  void ChangeEntryLogs(const std::function<void(EntryLog&, const BlockState&)>& change);
+  // Whether entries wait to be taken out.
+  bool HidesEntries() const;
+  // Whether an archived message may be in entries.
+  bool IsArchived(std::int64_t position) const;
   // Takes the messages out of the evidence of facts; returns how many facts go with them.
   std::int64_t RetireFacts(const std::vector<MessagePtr>& messages);
   void RemoveActiveMessages();
@@ -229,6 +246,7 @@ class SessionDraft {
   // The oldest active messages that left, counted over the base's and then the appended ones.
   std::size_t dropped_ = 0;
   std::int64_t retired_messages_ = 0;
+  std::int64_t entry_pause_us_ = 0;  // Before so long the sweeper need not look at entries.
   std::vector<MessagePtr> pinned_;
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.

@@ -65,6 +65,7 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
   retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active);
   row_.floor = leaving.floor;
   row_.watermark = std::max(row_.watermark, leaving.floor);
+  HideEntries({{begin, leaving.floor}});
 
   // What this draft has made is not stored at all.
   std::erase_if(stored_, [&](const MessagePtr& message) {
@@ -150,6 +151,7 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
     case WriteKind::kEndJob:
     case WriteKind::kStoreUsage:
     case WriteKind::kSweep:
+    case WriteKind::kTakeOutEntries:
     case WriteKind::kNoteEmbedder:
       // Nobody's wish to keep the session.
       if (retention.session_ttl_us == 0) row_.expire_us = 0;
@@ -163,6 +165,12 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
       row_.expire_us = retention.ExpiryAt(now_us_);
   }
   if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
+  if (HidesEntries()) {
+    const bool swept = kind == WriteKind::kSweep || kind == WriteKind::kTakeOutEntries;
+    const std::int64_t soon = now_us_ + std::max(kSoonUs, entry_pause_us_);
+    // What is due already stays so, however often the session is written.
+    LookAt(swept || base_drop_us_ == 0 ? soon : std::min(base_drop_us_, soon));
+  }
   // Never sooner than it is due.
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
 }
@@ -237,7 +245,8 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   }
   WriteResult result;
   if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
-    const bool right = row_.drop_us == 0 && (retention.session_ttl_us > 0 || row_.expire_us == 0);
+    const bool right = (row_.drop_us == 0 || HidesEntries()) &&
+                       (retention.session_ttl_us > 0 || row_.expire_us == 0);
     return right ? unchanged : Stored(request, std::move(result));
   }
   if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;

@@ -1,0 +1,210 @@
+#include "core/engine/entry_sweep.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
+#include "core/blocks/vector_entry.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kReadRows = 64;
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+// How seldom a block is looked through: for each row that is read.
+constexpr std::int64_t kPauseUsPerRow = 1000;
+
+// An entry without what it says.
+struct Seen {
+  std::int64_t number = 0;
+  // Its messages.
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool hidden = false;
+  bool all_gone = false;
+};
+
+// Runs of numbers whose entries stand in the order of their messages.
+std::vector<NumberRange> RunsInOrder(const EntryLog& log, std::int64_t next_entry) {
+  std::vector<NumberRange> runs = {{1, next_entry}};
+  for (const NumberRange& late : log.late) CutRange(runs, late);
+  return runs;
+}
+
+class Finder {
+ public:
+  Finder(Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
+         EntryLog log, const std::function<bool()>& stopping)
+      : store_(store), key_(key), row_(row), block_(block), stopping_(stopping) {
+    removal_.block = block.name;
+    removal_.message_generation = row.generation;
+    removal_.entry_generation = block.entry_generation;
+    removal_.log = std::move(log);
+  }
+
+  absl::StatusOr<EntryRemoval> Find() {
+    const EntryLog& log = removal_.log;
+    std::vector<NumberRange> messages = log.gone;
+    for (const EntryLog::Change& change : log.changed) {
+      AddRange(messages, {change.position, change.position + 1});
+    }
+    const std::vector<NumberRange> runs = RunsInOrder(log, block_.next_entry);
+    for (const NumberRange& wanted : messages) {
+      for (const NumberRange& run : runs) {
+        MEMORYD_RETURN_IF_ERROR(LookInOrder(run, wanted));
+      }
+    }
+    for (const NumberRange& run : log.late) {
+      MEMORYD_RETURN_IF_ERROR(LookThrough(run));
+    }
+    removal_.pause_us = rows_ * kPauseUsPerRow;
+    return std::move(removal_);
+  }
+
+ private:
+  bool IsEnough() const { return removal_.count >= kEntriesAtOnce; }
+
+  // The entries from a number on, at most so many.
+  absl::StatusOr<std::vector<Seen>> Read(NumberRange numbers, std::int64_t max_rows) {
+    if (stopping_()) return absl::CancelledError("the server stops");
+    MEMORYD_ASSIGN_OR_RETURN(
+        const std::vector<MessagePtr> rows,
+        store_.ReadRange(key_, block_.entry_generation, {numbers.begin, numbers.end}, max_rows,
+                         kReadBytes));
+    rows_ += std::ssize(rows);
+    std::vector<Seen> read;
+    read.reserve(rows.size());
+    for (const MessagePtr& row : rows) {
+      Seen& seen = read.emplace_back();
+      seen.number = row->position;
+      const auto entry = DecodeVectorEntry(row->body);
+      // What can't be read is not shown either.
+      if (!entry.ok() || entry->sources.empty()) continue;
+      seen.begin = entry->sources.front().position;
+      seen.end = entry->sources.back().position + 1;
+      seen.hidden = removal_.log.Hides(seen.number, entry->sources);
+      seen.all_gone = std::all_of(entry->sources.begin(), entry->sources.end(),
+                                  [this](const EntrySource& source) {
+                                    return removal_.log.IsGone(source.position);
+                                  });
+    }
+    return read;
+  }
+
+  // The first entry of the run that has a message at `position` or behind; nullopt: none has.
+  absl::StatusOr<std::optional<Seen>> FirstFrom(NumberRange run, std::int64_t position) {
+    std::optional<Seen> first;
+    while (run.begin < run.end) {
+      const std::int64_t middle = run.begin + (run.end - run.begin) / 2;
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read({middle, run.end}, 1));
+      if (read.empty()) {
+        run.end = middle;
+      } else if (read.front().end > position) {
+        first = read.front();
+        run.end = middle;
+      } else {
+        run.begin = read.front().number + 1;
+      }
+    }
+    return first;
+  }
+
+  absl::Status LookInOrder(NumberRange run, NumberRange wanted) {
+    if (IsEnough()) {
+      removal_.more = true;
+      return absl::OkStatus();
+    }
+    MEMORYD_ASSIGN_OR_RETURN(std::optional<Seen> first, FirstFrom(run, wanted.begin));
+    // Pieces of the message that it begins with may stand in entries before.
+    while (first.has_value() && first->begin < wanted.begin && first->begin < wanted.end) {
+      wanted.begin = first->begin;
+      MEMORYD_ASSIGN_OR_RETURN(first, FirstFrom(run, wanted.begin));
+    }
+    if (!first.has_value() || first->begin >= wanted.end) return absl::OkStatus();
+    return LookThrough({first->number, run.end}, wanted.end);
+  }
+
+  // Looks at all entries of a run, up to those that begin with a message at `until` or behind.
+  absl::Status LookThrough(NumberRange run, std::optional<std::int64_t> until = std::nullopt) {
+    std::vector<Seen> chain;  // Each begins with the message that the one before ends with.
+    while (run.begin < run.end) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read(run, kReadRows));
+      if (read.empty()) break;
+      run.begin = read.back().number + 1;
+      for (const Seen& seen : read) {
+        const bool goes_on = !chain.empty() && seen.begin + 1 == chain.back().end;
+        if (!goes_on) {
+          TakeOut(chain);
+          chain.clear();
+          if (until.has_value() && seen.begin >= *until) return absl::OkStatus();
+          if (IsEnough()) {
+            removal_.more = true;
+            return absl::OkStatus();
+          }
+        }
+        chain.push_back(seen);
+      }
+    }
+    TakeOut(chain);
+    return absl::OkStatus();
+  }
+
+  void TakeOut(std::vector<Seen>& chain) {
+    // With its first message, where retention takes the oldest.
+    const auto stays = std::remove_if(chain.begin(), chain.end(), [this](const Seen& seen) {
+      if (!seen.hidden || seen.begin >= row_.floor) return false;
+      Add(seen.number);
+      return true;
+    });
+    chain.erase(stays, chain.end());
+    const bool hidden =
+        std::any_of(chain.begin(), chain.end(), [](const Seen& seen) { return seen.hidden; });
+    if (!hidden) return;
+    bool is_new = false;
+    for (const Seen& seen : chain) is_new = Add(seen.number) || is_new;
+    const bool all_gone =
+        std::all_of(chain.begin(), chain.end(), [](const Seen& seen) { return seen.all_gone; });
+    if (is_new && !all_gone) {
+      removal_.feed_again.push_back({chain.front().begin, chain.back().end});
+    }
+  }
+
+  // False for one that has been found before.
+  bool Add(std::int64_t number) {
+    const auto known =
+        std::any_of(removal_.numbers.begin(), removal_.numbers.end(), [number](NumberRange range) {
+          return range.begin <= number && number < range.end;
+        });
+    if (known) return false;
+    AddRange(removal_.numbers, {number, number + 1});
+    ++removal_.count;
+    return true;
+  }
+
+  Store& store_;
+  const SessionKey& key_;
+  const SessionRow& row_;
+  const BlockState& block_;
+  const std::function<bool()>& stopping_;
+  EntryRemoval removal_;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(
+    Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
+    const std::function<bool()>& stopping) {
+  if (block.entry_generation == 0 || !MayHideEntries(block.state)) return std::nullopt;
+  MEMORYD_ASSIGN_OR_RETURN(EmbeddingState state, EmbeddingState::FromJson(block.state));
+  if (!state.log.HasGone()) return std::nullopt;
+  state.log.Open(block.next_entry);
+  Finder finder(store, key, row, block, std::move(state.log), stopping);
+  MEMORYD_ASSIGN_OR_RETURN(EntryRemoval removal, finder.Find());
+  return std::optional<EntryRemoval>(std::move(removal));
+}
+
+}  // namespace memoryd

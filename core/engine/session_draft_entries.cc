@@ -1,0 +1,117 @@
+// What becomes of the entries of blocks when messages are taken out or changed.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/embedding_state.h"
+#include "core/engine/session_draft.h"
+
+namespace memoryd {
+
+bool SessionDraft::IsArchived(std::int64_t position) const {
+  return position < row_.watermark &&
+         !std::binary_search(row_.pinned.begin(), row_.pinned.end(), position);
+}
+
+void SessionDraft::ChangeEntryLogs(
+    const std::function<void(EntryLog&, const BlockState&)>& change) {
+  for (const BlockSettings& block : config_->blocks) {
+    if (!HasEntries(block)) continue;
+    const BlockState* const found = FindBlock(block.name);
+    if (found == nullptr || found->entry_generation == 0) continue;
+    auto state = EmbeddingState::FromJson(found->state);
+    // One that can't be read has nothing to show.
+    if (!state.ok()) continue;
+    state->log.Open(found->next_entry);
+    if (*state->log.count == 0) continue;
+    change(state->log, *found);
+    ChangeBlock(block.name).state = state->ToJson();
+  }
+}
+
+void SessionDraft::HideEntries(const std::vector<NumberRange>& messages) {
+  if (messages.empty()) return;
+  ChangeEntryLogs([&messages](EntryLog& log, const BlockState& /*block*/) {
+    for (const NumberRange& range : messages) log.NoteGone(range);
+  });
+}
+
+void SessionDraft::HideChangedEntries(std::int64_t position) {
+  if (!IsArchived(position)) return;
+  ChangeEntryLogs([position](EntryLog& log, const BlockState& block) {
+    log.NoteChanged(position, block.next_entry);
+  });
+}
+
+bool SessionDraft::HidesEntries() const {
+  return std::any_of(
+      config_->blocks.begin(), config_->blocks.end(), [this](const BlockSettings& block) {
+        if (!HasEntries(block)) return false;
+        const BlockState* const state = FindBlock(block.name);
+        if (state == nullptr || !MayHideEntries(state->state)) return false;
+        const auto known = EmbeddingState::FromJson(state->state);
+        return known.ok() && known->log.HasGone();
+      });
+}
+
+bool SessionDraft::IsFedState(const JobOutcome& outcome, const BlockState& state) const {
+  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
+  if (fed == state.state) return true;
+  const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
+  if (settings == nullptr || !HasEntries(*settings)) return false;
+  // The sweeper takes out entries at any time: a slow embedder's jobs would never end.
+  const auto before = EmbeddingState::FromJson(fed);
+  const auto now = EmbeddingState::FromJson(state.state);
+  return before.ok() && now.ok() && before->source == now->source;
+}
+
+std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState& state,
+                                     std::int64_t first) const {
+  const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
+  if (settings == nullptr || !HasEntries(*settings)) return outcome.block_state;
+  auto after = EmbeddingState::FromJson(outcome.block_state);
+  auto now = EmbeddingState::FromJson(state.state);
+  if (!after.ok() || !now.ok()) return outcome.block_state;
+  after->log = std::move(now->log);
+  for (const EntryMessages& of : outcome.entry_messages) {
+    after->log.NoteStored(first++, {of.begin, of.end});
+  }
+  // Nothing has been fed yet: no state says so.
+  return *after == EmbeddingState() ? outcome.block_state : after->ToJson();
+}
+
+SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request) {
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  const EntryRemoval& removal = *request.entry_removal;
+  const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
+  if (settings == nullptr || !HasEntries(*settings)) return unchanged;
+  const BlockState* const found = FindBlock(removal.block);
+  if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
+  auto state = EmbeddingState::FromJson(found->state);
+  if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
+  state->log.Open(found->next_entry);
+  state->log.NoteRemoved(removal.numbers, removal.count);
+  if (!removal.more) state->log.Forget(removal.log);
+  for (const NumberRange& range : removal.numbers) {
+    erased_entries_.push_back({removal.entry_generation, {range.begin, range.end}});
+  }
+  ChangeBlock(removal.block).state = state->ToJson();
+  if (row_.generation == removal.message_generation && settings->TakesMessages()) {
+    for (const PositionRange& range : removal.feed_again) {
+      if (range.begin >= row_.floor) AddJob(removal.block, row_.generation, range);
+    }
+  }
+  // When it is to be looked at for another reason, that write has said so.
+  const bool due = config_->retention.DropsMessages() || timed_ || HasFactTtl();
+  if (!due) row_.drop_us = 0;
+  if (removal.more) {
+    LookAt(now_us_);
+  } else {
+    entry_pause_us_ = removal.pause_us;
+  }
+  return Stored(request, WriteResult());
+}
+
+}  // namespace memoryd
