@@ -189,6 +189,7 @@ void EntryIndexCache::Add(Index& index, const Message& row) {
     item.metadata = nlohmann::json::parse(entry->metadata_json, nullptr, false);
   }
   if (!item.metadata.is_object()) item.metadata = nlohmann::json::object();
+  item.ingest_us = row.ingest_us;
   item.expire_us = row.ids->expire_us;
   index.text_bytes += TextBytes(*entry);
   item.entry = std::make_shared<const VectorEntry>(*std::move(entry));
@@ -205,6 +206,7 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Scan(const Index& index,
     const Item& item = index.items[i];
     if (item.position >= query.next_entry) break;
     if (item.expire_us > 0 && item.expire_us <= query.now_us) continue;
+    if (query.ttl_us > 0 && item.ingest_us + query.ttl_us <= query.now_us) continue;
     if (query.log.Hides(item.position, item.entry->sources)) continue;
     if (item.size != query.vector.size()) {
       other_sizes = true;

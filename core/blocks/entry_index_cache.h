@@ -54,6 +54,7 @@ class EntryIndexCache final : public EntrySearch {
     std::size_t offset = 0;  // In `numbers`.
     std::size_t size = 0;
     double norm = 0;
+    std::int64_t ingest_us = 0;
     std::int64_t expire_us = 0;
     std::shared_ptr<const VectorEntry> entry;
     nlohmann::json metadata;

@@ -126,6 +126,25 @@ TEST(EntryIndexCacheTest, WhatIsHiddenIsNotFound) {
   EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(1));
 }
 
+TEST(EntryIndexCacheTest, WhatIsTooOldIsNotFound) {
+  Rows rows;
+  for (std::int64_t i = 1; i <= 3; ++i) {
+    rows.Add({1, 0});
+    MessageDraft row(*rows.rows.back());
+    row.ingest_us = 100 * i;
+    rows.rows.back() = row;
+  }
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> vector = {1, 0};
+  EntryQuery query = rows.Query(vector, 9);
+  query.now_us = 250;
+  EXPECT_EQ(cache.Nearest(query).value().size(), 3U);
+  query.ttl_us = 50;
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(3));
+  query.ttl_us = 51;
+  EXPECT_EQ(cache.Nearest(query).value().size(), 2U);
+}
+
 TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
   Rows rows;
   for (int i = 0; i < 8; ++i) rows.Add({1, static_cast<float>(i)});

@@ -62,6 +62,7 @@ void AddRange(std::vector<NumberRange>& ranges, NumberRange range) {
 }
 
 void CutRange(std::vector<NumberRange>& ranges, NumberRange range) {
+  if (range.begin >= range.end) return;
   std::vector<NumberRange> left;
   left.reserve(ranges.size() + 1);
   for (const NumberRange& known : ranges) {
@@ -109,8 +110,9 @@ void EntryLog::NoteChanged(std::int64_t position, std::int64_t next_entry) {
   changed.erase(changed.begin());
 }
 
-void EntryLog::NoteStored(std::int64_t number, NumberRange messages) {
+void EntryLog::NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us) {
   Open(number);
+  oldest_us = *count == 0 ? ingest_us : std::min(oldest_us, ingest_us);
   ++*count;
   if (messages.begin + 1 < fed_to) {
     AddRange(late, {number, number + 1});
@@ -147,6 +149,7 @@ void EntryLog::WriteTo(json& object) const {
   if (removals != 0) object["removals"] = removals;
   if (!late.empty()) object["late"] = ToArray(late);
   if (fed_to != 0) object["fed_to"] = fed_to;
+  if (oldest_us != 0) object["oldest_us"] = oldest_us;
 }
 
 EntryLog EntryLog::ReadFrom(const json& object) {
@@ -164,6 +167,7 @@ EntryLog EntryLog::ReadFrom(const json& object) {
   }
   log.removals = object.value("removals", std::int64_t{0});
   log.fed_to = object.value("fed_to", std::int64_t{0});
+  log.oldest_us = object.value("oldest_us", std::int64_t{0});
   return log;
 }
 

@@ -53,6 +53,8 @@ struct EntryLog {
   // ends.
   std::vector<NumberRange> late;
   std::int64_t fed_to = 0;
+  // No entry's messages are older; 0: not known.
+  std::int64_t oldest_us = 0;
 
   // Whether anything is to be taken out.
   bool HasGone() const { return !gone.empty() || !changed.empty(); }
@@ -67,8 +69,9 @@ struct EntryLog {
   void NoteGone(NumberRange messages);
   // A message was changed: entries from `next_entry` on may say what it is now.
   void NoteChanged(std::int64_t position, std::int64_t next_entry);
-  // An entry of these messages is stored, under a number that is higher than those before.
-  void NoteStored(std::int64_t number, NumberRange messages);
+  // An entry of these messages, the latest of which came at `ingest_us`, is stored, under a number
+  // that is higher than those before.
+  void NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us);
   // Entries, so many of them, have been taken out. The log has been opened.
   void NoteRemoved(const std::vector<NumberRange>& numbers, std::int64_t entries);
   // What `looked` was to take out is taken out.

@@ -98,13 +98,13 @@ TEST(EntryLogTest, WhatWasTakenOutIsForgottenAndWhatCameSinceIsNot) {
 
 TEST(EntryLogTest, KnowsWhichEntriesStandInOrder) {
   EntryLog log;
-  log.NoteStored(1, {1, 3});
-  log.NoteStored(2, {2, 3});  // Another piece.
-  log.NoteStored(3, {3, 6});
+  log.NoteStored(1, {1, 3}, 5);
+  log.NoteStored(2, {2, 3}, 5);  // Another piece.
+  log.NoteStored(3, {3, 6}, 5);
   EXPECT_THAT(log.late, IsEmpty());
-  log.NoteStored(4, {1, 2});
-  log.NoteStored(5, {4, 6});
-  log.NoteStored(6, {6, 7});
+  log.NoteStored(4, {1, 2}, 5);
+  log.NoteStored(5, {4, 6}, 5);
+  log.NoteStored(6, {6, 7}, 5);
   EXPECT_THAT(log.late, ElementsAre(NumberRange{4, 6}));
   EXPECT_EQ(log.count, 6);
   EXPECT_EQ(log.fed_to, 7);
@@ -113,9 +113,24 @@ TEST(EntryLogTest, KnowsWhichEntriesStandInOrder) {
   EXPECT_EQ(ReadBack(log), log);
   // Of what an earlier version has stored nothing is known.
   EntryLog earlier;
-  earlier.NoteStored(10, {20, 21});
+  earlier.NoteStored(10, {20, 21}, 5);
   EXPECT_EQ(earlier.count, 10);
   EXPECT_THAT(earlier.late, ElementsAre(NumberRange{1, 10}));
+}
+
+TEST(EntryLogTest, KnowsHowOldItsEntriesMayBe) {
+  EntryLog log;
+  log.NoteStored(1, {1, 2}, 100);
+  log.NoteStored(2, {2, 3}, 90);
+  log.NoteStored(3, {3, 4}, 110);
+  EXPECT_EQ(log.oldest_us, 90);
+  EXPECT_EQ(ReadBack(log), log);
+  log.NoteRemoved({{1, 4}}, 3);
+  log.NoteStored(4, {4, 5}, 200);
+  EXPECT_EQ(log.oldest_us, 200);
+  EntryLog earlier;
+  earlier.NoteStored(10, {20, 21}, 300);
+  EXPECT_EQ(earlier.oldest_us, 0);
 }
 
 TEST(EntryLogTest, StaysSmall) {
@@ -124,7 +139,7 @@ TEST(EntryLogTest, StaysSmall) {
   for (std::int64_t i = 1; i <= 3000; ++i) {
     log.NoteGone({3 * i, 3 * i + 1});
     log.NoteChanged(100'000 + i, i);
-    log.NoteStored(i, {3000 - i, 3001 - i});
+    log.NoteStored(i, {3000 - i, 3001 - i}, 5);
     log.NoteRemoved({{2 * i, 2 * i + 1}}, 0);
   }
   EXPECT_LE(log.gone.size(), 256U);

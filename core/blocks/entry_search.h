@@ -30,6 +30,8 @@ struct EntryQuery {
   EntryLog log = {};
   // Entries whose own time is over by then are not found.
   std::int64_t now_us = 0;
+  // Those too whose messages are older than this; 0: none.
+  std::int64_t ttl_us = 0;
 };
 
 struct EntryHit {

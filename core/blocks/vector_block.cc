@@ -16,6 +16,7 @@
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/memory_text.h"
@@ -45,6 +46,7 @@ struct VectorSettings {
   json filter;
   std::string format;  // Empty: the text as it is.
   bool feeds = true;
+  std::int64_t ttl_us = 0;  // 0: for ever.
 };
 
 // What is to be embedded and stored.
@@ -52,6 +54,7 @@ struct Draft {
   std::string text;
   std::string metadata_json;
   std::vector<EntrySource> sources;
+  std::int64_t ingest_us = 0;
   std::int64_t expire_us = 0;
 
   void Add(const BlockMessage& message);
@@ -65,7 +68,9 @@ void Draft::Add(const BlockMessage& message) {
   EntrySource source = SourceOf(message);
   if (!sources.empty() && sources.back() == source) return;
   sources.push_back(std::move(source));
-  const std::int64_t over_us = message.row == nullptr ? 0 : message.row->ids->expire_us;
+  if (message.row == nullptr) return;
+  ingest_us = std::max(ingest_us, message.row->ingest_us);
+  const std::int64_t over_us = message.row->ids->expire_us;
   if (over_us > 0) expire_us = expire_us == 0 ? over_us : std::min(expire_us, over_us);
 }
 
@@ -124,7 +129,7 @@ class VectorBlock : public Block {
                     entry.sources = std::move(drafts[i].sources);
                     result.entry_messages.push_back({entry.sources.front().position,
                                                      entry.sources.back().position + 1,
-                                                     drafts[i].expire_us});
+                                                     drafts[i].ingest_us, drafts[i].expire_us});
                     result.entries.push_back(EncodeVectorEntry(entry));
                   }
                   result.state = state.ToJson();
@@ -143,6 +148,7 @@ class VectorBlock : public Block {
     entries.top_k = vector_.top_k;
     entries.filter = vector_.filter;
     entries.now_us = request.now_us;
+    entries.ttl_us = vector_.ttl_us;
     absl::StatusOr<EmbeddingState> known = EmbeddingState();
     if (request.state != nullptr) {
       entries.generation = request.state->entry_generation;
@@ -428,6 +434,7 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings
   vector.filter = options.Scalars("filter");
   vector.format = options.Template("format_template", "", {"text"});
   vector.feeds = options.Bool("accept_short_term_memory", true);
+  vector.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
   std::string section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (profile == Profile::kLlamaIndex) {

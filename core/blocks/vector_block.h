@@ -12,7 +12,7 @@ namespace memoryd {
 
 // Options: `embedder`, `top_k` (2), `retrieval_context_window` (5), `similarity_threshold` (none),
 // `filter` (values of an entry's metadata), `format_template` with {text},
-// `accept_short_term_memory` (true), `template`. The state is an EmbeddingState that says what made
+// `accept_short_term_memory` (true), `ttl` (none), `template`. The state is an EmbeddingState that says what made
 // the entries: an embedder that is not that neither feeds the block nor is asked for a query's
 // vector.
 //

@@ -27,7 +27,8 @@ absl::StatusOr<EntryPage> ReadEntries(Store& store, const BlockState& state,
     page.has_gap |= row->position != expected;
     expected = row->position + 1;
     MEMORYD_ASSIGN_OR_RETURN(VectorEntry entry, DecodeVectorEntry(row->body));
-    if (row->IsExpired(request.now_us) || known.log.Hides(row->position, entry.sources)) continue;
+    const bool old = request.ttl_us > 0 && row->ingest_us + request.ttl_us <= request.now_us;
+    if (old || row->IsExpired(request.now_us) || known.log.Hides(row->position, entry.sources)) continue;
     page.entries.push_back({row->position, row->ingest_us, std::move(entry)});
   }
   if (rows.empty()) {

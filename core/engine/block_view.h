@@ -35,6 +35,7 @@ struct EntryPageRequest {
   std::int64_t max_entries = 100;
   std::int64_t max_bytes = std::int64_t{1} << 20;
   std::int64_t now_us = 0;
+  std::int64_t ttl_us = 0;  // The block's; 0: none.
 };
 
 struct Entry {
@@ -52,7 +53,7 @@ struct EntryPage {
 };
 
 // Reads the page of the block whose state is `state`, without what that hides and without entries
-// whose own time is over. Blocks. ABORTED `SESSION_REPLACED` when the
+// whose own time, or their block's, is over. Blocks. ABORTED `SESSION_REPLACED` when the
 // request's generation is not the block's.
 absl::StatusOr<EntryPage> ReadEntries(Store& store, const BlockState& state,
                                       const EntryPageRequest& request);

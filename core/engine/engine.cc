@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/message_embedder.h"
 #include "core/blocks/usage_state.h"
@@ -913,8 +914,10 @@ void Engine::ReadEntries(std::shared_ptr<Read<EntryPage>> read,
                          "block: only blocks of kind vector have entries"));
       return;
     }
+    EntryPageRequest asked = request;
+    asked.ttl_us = BlockTtlUs(at->settings);
     auto page =
-        memoryd::ReadEntries(*store_, at->state == nullptr ? BlockState() : *at->state, request);
+        memoryd::ReadEntries(*store_, at->state == nullptr ? BlockState() : *at->state, asked);
     // Was the block cleared between the look at its state and the read? Then the second look tells.
     if (page.ok() && page->has_gap && !again) {
       ReadEntries(read, session, request, /*again=*/true);

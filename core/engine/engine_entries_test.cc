@@ -80,7 +80,8 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
 
   // Everything but the latest message leaves short-term memory with each Put; in `llama-index`,
   // about ten at a time.
-  void Create(Profile profile = Profile::kDefault, RetentionSettings retention = {}) {
+  void Create(Profile profile = Profile::kDefault, RetentionSettings retention = {},
+              std::int64_t ttl = 0) {
     WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
     create.settings = WordSettings(profile);
     const bool is_llama = profile == Profile::kLlamaIndex;
@@ -88,12 +89,17 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
     create.settings->token_flush_size = is_llama ? 20 : 1;
     create.settings->chat_history_token_ratio = is_llama ? 0.5 : 0;
     create.settings->retention = retention;
+    create.settings->blocks = {Block(ttl)};
+    MustDo(std::move(create));
+  }
+  static BlockSettings Block(std::int64_t ttl) {
     BlockSettings block;
     block.name = "vectors";
     block.kind = "vector";
-    block.options_json = R"({"embedder":"hash","top_k":100,"retrieval_context_window":1})";
-    create.settings->blocks = {block};
-    MustDo(std::move(create));
+    block.options_json = fmt::format(
+        R"({{"embedder":"hash","top_k":100,"retrieval_context_window":1{}}})",
+        ttl == 0 ? "" : fmt::format(R"(,"ttl":{})", ttl));
+    return block;
   }
   // Ends when the jobs it makes have, and all before them.
   void Put(const std::string& text, std::int64_t expire_us = 0) {
@@ -352,6 +358,44 @@ TEST_P(EngineEntriesTest, WhatHoldsAMessageWhoseTimeIsOverIsHiddenAtOnce) {
   for (int i = 0; i < 3; ++i) Sweep();
   EXPECT_THAT(Stored(), Not(Contains(HasSubstr("timed"))));
   ExpectTold({1, 3});
+}
+
+TEST_P(EngineEntriesTest, WhatIsTooOldIsHiddenAtOnceAndTakenOutBehind) {
+  Create(Profile::kDefault, {}, /*ttl=*/100);
+  PutWords(3);
+  now_us_ += 60 * kSecond;
+  PutWords(3);
+  ExpectTold({1, 2, 3, 4, 5});
+  Sweep();
+  EXPECT_THAT(Stored(), SizeIs(5));
+  now_us_ += 45 * kSecond;
+  ExpectTold({4, 5});
+  EXPECT_THAT(Stored(), SizeIs(5));
+  Sweep();
+  EXPECT_THAT(Stored(), SizeIs(2));
+  ExpectTold({4, 5});
+  // What is made anew is no younger for that.
+  Update(4, "word4 changed");
+  Sweep();
+  PutWords(1);
+  ExpectTold({4, 5, 6});
+  now_us_ += 60 * kSecond;
+  ExpectTold({});
+  Sweep();
+  EXPECT_THAT(Stored(), IsEmpty());
+  // Then there is nothing to look for.
+  for (int i = 0; i < 3; ++i) Sweep();
+  EXPECT_EQ(real_->LoadSession(kKey).value()->row.drop_us, 0);
+  PutWords(2);
+  ExpectTold({7, 8});
+  WriteRequest update = NewWrite(WriteKind::kUpdateSession, kKey);
+  update.settings.emplace().blocks = {Block(0)};
+  MustDo(std::move(update));
+  now_us_ += 1000 * kSecond;
+  ExpectTold({7, 8});
+  for (int i = 0; i < 3; ++i) Sweep();
+  ExpectTold({7, 8});
+  EXPECT_EQ(real_->LoadSession(kKey).value()->row.drop_us, 0);
 }
 
 TEST_P(EngineEntriesTest, EntriesOfAnEarlierVersionAreLookedThrough) {

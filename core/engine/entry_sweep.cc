@@ -23,6 +23,7 @@ struct Seen {
   // Its messages.
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::int64_t ingest_us = 0;
   bool hidden = false;
   bool all_gone = false;
 };
@@ -37,8 +38,16 @@ std::vector<NumberRange> RunsInOrder(const EntryLog& log, std::int64_t next_entr
 class Finder {
  public:
   Finder(Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
-         EntryLog log, const std::function<bool()>& stopping)
-      : store_(store), key_(key), row_(row), block_(block), stopping_(stopping) {
+         EntryLog log, std::int64_t ttl_us, std::int64_t now_us,
+         const std::function<bool()>& stopping)
+      : store_(store),
+        key_(key),
+        row_(row),
+        block_(block),
+        over_us_(ttl_us == 0 ? 0 : now_us - ttl_us),
+        stopping_(stopping) {
+    removal_.by_age = ttl_us > 0;
+    removal_.next_entry = block.next_entry;
     removal_.block = block.name;
     removal_.message_generation = row.generation;
     removal_.entry_generation = block.entry_generation;
@@ -60,6 +69,12 @@ class Finder {
     for (const NumberRange& run : log.late) {
       MEMORYD_RETURN_IF_ERROR(LookThrough(run));
     }
+    for (const NumberRange& run : runs) {
+      MEMORYD_RETURN_IF_ERROR(LookForOld(run));
+    }
+    for (const NumberRange& run : log.late) {
+      MEMORYD_RETURN_IF_ERROR(LookForOld(run));
+    }
     removal_.pause_us = rows_ * kPauseUsPerRow;
     return std::move(removal_);
   }
@@ -80,6 +95,7 @@ class Finder {
     for (const MessagePtr& row : rows) {
       Seen& seen = read.emplace_back();
       seen.number = row->position;
+      seen.ingest_us = row->ingest_us;
       const auto entry = DecodeVectorEntry(row->body);
       // What can't be read is not shown either.
       if (!entry.ok() || entry->sources.empty()) continue;
@@ -152,6 +168,30 @@ class Finder {
     return absl::OkStatus();
   }
 
+  // Takes out what is too old from the beginning of a run on: the rest is as old as what it stands
+  // behind, or will go with it.
+  absl::Status LookForOld(NumberRange run) {
+    while (over_us_ > 0 && run.begin < run.end) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read(run, kReadRows));
+      if (read.empty()) break;
+      run.begin = read.back().number + 1;
+      for (const Seen& seen : read) {
+        if (IsTaken(seen.number)) continue;
+        if (seen.ingest_us > over_us_) {
+          std::int64_t& oldest_us = removal_.oldest_us;
+          oldest_us = oldest_us == 0 ? seen.ingest_us : std::min(oldest_us, seen.ingest_us);
+          return absl::OkStatus();
+        }
+        if (IsEnough()) {
+          removal_.more = true;
+          return absl::OkStatus();
+        }
+        Add(seen.number);
+      }
+    }
+    return absl::OkStatus();
+  }
+
   void TakeOut(std::vector<Seen>& chain) {
     // With its first message, where retention takes the oldest.
     const auto stays = std::remove_if(chain.begin(), chain.end(), [this](const Seen& seen) {
@@ -172,13 +212,16 @@ class Finder {
     }
   }
 
+  bool IsTaken(std::int64_t number) const {
+    return std::any_of(removal_.numbers.begin(), removal_.numbers.end(),
+                       [number](const NumberRange& range) {
+                         return range.begin <= number && number < range.end;
+                       });
+  }
+
   // False for one that has been found before.
   bool Add(std::int64_t number) {
-    const auto known =
-        std::any_of(removal_.numbers.begin(), removal_.numbers.end(), [number](NumberRange range) {
-          return range.begin <= number && number < range.end;
-        });
-    if (known) return false;
+    if (IsTaken(number)) return false;
     AddRange(removal_.numbers, {number, number + 1});
     ++removal_.count;
     return true;
@@ -188,6 +231,7 @@ class Finder {
   const SessionKey& key_;
   const SessionRow& row_;
   const BlockState& block_;
+  const std::int64_t over_us_;  // What came then or before is too old; 0: nothing is.
   const std::function<bool()>& stopping_;
   EntryRemoval removal_;
   std::int64_t rows_ = 0;
@@ -197,12 +241,14 @@ class Finder {
 
 absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(
     Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
-    const std::function<bool()>& stopping) {
-  if (block.entry_generation == 0 || !MayHideEntries(block.state)) return std::nullopt;
+    std::int64_t ttl_us, std::int64_t now_us, const std::function<bool()>& stopping) {
+  if (block.entry_generation == 0) return std::nullopt;
+  if (ttl_us == 0 && !MayHideEntries(block.state)) return std::nullopt;
   MEMORYD_ASSIGN_OR_RETURN(EmbeddingState state, EmbeddingState::FromJson(block.state));
-  if (!state.log.HasGone()) return std::nullopt;
+  const bool old = ttl_us > 0 && state.log.count != 0 && state.log.oldest_us + ttl_us <= now_us;
+  if (!old && !state.log.HasGone()) return std::nullopt;
   state.log.Open(block.next_entry);
-  Finder finder(store, key, row, block, std::move(state.log), stopping);
+  Finder finder(store, key, row, block, std::move(state.log), ttl_us, now_us, stopping);
   MEMORYD_ASSIGN_OR_RETURN(EntryRemoval removal, finder.Find());
   return std::optional<EntryRemoval>(std::move(removal));
 }

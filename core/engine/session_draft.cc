@@ -759,8 +759,10 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
       row.ingest_us = now_us_;
       row.body = outcome.entries[i];
-      if (!outcome.entry_messages.empty() && outcome.entry_messages[i].expire_us > 0) {
-        row.ids.value().expire_us = outcome.entry_messages[i].expire_us;
+      if (!outcome.entry_messages.empty()) {
+        const EntryMessages& of = outcome.entry_messages[i];
+        if (of.ingest_us > 0) row.ingest_us = of.ingest_us;
+        if (of.expire_us > 0) row.ids.value().expire_us = of.expire_us;
       }
       entries_.push_back({generation, MessagePtr(row)});
     }

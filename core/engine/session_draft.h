@@ -206,8 +206,8 @@ class SessionDraft {
   void HideChangedEntries(std::int64_t position);
   // Changes what blocks with entries know of these; those whose state can't be read are left out.
   void ChangeEntryLogs(const std::function<void(EntryLog&, const BlockState&)>& change);
-  // Whether entries wait to be taken out.
-  bool HidesEntries() const;
+  // When entries are to be taken out; 0: never.
+  std::int64_t EntriesDueUs() const;
   // Whether an archived message may be in entries.
   bool IsArchived(std::int64_t position) const;
   // Takes the messages out of the evidence of facts; returns how many facts go with them.

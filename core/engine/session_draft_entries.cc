@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/engine/session_draft.h"
 
 namespace memoryd {
-
 bool SessionDraft::IsArchived(std::int64_t position) const {
   return position < row_.watermark &&
          !std::binary_search(row_.pinned.begin(), row_.pinned.end(), position);
@@ -44,15 +44,24 @@ void SessionDraft::HideChangedEntries(std::int64_t position) {
   });
 }
 
-bool SessionDraft::HidesEntries() const {
-  return std::any_of(
-      config_->blocks.begin(), config_->blocks.end(), [this](const BlockSettings& block) {
-        if (!HasEntries(block)) return false;
-        const BlockState* const state = FindBlock(block.name);
-        if (state == nullptr || !MayHideEntries(state->state)) return false;
-        const auto known = EmbeddingState::FromJson(state->state);
-        return known.ok() && known->log.HasGone();
-      });
+std::int64_t SessionDraft::EntriesDueUs() const {
+  std::int64_t due_us = 0;
+  const auto note = [&due_us](std::int64_t at_us) {
+    due_us = due_us == 0 ? at_us : std::min(due_us, at_us);
+  };
+  for (const BlockSettings& block : config_->blocks) {
+    if (!HasEntries(block)) continue;
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr || state->entry_generation == 0) continue;
+    const std::int64_t ttl_us = BlockTtlUs(block);
+    if (ttl_us == 0 && !MayHideEntries(state->state)) continue;
+    const auto known = EmbeddingState::FromJson(state->state);
+    if (!known.ok()) continue;
+    const EntryLog& log = known->log;
+    if (log.HasGone()) note(now_us_);
+    if (ttl_us > 0 && log.count != 0) note(log.oldest_us == 0 ? now_us_ : log.oldest_us + ttl_us);
+  }
+  return due_us;
 }
 
 bool SessionDraft::IsFedState(const JobOutcome& outcome, const BlockState& state) const {
@@ -75,7 +84,7 @@ std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState
   if (!after.ok() || !now.ok()) return outcome.block_state;
   after->log = std::move(now->log);
   for (const EntryMessages& of : outcome.entry_messages) {
-    after->log.NoteStored(first++, {of.begin, of.end});
+    after->log.NoteStored(first++, {of.begin, of.end}, of.ingest_us > 0 ? of.ingest_us : now_us_);
   }
   // Nothing has been fed yet: no state says so.
   return *after == EmbeddingState() ? outcome.block_state : after->ToJson();
@@ -93,7 +102,12 @@ SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request
   if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
   state->log.Open(found->next_entry);
   state->log.NoteRemoved(removal.numbers, removal.count);
-  if (!removal.more) state->log.Forget(removal.log);
+  if (!removal.more) {
+    state->log.Forget(removal.log);
+    // Those that were stored since then were not looked at.
+    const bool all = found->next_entry == removal.next_entry;
+    if (removal.by_age) state->log.oldest_us = all ? removal.oldest_us : 0;
+  }
   for (const NumberRange& range : removal.numbers) {
     erased_entries_.push_back({removal.entry_generation, {range.begin, range.end}});
   }

@@ -165,11 +165,11 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
       row_.expire_us = retention.ExpiryAt(now_us_);
   }
   if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
-  if (HidesEntries()) {
+  if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
     const bool swept = kind == WriteKind::kSweep || kind == WriteKind::kTakeOutEntries;
-    const std::int64_t soon = now_us_ + std::max(kSoonUs, entry_pause_us_);
+    const std::int64_t at_us = std::max(due_us, now_us_ + std::max(kSoonUs, entry_pause_us_));
     // What is due already stays so, however often the session is written.
-    LookAt(swept || base_drop_us_ == 0 ? soon : std::min(base_drop_us_, soon));
+    LookAt(swept || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
   }
   // Never sooner than it is due.
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
@@ -245,7 +245,8 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   }
   WriteResult result;
   if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
-    const bool right = (row_.drop_us == 0 || HidesEntries()) &&
+    const std::int64_t entries_us = EntriesDueUs();
+    const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
                        (retention.session_ttl_us > 0 || row_.expire_us == 0);
     return right ? unchanged : Stored(request, std::move(result));
   }

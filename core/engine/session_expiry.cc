@@ -9,6 +9,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/engine/entry_sweep.h"
 #include "core/engine/page.h"
@@ -242,10 +243,14 @@ absl::Status SessionExpiry::SweepEntries(const DueSession& due,
                            options_.store->LoadSession(due.key));
   if (!session.has_value()) return absl::OkStatus();
   for (const BlockState& block : session->blocks) {
-    if (block.name == kRetrievalBlock) continue;
+    const auto settings =
+        std::find_if(listed.blocks->begin(), listed.blocks->end(),
+                     [&block](const BlockSettings& known) { return known.name == block.name; });
+    if (settings == listed.blocks->end() || !HasEntries(*settings)) continue;
     MEMORYD_ASSIGN_OR_RETURN(
         std::optional<EntryRemoval> removal,
-        FindHiddenEntries(*options_.store, due.key, session->row, block, options_.stopping));
+        FindHiddenEntries(*options_.store, due.key, session->row, block, BlockTtlUs(*settings),
+                          options_.now_us(), options_.stopping));
     if (!removal.has_value()) continue;
     WriteRequest write;
     write.kind = WriteKind::kTakeOutEntries;

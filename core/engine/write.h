@@ -235,6 +235,11 @@ struct EntryRemoval {
   std::vector<PositionRange> feed_again;
   // There are more that go.
   bool more = false;
+  // Of a block with `ttl`: its next entry, and when the oldest message came of those that stay; 0:
+  // none stays.
+  bool by_age = false;
+  std::int64_t next_entry = 0;
+  std::int64_t oldest_us = 0;
   // Before so long the block is not looked at again.
   std::int64_t pause_us = 0;
 };

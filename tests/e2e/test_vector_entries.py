@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 
+import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from support.blocks import DONE, WAIT, block, drained, every_turn, memory_text, models_file, turn
-from support.calls import Calls, assistant, memory, user
+from support.calls import Calls, assistant, memory, refusal, user
 from support.model_server import ModelServer
 from support.server import Server
 from support.waiting import wait_for
@@ -140,3 +141,27 @@ def test_what_holds_a_message_whose_time_is_over_is_hidden(start):
         assert told(calls, "for an hour")
         wait_for(lambda: entries(calls) == ["assistant: I see."], attempts=3000)
         assert not told(calls, "for an hour")
+
+
+def test_entries_that_are_too_old_are_hidden_and_go(start):
+    lasting = block("vectors", "vector", embedder="embed", top_k=50, retrieval_context_window=1,
+                    ttl=4)
+    with start() as calls:
+        put(calls, "for a while", config=every_turn(lasting))
+        put(calls, "another")
+        assert told(calls, "for a while")
+        wait_for(lambda: not entries(calls))
+        wait_for(lambda: calls.GetBlock(session_id="s", block="vectors").entries.entry_count == 0)
+        put(calls, "later")
+        assert not told(calls, "for a while")
+    with start() as calls:
+        assert not told(calls, "for a while")
+
+
+def test_a_ttl_is_checked(start):
+    with start() as calls:
+        for ttl in (0, -1, 315_360_001, 1.5, "1"):
+            config = every_turn(block("vectors", "vector", embedder="embed", ttl=ttl))
+            error = refusal(calls.CreateSession, session_id="s", config=config)
+            assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "config.blocks[0].options_json" in error.details()
