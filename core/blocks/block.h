@@ -81,6 +81,9 @@ struct FeedRequest {
   BlockSession session;
   BlockState state;                    // Before the job.
   std::vector<BlockMessage> messages;  // Those of the job, oldest first.
+  // In place of messages: rows of the block's own whose texts are to be embedded by the model that
+  // makes EmbeddingState::next.
+  std::vector<MessagePtr> entries = {};
   std::string job_id;
   std::uint64_t generation = 0;  // The block_generation that the job is of.
   std::int64_t attempt = 1;

@@ -72,6 +72,7 @@ std::string EmbeddingState::ToJson() const {
     made["next_entry"] = next->next_entry;
     made["done"] = next->done;
     made["caught_up"] = next->caught_up;
+    if (next->job != 0) made["job"] = next->job;
   }
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -92,6 +93,7 @@ absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
       made->at("next_entry").get_to(next.next_entry);
       made->at("done").get_to(next.done);
       made->at("caught_up").get_to(next.caught_up);
+      next.job = made->value("job", std::int64_t{0});
     }
   } catch (const json::exception&) {
     return absl::DataLossError("the state of a block's vectors can't be read back");
@@ -128,6 +130,19 @@ absl::StatusOr<bool> EmbeddingState::Answered(const EmbeddingSource& by) {
     next.emplace().source = by;
   }
   return false;
+}
+
+absl::StatusOr<bool> EmbeddingState::AnsweredEntries(const EmbeddingSource& by) {
+  const std::int64_t without_vector = look_again;
+  MEMORYD_ASSIGN_OR_RETURN(const bool counts, Answered(by));
+  look_again = without_vector;
+  if (!counts && !next.has_value()) next.emplace().source = by;
+  return counts;
+}
+
+// Between quotes of JSON the same would have backslashes.
+bool MayHaveNext(std::string_view state) {
+  return state.find("\"next\":{") != std::string_view::npos;
 }
 
 }  // namespace memoryd

@@ -122,29 +122,20 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
 void EntryIndexCache::TakeOut(Index& index, const EntryLog& log) {
   // A search that began earlier may look later.
   if (log.removals <= index.removals) return;
-  const std::int64_t missed = log.removals - std::max<std::int64_t>(0, index.removals);
-  const bool read_any = index.removals >= 0;
-  index.removals = log.removals;
-  if (!read_any) return;
-  const bool knows = missed <= std::ssize(log.removed);
-  std::vector<NumberRange> removed;
-  if (knows) {
-    for (auto range = log.removed.end() - missed; range != log.removed.end(); ++range) {
-      AddRange(removed, *range);
-    }
-  } else {
+  const std::int64_t before = std::exchange(index.removals, log.removals);
+  if (before < 0) return;
+  std::optional<std::vector<NumberRange>> removed = log.RemovedSince(before);
+  if (!removed.has_value()) {
     // Too much has happened: they are all read once more.
-    removed.push_back({0, index.next_entry});
+    removed = {{0, index.next_entry}};
     index.next_entry = 1;
   }
   std::vector<Item> items;
   std::vector<float> numbers;
   items.reserve(index.items.size());
   numbers.reserve(index.numbers.size());
-  auto range = removed.begin();
   for (Item& item : index.items) {
-    while (range != removed.end() && range->end <= item.position) ++range;
-    if (range != removed.end() && range->begin <= item.position) {
+    if (HasNumber(*removed, item.position)) {
       index.text_bytes -= TextBytes(*item.entry);
       continue;
     }
@@ -208,6 +199,8 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Scan(const Index& index,
     if (item.expire_us > 0 && item.expire_us <= query.now_us) continue;
     if (query.ttl_us > 0 && item.ingest_us + query.ttl_us <= query.now_us) continue;
     if (query.log.Hides(item.position, item.entry->sources)) continue;
+    // Without a vector it is about to be made anew.
+    if (item.size == 0) continue;
     if (item.size != query.vector.size()) {
       other_sizes = true;
       continue;

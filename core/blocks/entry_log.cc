@@ -74,11 +74,23 @@ void CutRange(std::vector<NumberRange>& ranges, NumberRange range) {
   ranges = std::move(left);
 }
 
-bool EntryLog::IsGone(std::int64_t position) const {
+bool HasNumber(const std::vector<NumberRange>& ranges, std::int64_t number) {
   const auto range = std::lower_bound(
-      gone.begin(), gone.end(), position,
+      ranges.begin(), ranges.end(), number,
       [](const NumberRange& known, std::int64_t wanted) { return known.end <= wanted; });
-  return range != gone.end() && range->begin <= position;
+  return range != ranges.end() && range->begin <= number;
+}
+
+bool EntryLog::IsGone(std::int64_t position) const { return HasNumber(gone, position); }
+
+std::optional<std::vector<NumberRange>> EntryLog::RemovedSince(std::int64_t before) const {
+  const std::int64_t missed = removals - before;
+  if (missed > std::ssize(removed)) return std::nullopt;
+  std::vector<NumberRange> ranges;
+  for (auto range = removed.end() - missed; range != removed.end(); ++range) {
+    AddRange(ranges, *range);
+  }
+  return ranges;
 }
 
 bool EntryLog::Hides(std::int64_t number, const std::vector<EntrySource>& sources) const {
@@ -143,7 +155,8 @@ void EntryLog::WriteTo(json& object) const {
   if (!gone.empty()) object["gone"] = ToArray(gone);
   if (!changed.empty()) {
     json& array = object["changed"] = json::array();
-    for (const Change& change : changed) array.push_back(json::array({change.position, change.before}));
+    for (const Change& change : changed)
+      array.push_back(json::array({change.position, change.before}));
   }
   if (!removed.empty()) object["removed"] = ToArray(removed);
   if (removals != 0) object["removals"] = removals;

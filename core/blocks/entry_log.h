@@ -23,6 +23,8 @@ struct NumberRange {
 
 // Adds a range to others that ascend and touch none of each other.
 void AddRange(std::vector<NumberRange>& ranges, NumberRange range);
+// Whether a number is in one of such.
+bool HasNumber(const std::vector<NumberRange>& ranges, std::int64_t number);
 // Takes a range out of such.
 void CutRange(std::vector<NumberRange>& ranges, NumberRange range);
 
@@ -58,12 +60,16 @@ struct EntryLog {
 
   // Whether anything is to be taken out.
   bool HasGone() const { return !gone.empty() || !changed.empty(); }
+  // The entries that were taken out since there were `before` removals, ascending; nullopt: that is
+  // too long ago.
+  std::optional<std::vector<NumberRange>> RemovedSince(std::int64_t before) const;
   // Whether the message is among those that are no more.
   bool IsGone(std::int64_t position) const;
   // Whether the entry holds what must not be said any more.
   bool Hides(std::int64_t number, const std::vector<EntrySource>& sources) const;
 
-  // Of a block whose next entry gets this number: makes a log of what an earlier version has stored.
+  // Of a block whose next entry gets this number: makes a log of what an earlier version has
+  // stored.
   void Open(std::int64_t next_entry);
   // Messages are no more.
   void NoteGone(NumberRange messages);

@@ -87,14 +87,18 @@ class VectorBlock : public Block {
   bool feeds() const override { return vector_.feeds; }
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
-    absl::StatusOr<std::vector<Draft>> drafts = DraftsOf(request);
-    if (!drafts.ok()) {
-      done(drafts.status());
-      return;
-    }
     absl::StatusOr<EmbeddingState> known = EmbeddingState::FromJson(request.state.state);
     if (!known.ok()) {
       done(known.status());
+      return;
+    }
+    if (!request.entries.empty()) {
+      EmbedAnew(request, *std::move(known), std::move(done));
+      return;
+    }
+    absl::StatusOr<std::vector<Draft>> drafts = DraftsOf(request);
+    if (!drafts.ok()) {
+      done(drafts.status());
       return;
     }
     if (drafts->empty()) {
@@ -103,7 +107,12 @@ class VectorBlock : public Block {
       done(std::move(result));
       return;
     }
+    if (known->next.has_value()) {
+      done(ResultOf(*std::move(drafts), {}, *known));
+      return;
+    }
     std::vector<std::string> texts;
+    texts.reserve(drafts->size());
     for (const Draft& draft : *drafts) texts.push_back(draft.text);
     AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
                 EmbedPurpose::kText, std::move(texts), request.deadline,
@@ -113,27 +122,14 @@ class VectorBlock : public Block {
                     done(reply.status());
                     return;
                   }
-                  const EmbeddingSource source = SourceOf(name, *reply);
                   // Entries from before this was kept are taken to be of what is asked now.
-                  if (state.source.size == 0) state.source = source;
-                  if (absl::Status status = state.source.Accepts(source); !status.ok()) {
-                    done(std::move(status));
+                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
+                  if (!counts.ok()) {
+                    done(counts.status());
                     return;
                   }
-                  FeedResult result;
-                  for (std::size_t i = 0; i < drafts.size(); ++i) {
-                    VectorEntry entry;
-                    entry.vector = std::move(reply->vectors[i]);
-                    entry.text = std::move(drafts[i].text);
-                    entry.metadata_json = std::move(drafts[i].metadata_json);
-                    entry.sources = std::move(drafts[i].sources);
-                    result.entry_messages.push_back({entry.sources.front().position,
-                                                     entry.sources.back().position + 1,
-                                                     drafts[i].ingest_us, drafts[i].expire_us});
-                    result.entries.push_back(EncodeVectorEntry(entry));
-                  }
-                  result.state = state.ToJson();
-                  done(std::move(result));
+                  if (!*counts) reply->vectors.clear();
+                  done(ResultOf(std::move(drafts), std::move(reply->vectors), state));
                 });
   }
 
@@ -164,13 +160,17 @@ class VectorBlock : public Block {
       done(BlockContent());
       return;
     }
-    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, "", request.usage),
+    // What made the vectors, though others are made by now.
+    const EmbeddingSource& made = known->source;
+    const bool is_named = !made.embedder.empty();
+    const ModelName embedder = is_named ? ModelName{made.worker, made.embedder} : vector_.embedder;
+    AskEmbedder(models_, embedder, CallerOf(request.session, "", request.usage),
                 EmbedPurpose::kQuery, {std::move(query)}, request.deadline,
-                [self = Self(), entries = std::move(entries), source = std::move(known->source),
+                [self = Self(), entries = std::move(entries), source = made, embedder,
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                   absl::Status status = reply.status();
                   if (status.ok() && source.size > 0) {
-                    status = source.Accepts(SourceOf(self->vector_.embedder, *reply));
+                    status = source.Accepts(SourceOf(embedder, *reply));
                   }
                   if (!status.ok()) {
                     done(std::move(status));
@@ -182,7 +182,8 @@ class VectorBlock : public Block {
 
   absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override {
     MEMORYD_ASSIGN_OR_RETURN(EmbeddingState known, EmbeddingState::FromJson(state.state));
-    return BlockKnowledge{KnownEntries{CountEntries(state), std::move(known.source)}};
+    return BlockKnowledge{KnownEntries{CountEntries(state), std::move(known.source),
+                                       std::move(known.next), state.next_entry}};
   }
 
   bool has_entries() const override { return true; }
@@ -195,6 +196,75 @@ class VectorBlock : public Block {
   virtual std::string QueryText(const std::vector<BlockMessage>& messages) const = 0;
   virtual bool SkipsEmbedding(const EntryQuery& query) const = 0;
   virtual BlockContent ContentOf(const std::vector<EntryHit>& hits) const = 0;
+
+  // Entries of the drafts; without vectors where there are none.
+  static FeedResult ResultOf(std::vector<Draft> drafts, std::vector<std::vector<float>> vectors,
+                             EmbeddingState& state) {
+    FeedResult result;
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      VectorEntry entry;
+      if (i < vectors.size()) entry.vector = std::move(vectors[i]);
+      entry.text = std::move(drafts[i].text);
+      entry.metadata_json = std::move(drafts[i].metadata_json);
+      entry.sources = std::move(drafts[i].sources);
+      result.entry_messages.push_back({entry.sources.front().position,
+                                       entry.sources.back().position + 1, drafts[i].ingest_us,
+                                       drafts[i].expire_us});
+      result.entries.push_back(EncodeVectorEntry(entry));
+    }
+    result.state = state.ToJson();
+    return result;
+  }
+
+  // Embeds what entries say by what makes those that are to take their place.
+  void EmbedAnew(const FeedRequest& request, EmbeddingState state, Done<FeedResult> done) const {
+    std::vector<VectorEntry> entries;
+    std::vector<std::string> texts;
+    FeedResult result;
+    for (const MessagePtr& row : request.entries) {
+      absl::StatusOr<VectorEntry> entry = DecodeVectorEntry(row->body);
+      // What can't be read is not found either.
+      if (!entry.ok() || entry->sources.empty()) continue;
+      texts.push_back(entry->text);
+      result.entry_positions.push_back(row->position);
+      result.entry_messages.push_back({entry->sources.front().position,
+                                       entry->sources.back().position + 1, row->ingest_us,
+                                       row->ids->expire_us});
+      entries.push_back(*std::move(entry));
+    }
+    if (entries.empty()) {
+      result.state = state.ToJson();
+      done(std::move(result));
+      return;
+    }
+    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
+                EmbedPurpose::kText, std::move(texts), request.deadline,
+                [entries = std::move(entries), result = std::move(result), state = std::move(state),
+                 name = vector_.embedder,
+                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
+                  if (!reply.ok()) {
+                    done(reply.status());
+                    return;
+                  }
+                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
+                  if (!counts.ok()) {
+                    done(counts.status());
+                    return;
+                  }
+                  // Else it begins anew, with those that another model has embedded.
+                  if (*counts) {
+                    for (std::size_t i = 0; i < entries.size(); ++i) {
+                      entries[i].vector = std::move(reply->vectors[i]);
+                      result.entries.push_back(EncodeVectorEntry(entries[i]));
+                    }
+                  } else {
+                    result.entry_positions.clear();
+                    result.entry_messages.clear();
+                  }
+                  result.state = state.ToJson();
+                  done(std::move(result));
+                });
+  }
 
   std::shared_ptr<const VectorBlock> Self() const {
     return std::static_pointer_cast<const VectorBlock>(shared_from_this());
@@ -419,6 +489,14 @@ class DefaultVectorBlock final : public VectorBlock {
 };
 
 }  // namespace
+
+ModelName EntryEmbedder(const BlockSettings& settings) {
+  const json options = json::parse(settings.options_json, nullptr, /*allow_exceptions=*/false);
+  if (!options.is_object()) return {settings.worker, ""};
+  const auto embedder = options.find("embedder");
+  const bool is_named = embedder != options.end() && embedder->is_string();
+  return {settings.worker, is_named ? embedder->get<std::string>() : std::string()};
+}
 
 absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings& settings,
                                                              const std::string& field,

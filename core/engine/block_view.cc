@@ -28,7 +28,8 @@ absl::StatusOr<EntryPage> ReadEntries(Store& store, const BlockState& state,
     expected = row->position + 1;
     MEMORYD_ASSIGN_OR_RETURN(VectorEntry entry, DecodeVectorEntry(row->body));
     const bool old = request.ttl_us > 0 && row->ingest_us + request.ttl_us <= request.now_us;
-    if (old || row->IsExpired(request.now_us) || known.log.Hides(row->position, entry.sources)) continue;
+    if (old || row->IsExpired(request.now_us) || known.log.Hides(row->position, entry.sources))
+      continue;
     page.entries.push_back({row->position, row->ingest_us, std::move(entry)});
   }
   if (rows.empty()) {

@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 const SessionKey kKey{"tenant", "session"};
 constexpr std::int64_t kSecond = 1'000'000;
 
-// Embedders that many threads may ask.
+// Embedders that many threads may ask; `other` is of another model.
 class SharedModels final : public ModelDirectory {
  public:
   absl::StatusOr<std::shared_ptr<ChatModel>> FindChatModel(std::string_view /*tenant*/,
@@ -35,8 +35,10 @@ class SharedModels final : public ModelDirectory {
   }
   absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view /*tenant*/,
                                                          std::string_view /*worker*/,
-                                                         std::string_view /*name*/) override {
-    return std::make_shared<HashEmbedder>();
+                                                         std::string_view name) override {
+    auto embedder = std::make_shared<HashEmbedder>();
+    if (name == "other") embedder->model = HashEmbedder::kReversed;
+    return embedder;
   }
 };
 
@@ -90,22 +92,28 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
     create.settings->chat_history_token_ratio = is_llama ? 0.5 : 0;
     create.settings->retention = retention;
     create.settings->blocks = {Block(ttl)};
+    settings_ = *create.settings;
     MustDo(std::move(create));
   }
-  static BlockSettings Block(std::int64_t ttl) {
+  void ChangeEmbedder(const std::string& embedder) {
+    WriteRequest update = NewWrite(WriteKind::kUpdateSession, kKey);
+    settings_.blocks = {Block(0, embedder)};
+    update.settings = settings_;
+    MustDo(std::move(update));
+  }
+  static BlockSettings Block(std::int64_t ttl, std::string_view embedder = "hash") {
     BlockSettings block;
     block.name = "vectors";
     block.kind = "vector";
-    block.options_json = fmt::format(
-        R"({{"embedder":"hash","top_k":100,"retrieval_context_window":1{}}})",
-        ttl == 0 ? "" : fmt::format(R"(,"ttl":{})", ttl));
+    block.options_json =
+        fmt::format(R"({{"embedder":"{}","top_k":100,"retrieval_context_window":1{}}})", embedder,
+                    ttl == 0 ? "" : fmt::format(R"(,"ttl":{})", ttl));
     return block;
   }
   // Ends when the jobs it makes have, and all before them.
   void Put(const std::string& text, std::int64_t expire_us = 0) {
     const std::string id = "m" + std::to_string(++put_);
-    WriteRequest put =
-        WithTimes(NewWrite(WriteKind::kPut, kKey, {{"user", text, id}}), expire_us);
+    WriteRequest put = WithTimes(NewWrite(WriteKind::kPut, kKey, {{"user", text, id}}), expire_us);
     put.wait_until = Far();
     put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
       return open.empty() ? reply : "open";
@@ -184,6 +192,23 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
     for (const MessagePtr& row : *rows) texts.push_back(DecodeVectorEntry(row->body)->text);
     return texts;
   }
+  // All entries have a vector of the embedder's, which serves.
+  void ExpectEmbeddedBy(std::string_view embedder) {
+    const BlockState block = State();
+    const EmbeddingState state = EmbeddingState::FromJson(block.state).value();
+    EXPECT_EQ(state.source.embedder, embedder);
+    EXPECT_FALSE(state.next.has_value());
+    EXPECT_EQ(state.look_again, 0);
+    const auto rows = real_->ReadRange(kKey, block.entry_generation, {0, block.next_entry}, 100'000,
+                                       std::int64_t{1} << 30);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    for (const MessagePtr& row : *rows) {
+      const VectorEntry entry = DecodeVectorEntry(row->body).value();
+      std::vector<float> vector = HashEmbedding(entry.text);
+      if (embedder == "other") std::reverse(vector.begin(), vector.end());
+      EXPECT_EQ(entry.vector, vector) << row->position;
+    }
+  }
   // Each message of `positions` is told of once, and none of the others.
   void ExpectTold(const std::set<std::int64_t>& positions) {
     const std::string listed = Listed();
@@ -204,6 +229,7 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
 
   SharedModels models_;
   EngineStats stats_;
+  SessionSettings settings_;
   std::unique_ptr<SessionExpiry> expiry_;
   std::int64_t put_ = 0;
 };
@@ -438,7 +464,38 @@ TEST_P(EngineEntriesTest, ManyGoInSeveralWrites) {
   EXPECT_EQ(CountEntries(State()), 5);
 }
 
-// Feeds, deletes and sweeps in any order.
+TEST_P(EngineEntriesTest, AnotherEmbedderMakesEntriesAnewUnderTheirNumbers) {
+  Create();
+  // More than one job embeds.
+  PutWords(301);
+  ExpectEmbeddedBy("hash");
+  const std::vector<Entry> before = Entries();
+  ASSERT_THAT(before, SizeIs(300));
+  Delete(7);
+  Sweep();
+  ChangeEmbedder("other");
+  PutWords(4);
+  ExpectEmbeddedBy("other");
+  const std::vector<Entry> after = Entries();
+  ASSERT_THAT(after, SizeIs(303));
+  for (std::size_t i = 0; i < 299; ++i) {
+    const Entry& old = before[i < 6 ? i : i + 1];
+    EXPECT_EQ(after[i].position, old.position);
+    EXPECT_EQ(after[i].entry.text, old.entry.text);
+    EXPECT_EQ(after[i].entry.sources, old.entry.sources);
+  }
+  EXPECT_THAT(Said(), HasSubstr(Word(put_ - 1)));
+  Restart();
+  PutWords(1);
+  ExpectEmbeddedBy("other");
+  // And back: nothing of what came meanwhile is without a vector.
+  ChangeEmbedder("hash");
+  PutWords(4);
+  ExpectEmbeddedBy("hash");
+  EXPECT_THAT(Entries(), SizeIs(308));
+}
+
+// Feeds, deletes, sweeps and changes of the embedder in any order.
 class RandomEntriesTest : public EngineEntriesTest {
  protected:
   void Check(Profile profile) {
@@ -446,11 +503,15 @@ class RandomEntriesTest : public EngineEntriesTest {
     Create(profile);
     std::set<std::int64_t> here;
     std::set<std::int64_t> deleted;
-    for (int step = 0; step < 100; ++step) {
+    std::string embedder = "hash";
+    for (int step = 0; step < 150; ++step) {
       const auto choice = random() % 10;
       if (choice < 5 || here.size() < 4) {
         PutWords(1);
         here.insert(put_);
+      } else if (choice == 9) {
+        embedder = embedder == "hash" ? "other" : "hash";
+        ChangeEmbedder(embedder);
       } else if (choice < 8) {
         const auto victim =
             std::next(here.begin(), static_cast<std::ptrdiff_t>(random() % here.size()));
@@ -474,6 +535,7 @@ class RandomEntriesTest : public EngineEntriesTest {
     const std::int64_t watermark = real_->LoadSession(kKey).value()->row.watermark;
     std::erase_if(here, [watermark](std::int64_t position) { return position >= watermark; });
     ExpectTold(here);
+    ExpectEmbeddedBy(embedder);
     for (const std::string& text : Stored()) {
       for (const std::int64_t position : deleted) {
         EXPECT_THAT(text, Not(HasSubstr(Word(position))));

@@ -85,10 +85,9 @@ class Finder {
   // The entries from a number on, at most so many.
   absl::StatusOr<std::vector<Seen>> Read(NumberRange numbers, std::int64_t max_rows) {
     if (stopping_()) return absl::CancelledError("the server stops");
-    MEMORYD_ASSIGN_OR_RETURN(
-        const std::vector<MessagePtr> rows,
-        store_.ReadRange(key_, block_.entry_generation, {numbers.begin, numbers.end}, max_rows,
-                         kReadBytes));
+    MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows,
+                             store_.ReadRange(key_, block_.entry_generation,
+                                              {numbers.begin, numbers.end}, max_rows, kReadBytes));
     rows_ += std::ssize(rows);
     std::vector<Seen> read;
     read.reserve(rows.size());
@@ -102,10 +101,9 @@ class Finder {
       seen.begin = entry->sources.front().position;
       seen.end = entry->sources.back().position + 1;
       seen.hidden = removal_.log.Hides(seen.number, entry->sources);
-      seen.all_gone = std::all_of(entry->sources.begin(), entry->sources.end(),
-                                  [this](const EntrySource& source) {
-                                    return removal_.log.IsGone(source.position);
-                                  });
+      seen.all_gone = std::all_of(
+          entry->sources.begin(), entry->sources.end(),
+          [this](const EntrySource& source) { return removal_.log.IsGone(source.position); });
     }
     return read;
   }
@@ -213,10 +211,9 @@ class Finder {
   }
 
   bool IsTaken(std::int64_t number) const {
-    return std::any_of(removal_.numbers.begin(), removal_.numbers.end(),
-                       [number](const NumberRange& range) {
-                         return range.begin <= number && number < range.end;
-                       });
+    return std::any_of(
+        removal_.numbers.begin(), removal_.numbers.end(),
+        [number](const NumberRange& range) { return range.begin <= number && number < range.end; });
   }
 
   // False for one that has been found before.

@@ -26,12 +26,9 @@ inline constexpr std::int64_t kEntriesAtOnce = 250;
 // that hold a piece of one of these others, since they would be told twice. What holds a message
 // that retention has taken is not made anew: an entry goes with its first message. So it is with
 // what is too old.
-absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(Store& store, const SessionKey& key,
-                                                              const SessionRow& row,
-                                                              const BlockState& block,
-                                                              std::int64_t ttl_us,
-                                                              std::int64_t now_us,
-                                                              const std::function<bool()>& stopping);
+absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(
+    Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
+    std::int64_t ttl_us, std::int64_t now_us, const std::function<bool()>& stopping);
 
 }  // namespace memoryd
 

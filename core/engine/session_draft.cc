@@ -390,6 +390,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
     }
   }
   ChangeEmbedder(*config);
+  for (const BlockSettings& block : config->blocks) ChangeEntryEmbedder(block);
   SetConfig(*settings, *std::move(config));
   return Stored(request, WriteResult());
 }
@@ -683,8 +684,9 @@ void SessionDraft::RemoveBlocks() {
   if (row_.block_generation == 0) return;
   for (const BlockSettings& block : config_->blocks) {
     const BlockState* const state = FindBlock(block.name);
-    if (state != nullptr && state->entry_generation != 0) {
-      garbage_.push_back({state->entry_generation, 0, state->next_entry});
+    if (state == nullptr) continue;
+    for (const EntryRange& stored : EntriesOf(*state)) {
+      AddGarbage(stored.generation, stored.positions);
     }
   }
   garbage_.push_back({row_.block_generation, 0, 1});
@@ -729,8 +731,11 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
       outcome.job.number >= current->next) {
     return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
   }
-  const bool outdated =
-      !IsFedState(outcome, *current) || row_.edit_revision > outcome.read_revision;
+  const bool anew = EmbedsEntries(outcome, *current);
+  const auto removed = anew ? RemovedSince(outcome, *current) : std::vector<NumberRange>();
+  // What was changed or deleted meanwhile is hidden, and taken out, wherever it stands.
+  const bool edited = !anew && row_.edit_revision > outcome.read_revision;
+  const bool outdated = edited || !removed.has_value() || !IsFedState(outcome, *current);
   if (outcome.state == JobState::kDone && outdated) {
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));
@@ -739,21 +744,22 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
   state.done = outcome.job.number;
   if (outcome.state == JobState::kDone) {
     const bool embeds = outcome.job.block == kRetrievalBlock;
-    std::string after = StateAfter(outcome, state, state.next_entry);
+    std::string after = StateAfter(outcome, state);
     const std::string before = std::exchange(state.state, std::move(after));
     if (embeds) NoteAnswer(before, state);
     if (!outcome.entries.empty()) {
       while (state.entry_generation == 0) state.entry_generation = random_();
     }
-    const std::uint64_t generation = embeds && !outcome.entries.empty()
+    const std::uint64_t generation = (embeds || anew) && !outcome.entries.empty()
                                          ? EntriesOf(state).back().generation
                                          : state.entry_generation;
     for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
       // Retention has taken the message meanwhile.
-      if (!outcome.entry_positions.empty() && outcome.entry_positions[i] < row_.floor &&
+      if (embeds && outcome.entry_positions[i] < row_.floor &&
           !std::binary_search(row_.pinned.begin(), row_.pinned.end(), outcome.entry_positions[i])) {
         continue;
       }
+      if (anew && HasNumber(*removed, outcome.entry_positions[i])) continue;
       MessageDraft row;
       row.position =
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
@@ -766,6 +772,8 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
       }
       entries_.push_back({generation, MessagePtr(row)});
     }
+  } else if (anew) {
+    DropNextEntries(state);
   }
   for (const BlockSettings& block : config_->blocks) {
     if (block.name != outcome.job.block) continue;
@@ -1122,6 +1130,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   row_.update_us = now_us_;
   SetDueTimes(request.kind);
   EmbedMessages();
+  EmbedEntries();
   result.revision = row_.revision;
   result.generation = row_.generation;
   result.content_generation = row_.content_generation;

@@ -180,8 +180,8 @@ class SessionDraft {
   // Of a session that stays: what models have taken for it was taken all the same.
   void RemoveBlocksButUsage();
   void CancelJobsOf(BlockState& state);
-  // Where a block's entries stand, and may come to stand: of kRetrievalBlock those that serve, then
-  // those that are made to take their place. Those that are being made are the last.
+  // Where a block's entries stand, and may come to stand: those that serve, then those that are
+  // made to take their place. Those that are being made are the last.
   static std::vector<EntryRange> EntriesOf(const BlockState& state);
   // A job for messages that none has had embedded, where the session wants that and no such job is
   // open: when it ends, the next one is made. Embeddings made anew serve once they have caught up.
@@ -198,14 +198,25 @@ class SessionDraft {
   // Whether a job was fed in the state that its block has now, but for what has become of entries.
   bool IsFedState(const JobOutcome& outcome, const BlockState& state) const;
   // The block's state after a job, with what has become of entries meanwhile and those that the job
-  // stores, the first of them as number `first`.
-  std::string StateAfter(const JobOutcome& outcome, const BlockState& state,
-                         std::int64_t first) const;
+  // stores.
+  std::string StateAfter(const JobOutcome& outcome, const BlockState& state);
   // Entries of blocks must not say these messages any more, or what the message at `position` was.
   void HideEntries(const std::vector<NumberRange>& messages);
   void HideChangedEntries(std::int64_t position);
   // Changes what blocks with entries know of these; those whose state can't be read are left out.
   void ChangeEntryLogs(const std::function<void(EntryLog&, const BlockState&)>& change);
+  // As EmbedMessages(), for entries of `vector` blocks: those with an EmbeddingState::next.
+  void EmbedEntries();
+  // As ChangeEmbedder(), for `block` as it will be configured.
+  void ChangeEntryEmbedder(const BlockSettings& block);
+  // Whether a job's entries are those of EmbeddingState::next.
+  static bool EmbedsEntries(const JobOutcome& outcome, const BlockState& state);
+  // What is being made is given up: what serves goes on to.
+  void DropNextEntries(BlockState& state);
+  // Numbers of entries that have been taken out since the job was fed; nullopt: it is not known of
+  // all.
+  static std::optional<std::vector<NumberRange>> RemovedSince(const JobOutcome& outcome,
+                                                              const BlockState& state);
   // When entries are to be taken out; 0: never.
   std::int64_t EntriesDueUs() const;
   // Whether an archived message may be in entries.

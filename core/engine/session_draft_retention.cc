@@ -33,7 +33,7 @@ std::int64_t SessionDraft::FirstToFeed() const {
     for (const Job& job : jobs_) {
       if (job.key.block != block.name) continue;
       ++made;
-      first = std::min(first, job.begin);
+      if (job.message_generation == row_.generation) first = std::min(first, job.begin);
     }
     // What older jobs are to feed is not known here.
     if (state->done + 1 + made < state->next) return 0;

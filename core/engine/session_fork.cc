@@ -162,7 +162,7 @@ absl::Status SessionFork::Plan() {
                         block.entry_generation,
                         {0, state->next_entry}});
     }
-    if (name == kRetrievalBlock) block.state = EmbeddingsOfCopy(block.state);
+    if (MayHaveNext(block.state)) block.state = EmbeddingsOfCopy(block.state);
     MEMORYD_RETURN_IF_ERROR(PlanJobs(*state));
   }
   return absl::OkStatus();
@@ -219,8 +219,10 @@ absl::Status SessionFork::PlanJobs(const BlockState& state) {
                              options_.store->ListJobs(request_.source, filter));
     for (const Job& job : jobs) {
       if (job.key.block != state.name) return absl::OkStatus();
-      staged_->jobs.push_back({state.name, {job.begin, job.end}});
       filter.after_number = job.key.number;
+      // Those of entries it makes by itself.
+      if (job.message_generation != base_.row.generation) continue;
+      staged_->jobs.push_back({state.name, {job.begin, job.end}});
     }
     if (jobs.empty()) break;
   }
@@ -307,10 +309,9 @@ bool SessionFork::HasWhatIsCopied(const Session& now) const {
     return false;
   }
   const auto entries_of = [](const Session& session, std::uint64_t generation) {
-    const auto block =
-        std::find_if(session.blocks.begin(), session.blocks.end(), [generation](const auto& known) {
-          return known.second->entry_generation == generation;
-        });
+    const auto block = std::find_if(
+        session.blocks.begin(), session.blocks.end(),
+        [generation](const auto& known) { return known.second->entry_generation == generation; });
     return block == session.blocks.end() ? nullptr : block->second;
   };
   return std::all_of(parts_.begin(), parts_.end(), [&](const Part& part) {

@@ -115,6 +115,8 @@ struct JobOutcome {
   std::vector<std::string> entries;
   std::vector<std::int64_t> entry_positions;
   std::vector<EntryMessages> entry_messages = {};
+  // Of a job that embeds entries anew: it has come to those before this number.
+  std::int64_t entries_to = 0;
 };
 
 // The stored messages or content that a write names, as it was found before the write was decided
