@@ -98,7 +98,7 @@ struct EntryMessages {
   // Positions [begin, end) of its messages.
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::int64_t ingest_us = 0;  // Of the latest of them; 0: not known.
+  std::int64_t ingest_us = 0;  // When it counts as stored; 0: with the commit.
   std::int64_t expire_us = 0;  // When the first of them goes by itself; 0: none does.
 };
 

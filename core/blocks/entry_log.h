@@ -75,7 +75,7 @@ struct EntryLog {
   void NoteGone(NumberRange messages);
   // A message was changed: entries from `next_entry` on may say what it is now.
   void NoteChanged(std::int64_t position, std::int64_t next_entry);
-  // An entry of these messages, the latest of which came at `ingest_us`, is stored, under a number
+  // An entry of these messages, which counts as stored at `ingest_us`, is stored, under a number
   // that is higher than those before.
   void NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us);
   // Entries, so many of them, have been taken out. The log has been opened.

@@ -207,9 +207,11 @@ class VectorBlock : public Block {
       entry.text = std::move(drafts[i].text);
       entry.metadata_json = std::move(drafts[i].metadata_json);
       entry.sources = std::move(drafts[i].sources);
-      result.entry_messages.push_back({entry.sources.front().position,
-                                       entry.sources.back().position + 1, drafts[i].ingest_us,
-                                       drafts[i].expire_us});
+      const std::int64_t begin = entry.sources.front().position;
+      // Messages that are fed once more say nothing new.
+      const bool again = begin + 1 < state.log.fed_to;
+      result.entry_messages.push_back({begin, entry.sources.back().position + 1,
+                                       again ? drafts[i].ingest_us : 0, drafts[i].expire_us});
       result.entries.push_back(EncodeVectorEntry(entry));
     }
     result.state = state.ToJson();
