@@ -136,8 +136,9 @@ absl::StatusOr<bool> EmbeddingState::AnsweredEntries(const EmbeddingSource& by) 
   const std::int64_t without_vector = look_again;
   MEMORYD_ASSIGN_OR_RETURN(const bool counts, Answered(by));
   look_again = without_vector;
-  if (!counts && !next.has_value()) next.emplace().source = by;
-  return counts;
+  if (next.has_value() || (counts && look_again == 0)) return counts;
+  next.emplace().source = by;
+  return false;
 }
 
 // Between quotes of JSON the same would have backslashes.

@@ -87,7 +87,8 @@ struct EmbeddingState {
   // being made. Else false: those are others from now on, a new `next`, or none where the answer
   // comes from what made those that serve. CheckEmbeddingSize() is the error.
   absl::StatusOr<bool> Answered(const EmbeddingSource& by);
-  // The same of a `vector` block, where what is to serve is always made anew from the first entry.
+  // The same of a `vector` block, where what is to serve is always made anew from the first entry,
+  // and is when one that serves has no vector.
   absl::StatusOr<bool> AnsweredEntries(const EmbeddingSource& by);
 };
 

@@ -120,13 +120,15 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
 }
 
 void EntryIndexCache::TakeOut(Index& index, const EntryLog& log) {
+  const bool same = std::exchange(index.log_id, log.id) == log.id;
   // A search that began earlier may look later.
-  if (log.removals <= index.removals) return;
+  if (same && log.removals <= index.removals) return;
   const std::int64_t before = std::exchange(index.removals, log.removals);
   if (before < 0) return;
-  std::optional<std::vector<NumberRange>> removed = log.RemovedSince(before);
+  std::optional<std::vector<NumberRange>> removed;
+  if (same) removed = log.RemovedSince(before);
   if (!removed.has_value()) {
-    // Too much has happened: they are all read once more.
+    // Too much has happened, or nobody knows what: they are all read once more.
     removed = {{0, index.next_entry}};
     index.next_entry = 1;
   }

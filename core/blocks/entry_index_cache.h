@@ -67,6 +67,7 @@ class EntryIndexCache final : public EntrySearch {
     std::int64_t next_entry MEMORYD_GUARDED_BY(mutex) = 1;  // The first that has not been read.
     // How many removals of the block's log what was read is without; -1: nothing was read.
     std::int64_t removals MEMORYD_GUARDED_BY(mutex) = -1;
+    std::uint64_t log_id MEMORYD_GUARDED_BY(mutex) = 0;
     std::vector<float> numbers MEMORYD_GUARDED_BY(mutex);
     std::vector<Item> items MEMORYD_GUARDED_BY(mutex);  // By position.
     std::size_t text_bytes MEMORYD_GUARDED_BY(mutex) = 0;

@@ -117,12 +117,12 @@ TEST(EntryIndexCacheTest, WhatIsHiddenIsNotFound) {
   EXPECT_EQ(cache.Nearest(query).value().size(), 4U);
   query.now_us = 50;
   EXPECT_EQ(cache.Nearest(query).value().size(), 3U);
-  query.log.NoteGone({12, 13});
-  query.log.NoteChanged(3, 3);
+  query.log.NoteMark({12, 13, 9, true});
+  query.log.NoteMark({3, 4, 3, false});
   auto positions = Positions(cache.Nearest(query));
   std::sort(positions.begin(), positions.end());
   EXPECT_THAT(positions, ElementsAre(1, 3));
-  query.log.NoteChanged(3, 4);
+  query.log.NoteMark({3, 4, 4, false});
   EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(1));
 }
 
@@ -151,6 +151,7 @@ TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
   EntryIndexCache cache(rows.Reader(), 1 << 20);
   const std::vector<float> vector = {0, 1};
   EntryQuery query = rows.Query(vector, 9);
+  query.log.Open(rows.next, 1);
   EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
   const std::size_t reads = rows.reads.size();
   const std::size_t bytes = cache.ByteSize();
@@ -159,7 +160,6 @@ TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
     std::erase_if(rows.rows, [=](const MessagePtr& row) {
       return row->position >= begin && row->position < end;
     });
-    query.log.Open(rows.next);
     query.log.NoteRemoved({{begin, end}}, end - begin);
   };
   removed(2, 4);
@@ -169,6 +169,7 @@ TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
   EXPECT_LT(cache.ByteSize(), bytes);
   // A search that began before them.
   EntryQuery earlier = rows.Query(vector, 9);
+  earlier.log.Open(9, 1);
   EXPECT_THAT(Positions(cache.Nearest(earlier)), ElementsAre(8, 6, 5, 4, 1));
   rows.Add({0, 1});
   query.next_entry = rows.next;
@@ -177,6 +178,11 @@ TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
   for (int i = 0; i < 100; ++i) removed(1, 2);
   EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(9, 8, 6, 5, 4));
   EXPECT_EQ(rows.reads.back(), std::pair(std::int64_t{1}, rows.next));
+  // So they are when the log was begun anew, by whoever did not know it.
+  EntryQuery anew = rows.Query(vector, 9);
+  anew.log.Open(rows.next, 2);
+  std::erase_if(rows.rows, [](const MessagePtr& row) { return row->position == 9; });
+  EXPECT_THAT(Positions(cache.Nearest(anew)), ElementsAre(8, 6, 5, 4));
 }
 
 TEST(EntryIndexCacheTest, NothingIsFoundInNothing) {

@@ -12,24 +12,45 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxRanges = 256;
-constexpr std::size_t kMaxChanged = 256;
 // A server that has not looked for longer reads all entries once more.
 constexpr std::ptrdiff_t kMaxRemoved = 64;
+
+// The second of the two that are nearest to each other.
+template <typename Range>
+std::size_t Nearest(const std::vector<Range>& ranges) {
+  std::size_t nearest = 1;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    const std::int64_t between = ranges[i].begin - ranges[i - 1].end;
+    if (between >= least) continue;
+    least = between;
+    nearest = i;
+  }
+  return nearest;
+}
 
 // Of many ranges those that are nearest to each other become one.
 void Narrow(std::vector<NumberRange>& ranges) {
   while (ranges.size() > kMaxRanges) {
-    std::size_t nearest = 1;
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t i = 1; i < ranges.size(); ++i) {
-      const std::int64_t between = ranges[i].begin - ranges[i - 1].end;
-      if (between >= least) continue;
-      least = between;
-      nearest = i;
-    }
+    const std::size_t nearest = Nearest(ranges);
     ranges[nearest - 1].end = ranges[nearest].end;
     ranges.erase(ranges.begin() + static_cast<std::ptrdiff_t>(nearest));
   }
+}
+
+// A mark that hides what both hide.
+void Widen(EntryLog::Mark& mark, const EntryLog::Mark& other) {
+  mark.begin = std::min(mark.begin, other.begin);
+  mark.end = std::max(mark.end, other.end);
+  mark.before = std::max(mark.before, other.before);
+  mark.gone = mark.gone && other.gone;
+}
+
+const EntryLog::Mark* FindMark(const std::vector<EntryLog::Mark>& marks, std::int64_t position) {
+  const auto mark = std::lower_bound(
+      marks.begin(), marks.end(), position,
+      [](const EntryLog::Mark& known, std::int64_t wanted) { return known.end <= wanted; });
+  return mark != marks.end() && mark->begin <= position ? &*mark : nullptr;
 }
 
 json ToArray(const std::vector<NumberRange>& ranges) {
@@ -81,7 +102,10 @@ bool HasNumber(const std::vector<NumberRange>& ranges, std::int64_t number) {
   return range != ranges.end() && range->begin <= number;
 }
 
-bool EntryLog::IsGone(std::int64_t position) const { return HasNumber(gone, position); }
+bool EntryLog::IsGone(std::int64_t position) const {
+  const Mark* const mark = FindMark(marks, position);
+  return mark != nullptr && mark->gone;
+}
 
 std::optional<std::vector<NumberRange>> EntryLog::RemovedSince(std::int64_t before) const {
   const std::int64_t missed = removals - before;
@@ -94,39 +118,42 @@ std::optional<std::vector<NumberRange>> EntryLog::RemovedSince(std::int64_t befo
 }
 
 bool EntryLog::Hides(std::int64_t number, const std::vector<EntrySource>& sources) const {
-  if (!HasGone()) return false;
+  if (!HasMarks()) return false;
   return std::any_of(sources.begin(), sources.end(), [&](const EntrySource& source) {
-    return IsGone(source.position) ||
-           std::any_of(changed.begin(), changed.end(), [&](const Change& change) {
-             return change.position == source.position && number < change.before;
-           });
+    const Mark* const mark = FindMark(marks, source.position);
+    return mark != nullptr && number < mark->before;
   });
 }
 
-void EntryLog::Open(std::int64_t next_entry) {
+void EntryLog::Open(std::int64_t next_entry, std::uint64_t new_id) {
   if (count.has_value()) return;
+  id = new_id;
   count = next_entry - 1;
   AddRange(late, {1, next_entry});
 }
 
-void EntryLog::NoteGone(NumberRange messages) {
-  AddRange(gone, messages);
-  Narrow(gone);
+void EntryLog::NoteMark(const Mark& mark) {
+  if (mark.begin >= mark.end) return;
+  Mark added = mark;
+  const auto first =
+      std::lower_bound(marks.begin(), marks.end(), mark.begin,
+                       [](const Mark& known, std::int64_t begin) { return known.end < begin; });
+  auto last = first;
+  for (; last != marks.end() && last->begin <= mark.end; ++last) Widen(added, *last);
+  marks.insert(marks.erase(first, last), added);
+  if (marks.size() <= kMaxRanges) return;
+  const std::size_t nearest = Nearest(marks);
+  Widen(marks[nearest - 1], marks[nearest]);
+  // Between them are others.
+  marks[nearest - 1].gone = false;
+  marks.erase(marks.begin() + static_cast<std::ptrdiff_t>(nearest));
 }
 
-void EntryLog::NoteChanged(std::int64_t position, std::int64_t next_entry) {
-  std::erase_if(changed, [position](const Change& known) { return known.position == position; });
-  changed.push_back({position, next_entry});
-  if (changed.size() <= kMaxChanged) return;
-  NoteGone({changed.front().position, changed.front().position + 1});
-  changed.erase(changed.begin());
-}
-
-void EntryLog::NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us) {
-  Open(number);
+void EntryLog::NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us,
+                          bool is_late) {
   oldest_us = *count == 0 ? ingest_us : std::min(oldest_us, ingest_us);
   ++*count;
-  if (messages.begin + 1 < fed_to) {
+  if (is_late) {
     AddRange(late, {number, number + 1});
     Narrow(late);
   }
@@ -137,6 +164,7 @@ void EntryLog::NoteRemoved(const std::vector<NumberRange>& numbers, std::int64_t
   count = std::max<std::int64_t>(0, count.value_or(0) - entries);
   removals += std::ssize(numbers);
   for (const NumberRange& range : numbers) CutRange(late, range);
+  Narrow(late);
   removed.insert(removed.end(), numbers.begin(), numbers.end());
   if (std::ssize(removed) > kMaxRemoved) {
     removed.erase(removed.begin(), removed.end() - kMaxRemoved);
@@ -144,25 +172,41 @@ void EntryLog::NoteRemoved(const std::vector<NumberRange>& numbers, std::int64_t
 }
 
 void EntryLog::Forget(const EntryLog& looked) {
-  for (const NumberRange& range : looked.gone) CutRange(gone, range);
-  std::erase_if(changed, [&looked](const Change& change) {
-    return std::find(looked.changed.begin(), looked.changed.end(), change) != looked.changed.end();
-  });
+  for (const Mark& seen : looked.marks) {
+    std::vector<Mark> left;
+    left.reserve(marks.size() + 1);
+    for (const Mark& mark : marks) {
+      // Of entries that were stored since, which nobody has looked for.
+      if (mark.before > seen.before) {
+        left.push_back(mark);
+        continue;
+      }
+      Mark before = mark;
+      Mark behind = mark;
+      before.end = std::min(mark.end, seen.begin);
+      behind.begin = std::max(mark.begin, seen.end);
+      if (before.begin < before.end) left.push_back(before);
+      if (behind.begin < behind.end) left.push_back(behind);
+    }
+    marks = std::move(left);
+  }
 }
 
 void EntryLog::WriteTo(json& object) const {
   if (count.has_value()) object["count"] = *count;
-  if (!gone.empty()) object["gone"] = ToArray(gone);
-  if (!changed.empty()) {
-    json& array = object["changed"] = json::array();
-    for (const Change& change : changed)
-      array.push_back(json::array({change.position, change.before}));
+  if (id != 0) object["log"] = id;
+  if (!marks.empty()) {
+    json& array = object["marks"] = json::array();
+    for (const Mark& mark : marks) {
+      array.push_back(json::array({mark.begin, mark.end, mark.before, mark.gone}));
+    }
   }
   if (!removed.empty()) object["removed"] = ToArray(removed);
   if (removals != 0) object["removals"] = removals;
   if (!late.empty()) object["late"] = ToArray(late);
   if (fed_to != 0) object["fed_to"] = fed_to;
   if (oldest_us != 0) object["oldest_us"] = oldest_us;
+  if (not_before_us != 0) object["not_before_us"] = not_before_us;
 }
 
 EntryLog EntryLog::ReadFrom(const json& object) {
@@ -170,23 +214,24 @@ EntryLog EntryLog::ReadFrom(const json& object) {
   if (const auto count = object.find("count"); count != object.end()) {
     log.count = count->get<std::int64_t>();
   }
-  ReadRanges(object, "gone", log.gone);
   ReadRanges(object, "removed", log.removed);
   ReadRanges(object, "late", log.late);
-  if (const auto changed = object.find("changed"); changed != object.end()) {
-    for (const json& change : *changed) {
-      log.changed.push_back({change.at(0).get<std::int64_t>(), change.at(1).get<std::int64_t>()});
+  if (const auto marks = object.find("marks"); marks != object.end()) {
+    for (const json& mark : *marks) {
+      log.marks.push_back({mark.at(0).get<std::int64_t>(), mark.at(1).get<std::int64_t>(),
+                           mark.at(2).get<std::int64_t>(), mark.at(3).get<bool>()});
     }
   }
+  log.id = object.value("log", std::uint64_t{0});
   log.removals = object.value("removals", std::int64_t{0});
   log.fed_to = object.value("fed_to", std::int64_t{0});
   log.oldest_us = object.value("oldest_us", std::int64_t{0});
+  log.not_before_us = object.value("not_before_us", std::int64_t{0});
   return log;
 }
 
 bool MayHideEntries(std::string_view state) {
-  return state.find("\"gone\"") != std::string_view::npos ||
-         state.find("\"changed\"") != std::string_view::npos;
+  return state.find("\"marks\":[") != std::string_view::npos;
 }
 
 }  // namespace memoryd

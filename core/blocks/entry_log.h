@@ -31,22 +31,24 @@ void CutRange(std::vector<NumberRange>& ranges, NumberRange range);
 // Part of the state of a `vector` block, which servers have in memory with the session: by it each
 // of them knows what it must not say any more, and what is not stored any more.
 struct EntryLog {
-  // A message whose entries before the one of number `before` say what it was once.
-  struct Change {
-    std::int64_t position = 0;
+  // Messages at positions [begin, end) that are no more, or were changed: entries that hold one of
+  // them and have a number less than `before` are hidden, and will be taken out. What is fed later
+  // holds none, or what they are now.
+  struct Mark {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
     std::int64_t before = 0;
+    bool gone = false;  // All of them are no more: of nothing but them nothing is left to be fed.
 
-    friend bool operator==(const Change&, const Change&) = default;
+    friend bool operator==(const Mark&, const Mark&) = default;
   };
 
   // How many entries are stored; absent in states written before this was kept: all that there
   // were ever.
   std::optional<std::int64_t> count;
-  // Messages that are no more, and messages that were changed. What holds one of them is hidden,
-  // and will be taken out. More than are worth it become wider ranges: what that takes out too is
-  // made anew.
-  std::vector<NumberRange> gone;
-  std::vector<Change> changed;
+  // Ascending, apart. More than are worth it become wider ones: what that takes out too is made
+  // anew.
+  std::vector<Mark> marks;
   // The latest ranges of entries that were taken out, and how many there were ever.
   std::vector<NumberRange> removed;
   std::int64_t removals = 0;
@@ -57,27 +59,30 @@ struct EntryLog {
   std::int64_t fed_to = 0;
   // No entry's messages are older; 0: not known.
   std::int64_t oldest_us = 0;
+  // Marks are not looked for before.
+  std::int64_t not_before_us = 0;
+  // Chosen when it is begun: numbers of removals are compared within it.
+  std::uint64_t id = 0;
 
   // Whether anything is to be taken out.
-  bool HasGone() const { return !gone.empty() || !changed.empty(); }
+  bool HasMarks() const { return !marks.empty(); }
   // The entries that were taken out since there were `before` removals, ascending; nullopt: that is
   // too long ago.
   std::optional<std::vector<NumberRange>> RemovedSince(std::int64_t before) const;
-  // Whether the message is among those that are no more.
+  // Whether the message is known to be no more.
   bool IsGone(std::int64_t position) const;
   // Whether the entry holds what must not be said any more.
   bool Hides(std::int64_t number, const std::vector<EntrySource>& sources) const;
 
-  // Of a block whose next entry gets this number: makes a log of what an earlier version has
-  // stored.
-  void Open(std::int64_t next_entry);
-  // Messages are no more.
-  void NoteGone(NumberRange messages);
-  // A message was changed: entries from `next_entry` on may say what it is now.
-  void NoteChanged(std::int64_t position, std::int64_t next_entry);
+  // Of a block whose next entry gets this number: begins a log of what an earlier version has
+  // stored, where there is none.
+  void Open(std::int64_t next_entry, std::uint64_t new_id);
+  // What is stored of the messages is to be said no more.
+  void NoteMark(const Mark& mark);
   // An entry of these messages, which counts as stored at `ingest_us`, is stored, under a number
-  // that is higher than those before.
-  void NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us);
+  // that is higher than those before; `late` where its messages had been fed before. The log has
+  // been opened.
+  void NoteStored(std::int64_t number, NumberRange messages, std::int64_t ingest_us, bool late);
   // Entries, so many of them, have been taken out. The log has been opened.
   void NoteRemoved(const std::vector<NumberRange>& numbers, std::int64_t entries);
   // What `looked` was to take out is taken out.

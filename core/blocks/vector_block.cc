@@ -209,7 +209,7 @@ class VectorBlock : public Block {
       entry.sources = std::move(drafts[i].sources);
       const std::int64_t begin = entry.sources.front().position;
       // Messages that are fed once more say nothing new.
-      const bool again = begin + 1 < state.log.fed_to;
+      const bool again = begin < state.log.fed_to;
       result.entry_messages.push_back({begin, entry.sources.back().position + 1,
                                        again ? drafts[i].ingest_us : 0, drafts[i].expire_us});
       result.entries.push_back(EncodeVectorEntry(entry));

@@ -474,7 +474,7 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
     MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockSet> blocks,
                              BlocksOf(session, config));
     for (const std::shared_ptr<const Block>& block : *blocks) {
-      if (block->name() == name && block->feeds()) return block;
+      if (block->name() == name && (block->feeds() || block->has_entries())) return block;
     }
     return nullptr;
   };

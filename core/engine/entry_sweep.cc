@@ -28,13 +28,6 @@ struct Seen {
   bool all_gone = false;
 };
 
-// Runs of numbers whose entries stand in the order of their messages.
-std::vector<NumberRange> RunsInOrder(const EntryLog& log, std::int64_t next_entry) {
-  std::vector<NumberRange> runs = {{1, next_entry}};
-  for (const NumberRange& late : log.late) CutRange(runs, late);
-  return runs;
-}
-
 class Finder {
  public:
   Finder(Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
@@ -44,6 +37,7 @@ class Finder {
         key_(key),
         row_(row),
         block_(block),
+        now_us_(now_us),
         over_us_(ttl_us == 0 ? 0 : now_us - ttl_us),
         stopping_(stopping) {
     removal_.by_age = ttl_us > 0;
@@ -56,26 +50,23 @@ class Finder {
 
   absl::StatusOr<EntryRemoval> Find() {
     const EntryLog& log = removal_.log;
-    std::vector<NumberRange> messages = log.gone;
-    for (const EntryLog::Change& change : log.changed) {
-      AddRange(messages, {change.position, change.position + 1});
-    }
-    const std::vector<NumberRange> runs = RunsInOrder(log, block_.next_entry);
-    for (const NumberRange& wanted : messages) {
-      for (const NumberRange& run : runs) {
-        MEMORYD_RETURN_IF_ERROR(LookInOrder(run, wanted));
+    const bool due = log.not_before_us <= now_us_;
+    if (due) {
+      for (const EntryLog::Mark& mark : log.marks) {
+        MEMORYD_RETURN_IF_ERROR(LookInOrder({mark.begin, mark.end}));
       }
+      for (const NumberRange& run : log.late) {
+        if (log.HasMarks()) MEMORYD_RETURN_IF_ERROR(LookThrough(run, /*late=*/true));
+      }
+      removal_.pause_us = late_rows_ * kPauseUsPerRow;
+    } else {
+      removal_.log.marks.clear();
+      removal_.pause_us = log.not_before_us - now_us_;
     }
+    MEMORYD_RETURN_IF_ERROR(LookForOld({1, block_.next_entry}, /*late=*/false));
     for (const NumberRange& run : log.late) {
-      MEMORYD_RETURN_IF_ERROR(LookThrough(run));
+      MEMORYD_RETURN_IF_ERROR(LookForOld(run, /*late=*/true));
     }
-    for (const NumberRange& run : runs) {
-      MEMORYD_RETURN_IF_ERROR(LookForOld(run));
-    }
-    for (const NumberRange& run : log.late) {
-      MEMORYD_RETURN_IF_ERROR(LookForOld(run));
-    }
-    removal_.pause_us = rows_ * kPauseUsPerRow;
     return std::move(removal_);
   }
 
@@ -88,7 +79,6 @@ class Finder {
     MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows,
                              store_.ReadRange(key_, block_.entry_generation,
                                               {numbers.begin, numbers.end}, max_rows, kReadBytes));
-    rows_ += std::ssize(rows);
     std::vector<Seen> read;
     read.reserve(rows.size());
     for (const MessagePtr& row : rows) {
@@ -108,47 +98,73 @@ class Finder {
     return read;
   }
 
-  // The first entry of the run that has a message at `position` or behind; nullopt: none has.
-  absl::StatusOr<std::optional<Seen>> FirstFrom(NumberRange run, std::int64_t position) {
+  // Behind the late entries that the number is one of, else the number.
+  std::int64_t BehindLate(std::int64_t number) const {
+    for (const NumberRange& late : removal_.log.late) {
+      if (late.begin <= number && number < late.end) return late.end;
+    }
+    return number;
+  }
+
+  // The first entry of a run that stands in the order of messages; nullopt: none does.
+  absl::StatusOr<std::optional<Seen>> FirstInOrder(NumberRange run) {
+    while ((run.begin = BehindLate(run.begin)) < run.end) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read(run, 1));
+      if (read.empty()) break;
+      if (BehindLate(read.front().number) == read.front().number) {
+        return std::optional<Seen>(read.front());
+      }
+      run.begin = read.front().number;
+    }
+    return std::optional<Seen>();
+  }
+
+  // The first entry in order that has a message at `position` or behind; nullopt: none has.
+  absl::StatusOr<std::optional<Seen>> FirstFrom(std::int64_t position) {
+    NumberRange run{1, block_.next_entry};
     std::optional<Seen> first;
     while (run.begin < run.end) {
       const std::int64_t middle = run.begin + (run.end - run.begin) / 2;
-      MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read({middle, run.end}, 1));
-      if (read.empty()) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::optional<Seen> seen, FirstInOrder({middle, run.end}));
+      if (!seen.has_value()) {
         run.end = middle;
-      } else if (read.front().end > position) {
-        first = read.front();
+      } else if (seen->end > position) {
+        first = seen;
         run.end = middle;
       } else {
-        run.begin = read.front().number + 1;
+        run.begin = seen->number + 1;
       }
     }
     return first;
   }
 
-  absl::Status LookInOrder(NumberRange run, NumberRange wanted) {
+  absl::Status LookInOrder(NumberRange wanted) {
     if (IsEnough()) {
       removal_.more = true;
       return absl::OkStatus();
     }
-    MEMORYD_ASSIGN_OR_RETURN(std::optional<Seen> first, FirstFrom(run, wanted.begin));
+    MEMORYD_ASSIGN_OR_RETURN(std::optional<Seen> first, FirstFrom(wanted.begin));
     // Pieces of the message that it begins with may stand in entries before.
     while (first.has_value() && first->begin < wanted.begin && first->begin < wanted.end) {
       wanted.begin = first->begin;
-      MEMORYD_ASSIGN_OR_RETURN(first, FirstFrom(run, wanted.begin));
+      MEMORYD_ASSIGN_OR_RETURN(first, FirstFrom(wanted.begin));
     }
     if (!first.has_value() || first->begin >= wanted.end) return absl::OkStatus();
-    return LookThrough({first->number, run.end}, wanted.end);
+    return LookThrough({first->number, block_.next_entry}, /*late=*/false, wanted.end);
   }
 
-  // Looks at all entries of a run, up to those that begin with a message at `until` or behind.
-  absl::Status LookThrough(NumberRange run, std::optional<std::int64_t> until = std::nullopt) {
+  // Looks at all late entries of a run, or at all others, up to those that begin with a message at
+  // `until` or behind.
+  absl::Status LookThrough(NumberRange run, bool late,
+                           std::optional<std::int64_t> until = std::nullopt) {
     std::vector<Seen> chain;  // Each begins with the message that the one before ends with.
     while (run.begin < run.end) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read(run, kReadRows));
       if (read.empty()) break;
       run.begin = read.back().number + 1;
+      if (late) late_rows_ += std::ssize(read);
       for (const Seen& seen : read) {
+        if (!late && BehindLate(seen.number) != seen.number) continue;
         const bool goes_on = !chain.empty() && seen.begin + 1 == chain.back().end;
         if (!goes_on) {
           TakeOut(chain);
@@ -168,13 +184,14 @@ class Finder {
 
   // Takes out what is too old from the beginning of a run on: the rest is as old as what it stands
   // behind, or will go with it.
-  absl::Status LookForOld(NumberRange run) {
+  absl::Status LookForOld(NumberRange run, bool late) {
     while (over_us_ > 0 && run.begin < run.end) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read(run, kReadRows));
       if (read.empty()) break;
       run.begin = read.back().number + 1;
       for (const Seen& seen : read) {
         if (IsTaken(seen.number)) continue;
+        if (!late && BehindLate(seen.number) != seen.number) continue;
         if (seen.ingest_us > over_us_) {
           std::int64_t& oldest_us = removal_.oldest_us;
           oldest_us = oldest_us == 0 ? seen.ingest_us : std::min(oldest_us, seen.ingest_us);
@@ -228,10 +245,11 @@ class Finder {
   const SessionKey& key_;
   const SessionRow& row_;
   const BlockState& block_;
+  const std::int64_t now_us_;
   const std::int64_t over_us_;  // What came then or before is too old; 0: nothing is.
   const std::function<bool()>& stopping_;
   EntryRemoval removal_;
-  std::int64_t rows_ = 0;
+  std::int64_t late_rows_ = 0;  // That were read.
 };
 
 }  // namespace
@@ -243,8 +261,10 @@ absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(
   if (ttl_us == 0 && !MayHideEntries(block.state)) return std::nullopt;
   MEMORYD_ASSIGN_OR_RETURN(EmbeddingState state, EmbeddingState::FromJson(block.state));
   const bool old = ttl_us > 0 && state.log.count != 0 && state.log.oldest_us + ttl_us <= now_us;
-  if (!old && !state.log.HasGone()) return std::nullopt;
-  state.log.Open(block.next_entry);
+  const bool marked = state.log.HasMarks() && state.log.not_before_us <= now_us;
+  if (!old && !marked) return std::nullopt;
+  // Its id is chosen when it is stored.
+  state.log.Open(block.next_entry, 0);
   Finder finder(store, key, row, block, std::move(state.log), ttl_us, now_us, stopping);
   MEMORYD_ASSIGN_OR_RETURN(EntryRemoval removal, finder.Find());
   return std::optional<EntryRemoval>(std::move(removal));

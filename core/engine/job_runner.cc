@@ -12,6 +12,7 @@
 #include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/vector_entry.h"
 
 namespace memoryd {
 namespace {
@@ -50,6 +51,18 @@ bool EmbedsAnew(const BlockState* fed, const Job& job) {
   return fed->name == kRetrievalBlock || state->next->job == job.key.number;
 }
 
+// Fewer where more were refused, so that in the end only the text that is refused is left out.
+std::int64_t EntriesOfAttempt(std::int64_t attempts) {
+  return std::max<std::int64_t>(1,
+                                kEntriesAnew >> std::clamp<std::int64_t>(2 * (attempts - 2), 0, 8));
+}
+
+// Whether a model has refused what it was asked.
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+         absl::IsOutOfRange(status);
+}
+
 // Whether the job is of a block's entries and not of messages.
 bool IsOfEntries(const BlockState& fed, const Job& job) {
   return fed.entry_generation != 0 && job.message_generation == fed.entry_generation;
@@ -80,7 +93,9 @@ struct JobRunner::Attempt {
   std::shared_ptr<const BlockState> fed;  // What the block was given.
   std::int64_t read_revision = 0;         // The session's, before its messages were read.
   TracePtr trace = nullptr;
-  std::int64_t entries_to = 0;  // See JobOutcome.
+  // Of a job that embeds entries anew: those that it was given; and see JobOutcome.
+  std::vector<MessagePtr> entries = {};
+  std::int64_t entries_to = 0;
 };
 
 class JobRunner::Waiter : public PendingCall {
@@ -487,6 +502,26 @@ void JobRunner::EndUnfed(const std::shared_ptr<Attempt>& attempt) {
   End(attempt, std::move(outcome));
 }
 
+// What a model refuses by itself must not hold up all others.
+void JobRunner::EndWithoutVector(const std::shared_ptr<Attempt>& attempt) {
+  const Message& row = *attempt->entries.front();
+  JobOutcome outcome;
+  outcome.fed = attempt->fed;
+  outcome.read_revision = attempt->read_revision;
+  outcome.block_state = attempt->fed->state;
+  outcome.entries_to = attempt->entries_to;
+  if (absl::StatusOr<VectorEntry> entry = DecodeVectorEntry(row.body);
+      entry.ok() && !entry->sources.empty()) {
+    entry->vector.clear();
+    outcome.entries.push_back(EncodeVectorEntry(*entry));
+    outcome.entry_positions.push_back(row.position);
+    outcome.entry_messages.push_back({entry->sources.front().position,
+                                      entry->sources.back().position + 1, row.ingest_us,
+                                      row.ids->expire_us});
+  }
+  End(attempt, std::move(outcome));
+}
+
 void JobRunner::AskBlock(const std::shared_ptr<Attempt>& attempt,
                          std::shared_ptr<const Block> block, FeedRequest request) {
   const Job& job = attempt->job;
@@ -517,7 +552,8 @@ absl::Status JobRunner::ReadEntries(Attempt& attempt, FeedRequest& request) {
   if (!EmbedsAnew(attempt.fed.get(), job)) return absl::OkStatus();
   MEMORYD_ASSIGN_OR_RETURN(request.entries,
                            options_.store->ReadRange(job.key.session, job.message_generation, range,
-                                                     kEntriesAnew, kEntryBytes));
+                                                     EntriesOfAttempt(job.attempts), kEntryBytes));
+  attempt.entries = request.entries;
   if (!request.entries.empty()) attempt.entries_to = request.entries.back()->position + 1;
   return absl::OkStatus();
 }
@@ -573,9 +609,14 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
     return;
   }
   Increment(options_.stats->job_failures);
+  const bool is_last = attempt->job.attempts >= options_.settings.max_attempts;
+  if (is_last && attempt->entries.size() == 1 && IsRefusal(status)) {
+    EndWithoutVector(attempt);
+    return;
+  }
   const bool may_retry = attempt->job.attempts < options_.settings.max_attempts ||
                          EmbedsAnew(attempt->fed.get(), attempt->job);
-  if (!absl::IsInvalidArgument(status) && may_retry) {
+  if (may_retry && (!absl::IsInvalidArgument(status) || !attempt->entries.empty())) {
     GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
              /*begun=*/true);
     return;

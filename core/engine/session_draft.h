@@ -257,7 +257,7 @@ class SessionDraft {
   // The oldest active messages that left, counted over the base's and then the appended ones.
   std::size_t dropped_ = 0;
   std::int64_t retired_messages_ = 0;
-  std::int64_t entry_pause_us_ = 0;  // Before so long the sweeper need not look at entries.
+  bool more_entries_ = false;  // That the sweeper has to take out.
   std::vector<MessagePtr> pinned_;
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.

@@ -24,7 +24,7 @@ void SessionDraft::ChangeEntryLogs(
     auto state = EmbeddingState::FromJson(found->state);
     // One that can't be read has nothing to show.
     if (!state.ok()) continue;
-    state->log.Open(found->next_entry);
+    state->log.Open(found->next_entry, random_());
     if (*state->log.count == 0) continue;
     change(state->log, *found);
     ChangeBlock(block.name).state = state->ToJson();
@@ -33,15 +33,17 @@ void SessionDraft::ChangeEntryLogs(
 
 void SessionDraft::HideEntries(const std::vector<NumberRange>& messages) {
   if (messages.empty()) return;
-  ChangeEntryLogs([&messages](EntryLog& log, const BlockState& /*block*/) {
-    for (const NumberRange& range : messages) log.NoteGone(range);
+  ChangeEntryLogs([&messages](EntryLog& log, const BlockState& block) {
+    for (const NumberRange& range : messages) {
+      log.NoteMark({range.begin, range.end, block.next_entry, /*gone=*/true});
+    }
   });
 }
 
 void SessionDraft::HideChangedEntries(std::int64_t position) {
   if (!IsArchived(position)) return;
   ChangeEntryLogs([position](EntryLog& log, const BlockState& block) {
-    log.NoteChanged(position, block.next_entry);
+    log.NoteMark({position, position + 1, block.next_entry, /*gone=*/false});
   });
 }
 
@@ -59,7 +61,7 @@ std::int64_t SessionDraft::EntriesDueUs() const {
     const auto known = EmbeddingState::FromJson(state->state);
     if (!known.ok()) continue;
     const EntryLog& log = known->log;
-    if (log.HasGone()) note(now_us_);
+    if (log.HasMarks()) note(std::max(now_us_, log.not_before_us));
     if (ttl_us > 0 && log.count != 0) note(log.oldest_us == 0 ? now_us_ : log.oldest_us + ttl_us);
   }
   return due_us;
@@ -110,7 +112,8 @@ void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
   const ModelName now = EntryEmbedder(block);
   const EmbeddingSource& last =
       embeddings->next.has_value() ? embeddings->next->source : embeddings->source;
-  if (last.IsNamed(now.worker, now.model)) return;
+  const bool whole = embeddings->next.has_value() || embeddings->look_again == 0;
+  if (whole && last.IsNamed(now.worker, now.model)) return;
   BlockState& state = ChangeBlock(block.name);
   DropNextEntries(state);
   embeddings->next.reset();
@@ -177,15 +180,21 @@ std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState
     }
     return after->ToJson();
   }
+  if (outcome.entry_messages.empty()) {
+    // Nothing has been fed yet: no state says so.
+    return *after == EmbeddingState() ? outcome.block_state : after->ToJson();
+  }
   std::int64_t number = state.next_entry;
+  after->log.Open(number, random_());
+  const std::int64_t fed_to = after->log.fed_to;
   if (after->next.has_value() && after->look_again == 0 && !outcome.entries.empty()) {
     after->look_again = number;
   }
   for (const EntryMessages& of : outcome.entry_messages) {
-    after->log.NoteStored(number++, {of.begin, of.end}, of.ingest_us > 0 ? of.ingest_us : now_us_);
+    after->log.NoteStored(number++, {of.begin, of.end}, of.ingest_us > 0 ? of.ingest_us : now_us_,
+                          /*late=*/of.begin < fed_to);
   }
-  // Nothing has been fed yet: no state says so.
-  return *after == EmbeddingState() ? outcome.block_state : after->ToJson();
+  return after->ToJson();
 }
 
 SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request) {
@@ -198,9 +207,10 @@ SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request
   if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
   auto state = EmbeddingState::FromJson(found->state);
   if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
-  state->log.Open(found->next_entry);
+  state->log.Open(found->next_entry, random_());
   state->log.NoteRemoved(removal.numbers, removal.count);
   if (!removal.more) {
+    state->log.not_before_us = removal.pause_us > 0 ? now_us_ + removal.pause_us : 0;
     state->log.Forget(removal.log);
     // Those that were stored since then were not looked at.
     const bool all = found->next_entry == removal.next_entry;
@@ -208,10 +218,6 @@ SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request
   }
   for (const EntryRange& stored : EntriesOf(*found)) {
     for (const NumberRange& range : removal.numbers) {
-      std::erase_if(entries_, [&](const BlockEntry& row) {
-        return row.generation == stored.generation && row.row->position >= range.begin &&
-               row.row->position < range.end;
-      });
       erased_entries_.push_back({stored.generation, {range.begin, range.end}});
     }
   }
@@ -224,11 +230,7 @@ SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request
   // When it is to be looked at for another reason, that write has said so.
   const bool due = config_->retention.DropsMessages() || timed_ || HasFactTtl();
   if (!due) row_.drop_us = 0;
-  if (removal.more) {
-    LookAt(now_us_);
-  } else {
-    entry_pause_us_ = removal.pause_us;
-  }
+  more_entries_ = removal.more;
   return Stored(request, WriteResult());
 }
 

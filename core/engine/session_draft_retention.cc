@@ -167,7 +167,7 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
   if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
   if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
     const bool swept = kind == WriteKind::kSweep || kind == WriteKind::kTakeOutEntries;
-    const std::int64_t at_us = std::max(due_us, now_us_ + std::max(kSoonUs, entry_pause_us_));
+    const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
     // What is due already stays so, however often the session is written.
     LookAt(swept || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
   }

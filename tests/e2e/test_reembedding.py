@@ -541,6 +541,43 @@ def test_entries_by_a_new_model_that_is_down(store, models, session_id, second):
         assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT + 2
 
 
+def test_entries_without_a_vector_get_one_of_the_old_model(calls, session_id, second):
+    fill_block(calls, session_id)
+    second.lie("status", times=1_000_000, code=500)
+    change_block(calls, session_id)
+    put(calls, session_id, "a puppy")
+    put(calls, session_id, "another end")
+    job = jobs_of(calls, session_id, state=OPEN)[0]
+    calls.CancelJob(session_id=session_id, job_id=job.job_id)
+    with held_at(second, f"user: {LINES[0]}") as waits:
+        # The jobs behind it are answered by the new model, and begin it once more.
+        second.be_honest()
+        assert waits.wait(60)
+        job, = jobs_of(calls, session_id, state=OPEN)
+        calls.CancelJob(session_id=session_id, job_id=job.job_id)
+        assert not known_entries(calls, session_id).HasField("next")
+        change_block(calls, session_id, "embed")
+        assert known_entries(calls, session_id).HasField("next")
+    served_by(calls, session_id, ("embed", "m"))
+    assert "a puppy" in told(calls, session_id)
+    assert "the end" in told(calls, session_id, "the end")
+
+
+def test_a_text_that_the_new_model_refuses_holds_up_no_other(store, models, session_id, second):
+    with serving(store, models, "--job-attempts=6") as calls:
+        fill_block(calls, session_id)
+        second.refused.add(f"user: {TEXTS[40]}")
+        change_block(calls, session_id)
+        put(calls, session_id, "a puppy")
+        put(calls, session_id, "another end")
+        served_by(calls, session_id)
+        assert "a puppy" in told(calls, session_id)
+        entries = calls.all_entries(session_id, VECTORS)
+        assert [entry.text for entry in entries if not entry.dimensions] == [
+            f"user: {TEXTS[40]}"]
+        assert len(entries) == len(LINES) + COUNT + 2
+
+
 def test_entries_that_are_taken_out_meanwhile(store, calls, session_id, second):
     fill_block(calls, session_id)
     ids = [message.message_id for message in calls.all_messages(session_id)]
