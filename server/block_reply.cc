@@ -78,6 +78,11 @@ struct KnowledgeFiller {
     v1::KnownEntries& proto = *reply.mutable_entries();
     proto.set_entry_count(entries.count);
     if (entries.source.size > 0) Fill(entries.source, *proto.mutable_source());
+    if (!entries.next.has_value()) return;
+    v1::NextEmbeddings& made = *proto.mutable_next();
+    Fill(entries.next->source, *made.mutable_source());
+    made.set_done_count(entries.next->done - 1);
+    made.set_total_count(entries.next_entry - 1);
   }
   void operator()(const KnownEmbeddings& embeddings) const {
     v1::KnownEmbeddings& proto = *reply.mutable_embeddings();

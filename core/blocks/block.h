@@ -81,6 +81,9 @@ struct FeedRequest {
   BlockSession session;
   BlockState state;                    // Before the job.
   std::vector<BlockMessage> messages;  // Those of the job, oldest first.
+  // In place of messages: rows of the block's own whose texts are to be embedded by the model that
+  // makes EmbeddingState::next.
+  std::vector<MessagePtr> entries = {};
   std::string job_id;
   std::uint64_t generation = 0;  // The block_generation that the job is of.
   std::int64_t attempt = 1;
@@ -90,12 +93,23 @@ struct FeedRequest {
   std::shared_ptr<UsageCount> usage = nullptr;
 };
 
+// What an entry was made of.
+struct EntryMessages {
+  // Positions [begin, end) of its messages.
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t ingest_us = 0;  // When it counts as stored; 0: with the commit.
+  std::int64_t expire_us = 0;  // When the first of them goes by itself; 0: none does.
+};
+
 // What a job changes. The caller sets BlockState::done, name, next and update_us.
 struct FeedResult {
   std::string state;                 // Replaces BlockState::state.
   std::vector<std::string> entries;  // Bodies of rows of the block's own, to be appended.
   // Where `entries` stand, ascending; empty: behind those that there are.
   std::vector<std::int64_t> entry_positions;
+  // Of a block that has_entries(): what each of `entries` was made of.
+  std::vector<EntryMessages> entry_messages = {};
 };
 
 struct RenderRequest {
@@ -105,6 +119,7 @@ struct RenderRequest {
   BlockDeadline deadline;
   // As FeedRequest::usage.
   std::shared_ptr<UsageCount> usage = nullptr;
+  std::int64_t now_us = 0;  // Microseconds since the epoch.
 };
 
 // A block of a session's configuration, checked and ready. Immutable; any thread. `done` runs

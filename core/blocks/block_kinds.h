@@ -90,6 +90,10 @@ absl::StatusOr<EditedFacts> EditBlockFact(const BlockSettings& settings, Profile
                                           std::string_view state, const FactEdit& edit,
                                           const FactJob& caller);
 
+// Whether the block that `settings` describe has entries that say what messages say, and a state
+// that is an EmbeddingState with a log of them.
+inline bool HasEntries(const BlockSettings& settings) { return settings.kind == "vector"; }
+
 // A block's state without the evidence that was deleted.
 struct RetiredFacts {
   std::string state;

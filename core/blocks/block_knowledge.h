@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_BLOCKS_BLOCK_KNOWLEDGE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -17,6 +18,8 @@ namespace memoryd {
 struct KnownEntries {
   std::int64_t count = 0;
   EmbeddingSource source = {};
+  std::optional<NextEmbeddings> next = std::nullopt;
+  std::int64_t next_entry = 1;  // The number that the next entry gets.
 };
 
 // Of kRetrievalBlock.

@@ -65,12 +65,14 @@ std::string EmbeddingState::ToJson() const {
   json object = ToObject(source);
   object["cuts"] = cuts;
   if (look_again != 0) object["look_again"] = look_again;
+  log.WriteTo(object);
   if (next.has_value()) {
     json& made = object["next"] = ToObject(next->source);
     made["generation"] = next->generation;
     made["next_entry"] = next->next_entry;
     made["done"] = next->done;
     made["caught_up"] = next->caught_up;
+    if (next->job != 0) made["job"] = next->job;
   }
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -83,6 +85,7 @@ absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
     Read(object, state.source);
     object.at("cuts").get_to(state.cuts);
     state.look_again = object.value("look_again", std::int64_t{0});
+    state.log = EntryLog::ReadFrom(object);
     if (const auto made = object.find("next"); made != object.end()) {
       NextEmbeddings& next = state.next.emplace();
       Read(*made, next.source);
@@ -90,11 +93,18 @@ absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
       made->at("next_entry").get_to(next.next_entry);
       made->at("done").get_to(next.done);
       made->at("caught_up").get_to(next.caught_up);
+      next.job = made->value("job", std::int64_t{0});
     }
   } catch (const json::exception&) {
     return absl::DataLossError("the state of a block's vectors can't be read back");
   }
   return state;
+}
+
+std::int64_t CountEntries(const BlockState& block) {
+  const std::int64_t ever = block.next_entry - 1;
+  const auto state = EmbeddingState::FromJson(block.entry_generation == 0 ? "" : block.state);
+  return state.ok() ? state->log.count.value_or(ever) : ever;
 }
 
 absl::StatusOr<bool> EmbeddingState::Answered(const EmbeddingSource& by) {
@@ -120,6 +130,20 @@ absl::StatusOr<bool> EmbeddingState::Answered(const EmbeddingSource& by) {
     next.emplace().source = by;
   }
   return false;
+}
+
+absl::StatusOr<bool> EmbeddingState::AnsweredEntries(const EmbeddingSource& by) {
+  const std::int64_t without_vector = look_again;
+  MEMORYD_ASSIGN_OR_RETURN(const bool counts, Answered(by));
+  look_again = without_vector;
+  if (next.has_value() || (counts && look_again == 0)) return counts;
+  next.emplace().source = by;
+  return false;
+}
+
+// Between quotes of JSON the same would have backslashes.
+bool MayHaveNext(std::string_view state) {
+  return state.find("\"next\":{") != std::string_view::npos;
 }
 
 }  // namespace memoryd

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/job.h"
 
 namespace memoryd {
 
@@ -54,21 +56,28 @@ struct NextEmbeddings {
   // The latest job took in all messages that there were: when it has ended these serve, whatever
   // has come since.
   bool caught_up = false;
+  // Of a `vector` block: its latest job that embeds entries; 0: there was none.
+  std::int64_t job = 0;
 
   friend bool operator==(const NextEmbeddings&, const NextEmbeddings&) = default;
 };
 
-// The state of kRetrievalBlock. That of a `vector` block is the same, but has only a source.
+// The state of kRetrievalBlock and, with a log, of a `vector` block. There entries take the place
+// of messages: jobs of its own give those of `next` the numbers and texts of those that serve. What
+// is fed meanwhile is stored beside these without a vector, which is found once `next` serves.
 struct EmbeddingState {
   EmbeddingSource source;  // Of the entries that serve.
   // How often messages were reset of which a job under way may have taken in some: it has to look
   // again.
   std::int64_t cuts = 0;
   // Messages from this position to `next_entry` are given to jobs once more, for those that have no
-  // embedding; 0: none are.
+  // embedding; of a `vector` block the first entry that has none. 0: all have one.
   std::int64_t look_again = 0;
   // All that jobs embed goes there while it is set, until it takes the place of what serves.
   std::optional<NextEmbeddings> next;
+  EntryLog log;
+
+  friend bool operator==(const EmbeddingState&, const EmbeddingState&) = default;
 
   std::string ToJson() const;
   // DATA_LOSS when `json` is not what ToJson() wrote; "" is no embeddings.
@@ -78,7 +87,17 @@ struct EmbeddingState {
   // being made. Else false: those are others from now on, a new `next`, or none where the answer
   // comes from what made those that serve. CheckEmbeddingSize() is the error.
   absl::StatusOr<bool> Answered(const EmbeddingSource& by);
+  // The same of a `vector` block, where what is to serve is always made anew from the first entry,
+  // and is when one that serves has no vector.
+  absl::StatusOr<bool> AnsweredEntries(const EmbeddingSource& by);
 };
+
+// Whether a state says that embeddings are made anew, without reading it.
+bool MayHaveNext(std::string_view state);
+
+// How many entries of a block are stored; of kRetrievalBlock, how many messages have been given to
+// jobs.
+std::int64_t CountEntries(const BlockState& block);
 
 }  // namespace memoryd
 

@@ -45,6 +45,15 @@ bool Less(const Candidate& a, const Candidate& b) {
   return a.similarity != b.similarity ? a.similarity < b.similarity : a.item < b.item;
 }
 
+// About what an entry takes beside its vector.
+std::size_t TextBytes(const VectorEntry& entry) {
+  std::size_t bytes = sizeof(VectorEntry) + entry.text.size() + 4 * entry.metadata_json.size();
+  for (const EntrySource& source : entry.sources) {
+    bytes += sizeof(EntrySource) + source.message_id.size();
+  }
+  return bytes;
+}
+
 // A heap whose places are those of Python's heapq, which decide the order of equally similar
 // entries.
 class Heap {
@@ -100,7 +109,7 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
   std::size_t bytes = 0;
   {
     MutexLock lock(index->mutex);
-    const absl::Status caught_up = CatchUp(*index, query.next_entry);
+    const absl::Status caught_up = CatchUp(*index, query);
     hits = caught_up.ok() ? Scan(*index, query) : caught_up;
     bytes = sizeof(Index) + index->key.first.tenant.size() + index->key.first.session.size() +
             index->numbers.capacity() * sizeof(float) + index->items.capacity() * sizeof(Item) +
@@ -110,14 +119,46 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
   return hits;
 }
 
-absl::Status EntryIndexCache::CatchUp(Index& index, std::int64_t next_entry) {
-  while (index.next_entry < next_entry) {
+void EntryIndexCache::TakeOut(Index& index, const EntryLog& log) {
+  const bool same = std::exchange(index.log_id, log.id) == log.id;
+  // A search that began earlier may look later.
+  if (same && log.removals <= index.removals) return;
+  const std::int64_t before = std::exchange(index.removals, log.removals);
+  if (before < 0) return;
+  std::optional<std::vector<NumberRange>> removed;
+  if (same) removed = log.RemovedSince(before);
+  if (!removed.has_value()) {
+    // Too much has happened, or nobody knows what: they are all read once more.
+    removed = {{0, index.next_entry}};
+    index.next_entry = 1;
+  }
+  std::vector<Item> items;
+  std::vector<float> numbers;
+  items.reserve(index.items.size());
+  numbers.reserve(index.numbers.size());
+  for (Item& item : index.items) {
+    if (HasNumber(*removed, item.position)) {
+      index.text_bytes -= TextBytes(*item.entry);
+      continue;
+    }
+    const auto vector = index.numbers.begin() + static_cast<std::ptrdiff_t>(item.offset);
+    item.offset = numbers.size();
+    numbers.insert(numbers.end(), vector, vector + static_cast<std::ptrdiff_t>(item.size));
+    items.push_back(std::move(item));
+  }
+  index.items = std::move(items);
+  index.numbers = std::move(numbers);
+}
+
+absl::Status EntryIndexCache::CatchUp(Index& index, const EntryQuery& query) {
+  TakeOut(index, query.log);
+  while (index.next_entry < query.next_entry) {
     MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows,
                              read_range_(index.key.first, index.key.second, index.next_entry,
-                                         next_entry, kReadRows, kReadBytes));
+                                         query.next_entry, kReadRows, kReadBytes));
     // What is not there any more won't come back.
     if (rows.empty()) {
-      index.next_entry = next_entry;
+      index.next_entry = query.next_entry;
       break;
     }
     for (const MessagePtr& row : rows) Add(index, *row);
@@ -141,10 +182,9 @@ void EntryIndexCache::Add(Index& index, const Message& row) {
     item.metadata = nlohmann::json::parse(entry->metadata_json, nullptr, false);
   }
   if (!item.metadata.is_object()) item.metadata = nlohmann::json::object();
-  index.text_bytes += sizeof(VectorEntry) + entry->text.size() + 4 * entry->metadata_json.size();
-  for (const EntrySource& source : entry->sources) {
-    index.text_bytes += sizeof(EntrySource) + source.message_id.size();
-  }
+  item.ingest_us = row.ingest_us;
+  item.expire_us = row.ids->expire_us;
+  index.text_bytes += TextBytes(*entry);
   item.entry = std::make_shared<const VectorEntry>(*std::move(entry));
   index.items.push_back(std::move(item));
 }
@@ -158,6 +198,11 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Scan(const Index& index,
   for (std::size_t i = 0; i < index.items.size(); ++i) {
     const Item& item = index.items[i];
     if (item.position >= query.next_entry) break;
+    if (item.expire_us > 0 && item.expire_us <= query.now_us) continue;
+    if (query.ttl_us > 0 && item.ingest_us + query.ttl_us <= query.now_us) continue;
+    if (query.log.Hides(item.position, item.entry->sources)) continue;
+    // Without a vector it is about to be made anew.
+    if (item.size == 0) continue;
     if (item.size != query.vector.size()) {
       other_sizes = true;
       continue;

@@ -20,7 +20,8 @@
 namespace memoryd {
 
 // A search reads from the store what came since the last one of the same entries, so that its cost
-// does not grow with them but for the scan, and for the first one. The scan is exact: every vector,
+// does not grow with them but for the scan, and for the first one; what was taken out meanwhile the
+// block's log says. The scan is exact: every vector,
 // one behind the other in memory, sums in double precision.
 //
 // Any thread; calls for the same entries wait for each other.
@@ -53,6 +54,8 @@ class EntryIndexCache final : public EntrySearch {
     std::size_t offset = 0;  // In `numbers`.
     std::size_t size = 0;
     double norm = 0;
+    std::int64_t ingest_us = 0;
+    std::int64_t expire_us = 0;
     std::shared_ptr<const VectorEntry> entry;
     nlohmann::json metadata;
   };
@@ -62,6 +65,9 @@ class EntryIndexCache final : public EntrySearch {
     const Key key;
     Mutex mutex;
     std::int64_t next_entry MEMORYD_GUARDED_BY(mutex) = 1;  // The first that has not been read.
+    // How many removals of the block's log what was read is without; -1: nothing was read.
+    std::int64_t removals MEMORYD_GUARDED_BY(mutex) = -1;
+    std::uint64_t log_id MEMORYD_GUARDED_BY(mutex) = 0;
     std::vector<float> numbers MEMORYD_GUARDED_BY(mutex);
     std::vector<Item> items MEMORYD_GUARDED_BY(mutex);  // By position.
     std::size_t text_bytes MEMORYD_GUARDED_BY(mutex) = 0;
@@ -70,7 +76,9 @@ class EntryIndexCache final : public EntrySearch {
   using Order = std::list<std::shared_ptr<Index>>;  // Most recently used first.
 
   std::shared_ptr<Index> Open(const Key& key) MEMORYD_EXCLUDES(mutex_);
-  absl::Status CatchUp(Index& index, std::int64_t next_entry) MEMORYD_REQUIRES(index.mutex);
+  absl::Status CatchUp(Index& index, const EntryQuery& query) MEMORYD_REQUIRES(index.mutex);
+  // Entries that are not stored any more go.
+  static void TakeOut(Index& index, const EntryLog& log) MEMORYD_REQUIRES(index.mutex);
   static void Add(Index& index, const Message& row) MEMORYD_REQUIRES(index.mutex);
   static absl::StatusOr<std::vector<EntryHit>> Scan(const Index& index, const EntryQuery& query)
       MEMORYD_REQUIRES(index.mutex);

@@ -99,6 +99,92 @@ TEST(EntryIndexCacheTest, FindsTheMostSimilar) {
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(3, 2, 1, 4));
 }
 
+TEST(EntryIndexCacheTest, WhatIsHiddenIsNotFound) {
+  Rows rows;
+  for (std::int64_t i = 1; i <= 4; ++i) {
+    VectorEntry entry;
+    entry.vector = {1, 0};
+    entry.sources = {{i, "m"}, {10 + i, "m"}};
+    rows.AddBody(EncodeVectorEntry(entry));
+  }
+  MessageDraft timed(*rows.rows.back());
+  timed.ids.value().expire_us = 50;
+  rows.rows.back() = timed;
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> vector = {1, 0};
+  EntryQuery query = rows.Query(vector, 9);
+  query.now_us = 49;
+  EXPECT_EQ(cache.Nearest(query).value().size(), 4U);
+  query.now_us = 50;
+  EXPECT_EQ(cache.Nearest(query).value().size(), 3U);
+  query.log.NoteMark({12, 13, 9, true});
+  query.log.NoteMark({3, 4, 3, false});
+  auto positions = Positions(cache.Nearest(query));
+  std::sort(positions.begin(), positions.end());
+  EXPECT_THAT(positions, ElementsAre(1, 3));
+  query.log.NoteMark({3, 4, 4, false});
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(1));
+}
+
+TEST(EntryIndexCacheTest, WhatIsTooOldIsNotFound) {
+  Rows rows;
+  for (std::int64_t i = 1; i <= 3; ++i) {
+    rows.Add({1, 0});
+    MessageDraft row(*rows.rows.back());
+    row.ingest_us = 100 * i;
+    rows.rows.back() = row;
+  }
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> vector = {1, 0};
+  EntryQuery query = rows.Query(vector, 9);
+  query.now_us = 250;
+  EXPECT_EQ(cache.Nearest(query).value().size(), 3U);
+  query.ttl_us = 50;
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(3));
+  query.ttl_us = 51;
+  EXPECT_EQ(cache.Nearest(query).value().size(), 2U);
+}
+
+TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
+  Rows rows;
+  for (int i = 0; i < 8; ++i) rows.Add({1, static_cast<float>(i)});
+  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  const std::vector<float> vector = {0, 1};
+  EntryQuery query = rows.Query(vector, 9);
+  query.log.Open(rows.next, 1);
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
+  const std::size_t reads = rows.reads.size();
+  const std::size_t bytes = cache.ByteSize();
+  // By another server, twice since.
+  const auto removed = [&](std::int64_t begin, std::int64_t end) {
+    std::erase_if(rows.rows, [=](const MessagePtr& row) {
+      return row->position >= begin && row->position < end;
+    });
+    query.log.NoteRemoved({{begin, end}}, end - begin);
+  };
+  removed(2, 4);
+  removed(7, 8);
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(8, 6, 5, 4, 1));
+  EXPECT_EQ(rows.reads.size(), reads);
+  EXPECT_LT(cache.ByteSize(), bytes);
+  // A search that began before them.
+  EntryQuery earlier = rows.Query(vector, 9);
+  earlier.log.Open(9, 1);
+  EXPECT_THAT(Positions(cache.Nearest(earlier)), ElementsAre(8, 6, 5, 4, 1));
+  rows.Add({0, 1});
+  query.next_entry = rows.next;
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(9, 8, 6, 5, 4, 1));
+  // More than the log names: all are read again.
+  for (int i = 0; i < 100; ++i) removed(1, 2);
+  EXPECT_THAT(Positions(cache.Nearest(query)), ElementsAre(9, 8, 6, 5, 4));
+  EXPECT_EQ(rows.reads.back(), std::pair(std::int64_t{1}, rows.next));
+  // So they are when the log was begun anew, by whoever did not know it.
+  EntryQuery anew = rows.Query(vector, 9);
+  anew.log.Open(rows.next, 2);
+  std::erase_if(rows.rows, [](const MessagePtr& row) { return row->position == 9; });
+  EXPECT_THAT(Positions(cache.Nearest(anew)), ElementsAre(8, 6, 5, 4));
+}
+
 TEST(EntryIndexCacheTest, NothingIsFoundInNothing) {
   Rows rows;
   EntryIndexCache cache(rows.Reader(), 1 << 20);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/blocks/entry_log.h"
 #include "core/blocks/vector_entry.h"
 #include "core/model/session.h"
 
@@ -25,6 +26,12 @@ struct EntryQuery {
   // Values that an entry's metadata must have; an entry that lacks one, or has null for it, is not
   // found.
   nlohmann::json filter = nlohmann::json::object();
+  // What must not be found, and what is not stored any more.
+  EntryLog log = {};
+  // Entries whose own time is over by then are not found.
+  std::int64_t now_us = 0;
+  // Those too whose messages are older than this; 0: none.
+  std::int64_t ttl_us = 0;
 };
 
 struct EntryHit {

@@ -1,11 +1,11 @@
 #include "core/blocks/fact_ttl.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/block_ttl.h"
 
 namespace memoryd {
 namespace {
@@ -15,16 +15,8 @@ bool IsTimed(const Fact& fact) { return fact.last_us > 0; }
 }  // namespace
 
 std::int64_t FactTtlUs(const BlockSettings& settings, Profile profile) {
-  // Most blocks have none, and their options, prompts among them, need not be read for that.
-  if (settings.kind != "fact-extraction" || profile == Profile::kLlamaIndex ||
-      settings.options_json.find("\"ttl\"") == std::string::npos) {
-    return 0;
-  }
-  const auto options = nlohmann::json::parse(settings.options_json, nullptr, false);
-  if (!options.is_object()) return 0;
-  const auto ttl = options.find("ttl");
-  const bool is_set = ttl != options.end() && ttl->is_number_integer();
-  return is_set ? ttl->get<std::int64_t>() * 1'000'000 : 0;
+  const bool has_times = settings.kind == "fact-extraction" && profile != Profile::kLlamaIndex;
+  return has_times ? BlockTtlUs(settings) : 0;
 }
 
 std::size_t RetireOldFacts(FactState& state, std::int64_t ttl_us, const FactJob& job) {

@@ -16,6 +16,7 @@
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/memory_text.h"
@@ -45,6 +46,7 @@ struct VectorSettings {
   json filter;
   std::string format;  // Empty: the text as it is.
   bool feeds = true;
+  std::int64_t ttl_us = 0;  // 0: for ever.
 };
 
 // What is to be embedded and stored.
@@ -52,10 +54,24 @@ struct Draft {
   std::string text;
   std::string metadata_json;
   std::vector<EntrySource> sources;
+  std::int64_t ingest_us = 0;
+  std::int64_t expire_us = 0;
+
+  void Add(const BlockMessage& message);
 };
 
 EntrySource SourceOf(const BlockMessage& message) {
   return {message.row == nullptr ? 0 : message.row->position, message.id};
+}
+
+void Draft::Add(const BlockMessage& message) {
+  EntrySource source = SourceOf(message);
+  if (!sources.empty() && sources.back() == source) return;
+  sources.push_back(std::move(source));
+  if (message.row == nullptr) return;
+  ingest_us = std::max(ingest_us, message.row->ingest_us);
+  const std::int64_t over_us = message.row->ids->expire_us;
+  if (over_us > 0) expire_us = expire_us == 0 ? over_us : std::min(expire_us, over_us);
 }
 
 class VectorBlock : public Block {
@@ -71,14 +87,18 @@ class VectorBlock : public Block {
   bool feeds() const override { return vector_.feeds; }
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
-    absl::StatusOr<std::vector<Draft>> drafts = DraftsOf(request);
-    if (!drafts.ok()) {
-      done(drafts.status());
-      return;
-    }
     absl::StatusOr<EmbeddingState> known = EmbeddingState::FromJson(request.state.state);
     if (!known.ok()) {
       done(known.status());
+      return;
+    }
+    if (!request.entries.empty()) {
+      EmbedAnew(request, *std::move(known), std::move(done));
+      return;
+    }
+    absl::StatusOr<std::vector<Draft>> drafts = DraftsOf(request);
+    if (!drafts.ok()) {
+      done(drafts.status());
       return;
     }
     if (drafts->empty()) {
@@ -87,7 +107,12 @@ class VectorBlock : public Block {
       done(std::move(result));
       return;
     }
+    if (known->next.has_value()) {
+      done(ResultOf(*std::move(drafts), {}, *known));
+      return;
+    }
     std::vector<std::string> texts;
+    texts.reserve(drafts->size());
     for (const Draft& draft : *drafts) texts.push_back(draft.text);
     AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
                 EmbedPurpose::kText, std::move(texts), request.deadline,
@@ -97,24 +122,14 @@ class VectorBlock : public Block {
                     done(reply.status());
                     return;
                   }
-                  const EmbeddingSource source = SourceOf(name, *reply);
                   // Entries from before this was kept are taken to be of what is asked now.
-                  if (state.source.size == 0) state.source = source;
-                  if (absl::Status status = state.source.Accepts(source); !status.ok()) {
-                    done(std::move(status));
+                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
+                  if (!counts.ok()) {
+                    done(counts.status());
                     return;
                   }
-                  FeedResult result;
-                  for (std::size_t i = 0; i < drafts.size(); ++i) {
-                    VectorEntry entry;
-                    entry.vector = std::move(reply->vectors[i]);
-                    entry.text = std::move(drafts[i].text);
-                    entry.metadata_json = std::move(drafts[i].metadata_json);
-                    entry.sources = std::move(drafts[i].sources);
-                    result.entries.push_back(EncodeVectorEntry(entry));
-                  }
-                  result.state = state.ToJson();
-                  done(std::move(result));
+                  if (!*counts) reply->vectors.clear();
+                  done(ResultOf(std::move(drafts), std::move(reply->vectors), state));
                 });
   }
 
@@ -128,6 +143,8 @@ class VectorBlock : public Block {
     entries.key = request.session.key;
     entries.top_k = vector_.top_k;
     entries.filter = vector_.filter;
+    entries.now_us = request.now_us;
+    entries.ttl_us = vector_.ttl_us;
     absl::StatusOr<EmbeddingState> known = EmbeddingState();
     if (request.state != nullptr) {
       entries.generation = request.state->entry_generation;
@@ -138,17 +155,22 @@ class VectorBlock : public Block {
       done(known.status());
       return;
     }
+    entries.log = std::move(known->log);
     if (SkipsEmbedding(entries)) {
       done(BlockContent());
       return;
     }
-    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, "", request.usage),
+    // What made the vectors, though others are made by now.
+    const EmbeddingSource& made = known->source;
+    const bool is_named = !made.embedder.empty();
+    const ModelName embedder = is_named ? ModelName{made.worker, made.embedder} : vector_.embedder;
+    AskEmbedder(models_, embedder, CallerOf(request.session, "", request.usage),
                 EmbedPurpose::kQuery, {std::move(query)}, request.deadline,
-                [self = Self(), entries = std::move(entries), source = std::move(known->source),
+                [self = Self(), entries = std::move(entries), source = made, embedder,
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                   absl::Status status = reply.status();
                   if (status.ok() && source.size > 0) {
-                    status = source.Accepts(SourceOf(self->vector_.embedder, *reply));
+                    status = source.Accepts(SourceOf(embedder, *reply));
                   }
                   if (!status.ok()) {
                     done(std::move(status));
@@ -160,8 +182,8 @@ class VectorBlock : public Block {
 
   absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override {
     MEMORYD_ASSIGN_OR_RETURN(EmbeddingState known, EmbeddingState::FromJson(state.state));
-    return BlockKnowledge{KnownEntries{state.entry_generation == 0 ? 0 : state.next_entry - 1,
-                                       std::move(known.source)}};
+    return BlockKnowledge{KnownEntries{CountEntries(state), std::move(known.source),
+                                       std::move(known.next), state.next_entry}};
   }
 
   bool has_entries() const override { return true; }
@@ -174,6 +196,77 @@ class VectorBlock : public Block {
   virtual std::string QueryText(const std::vector<BlockMessage>& messages) const = 0;
   virtual bool SkipsEmbedding(const EntryQuery& query) const = 0;
   virtual BlockContent ContentOf(const std::vector<EntryHit>& hits) const = 0;
+
+  // Entries of the drafts; without vectors where there are none.
+  static FeedResult ResultOf(std::vector<Draft> drafts, std::vector<std::vector<float>> vectors,
+                             EmbeddingState& state) {
+    FeedResult result;
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      VectorEntry entry;
+      if (i < vectors.size()) entry.vector = std::move(vectors[i]);
+      entry.text = std::move(drafts[i].text);
+      entry.metadata_json = std::move(drafts[i].metadata_json);
+      entry.sources = std::move(drafts[i].sources);
+      const std::int64_t begin = entry.sources.front().position;
+      // Messages that are fed once more say nothing new.
+      const bool again = begin < state.log.fed_to;
+      result.entry_messages.push_back({begin, entry.sources.back().position + 1,
+                                       again ? drafts[i].ingest_us : 0, drafts[i].expire_us});
+      result.entries.push_back(EncodeVectorEntry(entry));
+    }
+    result.state = state.ToJson();
+    return result;
+  }
+
+  // Embeds what entries say by what makes those that are to take their place.
+  void EmbedAnew(const FeedRequest& request, EmbeddingState state, Done<FeedResult> done) const {
+    std::vector<VectorEntry> entries;
+    std::vector<std::string> texts;
+    FeedResult result;
+    for (const MessagePtr& row : request.entries) {
+      absl::StatusOr<VectorEntry> entry = DecodeVectorEntry(row->body);
+      // What can't be read is not found either.
+      if (!entry.ok() || entry->sources.empty()) continue;
+      texts.push_back(entry->text);
+      result.entry_positions.push_back(row->position);
+      result.entry_messages.push_back({entry->sources.front().position,
+                                       entry->sources.back().position + 1, row->ingest_us,
+                                       row->ids->expire_us});
+      entries.push_back(*std::move(entry));
+    }
+    if (entries.empty()) {
+      result.state = state.ToJson();
+      done(std::move(result));
+      return;
+    }
+    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
+                EmbedPurpose::kText, std::move(texts), request.deadline,
+                [entries = std::move(entries), result = std::move(result), state = std::move(state),
+                 name = vector_.embedder,
+                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
+                  if (!reply.ok()) {
+                    done(reply.status());
+                    return;
+                  }
+                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
+                  if (!counts.ok()) {
+                    done(counts.status());
+                    return;
+                  }
+                  // Else it begins anew, with those that another model has embedded.
+                  if (*counts) {
+                    for (std::size_t i = 0; i < entries.size(); ++i) {
+                      entries[i].vector = std::move(reply->vectors[i]);
+                      result.entries.push_back(EncodeVectorEntry(entries[i]));
+                    }
+                  } else {
+                    result.entry_positions.clear();
+                    result.entry_messages.clear();
+                  }
+                  result.state = state.ToJson();
+                  done(std::move(result));
+                });
+  }
 
   std::shared_ptr<const VectorBlock> Self() const {
     return std::static_pointer_cast<const VectorBlock>(shared_from_this());
@@ -229,7 +322,7 @@ class LlamaVectorBlock final : public VectorBlock {
       }
       if (any) draft.text += '\n';
       draft.text += fmt::format("<message role='{}'>{}</message>", message.parts.role, text);
-      draft.sources.push_back(SourceOf(message));
+      draft.Add(message);
       any = true;
     }
     std::vector<Draft> drafts;
@@ -314,9 +407,7 @@ class TurnCutter {
       if (!draft_.text.empty()) draft_.text += '\n';
       draft_.text += speaker;
       draft_.text += PythonStrip(piece);
-      if (draft_.sources.empty() || draft_.sources.back() != SourceOf(message)) {
-        draft_.sources.push_back(SourceOf(message));
-      }
+      draft_.Add(message);
       MergeMetadata(message.parts, metadata_);
       rest = PythonStrip(rest);
     }
@@ -382,7 +473,7 @@ class DefaultVectorBlock final : public VectorBlock {
   }
 
   bool SkipsEmbedding(const EntryQuery& query) const override {
-    return query.generation == 0 || query.next_entry <= 1;
+    return query.generation == 0 || query.log.count.value_or(query.next_entry - 1) == 0;
   }
 
   BlockContent ContentOf(const std::vector<EntryHit>& hits) const override {
@@ -401,6 +492,14 @@ class DefaultVectorBlock final : public VectorBlock {
 
 }  // namespace
 
+ModelName EntryEmbedder(const BlockSettings& settings) {
+  const json options = json::parse(settings.options_json, nullptr, /*allow_exceptions=*/false);
+  if (!options.is_object()) return {settings.worker, ""};
+  const auto embedder = options.find("embedder");
+  const bool is_named = embedder != options.end() && embedder->is_string();
+  return {settings.worker, is_named ? embedder->get<std::string>() : std::string()};
+}
+
 absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings& settings,
                                                              const std::string& field,
                                                              Profile profile,
@@ -415,6 +514,7 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings
   vector.filter = options.Scalars("filter");
   vector.format = options.Template("format_template", "", {"text"});
   vector.feeds = options.Bool("accept_short_term_memory", true);
+  vector.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
   std::string section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (profile == Profile::kLlamaIndex) {

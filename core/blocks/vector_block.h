@@ -7,14 +7,15 @@
 
 #include "absl/status/statusor.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/model_calls.h"
 
 namespace memoryd {
 
 // Options: `embedder`, `top_k` (2), `retrieval_context_window` (5), `similarity_threshold` (none),
 // `filter` (values of an entry's metadata), `format_template` with {text},
-// `accept_short_term_memory` (true), `template`. The state is an EmbeddingState that says what made
-// the entries: an embedder that is not that neither feeds the block nor is asked for a query's
-// vector.
+// `accept_short_term_memory` (true), `ttl` (none), `template`. The state is an EmbeddingState that
+// says what made the entries, and is asked what a query means. By another embedder, or model,
+// entries are made anew (docs/adr/0049-entries-made-anew.md).
 //
 // `llama-index` does what VectorMemoryBlock of llama-index-core 0.14.25 does over a store that
 // ranks as its SimpleVectorStore: an entry for each job, a line for each message that has text;
@@ -27,6 +28,9 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings
                                                              const std::string& field,
                                                              Profile profile,
                                                              const BlockEnvironment& environment);
+
+// The embedder of a `vector` block. `settings` are a session's, and so were checked.
+ModelName EntryEmbedder(const BlockSettings& settings);
 
 }  // namespace memoryd
 

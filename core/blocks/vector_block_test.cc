@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -24,6 +26,17 @@ class VectorBlockTest : public testing::Test, protected BlockFixture {
     std::vector<VectorEntry> decoded;
     for (const MessagePtr& row : rows) decoded.push_back(DecodeVectorEntry(row->body).value());
     return decoded;
+  }
+  // What a job makes of all entries.
+  absl::StatusOr<FeedResult> EmbedAnew() const {
+    FeedRequest request;
+    request.session = session;
+    request.state = state;
+    request.entries = rows;
+    std::optional<absl::StatusOr<FeedResult>> result;
+    block->Feed(std::move(request),
+                [&result](absl::StatusOr<FeedResult> r) { result = std::move(r); });
+    return result.value();
   }
   std::vector<std::string> Queries() const {
     std::vector<std::string> queries;
@@ -127,7 +140,7 @@ TEST_F(LlamaVectorBlockTest, PassesErrorsOn) {
   EXPECT_EQ(Feed({Text("user", "tea")}).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(VectorBlockTest, IsNeitherFedNorSearchedByAnotherModel) {
+TEST_F(VectorBlockTest, WhatAnotherModelEmbedsTakesThePlaceOfTheOthers) {
   for (const Profile profile : {Profile::kDefault, kLlama}) {
     state = BlockState();
     rows.clear();
@@ -136,25 +149,62 @@ TEST_F(VectorBlockTest, IsNeitherFedNorSearchedByAnotherModel) {
     EXPECT_EQ(Known<KnownEntries>().source.size, 0U);
     ASSERT_TRUE(Feed({Text("user", "tea")}).ok());
     EXPECT_EQ(Known<KnownEntries>().source, (EmbeddingSource{"hash", "", "m", 16}));
-    const std::string fed = state.state;
     models.embedder->model = "another of that size";
-    EXPECT_EQ(ErrorReason(Feed({Text("user", "rain")})), "EMBEDDING_MODEL");
+    ASSERT_TRUE(Feed({Text("user", "rain")}).ok());
+    const EmbeddingSource next{"hash", "", "another of that size", 16};
+    EXPECT_EQ(Known<KnownEntries>().source.model, "m");
+    ASSERT_TRUE(Known<KnownEntries>().next.has_value());
+    EXPECT_EQ(Known<KnownEntries>().next->source, next);
     EXPECT_EQ(ErrorReason(Render({Text("user", "tea")}).status()), "EMBEDDING_MODEL");
-    EXPECT_EQ(state.state, fed);
-    EXPECT_EQ(rows.size(), 1U);
-    // The same one under another name is no other.
-    models.other->model = "m";
-    Make("vector", R"({"embedder":"other"})", profile);
-    EXPECT_TRUE(Feed({Text("user", "rain")}).ok());
-    EXPECT_TRUE(Render({Text("user", "tea")}).ok());
-    // Of who does not say its model the name counts.
-    models.other->model.clear();
-    EXPECT_EQ(ErrorReason(Feed({Text("user", "snow")})), "EMBEDDING_MODEL");
-    EXPECT_EQ(ErrorReason(Render({Text("user", "tea")}).status()), "EMBEDDING_MODEL");
+    // Nobody is asked for what will be embedded with the others.
+    const std::size_t asked = models.embedder->calls.size();
+    ASSERT_TRUE(Feed({Text("user", "snow")}).ok());
+    EXPECT_EQ(models.embedder->calls.size(), asked);
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_FALSE(Entries()[0].vector.empty());
+    EXPECT_TRUE(Entries()[1].vector.empty());
+    EXPECT_TRUE(Entries()[2].vector.empty());
+    models.embedder->model = "m";
+    EXPECT_EQ(Render({Text("user", "rain")}).ok(), true);
+
+    models.embedder->model = "another of that size";
+    const FeedResult anew = EmbedAnew().value();
+    EXPECT_THAT(anew.entry_positions, ElementsAre(1, 2, 3));
+    ASSERT_EQ(anew.entries.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const VectorEntry entry = DecodeVectorEntry(anew.entries[i]).value();
+      EXPECT_EQ(entry.text, Entries()[i].text);
+      EXPECT_EQ(entry.sources, Entries()[i].sources);
+      EXPECT_EQ(entry.vector, HashEmbedding(entry.text));
+    }
+    EXPECT_EQ(models.embedder->calls.back().texts.size(), 3U);
+    // A third model begins once more.
+    models.embedder->model = "a third";
+    const FeedResult begun = EmbedAnew().value();
+    EXPECT_TRUE(begun.entries.empty());
+    EXPECT_EQ(EmbeddingState::FromJson(begun.state)->next->source.model, "a third");
+    // So does the first: some have no vector of its.
+    models.embedder->model = "m";
+    EXPECT_EQ(EmbeddingState::FromJson(EmbedAnew()->state)->next->source.model, "m");
     state.state = "{";
     EXPECT_EQ(Feed({Text("user", "snow")}).code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(Render({Text("user", "tea")}).status().code(), absl::StatusCode::kDataLoss);
   }
+}
+
+TEST_F(VectorBlockTest, AModelUnderAnotherNameIsNoOther) {
+  models.embedder->model = models.other->model = "m";
+  Make("vector", R"({"embedder":"hash"})");
+  ASSERT_TRUE(Feed({Text("user", "tea")}).ok());
+  Make("vector", R"({"embedder":"other"})");
+  ASSERT_TRUE(Feed({Text("user", "rain")}).ok());
+  EXPECT_FALSE(Known<KnownEntries>().next.has_value());
+  EXPECT_TRUE(Render({Text("user", "tea")}).ok());
+  // Of who does not say its model the name counts.
+  models.embedder->model.clear();
+  Make("vector", R"({"embedder":"hash"})");
+  ASSERT_TRUE(Feed({Text("user", "snow")}).ok());
+  EXPECT_TRUE(Known<KnownEntries>().next.has_value());
 }
 
 TEST_F(VectorBlockTest, EntriesFromBeforeTheModelWasKeptAreRead) {

@@ -79,6 +79,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     render.messages = messages_;
     render.deadline = NextDeadline();
     render.usage = usage_;
+    render.now_us = request_.now_us;
     block.Render(std::move(render),
                  [self = shared_from_this(), i, index](absl::StatusOr<BlockContent> content) {
                    self->Answered(i, index, std::move(content));

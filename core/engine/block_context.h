@@ -26,6 +26,7 @@ struct BlockContextRequest {
   // What the user is about to say; "" is something.
   std::optional<std::string> input;
   TracePtr trace = nullptr;  // Of the call; null for none.
+  std::int64_t now_us = 0;   // Microseconds since the epoch.
   // For each block, and at most half the time left; one that needs longer is left out and named.
   std::chrono::milliseconds block_timeout{0};
   std::chrono::steady_clock::time_point deadline;

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
 
 namespace memoryd {
 
@@ -20,11 +21,15 @@ absl::StatusOr<EntryPage> ReadEntries(Store& store, const BlockState& state,
   MEMORYD_ASSIGN_OR_RETURN(
       const std::vector<MessagePtr> rows,
       store.ReadRange(request.key, page.generation, range, request.max_entries, request.max_bytes));
+  MEMORYD_ASSIGN_OR_RETURN(const EmbeddingState known, EmbeddingState::FromJson(state.state));
   std::int64_t expected = range.begin;
   for (const MessagePtr& row : rows) {
     page.has_gap |= row->position != expected;
     expected = row->position + 1;
     MEMORYD_ASSIGN_OR_RETURN(VectorEntry entry, DecodeVectorEntry(row->body));
+    const bool old = request.ttl_us > 0 && row->ingest_us + request.ttl_us <= request.now_us;
+    if (old || row->IsExpired(request.now_us) || known.log.Hides(row->position, entry.sources))
+      continue;
     page.entries.push_back({row->position, row->ingest_us, std::move(entry)});
   }
   if (rows.empty()) {

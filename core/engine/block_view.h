@@ -34,6 +34,8 @@ struct EntryPageRequest {
   std::int64_t from_position = 1;
   std::int64_t max_entries = 100;
   std::int64_t max_bytes = std::int64_t{1} << 20;
+  std::int64_t now_us = 0;
+  std::int64_t ttl_us = 0;  // The block's; 0: none.
 };
 
 struct Entry {
@@ -50,7 +52,8 @@ struct EntryPage {
   bool has_gap = false;
 };
 
-// Reads the page of the block whose state is `state`. Blocks. ABORTED `SESSION_REPLACED` when the
+// Reads the page of the block whose state is `state`, without what that hides and without entries
+// whose own time, or their block's, is over. Blocks. ABORTED `SESSION_REPLACED` when the
 // request's generation is not the block's.
 absl::StatusOr<EntryPage> ReadEntries(Store& store, const BlockState& state,
                                       const EntryPageRequest& request);

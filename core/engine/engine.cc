@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/message_embedder.h"
 #include "core/blocks/usage_state.h"
@@ -473,7 +474,7 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
     MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const BlockSet> blocks,
                              BlocksOf(session, config));
     for (const std::shared_ptr<const Block>& block : *blocks) {
-      if (block->name() == name && block->feeds()) return block;
+      if (block->name() == name && (block->feeds() || block->has_entries())) return block;
     }
     return nullptr;
   };
@@ -670,6 +671,7 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
   request.blocks = *std::move(blocks);
   request.input = input;
   request.trace = trace;
+  request.now_us = options_.now_us();
   request.block_timeout = options_.block_timeout;
   request.deadline = read->deadline();
   request.bodies = options_.bodies;
@@ -894,6 +896,7 @@ void Engine::ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<
   auto read = StartRead<EntryPage>(deadline, std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
+  request.now_us = options_.now_us();
   ReadEntries(std::move(read), std::move(session), std::move(request), /*again=*/false);
 }
 
@@ -911,8 +914,10 @@ void Engine::ReadEntries(std::shared_ptr<Read<EntryPage>> read,
                          "block: only blocks of kind vector have entries"));
       return;
     }
+    EntryPageRequest asked = request;
+    asked.ttl_us = BlockTtlUs(at->settings);
     auto page =
-        memoryd::ReadEntries(*store_, at->state == nullptr ? BlockState() : *at->state, request);
+        memoryd::ReadEntries(*store_, at->state == nullptr ? BlockState() : *at->state, asked);
     // Was the block cleared between the look at its state and the read? Then the second look tells.
     if (page.ok() && page->has_gap && !again) {
       ReadEntries(read, session, request, /*again=*/true);

@@ -12,6 +12,7 @@
 #include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/vector_entry.h"
 
 namespace memoryd {
 namespace {
@@ -37,11 +38,34 @@ constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
 
 bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
+// As many entries as are embedded anew at once.
+constexpr std::int64_t kEntriesAnew = 128;
+constexpr std::int64_t kEntryBytes = std::int64_t{4} << 20;
+
 // Whether the job makes embeddings that are to take the place of others: to give it up would leave
 // a session that has all of them with fewer.
-bool EmbedsAnew(const BlockState* fed) {
-  if (fed == nullptr || fed->name != kRetrievalBlock) return false;
-  return EmbeddingState::FromJson(fed->state).value_or(EmbeddingState()).next.has_value();
+bool EmbedsAnew(const BlockState* fed, const Job& job) {
+  if (fed == nullptr || !MayHaveNext(fed->state)) return false;
+  const auto state = EmbeddingState::FromJson(fed->state);
+  if (!state.ok() || !state->next.has_value()) return false;
+  return fed->name == kRetrievalBlock || state->next->job == job.key.number;
+}
+
+// Fewer where more were refused, so that in the end only the text that is refused is left out.
+std::int64_t EntriesOfAttempt(std::int64_t attempts) {
+  return std::max<std::int64_t>(1,
+                                kEntriesAnew >> std::clamp<std::int64_t>(2 * (attempts - 2), 0, 8));
+}
+
+// Whether a model has refused what it was asked.
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+         absl::IsOutOfRange(status);
+}
+
+// Whether the job is of a block's entries and not of messages.
+bool IsOfEntries(const BlockState& fed, const Job& job) {
+  return fed.entry_generation != 0 && job.message_generation == fed.entry_generation;
 }
 
 // At most kMaxErrorBytes, cut between characters.
@@ -69,6 +93,9 @@ struct JobRunner::Attempt {
   std::shared_ptr<const BlockState> fed;  // What the block was given.
   std::int64_t read_revision = 0;         // The session's, before its messages were read.
   TracePtr trace = nullptr;
+  // Of a job that embeds entries anew: those that it was given; and see JobOutcome.
+  std::vector<MessagePtr> entries = {};
+  std::int64_t entries_to = 0;
 };
 
 class JobRunner::Waiter : public PendingCall {
@@ -439,6 +466,19 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     End(attempt, std::move(outcome));
     return;
   }
+  if (IsOfEntries(*attempt->fed, job)) {
+    const absl::Status status = ReadEntries(*attempt, request);
+    if (!status.ok()) {
+      Failed(attempt, status);
+      return;
+    }
+    if (request.entries.empty()) {
+      EndUnfed(attempt);
+      return;
+    }
+    AskBlock(attempt, *std::move(block), std::move(request));
+    return;
+  }
   auto messages = ReadMessages(job);
   if (!messages.ok()) {
     Failed(attempt, messages.status());
@@ -446,14 +486,45 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   }
   if (messages->empty()) {
     // They were deleted one by one.
-    JobOutcome outcome;
-    outcome.fed = attempt->fed;
-    outcome.read_revision = attempt->read_revision;
-    outcome.block_state = attempt->fed->state;
-    End(attempt, std::move(outcome));
+    EndUnfed(attempt);
     return;
   }
   request.messages = *std::move(messages);
+  AskBlock(attempt, *std::move(block), std::move(request));
+}
+
+void JobRunner::EndUnfed(const std::shared_ptr<Attempt>& attempt) {
+  JobOutcome outcome;
+  outcome.fed = attempt->fed;
+  outcome.read_revision = attempt->read_revision;
+  outcome.block_state = attempt->fed->state;
+  outcome.entries_to = attempt->entries_to;
+  End(attempt, std::move(outcome));
+}
+
+// What a model refuses by itself must not hold up all others.
+void JobRunner::EndWithoutVector(const std::shared_ptr<Attempt>& attempt) {
+  const Message& row = *attempt->entries.front();
+  JobOutcome outcome;
+  outcome.fed = attempt->fed;
+  outcome.read_revision = attempt->read_revision;
+  outcome.block_state = attempt->fed->state;
+  outcome.entries_to = attempt->entries_to;
+  if (absl::StatusOr<VectorEntry> entry = DecodeVectorEntry(row.body);
+      entry.ok() && !entry->sources.empty()) {
+    entry->vector.clear();
+    outcome.entries.push_back(EncodeVectorEntry(*entry));
+    outcome.entry_positions.push_back(row.position);
+    outcome.entry_messages.push_back({entry->sources.front().position,
+                                      entry->sources.back().position + 1, row.ingest_us,
+                                      row.ids->expire_us});
+  }
+  End(attempt, std::move(outcome));
+}
+
+void JobRunner::AskBlock(const std::shared_ptr<Attempt>& attempt,
+                         std::shared_ptr<const Block> block, FeedRequest request) {
+  const Job& job = attempt->job;
   request.job_id = JobId(job.key);
   request.generation = job.key.generation;
   request.attempt = job.attempts;
@@ -461,15 +532,30 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   request.usage = attempt->usage;
   request.deadline = Clock::now() + options_.settings.attempt_time;
   // The block lives until it has answered.
-  (*block)->Feed(std::move(request),
-                 [link = link_, attempt, block = *block](absl::StatusOr<FeedResult> result) {
-                   MutexLock lock(link->mutex);
-                   if (link->runner == nullptr) return;
-                   JobRunner& runner = *link->runner;
-                   const Section section(runner);
-                   if (!section) return;
-                   runner.Guarded(attempt, [&] { runner.Fed(attempt, std::move(result)); });
-                 });
+  block->Feed(std::move(request),
+              [link = link_, attempt, block](absl::StatusOr<FeedResult> result) {
+                MutexLock lock(link->mutex);
+                if (link->runner == nullptr) return;
+                JobRunner& runner = *link->runner;
+                const Section section(runner);
+                if (!section) return;
+                runner.Guarded(attempt, [&] { runner.Fed(attempt, std::move(result)); });
+              });
+}
+
+absl::Status JobRunner::ReadEntries(Attempt& attempt, FeedRequest& request) {
+  const Job& job = attempt.job;
+  // Those too that came since the job was made: a busy session would never have none left.
+  const PositionRange range{job.begin, attempt.fed->next_entry};
+  attempt.entries_to = range.end;
+  // Those of a job that another has taken the place of have been embedded by that.
+  if (!EmbedsAnew(attempt.fed.get(), job)) return absl::OkStatus();
+  MEMORYD_ASSIGN_OR_RETURN(request.entries,
+                           options_.store->ReadRange(job.key.session, job.message_generation, range,
+                                                     EntriesOfAttempt(job.attempts), kEntryBytes));
+  attempt.entries = request.entries;
+  if (!request.entries.empty()) attempt.entries_to = request.entries.back()->position + 1;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<BlockMessage>> JobRunner::ReadMessages(const Job& job) {
@@ -507,6 +593,8 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
   outcome.block_state = std::move(result->state);
   outcome.entries = std::move(result->entries);
   outcome.entry_positions = std::move(result->entry_positions);
+  outcome.entry_messages = std::move(result->entry_messages);
+  outcome.entries_to = attempt->entries_to;
   ReachFailpoint("job_answered");
   End(attempt, std::move(outcome));
 }
@@ -521,9 +609,14 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
     return;
   }
   Increment(options_.stats->job_failures);
-  const bool may_retry =
-      attempt->job.attempts < options_.settings.max_attempts || EmbedsAnew(attempt->fed.get());
-  if (!absl::IsInvalidArgument(status) && may_retry) {
+  const bool is_last = attempt->job.attempts >= options_.settings.max_attempts;
+  if (is_last && attempt->entries.size() == 1 && IsRefusal(status)) {
+    EndWithoutVector(attempt);
+    return;
+  }
+  const bool may_retry = attempt->job.attempts < options_.settings.max_attempts ||
+                         EmbedsAnew(attempt->fed.get(), attempt->job);
+  if (may_retry && (!absl::IsInvalidArgument(status) || !attempt->entries.empty())) {
     GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
              /*begun=*/true);
     return;

@@ -188,6 +188,14 @@ class JobRunner {
   void Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work);
   void Feed(const std::shared_ptr<Attempt>& attempt);
   absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job);
+  // Those that the job embeds anew; none are left where there are none.
+  absl::Status ReadEntries(Attempt& attempt, FeedRequest& request);
+  void AskBlock(const std::shared_ptr<Attempt>& attempt, std::shared_ptr<const Block> block,
+                FeedRequest request);
+  // Stores the one entry that the job was given as it is.
+  void EndWithoutVector(const std::shared_ptr<Attempt>& attempt);
+  // Ends a job of which nothing is left.
+  void EndUnfed(const std::shared_ptr<Attempt>& attempt);
   void Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<FeedResult> result);
   void Failed(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
   void End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome);

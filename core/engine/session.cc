@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/engine/shared_config.h"
 
@@ -85,7 +86,7 @@ SessionCounts CountsOf(const Session& session) {
   for (const auto& [name, state] : session.blocks) {
     if (name == kUsageBlock) continue;
     if (!state->state.empty() || state->next_entry > 1) ++counts.blocks;
-    counts.entries += state->next_entry - 1;
+    counts.entries += CountEntries(*state);
     counts.jobs += state->next - 1;
   }
   return counts;

@@ -185,6 +185,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddFactEdit(request);
     case WriteKind::kSweep:
       return AddSweep(request);
+    case WriteKind::kTakeOutEntries:
+      return AddEntryRemoval(request);
     case WriteKind::kStoreUsage:
       return AddUsageAlone(request);
     case WriteKind::kNoteEmbedder:
@@ -388,6 +390,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
     }
   }
   ChangeEmbedder(*config);
+  for (const BlockSettings& block : config->blocks) ChangeEntryEmbedder(block);
   SetConfig(*settings, *std::move(config));
   return Stored(request, WriteResult());
 }
@@ -681,8 +684,9 @@ void SessionDraft::RemoveBlocks() {
   if (row_.block_generation == 0) return;
   for (const BlockSettings& block : config_->blocks) {
     const BlockState* const state = FindBlock(block.name);
-    if (state != nullptr && state->entry_generation != 0) {
-      garbage_.push_back({state->entry_generation, 0, state->next_entry});
+    if (state == nullptr) continue;
+    for (const EntryRange& stored : EntriesOf(*state)) {
+      AddGarbage(stored.generation, stored.positions);
     }
   }
   garbage_.push_back({row_.block_generation, 0, 1});
@@ -727,8 +731,11 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
       outcome.job.number >= current->next) {
     return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
   }
-  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
-  const bool outdated = fed != current->state || row_.edit_revision > outcome.read_revision;
+  const bool anew = EmbedsEntries(outcome, *current);
+  const auto removed = anew ? RemovedSince(outcome, *current) : std::vector<NumberRange>();
+  // What was changed or deleted meanwhile is hidden, and taken out, wherever it stands.
+  const bool edited = !anew && row_.edit_revision > outcome.read_revision;
+  const bool outdated = edited || !removed.has_value() || !IsFedState(outcome, *current);
   if (outcome.state == JobState::kDone && outdated) {
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));
@@ -737,27 +744,36 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
   state.done = outcome.job.number;
   if (outcome.state == JobState::kDone) {
     const bool embeds = outcome.job.block == kRetrievalBlock;
-    const std::string before = std::exchange(state.state, outcome.block_state);
+    std::string after = StateAfter(outcome, state);
+    const std::string before = std::exchange(state.state, std::move(after));
     if (embeds) NoteAnswer(before, state);
     if (!outcome.entries.empty()) {
       while (state.entry_generation == 0) state.entry_generation = random_();
     }
-    const std::uint64_t generation = embeds && !outcome.entries.empty()
+    const std::uint64_t generation = (embeds || anew) && !outcome.entries.empty()
                                          ? EntriesOf(state).back().generation
                                          : state.entry_generation;
     for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
       // Retention has taken the message meanwhile.
-      if (!outcome.entry_positions.empty() && outcome.entry_positions[i] < row_.floor &&
+      if (embeds && outcome.entry_positions[i] < row_.floor &&
           !std::binary_search(row_.pinned.begin(), row_.pinned.end(), outcome.entry_positions[i])) {
         continue;
       }
+      if (anew && HasNumber(*removed, outcome.entry_positions[i])) continue;
       MessageDraft row;
       row.position =
           outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
       row.ingest_us = now_us_;
       row.body = outcome.entries[i];
+      if (!outcome.entry_messages.empty()) {
+        const EntryMessages& of = outcome.entry_messages[i];
+        if (of.ingest_us > 0) row.ingest_us = of.ingest_us;
+        if (of.expire_us > 0) row.ids.value().expire_us = of.expire_us;
+      }
       entries_.push_back({generation, MessagePtr(row)});
     }
+  } else if (anew) {
+    DropNextEntries(state);
   }
   for (const BlockSettings& block : config_->blocks) {
     if (block.name != outcome.job.block) continue;
@@ -989,6 +1005,7 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   NoteTime(*message);
   replaced_ = message;
   row_.edit_revision = row_.revision + 1;
+  HideChangedEntries(stored.position);
   if (EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
     AddJob(std::string(kRetrievalBlock), row_.generation, {stored.position, stored.position + 1});
   }
@@ -1009,8 +1026,10 @@ SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& reques
 
 void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result) {
   deleted_ = std::move(messages);
+  std::vector<NumberRange> archived;
   for (const MessagePtr& message : deleted_) {
     const std::int64_t position = message->position;
+    if (IsArchived(position)) AddRange(archived, {position, position + 1});
     if (!erase_.empty() && erase_.back().end == position) {
       ++erase_.back().end;
     } else {
@@ -1030,6 +1049,7 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
     std::erase_if(pinned_,
                   [position](const MessagePtr& pinned) { return pinned->position == position; });
   }
+  HideEntries(archived);
   result.retired_facts = RetireFacts(deleted_);
   row_.edit_revision = row_.revision + 1;
 }
@@ -1110,6 +1130,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   row_.update_us = now_us_;
   SetDueTimes(request.kind);
   EmbedMessages();
+  EmbedEntries();
   result.revision = row_.revision;
   result.generation = row_.generation;
   result.content_generation = row_.content_generation;

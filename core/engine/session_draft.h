@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/blocks/entry_log.h"
 #include "core/engine/oldest_messages.h"
 #include "core/engine/session.h"
 #include "core/engine/token_rules.h"
@@ -105,6 +106,7 @@ class SessionDraft {
   Decision AddUndo(const WriteRequest& request);
   Decision AddFactEdit(const WriteRequest& request);
   Decision AddSweep(const WriteRequest& request);
+  Decision AddEntryRemoval(const WriteRequest& request);
   Decision AddUsageAlone(const WriteRequest& request);
   Decision AddEmbedder(const WriteRequest& request);
   Decision AddMessageUpdate(Write& write);
@@ -178,8 +180,8 @@ class SessionDraft {
   // Of a session that stays: what models have taken for it was taken all the same.
   void RemoveBlocksButUsage();
   void CancelJobsOf(BlockState& state);
-  // Where a block's entries stand, and may come to stand: of kRetrievalBlock those that serve, then
-  // those that are made to take their place. Those that are being made are the last.
+  // Where a block's entries stand, and may come to stand: those that serve, then those that are
+  // made to take their place. Those that are being made are the last.
   static std::vector<EntryRange> EntriesOf(const BlockState& state);
   // A job for messages that none has had embedded, where the session wants that and no such job is
   // open: when it ends, the next one is made. Embeddings made anew serve once they have caught up.
@@ -193,6 +195,32 @@ class SessionDraft {
   bool EraseEmbedding(std::int64_t position);
   // Embeddings go of the messages that RemoveActiveMessages() takes.
   void EraseActiveEmbeddings();
+  // Whether a job was fed in the state that its block has now, but for what has become of entries.
+  bool IsFedState(const JobOutcome& outcome, const BlockState& state) const;
+  // The block's state after a job, with what has become of entries meanwhile and those that the job
+  // stores.
+  std::string StateAfter(const JobOutcome& outcome, const BlockState& state);
+  // Entries of blocks must not say these messages any more, or what the message at `position` was.
+  void HideEntries(const std::vector<NumberRange>& messages);
+  void HideChangedEntries(std::int64_t position);
+  // Changes what blocks with entries know of these; those whose state can't be read are left out.
+  void ChangeEntryLogs(const std::function<void(EntryLog&, const BlockState&)>& change);
+  // As EmbedMessages(), for entries of `vector` blocks: those with an EmbeddingState::next.
+  void EmbedEntries();
+  // As ChangeEmbedder(), for `block` as it will be configured.
+  void ChangeEntryEmbedder(const BlockSettings& block);
+  // Whether a job's entries are those of EmbeddingState::next.
+  static bool EmbedsEntries(const JobOutcome& outcome, const BlockState& state);
+  // What is being made is given up: what serves goes on to.
+  void DropNextEntries(BlockState& state);
+  // Numbers of entries that have been taken out since the job was fed; nullopt: it is not known of
+  // all.
+  static std::optional<std::vector<NumberRange>> RemovedSince(const JobOutcome& outcome,
+                                                              const BlockState& state);
+  // When entries are to be taken out; 0: never.
+  std::int64_t EntriesDueUs() const;
+  // Whether an archived message may be in entries.
+  bool IsArchived(std::int64_t position) const;
   // Takes the messages out of the evidence of facts; returns how many facts go with them.
   std::int64_t RetireFacts(const std::vector<MessagePtr>& messages);
   void RemoveActiveMessages();
@@ -229,6 +257,7 @@ class SessionDraft {
   // The oldest active messages that left, counted over the base's and then the appended ones.
   std::size_t dropped_ = 0;
   std::int64_t retired_messages_ = 0;
+  bool more_entries_ = false;  // That the sweeper has to take out.
   std::vector<MessagePtr> pinned_;
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.

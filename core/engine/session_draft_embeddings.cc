@@ -25,7 +25,7 @@ std::vector<EntryRange> SessionDraft::EntriesOf(const BlockState& state) {
   if (state.entry_generation != 0) {
     stored.push_back({state.entry_generation, {0, state.next_entry}});
   }
-  if (state.name != kRetrievalBlock) return stored;
+  if (!MayHaveNext(state.state)) return stored;
   if (const EmbeddingState embeddings = EmbeddingsOf(state.state); embeddings.next.has_value()) {
     stored.push_back({embeddings.next->generation, {0, embeddings.next->next_entry}});
   }

@@ -33,7 +33,7 @@ std::int64_t SessionDraft::FirstToFeed() const {
     for (const Job& job : jobs_) {
       if (job.key.block != block.name) continue;
       ++made;
-      first = std::min(first, job.begin);
+      if (job.message_generation == row_.generation) first = std::min(first, job.begin);
     }
     // What older jobs are to feed is not known here.
     if (state->done + 1 + made < state->next) return 0;
@@ -65,6 +65,7 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
   retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active);
   row_.floor = leaving.floor;
   row_.watermark = std::max(row_.watermark, leaving.floor);
+  HideEntries({{begin, leaving.floor}});
 
   // What this draft has made is not stored at all.
   std::erase_if(stored_, [&](const MessagePtr& message) {
@@ -150,6 +151,7 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
     case WriteKind::kEndJob:
     case WriteKind::kStoreUsage:
     case WriteKind::kSweep:
+    case WriteKind::kTakeOutEntries:
     case WriteKind::kNoteEmbedder:
       // Nobody's wish to keep the session.
       if (retention.session_ttl_us == 0) row_.expire_us = 0;
@@ -163,6 +165,12 @@ void SessionDraft::SetDueTimes(WriteKind kind) {
       row_.expire_us = retention.ExpiryAt(now_us_);
   }
   if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
+  if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
+    const bool swept = kind == WriteKind::kSweep || kind == WriteKind::kTakeOutEntries;
+    const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
+    // What is due already stays so, however often the session is written.
+    LookAt(swept || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
+  }
   // Never sooner than it is due.
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
 }
@@ -237,7 +245,9 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   }
   WriteResult result;
   if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
-    const bool right = row_.drop_us == 0 && (retention.session_ttl_us > 0 || row_.expire_us == 0);
+    const std::int64_t entries_us = EntriesDueUs();
+    const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
+                       (retention.session_ttl_us > 0 || row_.expire_us == 0);
     return right ? unchanged : Stored(request, std::move(result));
   }
   if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;

@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
+#include "core/engine/entry_sweep.h"
 #include "core/engine/page.h"
 
 namespace memoryd {
@@ -47,6 +50,7 @@ struct SessionExpiry::Round {
   CondVar changed;
   int in_flight MEMORYD_GUARDED_BY(mutex) = 0;
   std::int64_t done MEMORYD_GUARDED_BY(mutex) = 0;
+  std::set<SessionKey> changed_sessions MEMORYD_GUARDED_BY(mutex);
   std::vector<SessionKey> undone MEMORYD_GUARDED_BY(mutex);
 
   void WaitUntilBelow(int count) MEMORYD_EXCLUDES(mutex) {
@@ -228,12 +232,38 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
   return sweep;
 }
 
-void SessionExpiry::Submit(const DueSession& due, SweepRequest sweep,
+absl::Status SessionExpiry::SweepEntries(const DueSession& due,
+                                         const std::shared_ptr<Round>& round) {
+  MEMORYD_ASSIGN_OR_RETURN(const SessionSettings listed, SessionSettings::FromJson(due.row.config));
+  if (!listed.blocks.has_value() ||
+      std::none_of(listed.blocks->begin(), listed.blocks->end(), HasEntries)) {
+    return absl::OkStatus();
+  }
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> session,
+                           options_.store->LoadSession(due.key));
+  if (!session.has_value()) return absl::OkStatus();
+  for (const BlockState& block : session->blocks) {
+    const auto settings =
+        std::find_if(listed.blocks->begin(), listed.blocks->end(),
+                     [&block](const BlockSettings& known) { return known.name == block.name; });
+    if (settings == listed.blocks->end() || !HasEntries(*settings)) continue;
+    MEMORYD_ASSIGN_OR_RETURN(
+        std::optional<EntryRemoval> removal,
+        FindHiddenEntries(*options_.store, due.key, session->row, block, BlockTtlUs(*settings),
+                          options_.now_us(), options_.stopping));
+    if (!removal.has_value()) continue;
+    WriteRequest write;
+    write.kind = WriteKind::kTakeOutEntries;
+    write.entry_removal = std::move(removal);
+    Submit(due, std::move(write), round);
+  }
+  return absl::OkStatus();
+}
+
+void SessionExpiry::Submit(const DueSession& due, WriteRequest write,
                            const std::shared_ptr<Round>& round) {
-  WriteRequest write;
-  write.kind = WriteKind::kSweep;
+  round->WaitUntilBelow(kInFlight);
   write.key = due.key;
-  write.sweep = std::move(sweep);
   write.deadline = std::chrono::steady_clock::now() + kWriteTime;
   write.encode_reply = &EncodeSwept;
   {
@@ -252,6 +282,7 @@ void SessionExpiry::Submit(const DueSession& due, SweepRequest sweep,
                     --shared.in_flight;
                     if (status.ok() && !reply.empty()) {
                       ++shared.done;
+                      shared.changed_sessions.insert(key);
                     } else {
                       shared.undone.push_back(key);
                     }
@@ -286,14 +317,21 @@ void SessionExpiry::Sweep() {
         stuck.insert(due.key);
         continue;
       }
-      round->WaitUntilBelow(kInFlight);
-      Submit(due, *std::move(sweep), round);
+      WriteRequest write;
+      write.kind = WriteKind::kSweep;
+      write.sweep = *std::move(sweep);
+      Submit(due, std::move(write), round);
+      const bool is_due = due.row.drop_us > 0 && due.row.drop_us <= now_us;
+      // What can't be read now is due the next time too.
+      if (is_due) SweepEntries(due, round).IgnoreError();
     }
     round->WaitUntilBelow(1);
     if (options_.stopping()) return;
     Round& shared = *round;
     MutexLock lock(shared.mutex);
-    stuck.insert(shared.undone.begin(), shared.undone.end());
+    for (const SessionKey& key : shared.undone) {
+      if (!shared.changed_sessions.contains(key)) stuck.insert(key);
+    }
     if (shared.done > 0) {
       limit = kListed + std::ssize(stuck);
     } else if (std::ssize(*listed) >= limit && limit < kMaxListed) {

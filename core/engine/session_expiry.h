@@ -60,7 +60,9 @@ class SessionExpiry {
   // Where what its open jobs have still to feed begins.
   absl::StatusOr<std::int64_t> FirstToFeed(const DueSession& due,
                                            const SessionConfig& config) const;
-  void Submit(const DueSession& due, SweepRequest sweep, const std::shared_ptr<Round>& round);
+  // Has entries of blocks taken out that hold what is gone of the session.
+  absl::Status SweepEntries(const DueSession& due, const std::shared_ptr<Round>& round);
+  void Submit(const DueSession& due, WriteRequest write, const std::shared_ptr<Round>& round);
 
   const Options options_;
   Mutex mutex_;

@@ -33,6 +33,12 @@ MessagePtr Copy(const Message& row, std::uint64_t generation) {
   return MessagePtr(copy);
 }
 
+// How often entries of the block have been taken out.
+std::int64_t RemovalsOf(const BlockState& block) {
+  const auto state = EmbeddingState::FromJson(block.state);
+  return state.ok() ? state->log.removals : 0;
+}
+
 }  // namespace
 
 void SessionFork::Start() {
@@ -156,7 +162,7 @@ absl::Status SessionFork::Plan() {
                         block.entry_generation,
                         {0, state->next_entry}});
     }
-    if (name == kRetrievalBlock) block.state = EmbeddingsOfCopy(block.state);
+    if (MayHaveNext(block.state)) block.state = EmbeddingsOfCopy(block.state);
     MEMORYD_RETURN_IF_ERROR(PlanJobs(*state));
   }
   return absl::OkStatus();
@@ -213,8 +219,10 @@ absl::Status SessionFork::PlanJobs(const BlockState& state) {
                              options_.store->ListJobs(request_.source, filter));
     for (const Job& job : jobs) {
       if (job.key.block != state.name) return absl::OkStatus();
-      staged_->jobs.push_back({state.name, {job.begin, job.end}});
       filter.after_number = job.key.number;
+      // Those of entries it makes by itself.
+      if (job.message_generation != base_.row.generation) continue;
+      staged_->jobs.push_back({state.name, {job.begin, job.end}});
     }
     if (jobs.empty()) break;
   }
@@ -300,11 +308,17 @@ bool SessionFork::HasWhatIsCopied(const Session& now) const {
       (row.content_count > 0 && now.row.content_generation != row.content_generation)) {
     return false;
   }
-  return std::all_of(parts_.begin(), parts_.end(), [&now](const Part& part) {
-    return part.kind != Part::Kind::kEntries ||
-           std::any_of(now.blocks.begin(), now.blocks.end(), [&part](const auto& block) {
-             return block.second->entry_generation == part.from;
-           });
+  const auto entries_of = [](const Session& session, std::uint64_t generation) {
+    const auto block = std::find_if(
+        session.blocks.begin(), session.blocks.end(),
+        [generation](const auto& known) { return known.second->entry_generation == generation; });
+    return block == session.blocks.end() ? nullptr : block->second;
+  };
+  return std::all_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+    if (part.kind != Part::Kind::kEntries) return true;
+    const auto stored = entries_of(now, part.from);
+    // What is taken out is made anew by jobs that the copy has not got.
+    return stored != nullptr && RemovalsOf(*stored) == RemovalsOf(*entries_of(base_, part.from));
   });
 }
 

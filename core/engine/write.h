@@ -15,7 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
 #include "core/blocks/fact_state.h"
 #include "core/engine/oldest_messages.h"
 #include "core/engine/pending_calls.h"
@@ -92,6 +94,7 @@ enum class WriteKind {
   kUndoBlockChange,
   kEditFact,
   kSweep,
+  kTakeOutEntries,
   kStoreUsage,
   kNoteEmbedder
 };
@@ -111,6 +114,9 @@ struct JobOutcome {
   // Rows to be appended to the block's own, see FeedResult.
   std::vector<std::string> entries;
   std::vector<std::int64_t> entry_positions;
+  std::vector<EntryMessages> entry_messages = {};
+  // Of a job that embeds entries anew: it has come to those before this number.
+  std::int64_t entries_to = 0;
 };
 
 // The stored messages or content that a write names, as it was found before the write was decided
@@ -217,6 +223,29 @@ struct SweepRequest {
   std::int64_t pause_us = 0;
 };
 
+// What the sweeper has found of a block's entries that hold what is not to be said any more.
+struct EntryRemoval {
+  std::string block;
+  // Of the session and its block as they were looked at.
+  std::uint64_t message_generation = 0;
+  std::uint64_t entry_generation = 0;
+  EntryLog log;
+  // The entries that go, and how many there are.
+  std::vector<NumberRange> numbers;
+  std::int64_t count = 0;
+  // Messages to be fed once more: of entries that go because of some of their messages.
+  std::vector<PositionRange> feed_again;
+  // There are more that go.
+  bool more = false;
+  // Of a block with `ttl`: its next entry, and when the oldest message came of those that stay; 0:
+  // none stays.
+  bool by_age = false;
+  std::int64_t next_entry = 0;
+  std::int64_t oldest_us = 0;
+  // Before so long the block is not looked at again.
+  std::int64_t pause_us = 0;
+};
+
 struct WriteRequest {
   WriteKind kind = WriteKind::kPut;
   SessionKey key;
@@ -237,6 +266,8 @@ struct WriteRequest {
   std::optional<Job> job;                 // kRetryJob: the one that failed.
   // kSweep: the session goes if it has expired, else messages that its retention does not keep.
   std::optional<SweepRequest> sweep;
+  // kTakeOutEntries: nothing is done where others have taken out entries of the block since.
+  std::optional<EntryRemoval> entry_removal;
   // kNoteEmbedder: what answers for the session's embedder. If that is not what made the session's
   // embeddings, they are made anew.
   std::optional<EmbeddingSource> embedder;

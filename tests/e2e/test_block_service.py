@@ -88,8 +88,8 @@ def test_facts_that_nobody_says_again_are_retired(calls, models, session_id):
     wait_for(lambda: texts(calls, session_id) == ["Logan has a cat."])
     past = facts_of(calls, session_id).history[0]
     assert past.fact.text == "Logan has a dog." and past.end == block_wire.FACT_END_RETIRED
-    for kind, options in (("vector", {"embedder": "embed"}), ("summary", {"model": "chat"})):
-        config = every_turn(block("b", kind, ttl=1, **options))
+    for kind in ("summary", "entity"):
+        config = every_turn(block("b", kind, ttl=1, model="chat"))
         error = refusal(calls.CreateSession, session_id=f"{session_id} {kind}", config=config)
         assert error.code() == INVALID and "ttl" in error.details()
     for ttl in (0, -1, 315_360_001, 1.5, "1"):

@@ -1,4 +1,4 @@
-"""Another model for a session's embeddings: those that there are serve until it has made all."""
+"""Another model for what a session or a vector block has embedded: that serves until it has made all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from support.blocks import (CANCELLED, DONE, FAILED, OPEN, block, drained, every_turn, jobs_of,
-                            missing)
+                            memory_text, missing)
 from support.calls import Calls, refusal, user
 from support.embedders import BLOCK, LINES, config, cosine, embed, found, put, query, settled
 from support.model_server import ModelServer
@@ -390,26 +390,242 @@ def test_the_state_is_shown_from_the_beginning(calls, session_id):
     assert reply.embeddings.source.dimensions == 16 and reply.jobs_ended == reply.jobs_made == 1
 
 
-def test_a_vector_block_never_mixes_models(store, models, session_id):
-    with serving(store, models, "--job-attempts=1") as calls:
-        session = every_turn(block("vectors", "vector", embedder="embed"))
-        for text in (*LINES, "the end"):
-            put(calls, session_id, text, config=session)
-        drained(calls, session_id)
-        known = calls.GetBlock(session_id=session_id, block="vectors").entries
-        assert (known.entry_count, known.source.embedder, known.source.model,
-                known.source.dimensions) == (3, "embed", "m", 16)
-        assert not calls.Get(session_id=session_id, input="hound").missing_blocks
-        calls.UpdateSession(session_id=session_id, config=every_turn(
-            block("vectors", "vector", embedder="other")))
+# ---- Entries of vector blocks ----
+
+VECTORS = "vectors"
+OTHER = ("other", "n")
+
+
+def vectors(embedder: str = "embed", **options):
+    """A session whose one block tells the entry that is most like the input."""
+    return every_turn(block(VECTORS, "vector", embedder=embedder, top_k=1,
+                            retrieval_context_window=1, **options))
+
+
+def fill_block(calls, session_id: str) -> None:
+    put(calls, session_id, *LINES, *TEXTS, "the end", config=vectors())
+    drained(calls, session_id)
+    assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT
+
+
+def change_block(calls, session_id: str, embedder: str = "other") -> None:
+    calls.UpdateSession(session_id=session_id, config=vectors(embedder))
+
+
+def known_entries(calls, session_id: str):
+    return calls.GetBlock(session_id=session_id, block=VECTORS).entries
+
+
+def told(calls, session_id: str, text: str = "hound") -> str:
+    reply = calls.Get(session_id=session_id, input=text)
+    assert not reply.missing_blocks
+    return memory_text(reply)
+
+
+def shown(calls, session_id: str) -> list[tuple]:
+    return [(entry.position, entry.text, [source.message_id for source in entry.sources])
+            for entry in calls.all_entries(session_id, VECTORS)]
+
+
+def served_by(calls, session_id: str, source=OTHER) -> None:
+    """Waits until what `source` made serves, and no job is open."""
+    def serves():
+        known = known_entries(calls, session_id)
+        return (known.source.embedder, known.source.model) == source and not known.HasField("next")
+    wait_for(serves, 6000)
+    drained(calls, session_id)
+
+
+def test_entries_serve_until_the_new_are_complete(store, calls, session_id, first, second):
+    fill_block(calls, session_id)
+    before = shown(calls, session_id)
+    with held_at(second, f"user: {TEXTS[200]}") as waits:
+        change_block(calls, session_id)
+        assert waits.wait(60)
+        known = known_entries(calls, session_id)
+        assert (known.source.embedder, known.source.model) == ("embed", "m")
+        assert (known.next.source.embedder, known.next.source.model) == OTHER
+        assert (known.next.done_count, known.next.total_count) == (128, len(before))
+        # As good as before, by the model that made them, though more has been said.
+        put(calls, session_id, "a puppy")
+        put(calls, session_id, "another end")
+        assert LINES[0] in told(calls, session_id) and first.requests[-1].texts == ["hound"]
+    served_by(calls, session_id)
+    assert "a puppy" in told(calls, session_id) and second.requests[-1].texts == ["hound"]
+    after = shown(calls, session_id)
+    assert after[:len(before)] == before and len(after) == len(before) + 2
+    # Each text was asked for once, and the old ones' rows go.
+    texts = [text for text in asked(second) if text != "hound"]
+    assert sorted(texts) == sorted(text for _, text, _ in after)
+    wait_for(lambda: stored_rows(store) == 2 * len(after) + 1, 6000)
+    assert {job.state for job in jobs_of(calls, session_id)} == {DONE}
+
+
+def test_entries_by_a_model_that_has_changed_behind_its_name(store, models, session_id, second):
+    with serving(store, models) as calls:
+        fill_block(calls, session_id)
+    models.put_behind("embed", "other")
+    with serving(store, models) as calls, held_at(second, f"user: {TEXTS[200]}") as waits:
+        # What made them can't be asked any more, and vectors of two models are never compared.
         assert missing(calls.Get(session_id=session_id, input="hound")) == {
-            "vectors": "EMBEDDING_MODEL"}
-        put(calls, session_id, "one more")
-        job = next(j for j in drained(calls, session_id) if j.state == FAILED)
-        assert "by model m, the embedder's now by model n" in job.last_error
-        # With its own embedder it goes on, and takes in what it was refused.
-        calls.UpdateSession(session_id=session_id, config=session)
-        calls.RetryJob(session_id=session_id, job_id=job.job_id)
-        drained(calls, session_id)
-        assert not calls.Get(session_id=session_id, input="hound").missing_blocks
-        assert calls.GetBlock(session_id=session_id, block="vectors").entries.entry_count == 4
+            VECTORS: "EMBEDDING_MODEL"}
+        put(calls, session_id, "a puppy")
+        assert waits.wait(60)
+        known = known_entries(calls, session_id)
+        assert (known.source.model, known.next.source.model) == ("m", "n")
+        put(calls, session_id, "another end")
+    with serving(store, models) as calls:
+        served_by(calls, session_id, ("embed", "n"))
+        assert "a puppy" in told(calls, session_id)
+        assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT + 2
+
+
+@pytest.mark.parametrize("fed", (False, True))
+def test_entries_of_a_change_that_is_taken_back(store, models, session_id, first, second, fed):
+    with serving(store, models) as calls:
+        fill_block(calls, session_id)
+        before = len(asked(first))
+        second.lie("status", times=1_000_000, code=500)
+        change_block(calls, session_id)
+        wait_for(lambda: any(job.attempts > 1 for job in jobs_of(calls, session_id, state=OPEN)))
+        put(calls, session_id, "a puppy")
+        put(calls, session_id, "another end")
+        if fed:
+            # Then all of it is to be made anew once more.
+            second.be_honest()
+            served_by(calls, session_id)
+        change_block(calls, session_id, "embed")
+        served_by(calls, session_id, ("embed", "m"))
+        assert "a puppy" in told(calls, session_id)
+        texts = [text for text in asked(first)[before:] if text != "hound"]
+        assert len(texts) == (len(LINES) + COUNT + 2 if fed else 2)
+        wait_for(lambda: stored_rows(store) == 2 * (len(LINES) + COUNT + 2) + 1, 6000)
+
+
+def test_entries_after_a_kill_in_the_middle(store, models, session_id, second):
+    with Server(store, arguments=models.arguments) as server, server.channel() as channel:
+        calls = Calls(channel)
+        fill_block(calls, session_id)
+        with held_at(second, f"user: {TEXTS[200]}") as waits:
+            change_block(calls, session_id)
+            assert waits.wait(60)
+            put(calls, session_id, "a puppy")
+            put(calls, session_id, "another end")
+            server.kill()
+    with serving(store, models) as calls:
+        served_by(calls, session_id)
+        assert "a puppy" in told(calls, session_id)
+        assert asked(second).count(f"user: {LINES[0]}") == 1, "what was made is not made again"
+        assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT + 2
+        wait_for(lambda: stored_rows(store) == 2 * (len(LINES) + COUNT + 2) + 1, 6000)
+
+
+def test_entries_by_a_new_model_that_is_down(store, models, session_id, second):
+    with serving(store, models, "--job-attempts=2") as calls:
+        fill_block(calls, session_id)
+        second.lie("status", times=1_000_000, code=500)
+        change_block(calls, session_id)
+        # It is not given up, however often it fails.
+        job = wait_for(lambda: next((j for j in jobs_of(calls, session_id, state=OPEN)
+                                     if j.attempts > 3), None), 6000)
+        put(calls, session_id, "a puppy")
+        assert LINES[0] in told(calls, session_id)
+        # By hand it is: the old ones go on to serve, until more has been said.
+        calls.CancelJob(session_id=session_id, job_id=job.job_id)
+        assert not known_entries(calls, session_id).HasField("next")
+        assert LINES[0] in told(calls, session_id)
+        second.be_honest()
+        put(calls, session_id, "another end")
+        served_by(calls, session_id)
+        assert "a puppy" in told(calls, session_id)
+        assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT + 2
+
+
+def test_entries_without_a_vector_get_one_of_the_old_model(calls, session_id, second):
+    fill_block(calls, session_id)
+    second.lie("status", times=1_000_000, code=500)
+    change_block(calls, session_id)
+    put(calls, session_id, "a puppy")
+    put(calls, session_id, "another end")
+    job = jobs_of(calls, session_id, state=OPEN)[0]
+    calls.CancelJob(session_id=session_id, job_id=job.job_id)
+    with held_at(second, f"user: {LINES[0]}") as waits:
+        # The jobs behind it are answered by the new model, and begin it once more.
+        second.be_honest()
+        assert waits.wait(60)
+        job, = jobs_of(calls, session_id, state=OPEN)
+        calls.CancelJob(session_id=session_id, job_id=job.job_id)
+        assert not known_entries(calls, session_id).HasField("next")
+        change_block(calls, session_id, "embed")
+        assert known_entries(calls, session_id).HasField("next")
+    served_by(calls, session_id, ("embed", "m"))
+    assert "a puppy" in told(calls, session_id)
+    assert "the end" in told(calls, session_id, "the end")
+
+
+def test_a_text_that_the_new_model_refuses_holds_up_no_other(store, models, session_id, second):
+    with serving(store, models, "--job-attempts=6") as calls:
+        fill_block(calls, session_id)
+        second.refused.add(f"user: {TEXTS[40]}")
+        change_block(calls, session_id)
+        put(calls, session_id, "a puppy")
+        put(calls, session_id, "another end")
+        served_by(calls, session_id)
+        assert "a puppy" in told(calls, session_id)
+        entries = calls.all_entries(session_id, VECTORS)
+        assert [entry.text for entry in entries if not entry.dimensions] == [
+            f"user: {TEXTS[40]}"]
+        assert len(entries) == len(LINES) + COUNT + 2
+
+
+def test_entries_that_are_taken_out_meanwhile(store, calls, session_id, second):
+    fill_block(calls, session_id)
+    ids = [message.message_id for message in calls.all_messages(session_id)]
+    with held_at(second, f"user: {TEXTS[200]}") as waits:
+        change_block(calls, session_id)
+        assert waits.wait(60)
+        # Some that the new model has had, one that it is asked for, and some that it has not.
+        for index in (1, 2, len(LINES) + 200, len(LINES) + 201, len(ids) - 2):
+            calls.DeleteMessage(session_id=session_id, message_id=ids[index])
+        calls.UpdateMessage(session_id=session_id, message_id=ids[3], text="my own puppy")
+        left = len(LINES) + COUNT - 5
+        wait_for(lambda: known_entries(calls, session_id).entry_count == left - 1, 6000)
+        assert LINES[0] in told(calls, session_id)
+    served_by(calls, session_id)
+    assert "my own puppy" in told(calls, session_id)
+    texts = [text for _, text, _ in shown(calls, session_id)]
+    assert len(texts) == known_entries(calls, session_id).entry_count == left
+    assert f"user: {LINES[1]}" not in texts and f"user: {TEXTS[200]}" not in texts
+    wait_for(lambda: stored_rows(store) == 2 * left + 1, 6000)
+
+
+@pytest.mark.parametrize("how", ("Set", "DeleteSession"))
+def test_entries_that_are_gone_meanwhile(store, calls, session_id, second, how):
+    fill_block(calls, session_id)
+    with held_at(second, f"user: {TEXTS[200]}") as waits:
+        change_block(calls, session_id)
+        assert waits.wait(60)
+        if how == "Set":
+            calls.Set(session_id=session_id, messages=[user("a hound")])
+        else:
+            calls.DeleteSession(session_id=session_id)
+            put(calls, session_id, "a hound", config=vectors())
+    wait_for(lambda: stored_rows(store) == 1, 6000)
+    put(calls, session_id, "the end")
+    drained(calls, session_id)
+    assert [text for _, text, _ in shown(calls, session_id)] == ["user: a hound"]
+
+
+def test_a_copy_makes_its_entries_by_itself(calls, session_id, second):
+    fill_block(calls, session_id)
+    before = shown(calls, session_id)
+    copy = f"{session_id}-copy"
+    with held_at(second, f"user: {TEXTS[200]}") as waits:
+        change_block(calls, session_id)
+        assert waits.wait(60)
+        calls.ForkSession(session_id=session_id, new_session_id=copy)
+        assert LINES[0] in told(calls, copy)
+        calls.DeleteSession(session_id=session_id)
+    served_by(calls, copy)
+    assert LINES[0] in told(calls, copy)
+    assert [entry[:2] for entry in shown(calls, copy)] == [entry[:2] for entry in before]

@@ -48,7 +48,8 @@ class ModelServer:
     """Serves `url`/chat/completions and `url`/embeddings while it lives.
 
     Chat answers are `replies` in turn, over and over; embeddings are those of `embed`. `requests` is
-    what was asked, the lies included. With `tls` it speaks HTTPS. Use as a context manager.
+    what was asked, the lies included. One to embed a text of `refused` is answered 400. With
+    `tls` it speaks HTTPS. Use as a context manager.
     """
 
     def __init__(self, replies: Sequence[str] = ("none",),
@@ -60,6 +61,7 @@ class ModelServer:
         self._open = True
         self._closed = False
         self.embed = embed
+        self.refused: set[str] = set()
         self.set_replies(replies)
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.owner = self
@@ -190,7 +192,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if lie is not None:
             getattr(self, f"_lie_{lie[0]}")(request, **lie[1])
         elif self.path.endswith("/embeddings"):
-            self._answer(self._embeddings(request, self.server.owner.embed))
+            if self.server.owner.refused.isdisjoint(request.texts):
+                self._answer(self._embeddings(request, self.server.owner.embed))
+            else:
+                self._answer({"error": {"message": "it is refused"}}, 400)
         elif self.path.endswith("/chat/completions"):
             self._answer(self._chat(request, self.server.owner._next_reply()))
         else:
