@@ -965,6 +965,11 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
                         info.row.floor == before->row.floor &&
                         info.row.watermark == before->row.watermark &&
                         info.row.edit_revision == before->row.edit_revision;
+    // A commit whose reply is on its way took rows out before it is seen here.
+    if (stands && !read->finished() && IsBehindStore(session->key, info.row)) {
+      ReadRows(read, session, request, before);
+      return;
+    }
     absl::StatusOr<Page> page =
         stands ? std::move(*before) : memoryd::ReadPage(*store_, *options_.bodies, info, request);
     if (page.ok() && page->has_gap && before == nullptr) {
@@ -977,6 +982,16 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
     }
   };
   SubmitCurrentRead(session, read, std::move(read_rows));
+}
+
+bool Engine::IsBehindStore(const SessionKey& key, const SessionRow& row) const {
+  // Of a session that others write too the revision has been asked for.
+  if (loader_.shared()) return false;
+  const auto stored = store_->Revisions({&key, 1});
+  if (!stored.ok()) return false;
+  const std::optional<SessionVersion>& version = stored->front();
+  return !version.has_value() || version->generation != row.generation ||
+         version->revision > row.revision;
 }
 
 void Engine::CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,

@@ -288,6 +288,8 @@ class Engine {
               const std::optional<SessionDraft::Decision>& otherwise);
   void ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSession> session,
                 PageRequest request, std::shared_ptr<Page> before);
+  // Whether the store has a later version of a session that only this engine writes. Blocks.
+  bool IsBehindStore(const SessionKey& key, const SessionRow& row) const;
   // Brings the page's total step by step, and finishes the read.
   void CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,
                   const std::shared_ptr<PageTotal>& total);

@@ -172,6 +172,32 @@ TEST_F(EngineReadTest, APageAfterSetOrResetIsRefused) {
   EXPECT_EQ(ErrorReason(ReadPage(request).status()), "SESSION_REPLACED");
 }
 
+// A commit takes rows out before the engine hears that it is done.
+TEST_F(EngineReadTest, WhatACommitTakesOutIsMissedOnlyWithWhatItBrings) {
+  WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
+  create.settings = WordSettings();
+  create.settings->token_limit = 2;
+  create.settings->token_flush_size = 1;
+  create.settings->chat_history_token_ratio = 0.5;
+  create.settings->retention.keep_messages = 4;
+  MustDo(std::move(create));
+  for (const char* text : {"a", "b", "c", "d", "e", "f"}) {
+    MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", text}}));
+  }
+  EXPECT_THAT(AllBodies(kKey), ElementsAre("c", "d", "e", "f"));
+  std::future<WriteOutcome> put;
+  store_->BeforeNextRows([&] {
+    store_->StallReplies();
+    put = Submit(NewWrite(WriteKind::kPut, kKey, {{"user", "g"}}));
+    store_->AwaitStalled(1);
+  });
+  store_->BeforeNextRevisions([this] { store_->ReleaseReplies(); });
+  const std::vector<std::string> bodies = AllBodies(kKey);
+  store_->ReleaseReplies();
+  EXPECT_THAT(bodies, ElementsAre("d", "e", "f", "g"));
+  EXPECT_TRUE(Await(std::move(put)).status.ok());
+}
+
 TEST_F(EngineReadTest, SessionsAreListedInOrderWithoutDeletedOnes) {
   for (const char* id : {"b", "a", "d", "c"}) MustDo(NewPut({"tenant", id}, {{"user", "x"}}));
   MustDo(NewPut({"stranger", "aa"}, {{"user", "x"}}));

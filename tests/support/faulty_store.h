@@ -58,6 +58,14 @@ class FaultyStore : public Store {
   // Commits wait before anything is stored.
   void StallCommits() MEMORYD_EXCLUDES(mutex_) { Set(commits_stall_, true); }
   void ReleaseCommits() MEMORYD_EXCLUDES(mutex_) { Set(commits_stall_, false); }
+  // Commits wait after all is stored, with their replies.
+  void StallReplies() MEMORYD_EXCLUDES(mutex_) { Set(replies_stall_, true); }
+  void ReleaseReplies() MEMORYD_EXCLUDES(mutex_) { Set(replies_stall_, false); }
+  // Runs before the next Revisions(), on its thread.
+  void BeforeNextRevisions(std::function<void()> meanwhile) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    before_revisions_ = std::move(meanwhile);
+  }
   // LoadSession() waits after it has read, with what it has read.
   void StallLoads() MEMORYD_EXCLUDES(mutex_) { Set(loads_stall_, true); }
   void ReleaseLoads() MEMORYD_EXCLUDES(mutex_) { Set(loads_stall_, false); }
@@ -118,6 +126,8 @@ class FaultyStore : public Store {
       const CommitResult truth = was_passed_on ? real[next++] : CommitResult();
       results.push_back(answers[i].value_or(truth));
     }
+    MutexLock lock(mutex_);
+    if (replies_stall_) WaitWhile(replies_stall_);
     return results;
   }
 
@@ -167,7 +177,13 @@ class FaultyStore : public Store {
   }
 
   absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
-      std::span<const SessionKey> keys) override {
+      std::span<const SessionKey> keys) override MEMORYD_EXCLUDES(mutex_) {
+    std::function<void()> meanwhile;
+    {
+      MutexLock lock(mutex_);
+      meanwhile = std::exchange(before_revisions_, nullptr);
+    }
+    if (meanwhile) meanwhile();
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
     return store_->Revisions(keys);
   }
@@ -309,10 +325,12 @@ class FaultyStore : public Store {
   CondVar changed_;
   bool commits_stall_ = false;  // Guarded as the rest; Set() takes a reference.
   bool loads_stall_ = false;
+  bool replies_stall_ = false;
   int stalled_ MEMORYD_GUARDED_BY(mutex_) = 0;
   int loads_ MEMORYD_GUARDED_BY(mutex_) = 0;
   std::size_t range_rows_ MEMORYD_GUARDED_BY(mutex_) = 0;
   std::function<void()> before_rows_ MEMORYD_GUARDED_BY(mutex_);
+  std::function<void()> before_revisions_ MEMORYD_GUARDED_BY(mutex_);
   std::vector<Batch> batches_ MEMORYD_GUARDED_BY(mutex_);
   std::deque<std::pair<CommitResult, bool>> answers_ MEMORYD_GUARDED_BY(mutex_);
   absl::Status read_status_ MEMORYD_GUARDED_BY(mutex_);
