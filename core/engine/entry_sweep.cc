@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -98,6 +99,8 @@ class Finder {
     return read;
   }
 
+  bool IsLate(std::int64_t number) const { return HasNumber(removal_.log.late, number); }
+
   // Behind the late entries that the number is one of, else the number.
   std::int64_t BehindLate(std::int64_t number) const {
     for (const NumberRange& late : removal_.log.late) {
@@ -111,7 +114,7 @@ class Finder {
     while ((run.begin = BehindLate(run.begin)) < run.end) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<Seen> read, Read(run, 1));
       if (read.empty()) break;
-      if (BehindLate(read.front().number) == read.front().number) {
+      if (!IsLate(read.front().number)) {
         return std::optional<Seen>(read.front());
       }
       run.begin = read.front().number;
@@ -164,7 +167,7 @@ class Finder {
       run.begin = read.back().number + 1;
       if (late) late_rows_ += std::ssize(read);
       for (const Seen& seen : read) {
-        if (!late && BehindLate(seen.number) != seen.number) continue;
+        if (!late && IsLate(seen.number)) continue;
         const bool goes_on = !chain.empty() && seen.begin + 1 == chain.back().end;
         if (!goes_on) {
           TakeOut(chain);
@@ -191,7 +194,7 @@ class Finder {
       run.begin = read.back().number + 1;
       for (const Seen& seen : read) {
         if (IsTaken(seen.number)) continue;
-        if (!late && BehindLate(seen.number) != seen.number) continue;
+        if (!late && IsLate(seen.number)) continue;
         if (seen.ingest_us > over_us_) {
           std::int64_t& oldest_us = removal_.oldest_us;
           oldest_us = oldest_us == 0 ? seen.ingest_us : std::min(oldest_us, seen.ingest_us);
@@ -227,11 +230,7 @@ class Finder {
     }
   }
 
-  bool IsTaken(std::int64_t number) const {
-    return std::any_of(
-        removal_.numbers.begin(), removal_.numbers.end(),
-        [number](const NumberRange& range) { return range.begin <= number && number < range.end; });
-  }
+  bool IsTaken(std::int64_t number) const { return HasNumber(removal_.numbers, number); }
 
   // False for one that has been found before.
   bool Add(std::int64_t number) {

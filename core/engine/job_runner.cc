@@ -493,23 +493,26 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   AskBlock(attempt, *std::move(block), std::move(request));
 }
 
-void JobRunner::EndUnfed(const std::shared_ptr<Attempt>& attempt) {
+// Without what the block has answered.
+JobOutcome JobRunner::OutcomeOf(const Attempt& attempt) {
   JobOutcome outcome;
-  outcome.fed = attempt->fed;
-  outcome.read_revision = attempt->read_revision;
+  outcome.fed = attempt.fed;
+  outcome.read_revision = attempt.read_revision;
+  outcome.entries_to = attempt.entries_to;
+  return outcome;
+}
+
+void JobRunner::EndUnfed(const std::shared_ptr<Attempt>& attempt) {
+  JobOutcome outcome = OutcomeOf(*attempt);
   outcome.block_state = attempt->fed->state;
-  outcome.entries_to = attempt->entries_to;
   End(attempt, std::move(outcome));
 }
 
 // What a model refuses by itself must not hold up all others.
 void JobRunner::EndWithoutVector(const std::shared_ptr<Attempt>& attempt) {
   const Message& row = *attempt->entries.front();
-  JobOutcome outcome;
-  outcome.fed = attempt->fed;
-  outcome.read_revision = attempt->read_revision;
+  JobOutcome outcome = OutcomeOf(*attempt);
   outcome.block_state = attempt->fed->state;
-  outcome.entries_to = attempt->entries_to;
   if (absl::StatusOr<VectorEntry> entry = DecodeVectorEntry(row.body);
       entry.ok() && !entry->sources.empty()) {
     entry->vector.clear();
@@ -587,14 +590,11 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
     Failed(attempt, absl::ResourceExhaustedError("the block's state exceeds 1 MiB"));
     return;
   }
-  JobOutcome outcome;
-  outcome.fed = attempt->fed;
-  outcome.read_revision = attempt->read_revision;
+  JobOutcome outcome = OutcomeOf(*attempt);
   outcome.block_state = std::move(result->state);
   outcome.entries = std::move(result->entries);
   outcome.entry_positions = std::move(result->entry_positions);
   outcome.entry_messages = std::move(result->entry_messages);
-  outcome.entries_to = attempt->entries_to;
   ReachFailpoint("job_answered");
   End(attempt, std::move(outcome));
 }

@@ -192,6 +192,7 @@ class JobRunner {
   absl::Status ReadEntries(Attempt& attempt, FeedRequest& request);
   void AskBlock(const std::shared_ptr<Attempt>& attempt, std::shared_ptr<const Block> block,
                 FeedRequest request);
+  static JobOutcome OutcomeOf(const Attempt& attempt);
   // Stores the one entry that the job was given as it is.
   void EndWithoutVector(const std::shared_ptr<Attempt>& attempt);
   // Ends a job of which nothing is left.
