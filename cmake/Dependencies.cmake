@@ -1,8 +1,8 @@
 # Every dependency is found here, and only here is a difference between Debian 12 and 13 dealt with.
 # Targets that the rest of the build may name:
-#   protobuf::libprotobuf gRPC::grpc++ gRPC::grpc++_reflection PkgConfig::libpqxx PkgConfig::libpq
+#   protobuf::libprotobuf gRPC::grpc++ PkgConfig::nghttp2 Boost::headers PkgConfig::libpqxx PkgConfig::libpq
 #   SQLite::SQLite3 absl::* fmt::fmt spdlog::spdlog yaml-cpp CLI11::CLI11 nlohmann_json::nlohmann_json
-#   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::pull PkgConfig::utf8proc
+#   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::core PkgConfig::utf8proc
 #   cjose::cjose ZLIB::ZLIB Stemmer::stemmer Threads::Threads GTest::gmock
 # and, where MEMORYD_WITH_OPENTELEMETRY is set, opentelemetry-cpp::otlp_http_exporter opentelemetry-cpp::trace
 
@@ -11,6 +11,7 @@ find_package(Threads REQUIRED)
 find_package(Protobuf MODULE REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
+find_package(Boost 1.74 REQUIRED)
 find_package(fmt CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
@@ -27,6 +28,7 @@ find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx)
 pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq)
+pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET GLOBAL libnghttp2)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
 
 # libstemmer comes with neither.

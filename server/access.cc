@@ -6,7 +6,6 @@
 #include <chrono>
 
 #include "core/base/status_macros.h"
-#include "server/listener_credentials.h"
 
 namespace memoryd {
 namespace {
@@ -51,13 +50,6 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Open(const Config& config) {
   }
   access->watch_.Start();
   return access;
-}
-
-std::shared_ptr<grpc::ServerCredentials> Access::CredentialsFor(std::string_view address) {
-  const bool with_tls = tls_.has_value() && !address.starts_with("unix:");
-  given_.push_back(ListenerCredentials(with_tls ? &*tls_ : nullptr,
-                                       guards_reflection_ ? authenticator() : nullptr));
-  return given_.back();
 }
 
 }  // namespace memoryd

@@ -2,12 +2,8 @@
 #ifndef MEMORYD_SERVER_ACCESS_H_
 #define MEMORYD_SERVER_ACCESS_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include <memory>
 #include <optional>
-#include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/authenticator.h"
@@ -37,13 +33,10 @@ class Access {
     return authenticator_.has_value() ? &*authenticator_ : nullptr;
   }
 
-  // For an address of Config::listen: TLS on TCP when it is set. UNIX sockets have none, since file
-  // permissions guard them.
-  std::shared_ptr<grpc::ServerCredentials> CredentialsFor(std::string_view address);
-
   // Whether to serve reflection at all; where authentication is on and the setting `auto`, it is
   // for the right admin.
   bool wants_reflection() const { return wants_reflection_; }
+  bool guards_reflection() const { return guards_reflection_; }
 
  private:
   explicit Access(const Config& config);
@@ -53,8 +46,6 @@ class Access {
   std::optional<TlsFiles> tls_;
   std::optional<JwtVerifier> jwt_;
   std::optional<Authenticator> authenticator_;
-  // gRPC asks them at handshakes, for as long as a server lives.
-  std::vector<std::shared_ptr<grpc::ServerCredentials>> given_;
   FileWatch watch_;
 };
 

@@ -92,10 +92,18 @@ absl::Status NoteUntrusted(const FoundMessages& found, WriteRequest& write) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* BlockService::GetBlock(Context* context, const Bytes* bytes,
-                                                 Bytes* response) {
-  return RunUnary<v1::GetBlockRequest>(
-      environment_, Method::kGetBlock, context, bytes, response,
+void BlockService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kGetBlock, this, &BlockService::GetBlock);
+  methods.Add(Method::kListBlockEntries, this, &BlockService::ListBlockEntries);
+  methods.Add(Method::kUndoBlockChange, this, &BlockService::UndoBlockChange);
+  methods.Add(Method::kAddFact, this, &BlockService::AddFact);
+  methods.Add(Method::kUpdateFact, this, &BlockService::UpdateFact);
+  methods.Add(Method::kDeleteFact, this, &BlockService::DeleteFact);
+}
+
+void BlockService::GetBlock(RpcCallPtr rpc) {
+  RunUnary<v1::GetBlockRequest>(
+      environment_, Method::kGetBlock, std::move(rpc),
       [this](const Call<v1::GetBlockRequest>& call) -> absl::Status {
         const v1::GetBlockRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckPlace(request));
@@ -108,10 +116,9 @@ grpc::ServerUnaryReactor* BlockService::GetBlock(Context* context, const Bytes* 
       });
 }
 
-grpc::ServerUnaryReactor* BlockService::ListBlockEntries(Context* context, const Bytes* bytes,
-                                                         Bytes* response) {
-  return RunUnary<v1::ListBlockEntriesRequest>(
-      environment_, Method::kListBlockEntries, context, bytes, response,
+void BlockService::ListBlockEntries(RpcCallPtr rpc) {
+  RunUnary<v1::ListBlockEntriesRequest>(
+      environment_, Method::kListBlockEntries, std::move(rpc),
       [this](const Call<v1::ListBlockEntriesRequest>& call) -> absl::Status {
         const v1::ListBlockEntriesRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckPlace(request));
@@ -146,10 +153,9 @@ grpc::ServerUnaryReactor* BlockService::ListBlockEntries(Context* context, const
       });
 }
 
-grpc::ServerUnaryReactor* BlockService::UndoBlockChange(Context* context, const Bytes* bytes,
-                                                        Bytes* response) {
-  return RunUnary<v1::UndoBlockChangeRequest>(
-      environment_, Method::kUndoBlockChange, context, bytes, response,
+void BlockService::UndoBlockChange(RpcCallPtr rpc) {
+  RunUnary<v1::UndoBlockChangeRequest>(
+      environment_, Method::kUndoBlockChange, std::move(rpc),
       [this](const Call<v1::UndoBlockChangeRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kUndoBlockChange));
         write.encode_reply = &UndoBlockChangeReply;
@@ -162,10 +168,9 @@ grpc::ServerUnaryReactor* BlockService::UndoBlockChange(Context* context, const 
       });
 }
 
-grpc::ServerUnaryReactor* BlockService::AddFact(Context* context, const Bytes* bytes,
-                                                Bytes* response) {
-  return RunUnary<v1::AddFactRequest>(
-      environment_, Method::kAddFact, context, bytes, response,
+void BlockService::AddFact(RpcCallPtr rpc) {
+  RunUnary<v1::AddFactRequest>(
+      environment_, Method::kAddFact, std::move(rpc),
       [this](const Call<v1::AddFactRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
         write.encode_reply = &AddFactReply;
@@ -177,10 +182,9 @@ grpc::ServerUnaryReactor* BlockService::AddFact(Context* context, const Bytes* b
       });
 }
 
-grpc::ServerUnaryReactor* BlockService::UpdateFact(Context* context, const Bytes* bytes,
-                                                   Bytes* response) {
-  return RunUnary<v1::UpdateFactRequest>(
-      environment_, Method::kUpdateFact, context, bytes, response,
+void BlockService::UpdateFact(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateFactRequest>(
+      environment_, Method::kUpdateFact, std::move(rpc),
       [this](const Call<v1::UpdateFactRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
         write.encode_reply = &UpdateFactReply;
@@ -193,10 +197,9 @@ grpc::ServerUnaryReactor* BlockService::UpdateFact(Context* context, const Bytes
       });
 }
 
-grpc::ServerUnaryReactor* BlockService::DeleteFact(Context* context, const Bytes* bytes,
-                                                   Bytes* response) {
-  return RunUnary<v1::DeleteFactRequest>(
-      environment_, Method::kDeleteFact, context, bytes, response,
+void BlockService::DeleteFact(RpcCallPtr rpc) {
+  RunUnary<v1::DeleteFactRequest>(
+      environment_, Method::kDeleteFact, std::move(rpc),
       [this](const Call<v1::DeleteFactRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
         write.encode_reply = &DeleteFactReply;

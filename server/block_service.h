@@ -2,37 +2,27 @@
 #ifndef MEMORYD_SERVER_BLOCK_SERVICE_H_
 #define MEMORYD_SERVER_BLOCK_SERVICE_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include "core/engine/engine.h"
-#include "memoryd/v1/block_service.grpc.pb.h"
+#include "memoryd/v1/block_service.pb.h"
 #include "server/unary_call.h"
 
 namespace memoryd {
 
-using RawBlockService = v1::BlockService::WithRawCallbackMethod_GetBlock<
-    v1::BlockService::WithRawCallbackMethod_ListBlockEntries<
-        v1::BlockService::WithRawCallbackMethod_UndoBlockChange<
-            v1::BlockService::WithRawCallbackMethod_AddFact<
-                v1::BlockService::WithRawCallbackMethod_UpdateFact<
-                    v1::BlockService::WithRawCallbackMethod_DeleteFact<
-                        v1::BlockService::Service>>>>>>;
-
-// As MemoryService: nothing waits on gRPC's threads.
-class BlockService final : public RawBlockService {
+// As MemoryService: nothing waits on the threads of connections.
+class BlockService final {
  public:
   BlockService(Engine* engine, const CallEnvironment& environment)
       : engine_(*engine), environment_(environment) {}
 
-  using Context = grpc::CallbackServerContext;
-  using Bytes = grpc::ByteBuffer;
+  // The service outlives `methods`.
+  void AddTo(RpcMethods& methods);
 
-  grpc::ServerUnaryReactor* GetBlock(Context*, const Bytes*, Bytes*) override;
-  grpc::ServerUnaryReactor* ListBlockEntries(Context*, const Bytes*, Bytes*) override;
-  grpc::ServerUnaryReactor* UndoBlockChange(Context*, const Bytes*, Bytes*) override;
-  grpc::ServerUnaryReactor* AddFact(Context*, const Bytes*, Bytes*) override;
-  grpc::ServerUnaryReactor* UpdateFact(Context*, const Bytes*, Bytes*) override;
-  grpc::ServerUnaryReactor* DeleteFact(Context*, const Bytes*, Bytes*) override;
+  void GetBlock(RpcCallPtr rpc);
+  void ListBlockEntries(RpcCallPtr rpc);
+  void UndoBlockChange(RpcCallPtr rpc);
+  void AddFact(RpcCallPtr rpc);
+  void UpdateFact(RpcCallPtr rpc);
+  void DeleteFact(RpcCallPtr rpc);
 
  private:
   Engine& engine_;

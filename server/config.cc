@@ -131,6 +131,17 @@ std::string KeepName(const std::string& value, std::string& out) {
   return value.empty() ? "must not be empty" : "";
 }
 
+std::string ParseMode(const std::string& value, unsigned& out) {
+  constexpr int kOctal = 8;
+  constexpr unsigned kMost = 0777;
+  const char* const end = value.data() + value.size();
+  const auto [last, error] = std::from_chars(value.data(), end, out, kOctal);
+  if (error != std::errc() || last != end || out > kMost) {
+    return "must be an octal mode from 0 to 0777";
+  }
+  return {};
+}
+
 // Of what holds for each tenant, and may be otherwise for some in `tenants`.
 constexpr std::string_view kTenantPrefix = "tenant_";
 
@@ -331,6 +342,28 @@ constexpr std::array kSettings = {
               return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
             },
             "[Memory](OPERATIONS.md#memory)."},
+    Setting{"rpc_threads",
+            "Threads that serve connections; 0: half as many as there are cores, at most 4.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 0, 64, c.rpc_threads); },
+            "They parse, check and send, and never wait."},
+    Setting{"max_connections", "Connections that may be open; more are closed as they come.",
+            [] { return std::string("4096"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 1, 1'000'000, c.max_connections);
+            },
+            "[Memory](OPERATIONS.md#memory)."},
+    Setting{"max_connections_per_address",
+            "Connections that one IP address, or IPv6 network of 64 bits, may have open.",
+            [] { return std::string("2048"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 1, 1'000'000, c.max_connections_per_address);
+            },
+            "UNIX sockets have no address."},
+    Setting{"unix_socket_mode", "Permissions of UNIX sockets, in octal.",
+            [] { return std::string("0600"); },
+            [](Config& c, const std::string& v) { return ParseMode(v, c.unix_socket_mode); },
+            "`0660` lets the group of the server's user connect."},
     Setting{"max_connection_age_s",
             "After so many seconds, a tenth more or less, a connection is told to go; 0: never.",
             [] { return std::string("1800"); },

@@ -47,7 +47,11 @@ struct Config {
   int job_lease_ms = 0;
   int job_timeout_ms = 0;
   std::int64_t memory_limit_mib = 0;  // 0: the container's, if it has one.
-  int max_connection_age_s = 0;       // 0: connections may grow as old as they like.
+  int rpc_threads = 0;                // 0: as many as suit the machine.
+  int max_connections = 0;
+  int max_connections_per_address = 0;
+  unsigned unix_socket_mode = 0;
+  int max_connection_age_s = 0;  // 0: connections may grow as old as they like.
   int max_connection_age_grace_s = 0;
   std::string vocabulary_dir;
   std::string word_vectors;  // Empty: none.

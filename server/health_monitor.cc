@@ -18,11 +18,9 @@ constexpr std::chrono::seconds kDescribeInterval(30);
 }  // namespace
 
 HealthMonitor::HealthMonitor(Engine* engine, ObservedStore* store, MemoryWatch* memory,
-                             std::vector<grpc::HealthCheckServiceInterface*> health)
-    : engine_(engine), store_(store), memory_(memory), health_(std::move(health)) {
-  for (grpc::HealthCheckServiceInterface* const each : health_) {
-    each->SetServingStatus("liveness", true);
-  }
+                             HealthService* health)
+    : engine_(engine), store_(store), memory_(memory), health_(health) {
+  health_->SetServing("liveness", true);
   // Once before anybody is told that the server listens, so that its first answer is the true one.
   const bool good = engine_->CheckStore().ok();
   {
@@ -56,9 +54,7 @@ void HealthMonitor::SetServing(bool serving) {
   for (const char* service :
        {"", "memoryd.v1.MemoryService", "memoryd.v1.SessionService", "memoryd.v1.JobService",
         "memoryd.v1.BlockService", "memoryd.v1.ServerService", "memoryd.v1.WorkerService"}) {
-    for (grpc::HealthCheckServiceInterface* const each : health_) {
-      each->SetServingStatus(service, serving);
-    }
+    health_->SetServing(service, serving);
   }
 }
 

@@ -1,17 +1,15 @@
-// Keeps gRPC's health service true.
+// Keeps the health service true.
 #ifndef MEMORYD_SERVER_HEALTH_MONITOR_H_
 #define MEMORYD_SERVER_HEALTH_MONITOR_H_
-
-#include <grpcpp/health_check_service_interface.h>
 
 #include <chrono>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
+#include "server/health_service.h"
 #include "server/memory_watch.h"
 
 namespace memoryd {
@@ -22,10 +20,9 @@ namespace memoryd {
 // promises, and says so in the log when it is another thing than before.
 class HealthMonitor {
  public:
-  // `store` is the engine's, `health` are the health services of all servers of this process.
+  // `store` is the engine's.
   // `memory` is looked at a few times a second.
-  HealthMonitor(Engine* engine, ObservedStore* store, MemoryWatch* memory,
-                std::vector<grpc::HealthCheckServiceInterface*> health);
+  HealthMonitor(Engine* engine, ObservedStore* store, MemoryWatch* memory, HealthService* health);
   ~HealthMonitor();
   HealthMonitor(const HealthMonitor&) = delete;
   HealthMonitor& operator=(const HealthMonitor&) = delete;
@@ -42,7 +39,7 @@ class HealthMonitor {
   Engine* const engine_;
   ObservedStore* const store_;
   MemoryWatch* const memory_;
-  const std::vector<grpc::HealthCheckServiceInterface*> health_;
+  HealthService* const health_;
   // Of the asking thread, once there is one.
   std::chrono::steady_clock::time_point described_;
   std::optional<Durability> durability_;

@@ -11,7 +11,6 @@
 #include "core/base/status_macros.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/convert.h"
-#include "server/grpc_status.h"
 #include "server/limits.h"
 #include "server/reply.h"
 #include "server/timestamp.h"
@@ -25,84 +24,81 @@ absl::Status Draining() {
 }
 
 // Either a request is being read or one is being stored, and whichever ends goes on, or finishes.
-class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
-                           public std::enable_shared_from_this<ImportStream> {
+class ImportStream final : public RpcHandler, public std::enable_shared_from_this<ImportStream> {
  public:
-  ImportStream(Engine& engine, const CallEnvironment& environment,
-               grpc::CallbackServerContext* context, grpc::ByteBuffer* response)
+  ImportStream(Engine& engine, const CallEnvironment& environment, RpcCallPtr rpc)
       : engine_(engine),
         environment_(environment),
-        context_(*context),
-        response_(*response),
+        rpc_(std::move(rpc)),
         admitted_(environment.calls->Enter()) {
     if (!admitted_) environment_.stats->RefusedDraining();
   }
 
+  // The caller has gone before the stream was at its end.
   ~ImportStream() override {
+    End(absl::CancelledError("the call was cancelled"), {});
     if (admitted_) environment_.calls->Leave();
   }
 
   void Begin() {
-    self_ = shared_from_this();
     absl::Status status;
     try {
       status = Admit();
     } catch (...) {
       status = CaughtException();
     }
+    if (status.ok()) rpc_->SetHandler(shared_from_this());
     GoOn(std::move(status));
   }
 
-  void OnReadDone(bool ok) override {
-    reading_.exchange(false, std::memory_order_acquire);
+  void OnMessage(std::string_view bytes) override {
     absl::Status status;
     try {
-      status = ok ? Take()
-                  : Error(absl::StatusCode::kInvalidArgument, "IMPORT_CUT_SHORT",
-                          "the stream ended before its `end`; nothing was made");
+      status = Take(bytes);
     } catch (...) {
       status = CaughtException();
     }
     if (!status.ok()) End(status, {});
   }
 
-  // What is under way ends by itself, and says so.
-  void OnCancel() override {}
-
-  void OnDone() override { self_.reset(); }
+  void OnReadEnd(const absl::Status& status) override {
+    End(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "IMPORT_CUT_SHORT",
+                            "the stream ended before its `end`; nothing was made")
+                    : status,
+        {});
+  }
 
  private:
   absl::Status Admit() {
     if (!admitted_) return Draining();
-    MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, context_));
-    trace_ = TraceOf(context_);
+    MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
+    trace_ = TraceOf(*rpc_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kImportSession));
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kPut));
     if (caller_.untrusted || !caller_.roles.any()) {
       return Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_GRANTED",
                    "the credential is untrusted, or may write messages of some roles alone");
     }
+    MEMORYD_RETURN_IF_ERROR(rpc_->ChargeTo(caller_.tenant));
     MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(caller_.tenant));
     return absl::OkStatus();
   }
 
   void GoOn(absl::Status status) {
     if (status.ok() && environment_.calls->draining()) status = Draining();
+    if (status.ok() && rpc_->IsCancelled()) status = absl::CancelledError("the call was cancelled");
     if (!status.ok()) {
       End(status, {});
       return;
     }
-    in_.Clear();
-    reading_.store(true, std::memory_order_release);
-    StartRead(&in_);
+    rpc_->Read();
   }
 
   // Of one request; what it begins goes on with the next one.
-  absl::Status Take() {
+  absl::Status Take(std::string_view bytes) {
     if (environment_.memory != nullptr) MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
     const auto request = std::make_shared<v1::ImportSessionRequest>();
-    MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(in_, *request));
-    in_.Clear();
+    MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, *request));
     const bool begins = request->step_case() == v1::ImportSessionRequest::kBegin;
     if (begins != (import_ == nullptr)) {
       return InvalidField("begin", "must be set in the first request of a stream, and there alone");
@@ -156,17 +152,18 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return absl::OkStatus();
   }
 
-  void End(const absl::Status& status, const std::string& reply) {
+  void End(const absl::Status& status, std::string reply) {
+    if (ended_.exchange(true)) return;
     if (!status.ok() && begun_) import_->Drop();
     const auto took = std::chrono::steady_clock::now() - start_;
     environment_.stats->Ended(Method::kImportSession, status.code(), took);
     ExportSpan(environment_, Method::kImportSession, trace_, status, took);
     const bool logged = environment_.log->Wants(status.code());
     const bool audited = environment_.audit != nullptr;
+    std::string request_id;
     if (logged || audited || !status.ok()) {
-      const std::string request_id = RequestId(CallMetadata(context_, "x-request-id"));
-      const std::string_view trace_id = TraceId(CallMetadata(context_, "traceparent"));
-      if (!status.ok()) context_.AddTrailingMetadata("x-request-id", request_id);
+      request_id = RequestId(rpc_->metadata().request_id);
+      const std::string_view trace_id = TraceId(rpc_->metadata().traceparent);
       if (logged) {
         environment_.log->Write({Method::kImportSession, status, took, request_id, trace_id,
                                  caller_.tenant, session_id_, trace_.get()});
@@ -185,17 +182,15 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     }
     place_ = {};
     if (status.ok()) {
-      const grpc::Slice slice(reply);
-      response_ = grpc::ByteBuffer(&slice, 1);
+      rpc_->SendLast(std::move(reply), {});
+    } else {
+      rpc_->Finish(status, request_id);
     }
-    Finish(ToGrpcStatus(status));
   }
 
   Engine& engine_;
   const CallEnvironment environment_;
-  // These live until OnDone().
-  grpc::CallbackServerContext& context_;
-  grpc::ByteBuffer& response_;
+  const RpcCallPtr rpc_;
   const bool admitted_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
@@ -204,22 +199,13 @@ class ImportStream final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   std::string session_id_;
   std::shared_ptr<SessionImport> import_;  // Null before the first request.
   bool begun_ = false;
-  grpc::ByteBuffer in_;
-  // That a read ends after it began is gRPC's doing, and not to be seen by ThreadSanitizer in
-  // there.
-  std::atomic<bool> reading_ = false;
-  std::shared_ptr<ImportStream> self_;  // Until gRPC is done with it.
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* RunImportStream(Engine& engine,
-                                                           const CallEnvironment& environment,
-                                                           grpc::CallbackServerContext* context,
-                                                           grpc::ByteBuffer* response) {
-  const auto stream = std::make_shared<ImportStream>(engine, environment, context, response);
-  stream->Begin();
-  return stream.get();
+void RunImportStream(Engine& engine, const CallEnvironment& environment, RpcCallPtr rpc) {
+  std::make_shared<ImportStream>(engine, environment, std::move(rpc))->Begin();
 }
 
 }  // namespace memoryd

@@ -2,8 +2,6 @@
 #ifndef MEMORYD_SERVER_IMPORT_STREAM_H_
 #define MEMORYD_SERVER_IMPORT_STREAM_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include "core/engine/engine.h"
 #include "server/unary_call.h"
 
@@ -12,10 +10,7 @@ namespace memoryd {
 // Begins to take an ImportSession: admitted, counted and logged as other calls are. The next
 // request is read when the one before is stored, so that a stream keeps one. It ends at the next
 // request when the server drains or lacks memory.
-grpc::ServerReadReactor<grpc::ByteBuffer>* RunImportStream(Engine& engine,
-                                                           const CallEnvironment& environment,
-                                                           grpc::CallbackServerContext* context,
-                                                           grpc::ByteBuffer* response);
+void RunImportStream(Engine& engine, const CallEnvironment& environment, RpcCallPtr rpc);
 
 }  // namespace memoryd
 

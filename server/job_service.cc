@@ -90,10 +90,17 @@ auto ReplyTo(const Call<Request>& call) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* JobService::ListJobs(Context* context, const Bytes* bytes,
-                                               Bytes* response) {
-  return RunUnary<v1::ListJobsRequest>(
-      environment_, Method::kListJobs, context, bytes, response,
+void JobService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kListJobs, this, &JobService::ListJobs);
+  methods.Add(Method::kGetJob, this, &JobService::GetJob);
+  methods.Add(Method::kRetryJob, this, &JobService::RetryJob);
+  methods.Add(Method::kCancelJob, this, &JobService::CancelJob);
+  methods.Add(Method::kGetUsage, this, &JobService::GetUsage);
+}
+
+void JobService::ListJobs(RpcCallPtr rpc) {
+  RunUnary<v1::ListJobsRequest>(
+      environment_, Method::kListJobs, std::move(rpc),
       [this](const Call<v1::ListJobsRequest>& call) -> absl::Status {
         const v1::ListJobsRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
@@ -132,54 +139,49 @@ grpc::ServerUnaryReactor* JobService::ListJobs(Context* context, const Bytes* by
       });
 }
 
-grpc::ServerUnaryReactor* JobService::GetJob(Context* context, const Bytes* bytes,
-                                             Bytes* response) {
-  return RunUnary<v1::GetJobRequest>(environment_, Method::kGetJob, context, bytes, response,
-                                     [this](const Call<v1::GetJobRequest>& call) -> absl::Status {
-                                       MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                       engine_.GetJob(std::move(key), call->deadline(),
-                                                      ReplyTo<v1::GetJobResponse>(call));
-                                       return absl::OkStatus();
-                                     });
+void JobService::GetJob(RpcCallPtr rpc) {
+  RunUnary<v1::GetJobRequest>(environment_, Method::kGetJob, std::move(rpc),
+                              [this](const Call<v1::GetJobRequest>& call) -> absl::Status {
+                                MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
+                                engine_.GetJob(std::move(key), call->deadline(),
+                                               ReplyTo<v1::GetJobResponse>(call));
+                                return absl::OkStatus();
+                              });
 }
 
-grpc::ServerUnaryReactor* JobService::RetryJob(Context* context, const Bytes* bytes,
-                                               Bytes* response) {
-  return RunUnary<v1::RetryJobRequest>(
-      environment_, Method::kRetryJob, context, bytes, response,
-      [this](const Call<v1::RetryJobRequest>& call) -> absl::Status {
-        MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-        engine_.RetryJob(std::move(key), call->deadline(), ReplyTo<v1::RetryJobResponse>(call));
-        return absl::OkStatus();
-      });
+void JobService::RetryJob(RpcCallPtr rpc) {
+  RunUnary<v1::RetryJobRequest>(environment_, Method::kRetryJob, std::move(rpc),
+                                [this](const Call<v1::RetryJobRequest>& call) -> absl::Status {
+                                  MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
+                                  engine_.RetryJob(std::move(key), call->deadline(),
+                                                   ReplyTo<v1::RetryJobResponse>(call));
+                                  return absl::OkStatus();
+                                });
 }
 
-grpc::ServerUnaryReactor* JobService::CancelJob(Context* context, const Bytes* bytes,
-                                                Bytes* response) {
-  return RunUnary<v1::CancelJobRequest>(
-      environment_, Method::kCancelJob, context, bytes, response,
-      [this](const Call<v1::CancelJobRequest>& call) -> absl::Status {
-        MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-        engine_.CancelJob(std::move(key), call->deadline(), ReplyTo<v1::CancelJobResponse>(call));
-        return absl::OkStatus();
-      });
+void JobService::CancelJob(RpcCallPtr rpc) {
+  RunUnary<v1::CancelJobRequest>(environment_, Method::kCancelJob, std::move(rpc),
+                                 [this](const Call<v1::CancelJobRequest>& call) -> absl::Status {
+                                   MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
+                                   engine_.CancelJob(std::move(key), call->deadline(),
+                                                     ReplyTo<v1::CancelJobResponse>(call));
+                                   return absl::OkStatus();
+                                 });
 }
 
-grpc::ServerUnaryReactor* JobService::GetUsage(Context* context, const Bytes* bytes,
-                                               Bytes* response) {
-  return RunUnary<v1::GetUsageRequest>(
-      environment_, Method::kGetUsage, context, bytes, response,
-      [this](const Call<v1::GetUsageRequest>& call) -> absl::Status {
-        v1::GetUsageResponse reply;
-        const ModelUsage::OfTenant found = usage_.Of(call->tenant());
-        *reply.mutable_usage() = ToProto(found.total);
-        *reply.mutable_today() = ToProto(found.today);
-        reply.set_tokens_per_day(found.budget.tokens);
-        reply.set_calls_per_day(found.budget.calls);
-        SetTime(reply.mutable_start_time(), start_us_);
-        call->Succeed(reply.SerializeAsString());
-        return absl::OkStatus();
-      });
+void JobService::GetUsage(RpcCallPtr rpc) {
+  RunUnary<v1::GetUsageRequest>(environment_, Method::kGetUsage, std::move(rpc),
+                                [this](const Call<v1::GetUsageRequest>& call) -> absl::Status {
+                                  v1::GetUsageResponse reply;
+                                  const ModelUsage::OfTenant found = usage_.Of(call->tenant());
+                                  *reply.mutable_usage() = ToProto(found.total);
+                                  *reply.mutable_today() = ToProto(found.today);
+                                  reply.set_tokens_per_day(found.budget.tokens);
+                                  reply.set_calls_per_day(found.budget.calls);
+                                  SetTime(reply.mutable_start_time(), start_us_);
+                                  call->Succeed(reply.SerializeAsString());
+                                  return absl::OkStatus();
+                                });
 }
 
 }  // namespace memoryd

@@ -105,10 +105,25 @@ absl::Status EditContent(const Call<v1::UpdateContentRequest>& call, const Found
 
 }  // namespace
 
-grpc::ServerUnaryReactor* MemoryService::Put(Context* context, const Bytes* bytes,
-                                             Bytes* response) {
-  return RunUnary<v1::PutRequest>(
-      environment_, Method::kPut, context, bytes, response,
+void MemoryService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kPut, this, &MemoryService::Put);
+  methods.Add(Method::kGet, this, &MemoryService::Get);
+  methods.Add(Method::kGetAll, this, &MemoryService::GetAll);
+  methods.Add(Method::kSet, this, &MemoryService::Set);
+  methods.Add(Method::kReset, this, &MemoryService::Reset);
+  methods.Add(Method::kQuery, this, &MemoryService::Query);
+  methods.Add(Method::kUpdateContext, this, &MemoryService::UpdateContext);
+  methods.Add(Method::kStreamAll, this, &MemoryService::StreamAll);
+  methods.Add(Method::kUpdateMessage, this, &MemoryService::UpdateMessage);
+  methods.Add(Method::kDeleteMessage, this, &MemoryService::DeleteMessage);
+  methods.Add(Method::kGetContent, this, &MemoryService::GetContent);
+  methods.Add(Method::kUpdateContent, this, &MemoryService::UpdateContent);
+  methods.Add(Method::kDeleteContent, this, &MemoryService::DeleteContent);
+}
+
+void MemoryService::Put(RpcCallPtr rpc) {
+  RunUnary<v1::PutRequest>(
+      environment_, Method::kPut, std::move(rpc),
       [this](const Call<v1::PutRequest>& call) -> absl::Status {
         v1::PutRequest& request = call->mutable_request();
         WriteRequest write;
@@ -141,10 +156,9 @@ grpc::ServerUnaryReactor* MemoryService::Put(Context* context, const Bytes* byte
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::Get(Context* context, const Bytes* bytes,
-                                             Bytes* response) {
-  return RunUnary<v1::GetRequest>(
-      environment_, Method::kGet, context, bytes, response,
+void MemoryService::Get(RpcCallPtr rpc) {
+  RunUnary<v1::GetRequest>(
+      environment_, Method::kGet, std::move(rpc),
       [this](const Call<v1::GetRequest>& call) -> absl::Status {
         const v1::GetRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
@@ -154,17 +168,20 @@ grpc::ServerUnaryReactor* MemoryService::Get(Context* context, const Bytes* byte
         engine_.Get(
             {call->tenant(), request.session_id()}, std::move(input), call->deadline(),
             [call](absl::StatusOr<memoryd::Context> result) {
-              call->Finish(result.ok() ? GetReply(*result) : result.status());
+              call->Finish(result.ok() ? GetReply(*result,
+                                                  [&call](std::size_t bytes) {
+                                                    return call->TakeReply(bytes);
+                                                  })
+                                       : result.status());
             },
             call->trace());
         return absl::OkStatus();
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* bytes,
-                                                Bytes* response) {
-  return RunUnary<v1::GetAllRequest>(
-      environment_, Method::kGetAll, context, bytes, response,
+void MemoryService::GetAll(RpcCallPtr rpc) {
+  RunUnary<v1::GetAllRequest>(
+      environment_, Method::kGetAll, std::move(rpc),
       [this](const Call<v1::GetAllRequest>& call) -> absl::Status {
         v1::GetAllRequest& request = call->mutable_request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
@@ -190,15 +207,13 @@ grpc::ServerUnaryReactor* MemoryService::GetAll(Context* context, const Bytes* b
       });
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* MemoryService::StreamAll(Context* context,
-                                                                     const Bytes* bytes) {
-  return RunPageStream(engine_, environment_, context, bytes);
+void MemoryService::StreamAll(RpcCallPtr rpc) {
+  RunPageStream(engine_, environment_, std::move(rpc));
 }
 
-grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* bytes,
-                                             Bytes* response) {
-  return RunUnary<v1::SetRequest>(
-      environment_, Method::kSet, context, bytes, response,
+void MemoryService::Set(RpcCallPtr rpc) {
+  RunUnary<v1::SetRequest>(
+      environment_, Method::kSet, std::move(rpc),
       [this](const Call<v1::SetRequest>& call) -> absl::Status {
         v1::SetRequest& request = call->mutable_request();
         WriteRequest write;
@@ -215,28 +230,26 @@ grpc::ServerUnaryReactor* MemoryService::Set(Context* context, const Bytes* byte
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::Reset(Context* context, const Bytes* bytes,
-                                               Bytes* response) {
-  return RunUnary<v1::ResetRequest>(environment_, Method::kReset, context, bytes, response,
-                                    [this](const Call<v1::ResetRequest>& call) -> absl::Status {
-                                      WriteRequest write;
-                                      write.kind = WriteKind::kReset;
-                                      write.encode_reply = &ResetReply;
-                                      if (!v1::ResetScope_IsValid(call->request().scope())) {
-                                        return InvalidField("scope", "is not a known value");
-                                      }
-                                      write.scope = FromProto(call->request().scope());
-                                      MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
-                                      SubmitWrite(engine_, call, std::move(write),
-                                                  v1::ResetResponse::kReplayedFieldNumber);
-                                      return absl::OkStatus();
-                                    });
+void MemoryService::Reset(RpcCallPtr rpc) {
+  RunUnary<v1::ResetRequest>(environment_, Method::kReset, std::move(rpc),
+                             [this](const Call<v1::ResetRequest>& call) -> absl::Status {
+                               WriteRequest write;
+                               write.kind = WriteKind::kReset;
+                               write.encode_reply = &ResetReply;
+                               if (!v1::ResetScope_IsValid(call->request().scope())) {
+                                 return InvalidField("scope", "is not a known value");
+                               }
+                               write.scope = FromProto(call->request().scope());
+                               MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+                               SubmitWrite(engine_, call, std::move(write),
+                                           v1::ResetResponse::kReplayedFieldNumber);
+                               return absl::OkStatus();
+                             });
 }
 
-grpc::ServerUnaryReactor* MemoryService::UpdateMessage(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::UpdateMessageRequest>(
-      environment_, Method::kUpdateMessage, context, bytes, response,
+void MemoryService::UpdateMessage(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateMessageRequest>(
+      environment_, Method::kUpdateMessage, std::move(rpc),
       [this](const Call<v1::UpdateMessageRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kUpdateMessage;
@@ -254,10 +267,9 @@ grpc::ServerUnaryReactor* MemoryService::UpdateMessage(Context* context, const B
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::DeleteMessage(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::DeleteMessageRequest>(
-      environment_, Method::kDeleteMessage, context, bytes, response,
+void MemoryService::DeleteMessage(RpcCallPtr rpc) {
+  RunUnary<v1::DeleteMessageRequest>(
+      environment_, Method::kDeleteMessage, std::move(rpc),
       [this](const Call<v1::DeleteMessageRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kDeleteMessage;
@@ -273,10 +285,9 @@ grpc::ServerUnaryReactor* MemoryService::DeleteMessage(Context* context, const B
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::GetContent(Context* context, const Bytes* bytes,
-                                                    Bytes* response) {
-  return RunUnary<v1::GetContentRequest>(
-      environment_, Method::kGetContent, context, bytes, response,
+void MemoryService::GetContent(RpcCallPtr rpc) {
+  RunUnary<v1::GetContentRequest>(
+      environment_, Method::kGetContent, std::move(rpc),
       [this](const Call<v1::GetContentRequest>& call) -> absl::Status {
         const v1::GetContentRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
@@ -290,10 +301,9 @@ grpc::ServerUnaryReactor* MemoryService::GetContent(Context* context, const Byte
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::UpdateContent(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::UpdateContentRequest>(
-      environment_, Method::kUpdateContent, context, bytes, response,
+void MemoryService::UpdateContent(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateContentRequest>(
+      environment_, Method::kUpdateContent, std::move(rpc),
       [this](const Call<v1::UpdateContentRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kUpdateContent;
@@ -311,10 +321,9 @@ grpc::ServerUnaryReactor* MemoryService::UpdateContent(Context* context, const B
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::DeleteContent(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::DeleteContentRequest>(
-      environment_, Method::kDeleteContent, context, bytes, response,
+void MemoryService::DeleteContent(RpcCallPtr rpc) {
+  RunUnary<v1::DeleteContentRequest>(
+      environment_, Method::kDeleteContent, std::move(rpc),
       [this](const Call<v1::DeleteContentRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kDeleteContent;
@@ -329,10 +338,9 @@ grpc::ServerUnaryReactor* MemoryService::DeleteContent(Context* context, const B
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* bytes,
-                                               Bytes* response) {
-  return RunUnary<v1::QueryRequest>(
-      environment_, Method::kQuery, context, bytes, response,
+void MemoryService::Query(RpcCallPtr rpc) {
+  RunUnary<v1::QueryRequest>(
+      environment_, Method::kQuery, std::move(rpc),
       [this](const Call<v1::QueryRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(QueryRequest request, FromProto(call->request()));
         request.key = {call->tenant(), call->request().session_id()};
@@ -344,10 +352,9 @@ grpc::ServerUnaryReactor* MemoryService::Query(Context* context, const Bytes* by
       });
 }
 
-grpc::ServerUnaryReactor* MemoryService::UpdateContext(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::UpdateContextRequest>(
-      environment_, Method::kUpdateContext, context, bytes, response,
+void MemoryService::UpdateContext(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateContextRequest>(
+      environment_, Method::kUpdateContext, std::move(rpc),
       [this](const Call<v1::UpdateContextRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(UpdateContextRequest request, FromProto(call->mutable_request()));
         request.key = {call->tenant(), call->request().session_id()};

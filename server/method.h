@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace memoryd {
@@ -120,6 +121,14 @@ constexpr std::string_view ServiceOf(Method method) {
   if (method <= Method::kGetUsage) return "JobService";
   if (method <= Method::kDeleteFact) return "BlockService";
   return method == Method::kGetServerInfo ? "ServerService" : "WorkerService";
+}
+
+// `/memoryd.v1.MemoryService/Put`.
+inline std::string PathOf(Method method) {
+  return std::string("/memoryd.v1.")
+      .append(ServiceOf(method))
+      .append("/")
+      .append(TraitsOf(method).name);
 }
 
 }  // namespace memoryd

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 #include <sys/resource.h>
 
-#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <limits>
@@ -104,6 +102,7 @@ class Metrics final : public prometheus::Collectable {
     // Family refers to its place.
     families.reserve(96);
     AddCalls(families);
+    AddConnections(families);
     AddEngine(families);
     AddStore(families);
     AddJobs(families);
@@ -115,6 +114,26 @@ class Metrics final : public prometheus::Collectable {
 
  private:
   using Families = std::vector<MetricFamily>;
+
+  void AddConnections(Families& families) const {
+    if (sources_.rpc_server == nullptr) return;
+    const Http2Stats& connections = sources_.rpc_server->stats();
+    Family(families, "memoryd_connections", MetricType::Gauge, "Connections that are open.")
+        .Add(static_cast<double>(connections.open()));
+    Family ended(families, "memoryd_connections_ended_total", MetricType::Counter,
+                 "Connections closed or refused, by reason.");
+    for (std::size_t i = 0; i < kConnectionEnds.size(); ++i) {
+      ended.Add(Number(connections.ended(static_cast<ConnectionEnd>(i))),
+                {Label("reason", kConnectionEnds[i])});
+    }
+    Family(families, "memoryd_unauthenticated_bytes", MetricType::Gauge,
+           "Memory that connections and callers without a tenant hold, by estimate.")
+        .Add(static_cast<double>(sources_.rpc_server->unauthenticated_held()));
+    Family given_up(families, "memoryd_rpc_given_up_total", MetricType::Counter,
+                    "Requests that stopped coming, and replies that were not read in time.");
+    given_up.Add(Number(connections.half_requests()), {Label("part", "request")});
+    given_up.Add(Number(connections.unread_replies()), {Label("part", "reply")});
+  }
 
   void AddCalls(Families& families) const {
     const CallStats& calls = *sources_.calls;
@@ -447,27 +466,5 @@ class Metrics final : public prometheus::Collectable {
 std::unique_ptr<prometheus::Collectable> MakeMetrics(const MetricSources& sources) {
   return std::make_unique<Metrics>(sources);
 }
-
-absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
-    const std::string& address, const MetricSources& sources) {
-  auto listener = std::unique_ptr<MetricsListener>(new MetricsListener());
-  listener->metrics_ = MakeMetrics(sources);
-  try {
-    // Two threads, each held for no longer than this by a client that is slow to ask.
-    const std::vector<std::string> options = {"listening_ports",    address, "num_threads", "2",
-                                              "request_timeout_ms", "5000"};
-    listener->exposer_ = std::make_unique<prometheus::Exposer>(options);
-    listener->exposer_->RegisterCollectable(listener->metrics_);
-    const std::vector<int> ports = listener->exposer_->GetListeningPorts();
-    listener->address_ = fmt::format("{}:{}", address.substr(0, address.rfind(':')),
-                                     ports.empty() ? 0 : ports.front());
-  } catch (const std::exception&) {
-    return absl::UnavailableError(
-        fmt::format("metrics_listen: can't listen on {}: is it in use?", address));
-  }
-  return listener;
-}
-
-MetricsListener::~MetricsListener() = default;
 
 }  // namespace memoryd

@@ -1,13 +1,11 @@
-// Prometheus metrics over HTTP, on an address of their own.
+// What Prometheus is told.
 #ifndef MEMORYD_SERVER_METRICS_H_
 #define MEMORYD_SERVER_METRICS_H_
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 
-#include "absl/status/statusor.h"
 #include "core/engine/engine.h"
 #include "core/models/configured_models.h"
 #include "core/storage/observed_store.h"
@@ -15,6 +13,7 @@
 #include "server/audit_log.h"
 #include "server/call_stats.h"
 #include "server/calls_in_flight.h"
+#include "server/http2/http2_server.h"
 #include "server/jwt_verifier.h"
 #include "server/log.h"
 #include "server/memory_watch.h"
@@ -25,7 +24,6 @@
 
 namespace prometheus {
 class Collectable;
-class Exposer;
 }  // namespace prometheus
 
 namespace memoryd {
@@ -37,6 +35,7 @@ struct MetricSources {
   std::int64_t start_us = 0;
   const CallStats* calls = nullptr;
   const CallsInFlight* in_flight = nullptr;
+  const Http2Server* rpc_server = nullptr;
   const MemoryWatch* memory = nullptr;
   const TenantLimiter* tenants = nullptr;
   Engine* engine = nullptr;
@@ -55,27 +54,6 @@ struct MetricSources {
 // settings, or a tenant of theirs or of the credentials file, see ModelUsage::All(): no name of a
 // session, nothing that a caller sent.
 std::unique_ptr<prometheus::Collectable> MakeMetrics(const MetricSources& sources);
-
-// Serves /metrics while it lives.
-class MetricsListener {
- public:
-  // `address` is IP:PORT; port 0 picks a free one. UNAVAILABLE when it can't listen there.
-  static absl::StatusOr<std::unique_ptr<MetricsListener>> Start(const std::string& address,
-                                                                const MetricSources& sources);
-  ~MetricsListener();
-  MetricsListener(const MetricsListener&) = delete;
-  MetricsListener& operator=(const MetricsListener&) = delete;
-
-  // With the port that was picked.
-  const std::string& address() const { return address_; }
-
- private:
-  MetricsListener() = default;
-
-  std::string address_;
-  std::shared_ptr<prometheus::Collectable> metrics_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
-};
 
 }  // namespace memoryd
 

@@ -38,8 +38,8 @@ class MetricsTest : public ::testing::Test {
     engine_options.now_us = [] { return std::int64_t{1'000'000}; };
     engine_options.random = [] { return std::uint64_t{1}; };
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
-    metrics_ = MakeMetrics({"1.2.3", "abc", 1'500'000, &calls_, &in_flight_, &memory_, &tenants_,
-                            engine_.get(), store_.get(), &log_, nullptr, &workers_});
+    metrics_ = MakeMetrics({"1.2.3", "abc", 1'500'000, &calls_, &in_flight_, nullptr, &memory_,
+                            &tenants_, engine_.get(), store_.get(), &log_, nullptr, &workers_});
   }
 
   // The metric with these labels in a new scrape.
@@ -144,9 +144,9 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
   settings.max_waiting = 0;
   const auto models = ConfiguredModels::Make({settings});
   ASSERT_TRUE(models.ok()) << models.status();
-  MetricSources sources{"1",          "abc",    0,         &calls_,
-                        &in_flight_,  &memory_, &tenants_, engine_.get(),
-                        store_.get(), &log_,    nullptr,   &workers_};
+  MetricSources sources{"1",     "abc",    0,         &calls_,       &in_flight_,
+                        nullptr, &memory_, &tenants_, engine_.get(), store_.get(),
+                        &log_,   nullptr,  &workers_};
   sources.models = models->get();
   metrics_ = MakeMetrics(sources);
   const auto model = (*models)->FindChatModel("", "", "m");
@@ -174,25 +174,14 @@ class CountedSpans final : public SpanExporter {
 
 TEST_F(MetricsTest, SpansAreCountedWhereTheyAreExported) {
   const CountedSpans spans;
-  MetricSources sources{"1",          "abc",    0,         &calls_,
-                        &in_flight_,  &memory_, &tenants_, engine_.get(),
-                        store_.get(), &log_,    nullptr,   &workers_};
+  MetricSources sources{"1",     "abc",    0,         &calls_,       &in_flight_,
+                        nullptr, &memory_, &tenants_, engine_.get(), store_.get(),
+                        &log_,   nullptr,  &workers_};
   sources.spans = &spans;
   metrics_ = MakeMetrics(sources);
   EXPECT_EQ(Find("memoryd_spans_total", {{"result", "exported"}}).counter.value, 3);
   EXPECT_EQ(Find("memoryd_spans_total", {{"result", "failed"}}).counter.value, 2);
   EXPECT_EQ(Find("memoryd_spans_total", {{"result", "dropped"}}).counter.value, 1);
-}
-
-TEST_F(MetricsTest, AnAddressInUseIsSaid) {
-  const MetricSources sources{"1",          "abc",    0,         &calls_,
-                              &in_flight_,  &memory_, &tenants_, engine_.get(),
-                              store_.get(), &log_,    nullptr,   &workers_};
-  const auto first = MetricsListener::Start("127.0.0.1:0", sources);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_FALSE((*first)->address().ends_with(":0"));
-  const auto second = MetricsListener::Start((*first)->address(), sources);
-  EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "core/base/status_macros.h"
 #include "server/convert.h"
 #include "server/filter.h"
-#include "server/grpc_status.h"
 #include "server/limits.h"
 #include "server/reply.h"
 
@@ -24,25 +23,39 @@ absl::Status Draining() {
                "the server is going away; go on with page_token at another, or try again");
 }
 
-// Either a page is being read or one is being written, and whichever ends goes on, or finishes.
-class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
-                         public std::enable_shared_from_this<PageStream> {
+// Either a page is being read or one is being sent, and whichever ends goes on, or finishes.
+class PageStream final : public RpcHandler, public std::enable_shared_from_this<PageStream> {
  public:
-  PageStream(Engine& engine, const CallEnvironment& environment,
-             grpc::CallbackServerContext* context)
+  PageStream(Engine& engine, const CallEnvironment& environment, RpcCallPtr rpc)
       : engine_(engine),
         environment_(environment),
-        context_(*context),
+        rpc_(std::move(rpc)),
         admitted_(environment.calls->Enter()) {
     if (!admitted_) environment_.stats->RefusedDraining();
   }
 
+  // The caller has gone before the stream was at its end.
   ~PageStream() override {
+    End(absl::CancelledError("the call was cancelled"));
     if (admitted_) environment_.calls->Leave();
   }
 
-  void Begin(const grpc::ByteBuffer& bytes) {
-    self_ = shared_from_this();
+  void Begin() {
+    absl::Status status;
+    try {
+      status = Admit();
+    } catch (...) {
+      status = CaughtException();
+    }
+    if (!status.ok()) {
+      End(status);
+      return;
+    }
+    rpc_->SetHandler(shared_from_this());
+    rpc_->Read();
+  }
+
+  void OnMessage(std::string_view bytes) override {
     absl::Status status;
     try {
       status = Prepare(bytes);
@@ -56,11 +69,14 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     }
   }
 
-  void OnWriteDone(bool ok) override {
-    writing_.exchange(false, std::memory_order_acquire);
-    if (!ok) {
-      End(absl::CancelledError("the call was cancelled"));
-    } else if (last_) {
+  void OnReadEnd(const absl::Status& status) override {
+    End(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
+                            "the call ended without a request")
+                    : status);
+  }
+
+  void OnSent() override {
+    if (last_) {
       End(absl::OkStatus());
     } else if (environment_.calls->draining()) {
       End(Draining());
@@ -69,18 +85,18 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     }
   }
 
-  // What is under way ends by itself, and says so.
-  void OnCancel() override {}
-
-  void OnDone() override { self_.reset(); }
-
  private:
-  absl::Status Prepare(const grpc::ByteBuffer& bytes) {
+  absl::Status Admit() {
     if (!admitted_) return Draining();
-    MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, context_));
-    trace_ = TraceOf(context_);
+    MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
+    trace_ = TraceOf(*rpc_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kStreamAll));
+    MEMORYD_RETURN_IF_ERROR(rpc_->ChargeTo(caller_.tenant));
     MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(caller_.tenant));
+    return absl::OkStatus();
+  }
+
+  absl::Status Prepare(std::string_view bytes) {
     v1::StreamAllRequest request;
     MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, request));
     page_.key = {caller_.tenant, request.session_id()};
@@ -103,7 +119,7 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   }
 
   void Send(absl::StatusOr<Page> page) {
-    if (page.ok() && context_.IsCancelled()) page = absl::CancelledError("the call was cancelled");
+    if (page.ok() && rpc_->IsCancelled()) page = absl::CancelledError("the call was cancelled");
     if (!page.ok()) {
       End(page.status());
       return;
@@ -116,40 +132,44 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     page_.from_position = page->next_position;
     page_.from_content = page->next_content;
     last_ = page->next_position == 0 && page->next_content == 0;
+    std::string reply;
     try {
       // The two replies have the same fields.
-      const grpc::Slice slice(GetAllReply(*page, NextToken(scope_, *page)));
-      out_ = grpc::ByteBuffer(&slice, 1);
+      reply = GetAllReply(*page, NextToken(scope_, *page));
     } catch (...) {
       End(CaughtException());
       return;
     }
-    writing_.store(true, std::memory_order_release);
-    StartWrite(&out_);
+    auto hold = rpc_->TakeReply(static_cast<std::int64_t>(reply.size()));
+    if (hold.ok()) {
+      rpc_->Send(std::move(reply), *std::move(hold));
+    } else {
+      End(hold.status());
+    }
   }
 
   void End(const absl::Status& status) {
+    if (ended_.exchange(true)) return;
     const auto took = std::chrono::steady_clock::now() - start_;
     environment_.stats->Ended(Method::kStreamAll, status.code(), took);
     ExportSpan(environment_, Method::kStreamAll, trace_, status, took);
     const bool logged = environment_.log->Wants(status.code());
+    std::string request_id;
     if (logged || !status.ok()) {
-      const std::string request_id = RequestId(CallMetadata(context_, "x-request-id"));
-      if (!status.ok()) context_.AddTrailingMetadata("x-request-id", request_id);
+      request_id = RequestId(rpc_->metadata().request_id);
       if (logged) {
         environment_.log->Write({Method::kStreamAll, status, took, request_id,
-                                 TraceId(CallMetadata(context_, "traceparent")), caller_.tenant,
+                                 TraceId(rpc_->metadata().traceparent), caller_.tenant,
                                  page_.key.session, trace_.get()});
       }
     }
     place_ = {};
-    Finish(ToGrpcStatus(status));
+    rpc_->Finish(status, request_id);
   }
 
   Engine& engine_;
   const CallEnvironment environment_;
-  // Lives until OnDone().
-  grpc::CallbackServerContext& context_;
+  const RpcCallPtr rpc_;
   const bool admitted_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   Caller caller_;
@@ -157,23 +177,14 @@ class PageStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   TenantLimiter::Place place_;
   PageRequest page_;  // The next one.
   std::string scope_;
-  grpc::ByteBuffer out_;
   bool last_ = false;
-  // That a write ends after it began is gRPC's doing, and not to be seen by ThreadSanitizer in
-  // there.
-  std::atomic<bool> writing_ = false;
-  std::shared_ptr<PageStream> self_;  // Until gRPC is done with it.
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* RunPageStream(Engine& engine,
-                                                          const CallEnvironment& environment,
-                                                          grpc::CallbackServerContext* context,
-                                                          const grpc::ByteBuffer* request) {
-  const auto stream = std::make_shared<PageStream>(engine, environment, context);
-  stream->Begin(*request);
-  return stream.get();
+void RunPageStream(Engine& engine, const CallEnvironment& environment, RpcCallPtr rpc) {
+  std::make_shared<PageStream>(engine, environment, std::move(rpc))->Begin();
 }
 
 }  // namespace memoryd

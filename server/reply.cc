@@ -171,7 +171,7 @@ std::string Replayed(std::string reply, int field) {
   return reply;
 }
 
-absl::StatusOr<std::string> GetReply(const Context& context) {
+absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemory& take) {
   const std::vector<std::string> of_blocks = BlockMessageBodies(context);
   MEMORYD_ASSIGN_OR_RETURN(const std::optional<MadeMessage> made, InsertMemory(context, of_blocks));
   std::size_t size = WireSize(context.messages);
@@ -180,6 +180,8 @@ absl::StatusOr<std::string> GetReply(const Context& context) {
   if (size > kMaxReplyBytes) {
     return ReplyTooLarge();
   }
+  constexpr std::size_t kLarge = 64 << 10;
+  if (size > kLarge) MEMORYD_RETURN_IF_ERROR(take(size));
   std::string reply;
   reply.reserve(size);
   MessageWriter writer(reply);

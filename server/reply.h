@@ -2,7 +2,9 @@
 #ifndef MEMORYD_SERVER_REPLY_H_
 #define MEMORYD_SERVER_REPLY_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,8 +38,12 @@ std::string WithSessionId(std::string reply, std::string_view session_id);
 // A reply with its `replayed` field, whose number is `field`, set to true.
 std::string Replayed(std::string reply, int field);
 
-// FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB.
-absl::StatusOr<std::string> GetReply(const Context& context);
+// Takes the memory of a large reply, of about so many bytes, before it is made.
+using TakeReplyMemory = std::function<absl::Status(std::size_t)>;
+
+// FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB; the error of `take`, which is asked above
+// 64 KiB.
+absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemory& take);
 std::string GetAllReply(const Page& page, std::string_view next_page_token);
 std::string GetContentReply(const ContentView& view);
 std::string GetSessionReply(std::string_view session_id, const SessionInfo& info);

@@ -16,6 +16,8 @@
 namespace memoryd {
 namespace {
 
+absl::Status NoLimit(std::size_t /*bytes*/) { return absl::OkStatus(); }
+
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
@@ -215,7 +217,7 @@ TEST(ReplyTest, AMessageComesBackAsItWasSentWithWhatTheServerAdds) {
   context.over_limit_tokens = 3;
   context.revision = 9;
   context.generation = 0xAB;
-  const auto bytes = GetReply(context);
+  const auto bytes = GetReply(context, NoLimit);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
 
   v1::GetResponse expected;
@@ -284,9 +286,9 @@ TEST(ReplyTest, AReplyAboveSixtyFourMebibytesNamesTheWayOut) {
   Context context;
   const auto large = NewMessage(1, "", Body(std::string(1 << 20, 'x')));
   context.messages.assign(63, large);
-  EXPECT_TRUE(GetReply(context).ok());
+  EXPECT_TRUE(GetReply(context, NoLimit).ok());
   context.messages.assign(64, large);
-  const absl::Status status = GetReply(context).status();
+  const absl::Status status = GetReply(context, NoLimit).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(ErrorReason(status), "REPLY_TOO_LARGE");
   EXPECT_NE(status.message().find("GetAll"), absl::string_view::npos);

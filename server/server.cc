@@ -1,9 +1,8 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/grpcpp.h>
 #include <malloc.h>
+#include <prometheus/collectable.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -25,7 +24,6 @@
 #include "core/storage/observed_store.h"
 #include "core/tokens/token_counter.h"
 #include "core/workers/worker_registry.h"
-#include "grpc/health/v1/health.pb.h"
 #include "server/access.h"
 #include "server/block_service.h"
 #include "server/build_info.h"
@@ -34,6 +32,8 @@
 #include "server/calls_in_flight.h"
 #include "server/handed_on.h"
 #include "server/health_monitor.h"
+#include "server/health_service.h"
+#include "server/http2/http2_server.h"
 #include "server/job_service.h"
 #include "server/limits.h"
 #include "server/limits_in_force.h"
@@ -41,7 +41,9 @@
 #include "server/memory_service.h"
 #include "server/memory_watch.h"
 #include "server/metrics.h"
+#include "server/metrics_listener.h"
 #include "server/models.h"
+#include "server/reflection_service.h"
 #include "server/server_service.h"
 #include "server/session_service.h"
 #include "server/span_exporter.h"
@@ -126,75 +128,41 @@ std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
   return nullptr;
 }
 
-// Linking gRPC's reflection gives it to every server of the process; this takes it from one.
-class WithoutReflection final : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    const std::string name = grpc::reflection::ProtoServerReflectionPlugin().name();
-    std::erase_if(*plugins, [&name](const auto& plugin) { return plugin->name() == name; });
-  }
-};
-
-void SetLimits(grpc::ServerBuilder& builder, const Config& config) {
-  builder.SetMaxReceiveMessageSize(kMaxRequestBytes + kRequestOverhead);
-  builder.SetMaxSendMessageSize(-1);
-  // A compressed request is inflated before its size is known.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataBytes));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
-  // A worker's machine may vanish without a word.
-  constexpr auto kKeepaliveMs = static_cast<int>(std::chrono::milliseconds(kKeepalive).count());
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs / 3);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kKeepaliveMs / 3);
-  // What never ends by itself, such as a request that comes byte by byte, ends with its connection;
-  // and clients spread anew over replicas.
-  if (config.max_connection_age_s > 0) {
-    constexpr int kMilliseconds = 1000;
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                               config.max_connection_age_s * kMilliseconds);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
-                               config.max_connection_age_grace_s * kMilliseconds);
-  }
-  // Two servers must not share a port without knowing.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+int RpcThreads(const Config& config) {
+  constexpr int kMost = 4;
+  if (config.rpc_threads > 0) return config.rpc_threads;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, kMost);
 }
 
-struct RunningServer {
-  std::unique_ptr<grpc::Server> server;
-  std::vector<std::string> addresses;  // With the ports that were picked.
-};
+Http2ServerOptions ServerOptionsOf(const Config& config, const Access& access,
+                                   std::int64_t memory_limit) {
+  Http2ServerOptions options;
+  options.addresses = config.listen;
+  options.tls = access.tls();
+  options.unix_mode = config.unix_socket_mode;
+  options.threads = RpcThreads(config);
+  options.max_connections = static_cast<std::size_t>(config.max_connections);
+  options.max_connections_per_address =
+      static_cast<std::size_t>(config.max_connections_per_address);
+  // A quarter of the budget.
+  if (memory_limit > 0) options.unauthenticated_bytes = memory_limit / 4;
+  options.max_message_bytes = static_cast<std::size_t>(kMaxRequestBytes + kRequestOverhead);
+  options.keepalive = kKeepalive;
+  options.max_connection_age = std::chrono::seconds(config.max_connection_age_s);
+  options.max_connection_age_grace = std::chrono::seconds(config.max_connection_age_grace_s);
+  return options;
+}
 
-// Without `access`, in plaintext.
-absl::StatusOr<RunningServer> StartServer(grpc::ServerBuilder& builder,
-                                          const std::vector<std::string>& addresses,
-                                          const Config& config, Access* access = nullptr) {
-  SetLimits(builder, config);
-  std::vector<int> ports(addresses.size(), 0);
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    builder.AddListeningPort(addresses[i],
-                             access == nullptr ? grpc::InsecureServerCredentials()
-                                               : access->CredentialsFor(addresses[i]),
-                             &ports[i]);
-  }
-  RunningServer running;
-  running.server = builder.BuildAndStart();
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const std::string& address = addresses[i];
-    if (running.server == nullptr || ports[i] <= 0) {
-      if (running.server != nullptr) running.server->Shutdown();
-      return absl::UnavailableError(fmt::format("can't listen on {}", address));
-    }
-    running.addresses.push_back(
-        address.starts_with("unix:")
-            ? address
-            : fmt::format("{}:{}", address.substr(0, address.rfind(':')), ports[i]));
-  }
-  return running;
+// A kubelet's, and that of whoever else reaches the port: small.
+Http2ServerOptions HealthOptionsOf(const Config& config) {
+  Http2ServerOptions options;
+  options.addresses = config.health_listen;
+  options.unix_mode = config.unix_socket_mode;
+  options.max_connections = 64;
+  options.max_connections_per_address = 32;
+  options.unauthenticated_bytes = 4 << 20;
+  options.max_message_bytes = 1 << 10;
+  return options;
 }
 
 }  // namespace
@@ -275,6 +243,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   MemoryWatch memory(
       config.memory_limit_mib > 0 ? config.memory_limit_mib << 20 : ContainerMemoryLimit(),
       &ResidentBytes, [&engine] { engine.ShrinkCaches(); });
+  MemoryBudget budget(memory.limit());
   TenantLimiter tenants(config.tenants);
   CallStats stats;
   CallLog call_log(&log, LoggedCallsOf(config));
@@ -294,46 +263,55 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   ServerService server_service({Version(), Revision(), start_us, config, options, &store},
                                environment);
   WorkerService worker_service(&workers, environment, {Version()});
+  HealthService health_service;
+  RpcMethods health_methods;
+  health_service.AddTo(health_methods);
+  RpcMethods methods;
+  health_service.AddTo(methods);
+  memory_service.AddTo(methods);
+  session_service.AddTo(methods);
+  job_service.AddTo(methods);
+  block_service.AddTo(methods);
+  server_service.AddTo(methods);
+  worker_service.AddTo(methods);
+  ReflectionService reflection(
+      {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "memoryd.v1.BlockService",
+       "memoryd.v1.JobService", "memoryd.v1.MemoryService", "memoryd.v1.ServerService",
+       "memoryd.v1.SessionService", "memoryd.v1.WorkerService"},
+      [&environment, guarded = access->guards_reflection()](const RpcCall& rpc) -> absl::Status {
+        if (!guarded) return absl::OkStatus();
+        MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(environment, rpc));
+        return CheckRight(caller, Right::kAdmin);
+      });
+  if (access->wants_reflection()) reflection.AddTo(methods);
+  spdlog::info("memoryd {}, revision {}", Version(), Revision());
+  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, &health_service);
+  MEMORYD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Http2Server> rpc_server,
+      Http2Server::Start(ServerOptionsOf(config, *access, memory.limit()), &methods, &budget));
+  std::unique_ptr<Http2Server> for_health;
+  if (!config.health_listen.empty()) {
+    MEMORYD_ASSIGN_OR_RETURN(for_health,
+                             Http2Server::Start(HealthOptionsOf(config), &health_methods, &budget));
+  }
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
         metrics,
-        MetricsListener::Start(config.metrics_listen,
-                               {Version(), Revision(), start_us, &stats, &calls, &memory, &tenants,
-                                &engine, &store, &log, counted_models, &workers, audit.get(),
-                                access->jwt(), access->tls(), &model_usage, spans.get()}));
+        MetricsListener::Start(
+            config.metrics_listen,
+            MakeMetrics({Version(), Revision(), start_us, &stats, &calls, rpc_server.get(), &memory,
+                         &tenants, &engine, &store, &log, counted_models, &workers, audit.get(),
+                         access->jwt(), access->tls(), &model_usage, spans.get()}),
+            [&health_service] { return health_service.IsServing("").value_or(false); }));
   }
-
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  // gRPC serves health without descriptors, which reflection needs to answer for it.
-  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
-  if (!access->wants_reflection()) builder.SetOption(std::make_unique<WithoutReflection>());
-  builder.RegisterService(&memory_service);
-  builder.RegisterService(&session_service);
-  builder.RegisterService(&job_service);
-  builder.RegisterService(&block_service);
-  builder.RegisterService(&server_service);
-  builder.RegisterService(&worker_service);
-  MEMORYD_ASSIGN_OR_RETURN(const RunningServer all,
-                           StartServer(builder, config.listen, config, access.get()));
-  std::vector<grpc::HealthCheckServiceInterface*> health = {all.server->GetHealthCheckService()};
-  // Answers UNIMPLEMENTED; gRPC starts no server that has no service of its own.
-  grpc::CallbackGenericService nothing_else;
-  RunningServer for_health;
-  if (!config.health_listen.empty()) {
-    grpc::ServerBuilder health_builder;
-    health_builder.SetOption(std::make_unique<WithoutReflection>());
-    health_builder.RegisterCallbackGenericService(&nothing_else);
-    MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer(health_builder, config.health_listen, config));
-    health.push_back(for_health.server->GetHealthCheckService());
-  }
-  spdlog::info("memoryd {}, revision {}", Version(), Revision());
-  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, std::move(health));
   if (metrics != nullptr) fmt::print("metrics on {}\n", metrics->address());
-  for (const std::string& address : all.addresses) fmt::print("listening on {}\n", address);
-  for (const std::string& address : for_health.addresses) fmt::print("health on {}\n", address);
+  for (const std::string& address : rpc_server->addresses())
+    fmt::print("listening on {}\n", address);
+  if (for_health != nullptr) {
+    for (const std::string& address : for_health->addresses())
+      fmt::print("health on {}\n", address);
+  }
   std::fflush(stdout);
 
   LiveSettings live(line.settings, &log, &call_log, &tenants, &limits);
@@ -361,9 +339,9 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   }
   // Streams such as a health Watch never end by themselves: they get no more than the last replies
   // need to leave.
-  const auto replies_left = std::chrono::system_clock::now() + kFlushReplies;
-  all.server->Shutdown(replies_left);
-  if (for_health.server != nullptr) for_health.server->Shutdown(replies_left);
+  const auto replies_left = std::chrono::steady_clock::now() + kFlushReplies;
+  rpc_server->Shutdown(replies_left);
+  if (for_health != nullptr) for_health->Shutdown(replies_left);
   monitor.reset();
   if (spans != nullptr) {
     spans->Shutdown(std::min(drained_by, std::chrono::steady_clock::now() + kFlushSpans));

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/engine/page.h"
 #include "core/model/session_config.h"
@@ -71,15 +72,17 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts) {
   return info;
 }
 
-grpc::ServerUnaryReactor* ServerService::GetServerInfo(grpc::CallbackServerContext* context,
-                                                       const grpc::ByteBuffer* bytes,
-                                                       grpc::ByteBuffer* response) {
+void ServerService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kGetServerInfo, this, &ServerService::GetServerInfo);
+}
+
+void ServerService::GetServerInfo(RpcCallPtr rpc) {
   using Call = std::shared_ptr<ParsedCall<v1::GetServerInfoRequest>>;
-  return RunUnary<v1::GetServerInfoRequest>(environment_, Method::kGetServerInfo, context, bytes,
-                                            response, [this](const Call& call) {
-                                              call->Succeed(ServerInfo(facts_).SerializeAsString());
-                                              return absl::OkStatus();
-                                            });
+  RunUnary<v1::GetServerInfoRequest>(environment_, Method::kGetServerInfo, std::move(rpc),
+                                     [this](const Call& call) {
+                                       call->Succeed(ServerInfo(facts_).SerializeAsString());
+                                       return absl::OkStatus();
+                                     });
 }
 
 }  // namespace memoryd

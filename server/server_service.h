@@ -2,14 +2,12 @@
 #ifndef MEMORYD_SERVER_SERVER_SERVICE_H_
 #define MEMORYD_SERVER_SERVER_SERVICE_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstdint>
 #include <string_view>
 
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
-#include "memoryd/v1/server_service.grpc.pb.h"
+#include "memoryd/v1/server_service.pb.h"
 #include "server/config.h"
 #include "server/unary_call.h"
 
@@ -27,16 +25,15 @@ struct ServerFacts {
 
 v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts);
 
-using RawServerService =
-    v1::ServerService::WithRawCallbackMethod_GetServerInfo<v1::ServerService::Service>;
-
-class ServerService final : public RawServerService {
+class ServerService final {
  public:
   ServerService(const ServerFacts& facts, const CallEnvironment& environment)
       : facts_(facts), environment_(environment) {}
 
-  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext*, const grpc::ByteBuffer*,
-                                          grpc::ByteBuffer*) override;
+  // The service outlives `methods`.
+  void AddTo(RpcMethods& methods);
+
+  void GetServerInfo(RpcCallPtr rpc);
 
  private:
   const ServerFacts facts_;

@@ -14,10 +14,20 @@ using Call = std::shared_ptr<ParsedCall<Request>>;
 
 }  // namespace
 
-grpc::ServerUnaryReactor* SessionService::CreateSession(Context* context, const Bytes* bytes,
-                                                        Bytes* response) {
-  return RunUnary<v1::CreateSessionRequest>(
-      environment_, Method::kCreateSession, context, bytes, response,
+void SessionService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kCreateSession, this, &SessionService::CreateSession);
+  methods.Add(Method::kGetSession, this, &SessionService::GetSession);
+  methods.Add(Method::kListSessions, this, &SessionService::ListSessions);
+  methods.Add(Method::kUpdateSession, this, &SessionService::UpdateSession);
+  methods.Add(Method::kDeleteSession, this, &SessionService::DeleteSession);
+  methods.Add(Method::kForkSession, this, &SessionService::ForkSession);
+  methods.Add(Method::kImportSession, this, &SessionService::ImportSession);
+  methods.Add(Method::kEraseSubject, this, &SessionService::EraseSubject);
+}
+
+void SessionService::CreateSession(RpcCallPtr rpc) {
+  RunUnary<v1::CreateSessionRequest>(
+      environment_, Method::kCreateSession, std::move(rpc),
       [this](const Call<v1::CreateSessionRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kCreateSession;
@@ -30,10 +40,9 @@ grpc::ServerUnaryReactor* SessionService::CreateSession(Context* context, const 
       });
 }
 
-grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Bytes* bytes,
-                                                     Bytes* response) {
-  return RunUnary<v1::GetSessionRequest>(
-      environment_, Method::kGetSession, context, bytes, response,
+void SessionService::GetSession(RpcCallPtr rpc) {
+  RunUnary<v1::GetSessionRequest>(
+      environment_, Method::kGetSession, std::move(rpc),
       [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
         const std::string& session_id = call->request().session_id();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(session_id));
@@ -51,10 +60,9 @@ grpc::ServerUnaryReactor* SessionService::GetSession(Context* context, const Byt
       });
 }
 
-grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::ListSessionsRequest>(
-      environment_, Method::kListSessions, context, bytes, response,
+void SessionService::ListSessions(RpcCallPtr rpc) {
+  RunUnary<v1::ListSessionsRequest>(
+      environment_, Method::kListSessions, std::move(rpc),
       [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
         const std::string& subject = call->request().subject();
@@ -88,10 +96,9 @@ grpc::ServerUnaryReactor* SessionService::ListSessions(Context* context, const B
       });
 }
 
-grpc::ServerUnaryReactor* SessionService::UpdateSession(Context* context, const Bytes* bytes,
-                                                        Bytes* response) {
-  return RunUnary<v1::UpdateSessionRequest>(
-      environment_, Method::kUpdateSession, context, bytes, response,
+void SessionService::UpdateSession(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateSessionRequest>(
+      environment_, Method::kUpdateSession, std::move(rpc),
       [this](const Call<v1::UpdateSessionRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kUpdateSession;
@@ -104,10 +111,9 @@ grpc::ServerUnaryReactor* SessionService::UpdateSession(Context* context, const 
       });
 }
 
-grpc::ServerUnaryReactor* SessionService::DeleteSession(Context* context, const Bytes* bytes,
-                                                        Bytes* response) {
-  return RunUnary<v1::DeleteSessionRequest>(
-      environment_, Method::kDeleteSession, context, bytes, response,
+void SessionService::DeleteSession(RpcCallPtr rpc) {
+  RunUnary<v1::DeleteSessionRequest>(
+      environment_, Method::kDeleteSession, std::move(rpc),
       [this](const Call<v1::DeleteSessionRequest>& call) -> absl::Status {
         WriteRequest write;
         write.kind = WriteKind::kDeleteSession;
@@ -119,10 +125,9 @@ grpc::ServerUnaryReactor* SessionService::DeleteSession(Context* context, const 
       });
 }
 
-grpc::ServerUnaryReactor* SessionService::ForkSession(Context* context, const Bytes* bytes,
-                                                      Bytes* response) {
-  return RunUnary<v1::ForkSessionRequest>(
-      environment_, Method::kForkSession, context, bytes, response,
+void SessionService::ForkSession(RpcCallPtr rpc) {
+  RunUnary<v1::ForkSessionRequest>(
+      environment_, Method::kForkSession, std::move(rpc),
       [this](const Call<v1::ForkSessionRequest>& call) -> absl::Status {
         const v1::ForkSessionRequest& request = call->request();
         ForkRequest fork;
@@ -167,15 +172,13 @@ grpc::ServerUnaryReactor* SessionService::ForkSession(Context* context, const By
       });
 }
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* SessionService::ImportSession(Context* context,
-                                                                         Bytes* response) {
-  return RunImportStream(engine_, environment_, context, response);
+void SessionService::ImportSession(RpcCallPtr rpc) {
+  RunImportStream(engine_, environment_, std::move(rpc));
 }
 
-grpc::ServerUnaryReactor* SessionService::EraseSubject(Context* context, const Bytes* bytes,
-                                                       Bytes* response) {
-  return RunUnary<v1::EraseSubjectRequest>(
-      environment_, Method::kEraseSubject, context, bytes, response,
+void SessionService::EraseSubject(RpcCallPtr rpc) {
+  RunUnary<v1::EraseSubjectRequest>(
+      environment_, Method::kEraseSubject, std::move(rpc),
       [this](const Call<v1::EraseSubjectRequest>& call) -> absl::Status {
         const v1::EraseSubjectRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckId("subject", request.subject(), kMaxSubjectBytes));

@@ -1,18 +1,15 @@
-// One unary call on gRPC's raw callback API.
+// One unary call: admitted by its headers, then read, parsed and handed to its handler.
 //
-// Raw, since the generated callback handlers answer UNIMPLEMENTED to malformed bytes, which clients
-// read as "no such method"; and since a reply of stored messages is written as bytes, not built
-// message by message.
+// Replies are bytes, since one of stored messages is not built message by message.
 #ifndef MEMORYD_SERVER_UNARY_CALL_H_
 #define MEMORYD_SERVER_UNARY_CALL_H_
 
 #include <google/protobuf/arena.h>
 #include <google/protobuf/message.h>
-#include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <chrono>
-#include <exception>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,7 +17,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/failpoint.h"
+#include "core/base/memory_budget.h"
 #include "core/model/trace_context.h"
 #include "server/audit_log.h"
 #include "server/authenticator.h"
@@ -29,6 +29,7 @@
 #include "server/calls_in_flight.h"
 #include "server/memory_watch.h"
 #include "server/method.h"
+#include "server/rpc_call.h"
 #include "server/span_exporter.h"
 #include "server/tenant_limiter.h"
 
@@ -50,17 +51,13 @@ struct CallEnvironment {
 
 // Who makes the call, by its credential; of the tenant `default`, with all rights, where
 // authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before that is looked for.
-absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment,
-                                grpc::CallbackServerContext& context);
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, const RpcCall& rpc);
 
 // Whether that caller has the right that the method needs.
 absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
 
-// The first value the caller sent under `name`, empty for none.
-std::string_view CallMetadata(const grpc::CallbackServerContext& context, const char* name);
-
 // The call's trace, with a span of its own; null where the caller names none.
-TracePtr TraceOf(const grpc::CallbackServerContext& context);
+TracePtr TraceOf(const RpcCall& rpc);
 
 // Exports the span of a call that has ended, where that is wanted of it. `trace`: null for none.
 void ExportSpan(const CallEnvironment& environment, Method method, const TracePtr& trace,
@@ -68,11 +65,10 @@ void ExportSpan(const CallEnvironment& environment, Method method, const TracePt
 
 // Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
 // gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
-// until the last reference goes, which may be after gRPC's own objects went.
+// until the last reference goes, which may be after the caller has gone.
 class UnaryCall {
  public:
-  UnaryCall(const CallEnvironment& environment, Method method, grpc::CallbackServerContext* context,
-            grpc::ByteBuffer* response);
+  UnaryCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc);
   // A call that nobody has finished, since an exception came in the way, ends INTERNAL.
   virtual ~UnaryCall();
   UnaryCall(const UnaryCall&) = delete;
@@ -82,6 +78,9 @@ class UnaryCall {
   void Succeed(std::string reply);
   void Fail(const absl::Status& status);
   void Finish(absl::StatusOr<std::string> reply);
+  // Takes the memory of a large reply, of about `bytes`, before it is made. Once, by whoever
+  // finishes the call. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+  absl::Status TakeReply(std::size_t bytes);
 
   // Why the call must not go on: the server drains or lacks memory, the caller may not do this, or
   // its tenant has had its share. Before anything is read of the request.
@@ -99,37 +98,36 @@ class UnaryCall {
   virtual std::string_view session_id() const { return {}; }
   // Of the request, where that changes something of it.
   virtual std::string_view subject() const { return {}; }
-  grpc::ServerUnaryReactor* reactor() const { return reactor_; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
 
   // INVALID_ARGUMENT that names the field where that is known.
-  static absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message);
+  static absl::Status Parse(std::string_view bytes, google::protobuf::Message& message);
 
  protected:
   static bool HasUnknownFields(const google::protobuf::Message& message) {
     return !message.GetReflection()->GetUnknownFields(message).empty();
   }
   void NoteUnknownFields() { environment_.stats->UnknownFields(method_); }
+  RpcCall& rpc() { return *rpc_; }
 
  private:
   // `reply`: of a call that succeeded.
-  void End(const absl::Status& status, std::string_view reply);
-  // For the metrics and the logs, and the caller's id.
-  void Count(const absl::Status& status, std::string_view reply);
+  void End(const absl::Status& status, std::string reply);
+  // For the metrics and the logs; the caller's id, which may be empty for a call that succeeded.
+  std::string Count(const absl::Status& status, std::string_view reply);
 
   const CallEnvironment environment_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  grpc::CallbackServerContext* const context_;
+  const RpcCallPtr rpc_;
   const Method method_;
   const bool admitted_;
   Caller caller_;
   TenantLimiter::Place place_;
   TracePtr trace_;
-  grpc::ByteBuffer* const response_;
-  grpc::ServerUnaryReactor* const reactor_;
   const std::chrono::steady_clock::time_point deadline_;
   std::atomic<bool> finished_{false};
+  MemoryBudget::Hold reply_hold_;
 };
 
 // A call with its request, which lives in an arena.
@@ -138,7 +136,7 @@ class ParsedCall : public UnaryCall {
  public:
   using UnaryCall::UnaryCall;
 
-  absl::Status ParseRequest(const grpc::ByteBuffer& bytes) {
+  absl::Status ParseRequest(std::string_view bytes) {
     absl::Status status = Parse(bytes, *request_);
     // A newer client's: ignored, and counted where they are likely.
     bool unknown = HasUnknownFields(*request_);
@@ -165,29 +163,67 @@ class ParsedCall : public UnaryCall {
   Request* const request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
 };
 
-// Parses and hands the call to `handler(std::shared_ptr<ParsedCall<Request>>) -> absl::Status`. A
-// handler that returns an error, or throws, has finished the call with it; one that returns OK
-// finishes it itself, now or later. Handlers must not block.
+// A call until its request has come.
 template <typename Request, typename Handler>
-grpc::ServerUnaryReactor* RunUnary(const CallEnvironment& environment, Method method,
-                                   grpc::CallbackServerContext* context,
-                                   const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
-                                   Handler handler) {
-  auto call = std::make_shared<ParsedCall<Request>>(environment, method, context, response);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
+class AwaitedCall final : public ParsedCall<Request>,
+                          public RpcHandler,
+                          public std::enable_shared_from_this<AwaitedCall<Request, Handler>> {
+ public:
+  AwaitedCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler)
+      : ParsedCall<Request>(environment, method, std::move(rpc)), handler_(std::move(handler)) {}
+
+  void OnMessage(std::string_view bytes) override {
+    // From now on only what works on the call refers to it.
+    const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
+    this->rpc().SetHandler(nullptr);
+    absl::Status status;
+    try {
+      status = this->ParseRequest(bytes);
+      if (status.ok()) {
+        ReachFailpoint("request_parsed");
+        status = handler_(std::shared_ptr<ParsedCall<Request>>(self));
+      }
+    } catch (...) {
+      status = CaughtException();
+    }
+    if (!status.ok()) this->Fail(status);
+  }
+
+  void OnReadEnd(const absl::Status& status) override {
+    const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
+    this->rpc().SetHandler(nullptr);
+    this->Fail(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
+                                   "the call ended without a request")
+                           : status);
+  }
+
+  // Nobody waits for the answer, but the place among the calls is free again.
+  void OnCancel() override { this->Fail(absl::CancelledError("the call was cancelled")); }
+
+ private:
+  Handler handler_;
+};
+
+// Admits the call, then waits for its request, parses it and hands the call to
+// `handler(std::shared_ptr<ParsedCall<Request>>) -> absl::Status`. A handler that returns an error,
+// or throws, has finished the call with it; one that returns OK finishes it itself, now or later.
+// Handlers must not block.
+template <typename Request, typename Handler>
+void RunUnary(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler) {
+  auto call =
+      std::make_shared<AwaitedCall<Request, Handler>>(environment, method, rpc, std::move(handler));
   absl::Status status;
   try {
     status = call->Admit();
-    if (status.ok()) status = call->ParseRequest(*request);
-    if (status.ok()) {
-      ReachFailpoint("request_parsed");
-      status = handler(call);
-    }
-  } catch (const std::exception& error) {
-    status = absl::InternalError(std::string("a handler threw: ").append(error.what()));
+  } catch (...) {
+    status = CaughtException();
   }
-  if (!status.ok()) call->Fail(status);
-  return reactor;
+  if (!status.ok()) {
+    call->Fail(status);
+    return;
+  }
+  rpc->SetHandler(std::move(call));
+  rpc->Read();
 }
 
 // Keeps protobuf's complaints about bad input out of standard error, and learns from them which

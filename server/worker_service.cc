@@ -35,11 +35,13 @@ WorkerService::~WorkerService() {
   watcher_.join();
 }
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* WorkerService::Attach(
-    grpc::CallbackServerContext* context) {
-  auto stream = std::make_shared<WorkerStream>(this, context);
+void WorkerService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kAttach, this, &WorkerService::Attach);
+}
+
+void WorkerService::Attach(RpcCallPtr rpc) {
+  auto stream = std::make_shared<WorkerStream>(this, std::move(rpc));
   stream->Begin(Admit(stream));
-  return stream.get();
 }
 
 absl::Status WorkerService::Admit(const std::shared_ptr<WorkerStream>& stream) {
@@ -51,9 +53,10 @@ absl::Status WorkerService::Admit(const std::shared_ptr<WorkerStream>& stream) {
       return Draining();
     }
   }
-  MEMORYD_ASSIGN_OR_RETURN(Caller caller, CallerOf(environment_, stream->context()));
+  MEMORYD_ASSIGN_OR_RETURN(Caller caller, CallerOf(environment_, stream->rpc()));
   MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller, Method::kAttach));
   std::string& tenant = caller.tenant;
+  MEMORYD_RETURN_IF_ERROR(stream->rpc().ChargeTo(tenant));
   MutexLock lock(mutex_);
   std::size_t& count = per_tenant_[tenant];
   if (streams_.size() > options_.max_streams || count >= options_.max_streams_per_tenant) {

@@ -2,8 +2,6 @@
 #ifndef MEMORYD_SERVER_WORKER_SERVICE_H_
 #define MEMORYD_SERVER_WORKER_SERVICE_H_
 
-#include <grpcpp/grpcpp.h>
-
 #include <chrono>
 #include <cstddef>
 #include <map>
@@ -15,7 +13,6 @@
 
 #include "core/base/mutex.h"
 #include "core/workers/worker_registry.h"
-#include "memoryd/v1/worker_service.grpc.pb.h"
 #include "server/unary_call.h"
 
 namespace memoryd {
@@ -35,19 +32,18 @@ struct WorkerServiceOptions {
   std::size_t max_streams_per_tenant = 64;
 };
 
-using RawWorkerService =
-    v1::WorkerService::WithRawCallbackMethod_Attach<v1::WorkerService::Service>;
-
 // Streams are no calls in flight: a drain does not wait for them. See docs/adr/0014-workers.md.
-class WorkerService final : public RawWorkerService {
+class WorkerService final {
  public:
   // `registry` outlives the service, which outlives the server it is registered with.
   WorkerService(WorkerRegistry* registry, const CallEnvironment& environment,
                 const WorkerServiceOptions& options);
-  ~WorkerService() override;
+  ~WorkerService();
 
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attach(
-      grpc::CallbackServerContext* context) override;
+  // The service outlives `methods`.
+  void AddTo(RpcMethods& methods);
+
+  void Attach(RpcCallPtr rpc);
 
   // Takes no more workers and tells those that are attached; calls still reach them.
   void BeginDrain() MEMORYD_EXCLUDES(mutex_);
@@ -71,7 +67,7 @@ class WorkerService final : public RawWorkerService {
   CondVar changed_;
   bool draining_ MEMORYD_GUARDED_BY(mutex_) = false;
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
-  // All that gRPC has not done with, admitted or not.
+  // All whose calls have not ended, admitted or not.
   std::map<WorkerStream*, std::shared_ptr<WorkerStream>> streams_ MEMORYD_GUARDED_BY(mutex_);
   std::map<std::string, std::size_t, std::less<>> per_tenant_ MEMORYD_GUARDED_BY(mutex_);
   std::thread watcher_;

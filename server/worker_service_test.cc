@@ -1,6 +1,7 @@
 #include "server/worker_service.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,6 +15,8 @@
 #include "core/base/mutex.h"
 #include "core/blocks/worker_block.h"
 #include "google/rpc/error_details.pb.h"
+#include "memoryd/v1/worker_service.grpc.pb.h"
+#include "server/http2/http2_server.h"
 #include "server/log.h"
 
 namespace memoryd {
@@ -130,20 +133,21 @@ class WorkerServiceTest : public ::testing::Test {
     environment.stats = &stats_;
     environment.log = &call_log_;
     service_ = std::make_unique<WorkerService>(&registry_, environment, options);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(service_.get());
-    server_ = builder.BuildAndStart();
-    ASSERT_NE(server_, nullptr);
-    stub_ = v1::WorkerService::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                           grpc::InsecureChannelCredentials()));
+    service_->AddTo(methods_);
+    Http2ServerOptions listening;
+    listening.addresses = {"127.0.0.1:0"};
+    auto started = Http2Server::Start(std::move(listening), &methods_, &budget_);
+    ASSERT_TRUE(started.ok()) << started.status();
+    server_ = *std::move(started);
+    stub_ = v1::WorkerService::NewStub(
+        grpc::CreateChannel(server_->addresses()[0], grpc::InsecureChannelCredentials()));
   }
   void TearDown() override {
     if (server_ == nullptr) return;
     service_->EndStreams(Later());
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(Clock::now());
     server_.reset();
+    EXPECT_EQ(budget_.held(), 0);
     EXPECT_EQ(service_->stream_count(), 0u);
     EXPECT_EQ(registry_.attached(), 0u);
     EXPECT_EQ(registry_.open_calls(), 0u);
@@ -178,7 +182,9 @@ class WorkerServiceTest : public ::testing::Test {
   Log log_{LogOptions{true, "error", 2}};
   const CallLog call_log_{&log_, LoggedCalls::kNone};
   std::unique_ptr<WorkerService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  RpcMethods methods_;
+  MemoryBudget budget_{0};
+  std::unique_ptr<Http2Server> server_;
   std::unique_ptr<v1::WorkerService::Stub> stub_;
 };
 

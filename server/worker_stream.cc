@@ -1,12 +1,11 @@
 #include "server/worker_stream.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/status_macros.h"
-#include "server/grpc_status.h"
 #include "server/limits.h"
 #include "server/worker_codec.h"
 
@@ -19,22 +18,21 @@ absl::Status BadMessage(std::string_view message) {
 
 }  // namespace
 
-WorkerStream::WorkerStream(WorkerService* service, grpc::CallbackServerContext* context)
-    : service_(*service), context_(*context), call_(context->c_call()) {
-  grpc_call_ref(call_);
-}
-
-WorkerStream::~WorkerStream() { grpc_call_unref(call_); }
+WorkerStream::WorkerStream(WorkerService* service, RpcCallPtr rpc)
+    : service_(*service), rpc_(std::move(rpc)) {}
 
 void WorkerStream::Begin(const absl::Status& admitted) {
-  if (!admitted.ok()) End(admitted);
-  bool more = false;
+  rpc_->SetHandler(shared_from_this());
+  if (!admitted.ok()) {
+    End(admitted);
+    return;
+  }
   {
     MutexLock lock(mutex_);
-    begun_ = more = !ended_;
+    if (ended_) return;
+    begun_ = true;
   }
-  if (more) StartRead(&in_);
-  Release();
+  rpc_->Read();
 }
 
 void WorkerStream::End(const absl::Status& status) {
@@ -48,47 +46,38 @@ void WorkerStream::End(const absl::Status& status) {
     // What was told is still told, of calls nothing.
     std::erase_if(queue_, [](const Outgoing& outgoing) { return outgoing.call_id != 0; });
     worker = std::exchange(worker_, 0);
-    ++busy_;
   }
   if (worker != 0) service_.registry_.Detach(worker);
   Flush();
-  Release();
+  FinishIfSent();
 }
 
-void WorkerStream::Release() {
-  {
-    MutexLock lock(mutex_);
-    --busy_;
-    if (busy_ > 0 || !ended_ || finished_) return;
-    finished_ = true;
-  }
-  FinishNow();
-}
-
-void WorkerStream::FinishNow() {
+void WorkerStream::FinishIfSent() {
   absl::Status status;
   {
     MutexLock lock(mutex_);
+    if (!ended_ || finished_ || writing_ || !queue_.empty()) return;
+    finished_ = true;
     status = end_;
   }
   const CallEnvironment& environment = service_.environment_;
   const auto took = Clock::now() - start_;
   environment.stats->Ended(Method::kAttach, status.code(), took);
   const bool logged = environment.log->Wants(status.code());
+  std::string request_id;
   if (logged || !status.ok()) {
-    const std::string request_id = RequestId(CallMetadata(context_, "x-request-id"));
-    if (!status.ok()) context_.AddTrailingMetadata("x-request-id", request_id);
+    request_id = RequestId(rpc_->metadata().request_id);
     if (logged) {
       environment.log->Write({Method::kAttach,
                               status,
                               took,
                               request_id,
-                              TraceId(CallMetadata(context_, "traceparent")),
+                              TraceId(rpc_->metadata().traceparent),
                               tenant_,
                               {}});
     }
   }
-  Finish(ToGrpcStatus(status));
+  rpc_->Finish(status, request_id);
 }
 
 void WorkerStream::Tell(const v1::AttachResponse& message) {
@@ -101,7 +90,7 @@ void WorkerStream::Tell(const v1::AttachResponse& message) {
 }
 
 absl::Status WorkerStream::CheckCaller() const {
-  MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(service_.environment_, context_));
+  MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(service_.environment_, *rpc_));
   MEMORYD_RETURN_IF_ERROR(Authorize(service_.environment_, caller, Method::kAttach));
   if (caller.tenant == tenant_) return absl::OkStatus();
   return Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
@@ -123,7 +112,7 @@ void WorkerStream::Look(Clock::time_point now) {
       status = CheckCaller();
     }
   }
-  if (stuck) grpc_call_cancel(call_, nullptr);
+  if (stuck) rpc_->Cancel();
   if (!status.ok()) End(status);
 }
 
@@ -157,63 +146,51 @@ void WorkerStream::Flush() {
     next = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;
-    ++busy_;
   }
   // One message at a time is encoded, so that many large calls that wait don't take their room
   // twice.
-  const grpc::Slice slice(
-      next.call == nullptr ? next.bytes : EncodeCall(next.call_id, *next.call, Clock::now()));
-  out_ = grpc::ByteBuffer(&slice, 1);
-  StartWrite(&out_);
+  rpc_->Send(next.call == nullptr ? next.bytes : EncodeCall(next.call_id, *next.call, Clock::now()),
+             {});
 }
 
-void WorkerStream::OnWriteDone(bool ok) {
+void WorkerStream::OnSent() {
   {
     MutexLock lock(mutex_);
     writing_ = false;
-    if (!ok) queue_.clear();
   }
-  if (ok) {
-    Flush();
-  } else {
-    End(absl::CancelledError("the worker went"));
-  }
-  Release();
+  Flush();
+  FinishIfSent();
 }
 
-void WorkerStream::OnReadDone(bool ok) {
-  {
-    MutexLock lock(mutex_);
-    ++busy_;
-  }
-  if (!ok) {
-    End(context_.IsCancelled() ? absl::CancelledError("the worker went") : absl::OkStatus());
-    Release();
-    return;
-  }
+void WorkerStream::OnMessage(std::string_view bytes) {
   absl::Status status;
   try {
-    status = Take(in_);
-  } catch (const std::exception& error) {
-    status = absl::InternalError(std::string("a handler threw: ").append(error.what()));
+    status = Take(bytes);
+  } catch (...) {
+    status = CaughtException();
   }
-  in_.Clear();
-  if (!status.ok()) End(status);
-  bool more = false;
-  {
-    MutexLock lock(mutex_);
-    more = !ended_;
+  if (status.ok()) {
+    rpc_->Read();
+  } else {
+    End(status);
   }
-  // Not finished meanwhile, since this thread is counted as busy.
-  if (more) StartRead(&in_);
-  Release();
 }
 
-void WorkerStream::OnCancel() { End(absl::CancelledError("the worker went")); }
+void WorkerStream::OnReadEnd(const absl::Status& status) { End(status); }
+
+void WorkerStream::OnCancel() {
+  End(absl::CancelledError("the worker went"));
+  {
+    MutexLock lock(mutex_);
+    queue_.clear();
+    writing_ = false;
+  }
+  FinishIfSent();
+}
 
 void WorkerStream::OnDone() { service_.Forget(this); }
 
-absl::Status WorkerStream::Take(const grpc::ByteBuffer& bytes) {
+absl::Status WorkerStream::Take(std::string_view bytes) {
   v1::AttachRequest request;
   MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, request));
   std::int64_t worker = 0;

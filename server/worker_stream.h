@@ -1,15 +1,14 @@
-// One stream of an attached worker, on gRPC's raw callback API.
+// One stream of an attached worker.
 #ifndef MEMORYD_SERVER_WORKER_STREAM_H_
 #define MEMORYD_SERVER_WORKER_STREAM_H_
-
-#include <grpc/grpc.h>
-#include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
@@ -23,13 +22,12 @@ namespace memoryd {
 // registry lets a worker have at once, and at most one cancellation for each: a worker that does
 // not read can't make it grow.
 class WorkerStream final : public WorkerLink,
-                           public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                           public RpcHandler,
                            public std::enable_shared_from_this<WorkerStream> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  WorkerStream(WorkerService* service, grpc::CallbackServerContext* context);
-  ~WorkerStream() override;
+  WorkerStream(WorkerService* service, RpcCallPtr rpc);
 
   // Begins to read, or ends with why it must not. Once.
   void Begin(const absl::Status& admitted) MEMORYD_EXCLUDES(mutex_);
@@ -46,16 +44,17 @@ class WorkerStream final : public WorkerLink,
   bool Cancel(std::int64_t call_id) override MEMORYD_EXCLUDES(mutex_);
   void Flush() override MEMORYD_EXCLUDES(mutex_);
 
-  // Reactions.
-  void OnReadDone(bool ok) override MEMORYD_EXCLUDES(mutex_);
-  void OnWriteDone(bool ok) override MEMORYD_EXCLUDES(mutex_);
+  // RpcHandler.
+  void OnMessage(std::string_view bytes) override MEMORYD_EXCLUDES(mutex_);
+  void OnReadEnd(const absl::Status& status) override MEMORYD_EXCLUDES(mutex_);
+  void OnSent() override MEMORYD_EXCLUDES(mutex_);
   void OnCancel() override;
   void OnDone() override;
 
   // Whose worker it is, empty until admitted; set before it begins.
   const std::string& tenant() const { return tenant_; }
   void set_tenant(std::string tenant) { tenant_ = std::move(tenant); }
-  grpc::CallbackServerContext& context() { return context_; }
+  RpcCall& rpc() { return *rpc_; }
 
  private:
   // A call to be encoded when its turn comes, or what is said already.
@@ -65,31 +64,21 @@ class WorkerStream final : public WorkerLink,
     std::string bytes;
   };
 
-  absl::Status Take(const grpc::ByteBuffer& bytes) MEMORYD_EXCLUDES(mutex_);
+  absl::Status Take(std::string_view bytes) MEMORYD_EXCLUDES(mutex_);
   absl::Status Hello(const v1::WorkerHello& hello) MEMORYD_EXCLUDES(mutex_);
   // Whether its credential still lets the worker of this tenant in.
   absl::Status CheckCaller() const;
-  // An operation of gRPC's that this object is part of has ended; the last one of a stream that
-  // has ended finishes it.
-  void Release() MEMORYD_EXCLUDES(mutex_);
-  void FinishNow();
+  // Finishes a stream that has ended, when nothing of it is being sent.
+  void FinishIfSent() MEMORYD_EXCLUDES(mutex_);
 
   WorkerService& service_;
   const Clock::time_point start_ = Clock::now();
-  // Lives until OnDone().
-  grpc::CallbackServerContext& context_;
-  // Outlives the context, so that a stream may be cancelled at any time.
-  grpc_call* const call_;
+  const RpcCallPtr rpc_;
   std::string tenant_;
-  grpc::ByteBuffer in_;
-  grpc::ByteBuffer out_;
 
   mutable Mutex mutex_;
   std::deque<Outgoing> queue_ MEMORYD_GUARDED_BY(mutex_);
   bool writing_ MEMORYD_GUARDED_BY(mutex_) = false;
-  // The thread that begins, those in a reaction, and the write under way: while there are any the
-  // call isn't finished.
-  int busy_ MEMORYD_GUARDED_BY(mutex_) = 1;
   bool begun_ MEMORYD_GUARDED_BY(mutex_) = false;
   bool greeted_ MEMORYD_GUARDED_BY(mutex_) = false;
   std::int64_t worker_ MEMORYD_GUARDED_BY(mutex_) = 0;  // In the registry; 0: not attached.

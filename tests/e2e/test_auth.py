@@ -89,10 +89,9 @@ TOKENS_SHA = {token: credential("x", token=token)["token_sha256"] for token in T
 
 
 @pytest.mark.parametrize("value", ("Bearer agent\0", "Bearer ag\0ent", "Bearer agent\n",
-                                   "Bearer " + "t" * 9000, "Bearer " + "t" * 65536),
-                         ids=("NUL", "NUL inside", "LF", "9 KB", "64 KiB"))
+                                   "Bearer " + "t" * 9000, "Bearer " + "t" * 60_000),
+                         ids=("NUL", "NUL inside", "LF", "9 KB", "60 KB"))
 def test_headers_that_no_library_sends_are_no_credential(guarded, value):
-    # 64 KiB is above the limit that the server announces, which this client doesn't wait for.
     body = prefixed(request_of("Get", session_id="s").SerializeToString())
     path = "/memoryd.v1.MemoryService/Get"
     status = raw_call(guarded.target, path, body, {"authorization": value})
@@ -100,12 +99,12 @@ def test_headers_that_no_library_sends_are_no_credential(guarded, value):
     assert raw_call(guarded.target, path, body, {"authorization": "Bearer agent"}) == 0
 
 
-def test_a_64_kib_token_costs_its_sender_the_call_and_nobody_else_anything(guarded, channel):
-    # Above gRPC's own limit for headers, so that it ends before anybody asks whose it is.
+def test_a_64_kib_token_costs_its_sender_the_connection_and_nobody_else_anything(guarded, channel):
+    # Above the limit of one header, so that it ends before anybody asks whose it is.
     with guarded.channel() as opened:
         ready(opened)
         code = Caller(opened).code("Get", session_id="s", metadata=bearer("t" * 65536))
-    assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
     assert Caller(channel, "agent").code("Get", session_id="s") == OK
 
 

@@ -32,7 +32,7 @@ void CheckStored(const v1::PutRequest& request, const std::vector<IncomingMessag
     Require(StoredBodyReader().ReadMessage(incoming.message.body).ok());
     context.messages.push_back(incoming.message);
   }
-  const auto reply = GetReply(context);
+  const auto reply = GetReply(context, [](std::size_t) { return absl::OkStatus(); });
   v1::GetResponse response;
   Require(reply.ok() && response.ParseFromString(*reply));
   Require(response.messages_size() == request.messages_size());

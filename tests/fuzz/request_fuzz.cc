@@ -37,13 +37,12 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-// As gRPC hands it over: malformed bytes are refused as INVALID_ARGUMENT.
+// As a call hands it over: malformed bytes are refused as INVALID_ARGUMENT.
 class Parser : public UnaryCall {
  public:
   template <typename Request>
   static bool Read(std::string_view bytes, Request& request) {
-    const grpc::Slice slice(bytes.data(), bytes.size());
-    const absl::Status status = Parse(grpc::ByteBuffer(&slice, 1), request);
+    const absl::Status status = Parse(bytes, request);
     Require(status.ok() || absl::IsInvalidArgument(status));
     return status.ok();
   }

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 import hpack
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 3, 4, 6, 7
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY = 0, 1, 2, 3, 4, 6, 7
 WINDOW_UPDATE, CONTINUATION = 8, 9
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 FRAME_BYTES = 16384
-CANCEL, ENHANCE_YOUR_CALM = 8, 11
+PROTOCOL_ERROR, CANCEL, ENHANCE_YOUR_CALM = 1, 8, 11
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _INITIAL_WINDOW = 65535
@@ -78,6 +78,10 @@ class Connection:
     def close(self) -> None:
         self.closed = True
         self._socket.close()
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long a send waits for the server to read, and a read for the server to send."""
+        self._socket.settimeout(seconds)
 
     def send(self, frames: bytes) -> None:
         """Sends bytes as they are, to a server that may have closed the connection: what it said

@@ -1,7 +1,8 @@
-#include "server/grpc_status.h"
+#include "server/rpc_status.h"
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "core/base/error.h"
@@ -24,12 +25,11 @@ std::string Shortened(std::string message) {
 
 }  // namespace
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  const auto code = static_cast<grpc::StatusCode>(status.code());
+RpcStatus ToRpcStatus(const absl::Status& status) {
+  if (status.ok()) return {};
   std::string message = Shortened(std::string(status.message()));
   std::string reason = ErrorReason(status);
-  if (code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN) {
+  if (absl::IsInternal(status) || absl::IsUnknown(status)) {
     message = "internal error";
     reason = "INTERNAL";
   }
@@ -42,7 +42,8 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     if (key == kRetryAfterMs && !absl::SimpleAtoi(value, &retry_after_ms)) retry_after_ms = 0;
   }
   google::rpc::Status details;
-  details.set_code(static_cast<int>(code));
+  const int code = static_cast<int>(status.code());
+  details.set_code(code);
   details.set_message(message);
   details.add_details()->PackFrom(info);
   if (retry_after_ms > 0) {
@@ -51,7 +52,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     retry.mutable_retry_delay()->set_nanos(static_cast<int>(retry_after_ms % 1000 * 1'000'000));
     details.add_details()->PackFrom(retry);
   }
-  return grpc::Status(code, message, details.SerializeAsString());
+  return {code, std::move(message), details.SerializeAsString()};
 }
 
 }  // namespace memoryd

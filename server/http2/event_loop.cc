@@ -1,0 +1,74 @@
+#include "server/http2/event_loop.h"
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+namespace memoryd {
+namespace {
+
+constexpr std::chrono::seconds kTick(1);
+
+}  // namespace
+
+EventLoop::EventLoop(Task on_tick, Task after)
+    : on_tick_(std::move(on_tick)), after_(std::move(after)) {}
+
+EventLoop::~EventLoop() { Stop(); }
+
+void EventLoop::Start() {
+  Tick();
+  thread_ = std::thread([this] {
+    id_.store(std::this_thread::get_id());
+    context_.run();
+  });
+}
+
+void EventLoop::Stop() {
+  if (!thread_.joinable()) return;
+  // Without the timer the loop ends when nothing of its connections waits any more, so that what
+  // their waits refer to is released.
+  Post([this] {
+    ending_ = true;
+    timer_.cancel();
+  });
+  thread_.join();
+  std::vector<Task> dropped;
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  tasks_.swap(dropped);
+}
+
+void EventLoop::Post(Task task) {
+  bool idle = false;
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return;
+    idle = tasks_.empty();
+    tasks_.push_back(std::move(task));
+  }
+  // Else it has been woken already, and not yet looked.
+  if (idle) boost::asio::post(context_, [this] { RunTasks(); });
+}
+
+void EventLoop::RunTasks() {
+  {
+    MutexLock lock(mutex_);
+    running_.swap(tasks_);
+  }
+  for (Task& task : running_) task();
+  running_.clear();
+  after_();
+}
+
+void EventLoop::Tick() {
+  timer_.expires_after(kTick);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || ending_) return;
+    on_tick_();
+    after_();
+    Tick();
+  });
+}
+
+}  // namespace memoryd

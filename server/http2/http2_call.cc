@@ -1,0 +1,598 @@
+#include "server/http2/http2_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "core/base/error.h"
+#include "core/base/exception.h"
+#include "server/rpc_status.h"
+
+namespace memoryd {
+namespace {
+
+using Seconds = std::chrono::seconds;
+
+constexpr Seconds kBodyIdle(10);
+constexpr Seconds kReplyUnread(30);
+// Longer tokens are wrong ones.
+constexpr std::size_t kMaxAuthorization = 64 << 10;
+constexpr std::size_t kMaxKept = 8 << 10;
+// A handler parses more than this on another thread, so that other connections go on meanwhile.
+constexpr std::size_t kLargeMessage = 32 << 10;
+constexpr std::size_t kPrefixBytes = 5;
+// RFC 9113, section 6.5.2.
+constexpr std::size_t kEntryOverhead = 32;
+
+std::uint32_t MessageSize(const std::array<char, kPrefixBytes>& prefix) {
+  std::uint32_t size = 0;
+  for (std::size_t i = 1; i < kPrefixBytes; ++i) {
+    size = size << 8U | static_cast<unsigned char>(prefix[i]);
+  }
+  return size;
+}
+
+std::array<char, kPrefixBytes> PrefixOf(std::size_t size) {
+  std::array<char, kPrefixBytes> prefix = {};
+  for (std::size_t i = 1; i < kPrefixBytes; ++i) {
+    prefix[i] = static_cast<char>(size >> 8 * (kPrefixBytes - 1 - i) & 0xFFU);
+  }
+  return prefix;
+}
+
+// `8S` -> 8 seconds from now; max() for what is none (PROTOCOL-HTTP2, Timeout).
+RpcCall::TimePoint ParseTimeout(std::string_view text) {
+  constexpr std::size_t kMaxDigits = 8;
+  if (text.size() < 2 || text.size() > kMaxDigits + 1) return RpcCall::TimePoint::max();
+  std::int64_t count = 0;
+  const char* const end = text.data() + text.size() - 1;
+  const auto [last, error] = std::from_chars(text.data(), end, count);
+  if (error != std::errc() || last != end || count < 0) return RpcCall::TimePoint::max();
+  using std::chrono::nanoseconds;
+  nanoseconds timeout{};
+  switch (*end) {
+    case 'H':
+      // More is more than a clock of nanoseconds can tell.
+      timeout = std::chrono::hours(std::min<std::int64_t>(count, 24 * 365));
+      break;
+    case 'M':
+      timeout = std::chrono::minutes(std::min<std::int64_t>(count, 60 * 24 * 365));
+      break;
+    case 'S':
+      timeout = Seconds(count);
+      break;
+    case 'm':
+      timeout = std::chrono::milliseconds(count);
+      break;
+    case 'u':
+      timeout = std::chrono::microseconds(count);
+      break;
+    case 'n':
+      timeout = nanoseconds(count);
+      break;
+    default:
+      return RpcCall::TimePoint::max();
+  }
+  return std::chrono::steady_clock::now() + timeout;
+}
+
+// As gRPC writes a status message: what is not printable ASCII, and the percent sign, as %XX.
+std::string PercentEncoded(std::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    if (c >= ' ' && c <= '~' && c != '%') {
+      encoded.push_back(c);
+    } else {
+      fmt::format_to(std::back_inserter(encoded), "%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
+
+nghttp2_nv Header(std::string_view name, std::string_view value) {
+  // nghttp2 copies both and changes neither.
+  return {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
+          reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(),
+          value.size(), NGHTTP2_NV_FLAG_NONE};
+}
+
+ssize_t FillFrame(nghttp2_session* /*session*/, std::int32_t /*stream*/, std::uint8_t* buffer,
+                  std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
+                  void* /*connection*/) {
+  return static_cast<Http2Call*>(source->ptr)->Fill(buffer, size, flags);
+}
+
+}  // namespace
+
+Http2Call::Http2Call(Http2Connection* connection, std::int32_t stream)
+    : connection_(connection),
+      loop_(connection->loop_),
+      budget_(*connection->environment_.budget),
+      stream_(stream),
+      names_(connection->certificate_names_),
+      last_data_(Clock::now()) {}
+
+Http2Call::~Http2Call() = default;
+
+template <typename Function>
+void Http2Call::InLoop(Function function) {
+  if (loop_->IsThisThread()) {
+    function();
+  } else {
+    loop_->Post(
+        [self = shared_from_this(), function = std::move(function)]() mutable { function(); });
+  }
+}
+
+void Http2Call::TakeInvalidHeader(std::string_view name, std::size_t value_bytes) {
+  ++metadata_.entries;
+  metadata_.bytes += name.size() + value_bytes + kEntryOverhead;
+  if (name != "authorization") return;
+  ++metadata_.authorizations;
+  metadata_.authorization_bytes += value_bytes;
+  metadata_.authorization.clear();
+}
+
+void Http2Call::TakeHeader(std::string_view name, std::string_view value) {
+  if (name.starts_with(':')) {
+    if (name == ":path") path_.assign(value.substr(0, kMaxKept));
+    if (name == ":method") is_post_ = value == "POST";
+    return;
+  }
+  ++metadata_.entries;
+  metadata_.bytes += name.size() + value.size() + kEntryOverhead;
+  // Beyond that the call is refused, whatever else it brings.
+  if (name == "authorization") {
+    ++metadata_.authorizations;
+    metadata_.authorization_bytes += value.size();
+    metadata_.authorization.assign(value.substr(0, kMaxAuthorization));
+    return;
+  }
+  if (value.size() > kMaxKept) return;
+  if (name == "content-type") {
+    content_type_.assign(value);
+  } else if (name == "grpc-timeout") {
+    deadline_ = ParseTimeout(value);
+  } else if (name == "grpc-encoding") {
+    is_compressed_ = value != "identity";
+  } else if (name == "x-request-id") {
+    if (metadata_.request_id.empty()) metadata_.request_id.assign(value);
+  } else if (name == "traceparent") {
+    ++metadata_.traceparents;
+    metadata_.traceparent.assign(value);
+  } else if (name == "tracestate") {
+    if (metadata_.tracestate.size() + value.size() > kMaxKept) return;
+    if (!metadata_.tracestate.empty()) metadata_.tracestate += ',';
+    metadata_.tracestate += value;
+  }
+}
+
+void Http2Call::Start() {
+  const auto refuse = [this](std::string_view http_status, int code, std::string_view message) {
+    const std::string number = std::to_string(code);
+    const std::string text = PercentEncoded(message);
+    const std::array<nghttp2_nv, 5> headers = {
+        Header(":status", http_status), Header("content-type", "application/grpc"),
+        Header("grpc-status", number), Header("grpc-message", text),
+        Header("grpc-accept-encoding", "identity")};
+    answered_ = finished_ = ended_ = true;
+    nghttp2_submit_response(connection_->session_, stream_, headers.data(), headers.size(),
+                            nullptr);
+  };
+  if (!is_post_) {
+    refuse("405", static_cast<int>(absl::StatusCode::kUnknown), "a call is a POST");
+    return;
+  }
+  if (!content_type_.starts_with("application/grpc")) {
+    refuse("415", static_cast<int>(absl::StatusCode::kUnknown),
+           "content-type: must be application/grpc");
+    return;
+  }
+  const RpcMethods::Start* const start = connection_->environment_.methods->Find(path_);
+  if (start == nullptr) {
+    refuse("200", static_cast<int>(absl::StatusCode::kUnimplemented),
+           "the server has no such method");
+    return;
+  }
+  if (is_compressed_) {
+    // A compressed request would have to be inflated before its size is known.
+    refuse("200", static_cast<int>(absl::StatusCode::kUnimplemented),
+           "grpc-encoding: messages must not be compressed");
+    return;
+  }
+  path_ = {};
+  const auto self = shared_from_this();
+  (*start)(self);
+}
+
+void Http2Call::SetHandler(std::shared_ptr<RpcHandler> handler) {
+  InLoop([this, handler = std::move(handler)]() mutable { handler_.swap(handler); });
+}
+
+absl::Status Http2Call::ChargeTo(std::string_view tenant) {
+  tenant_.assign(tenant);
+  auto hold = budget_.Take(tenant, MemoryUse::kRequests,
+                           kBytes + static_cast<std::int64_t>(metadata_.bytes));
+  if (!hold.ok()) return hold.status();
+  hold_ = *std::move(hold);
+  charged_ = true;
+  connection_->GiveToPot(std::exchange(from_pot_, 0));
+  return absl::OkStatus();
+}
+
+absl::Status Http2Call::Charge(std::int64_t bytes) {
+  if (charged_) return hold_.Grow(bytes);
+  if (!connection_->TakeFromPot(bytes)) {
+    return Error(absl::StatusCode::kResourceExhausted, "MEMORY_SHORT",
+                 "callers without a tenant hold too much; nothing was started, try again later");
+  }
+  from_pot_ += bytes;
+  return absl::OkStatus();
+}
+
+void Http2Call::Read() {
+  InLoop([this] { DoRead(); });
+}
+
+void Http2Call::DoRead() {
+  if (connection_ == nullptr || reading_ || read_ended_) return;
+  reading_ = true;
+  last_data_ = Clock::now();
+  if (charged_) {
+    hold_.Resize(kBytes + static_cast<std::int64_t>(metadata_.bytes + unread_.size()));
+  }
+  if (!unread_.empty()) {
+    const std::string bytes = std::exchange(unread_, {});
+    Parse(bytes);
+  }
+  if (reading_ && request_ended_) EndOfRequest();
+  if (connection_ != nullptr) connection_->Touch();
+}
+
+void Http2Call::TakeData(std::string_view bytes) {
+  last_data_ = Clock::now();
+  if (finished_ || read_ended_) {
+    // Nobody wants it; the window stays open for the rest.
+    nghttp2_session_consume_stream(connection_->session_, stream_, bytes.size());
+    return;
+  }
+  Parse(bytes);
+}
+
+void Http2Call::Parse(std::string_view bytes) {
+  while (!bytes.empty() && connection_ != nullptr) {
+    if (!reading_) {
+      if (read_ended_) return;
+      if (const absl::Status status = Charge(static_cast<std::int64_t>(bytes.size()));
+          !status.ok()) {
+        GiveUp(NGHTTP2_ENHANCE_YOUR_CALM);
+        return;
+      }
+      unread_.append(bytes);
+      return;
+    }
+    if (prefix_size_ < kPrefixBytes) {
+      const std::size_t part = std::min(kPrefixBytes - prefix_size_, bytes.size());
+      std::copy_n(bytes.data(), part, prefix_.data() + prefix_size_);
+      prefix_size_ += part;
+      bytes.remove_prefix(part);
+      nghttp2_session_consume_stream(connection_->session_, stream_, part);
+      if (prefix_size_ < kPrefixBytes) return;
+      if (!BeginMessage()) return;
+    }
+    const std::size_t part = std::min(in_size_ - in_.size(), bytes.size());
+    const std::string_view taken = bytes.substr(0, part);
+    bytes.remove_prefix(part);
+    nghttp2_session_consume_stream(connection_->session_, stream_, part);
+    if (in_.empty() && part == in_size_ && in_size_ <= kLargeMessage) {
+      // The most frequent case: it came as a whole, and is read where it is.
+      reading_ = false;
+      prefix_size_ = 0;
+      has_message_ = true;
+      const std::shared_ptr<RpcHandler> handler = handler_;
+      if (handler != nullptr) handler->OnMessage(taken);
+      continue;
+    }
+    if (in_.empty()) in_.reserve(in_size_);
+    in_.append(taken);
+    if (in_.size() == in_size_) Deliver(std::exchange(in_, {}));
+  }
+}
+
+bool Http2Call::BeginMessage() {
+  in_size_ = MessageSize(prefix_);
+  if (prefix_[0] != 0) {
+    EndReading(
+        Error(absl::StatusCode::kUnimplemented, "COMPRESSED", "messages must not be compressed"));
+    return false;
+  }
+  const std::size_t most = connection_->environment_.max_message_bytes;
+  if (in_size_ > most) {
+    EndReading(Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
+                     fmt::format("a request may have {} bytes; this one has {}", most, in_size_)));
+    return false;
+  }
+  if (const absl::Status status = Charge(static_cast<std::int64_t>(in_size_)); !status.ok()) {
+    EndReading(status);
+    return false;
+  }
+  const std::int32_t window =
+      nghttp2_session_get_stream_effective_local_window_size(connection_->session_, stream_);
+  if (in_size_ > static_cast<std::size_t>(window)) {
+    nghttp2_session_set_local_window_size(connection_->session_, NGHTTP2_FLAG_NONE, stream_,
+                                          static_cast<std::int32_t>(in_size_));
+  }
+  if (in_size_ == 0) Deliver({});
+  return in_size_ > 0;
+}
+
+void Http2Call::Deliver(std::string message) {
+  reading_ = false;
+  prefix_size_ = 0;
+  has_message_ = true;
+  const std::shared_ptr<RpcHandler> handler = handler_;
+  if (handler == nullptr) return;
+  if (message.size() <= kLargeMessage) {
+    handler->OnMessage(message);
+    return;
+  }
+  auto kept = std::make_shared<std::string>(std::move(message));
+  const bool queued = connection_->environment_.large_messages->TrySubmit(
+      [handler, kept, self = shared_from_this()] { handler->OnMessage(*kept); });
+  if (!queued) {
+    EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
+                     "too many large requests wait; nothing was started, try again later"));
+  }
+}
+
+void Http2Call::EndReading(const absl::Status& status) {
+  reading_ = false;
+  read_ended_ = true;
+  in_ = {};
+  unread_ = {};
+  const std::shared_ptr<RpcHandler> handler = handler_;
+  if (handler != nullptr) handler->OnReadEnd(status);
+}
+
+void Http2Call::EndOfRequest() {
+  request_ended_ = true;
+  if (!reading_ || read_ended_) return;
+  const bool cut_short = prefix_size_ > 0 || !in_.empty();
+  EndReading(cut_short ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
+                               "the request ends in the middle of a message")
+                       : absl::OkStatus());
+}
+
+absl::StatusOr<MemoryBudget::Hold> Http2Call::TakeReply(std::int64_t bytes) {
+  return budget_.Take(tenant_, MemoryUse::kReplies, bytes);
+}
+
+void Http2Call::Measure(std::string_view message, MemoryBudget::Hold& hold) {
+  const auto size = static_cast<std::int64_t>(message.size());
+  if (hold.bytes() == 0) {
+    hold = budget_.Count(tenant_, MemoryUse::kReplies, size);
+  } else {
+    hold.Resize(size);
+  }
+}
+
+void Http2Call::Send(std::string message, MemoryBudget::Hold hold) {
+  Measure(message, hold);
+  InLoop([this, message = std::move(message), hold = std::move(hold)]() mutable {
+    DoSend(std::move(message), std::move(hold));
+  });
+}
+
+void Http2Call::SendLast(std::string message, MemoryBudget::Hold hold) {
+  Measure(message, hold);
+  InLoop([this, message = std::move(message), hold = std::move(hold)]() mutable {
+    DoSend(std::move(message), std::move(hold));
+    DoFinish(0, {}, {}, {});
+  });
+}
+
+void Http2Call::DoSend(std::string message, MemoryBudget::Hold hold) {
+  if (connection_ == nullptr || finished_) return;
+  if (outgoing_.empty()) last_progress_ = Clock::now();
+  Outgoing& outgoing = outgoing_.emplace_back();
+  outgoing.prefix = PrefixOf(message.size());
+  outgoing.message = std::move(message);
+  outgoing.hold = std::move(hold);
+  SubmitHeaders();
+  if (std::exchange(deferred_, false)) nghttp2_session_resume_data(connection_->session_, stream_);
+  connection_->Touch();
+}
+
+void Http2Call::Finish(const absl::Status& status, std::string_view request_id) {
+  if (status.ok()) {
+    InLoop([this] { DoFinish(0, {}, {}, {}); });
+    return;
+  }
+  InLoop([this, answer = ToRpcStatus(status), request_id = std::string(request_id)]() mutable {
+    DoFinish(answer.code, std::move(answer.message), std::move(answer.details),
+             std::move(request_id));
+  });
+}
+
+void Http2Call::DoFinish(int code, std::string message, std::string details,
+                         std::string request_id) {
+  if (connection_ == nullptr || finished_) return;
+  finished_ = true;
+  finished_at_ = Clock::now();
+  read_ended_ = true;
+  reading_ = false;
+  unread_ = {};
+  in_ = {};
+  if (code != 0) {
+    trailers_.emplace_back("grpc-status", std::to_string(code));
+    trailers_.emplace_back("grpc-message", PercentEncoded(message));
+    if (!details.empty()) {
+      std::string encoded;
+      absl::Base64Escape(details, &encoded);
+      trailers_.emplace_back("grpc-status-details-bin", std::move(encoded));
+    }
+    if (!request_id.empty()) trailers_.emplace_back("x-request-id", std::move(request_id));
+  }
+  if (answered_) {
+    if (std::exchange(deferred_, false)) {
+      nghttp2_session_resume_data(connection_->session_, stream_);
+    }
+  } else {
+    // No message: headers and trailers are one block.
+    std::vector<nghttp2_nv> headers = {Header(":status", "200"),
+                                       Header("content-type", "application/grpc")};
+    if (code == 0) headers.push_back(Header("grpc-status", "0"));
+    for (const auto& [name, value] : trailers_) headers.push_back(Header(name, value));
+    answered_ = ended_ = true;
+    nghttp2_submit_response(connection_->session_, stream_, headers.data(), headers.size(),
+                            nullptr);
+  }
+  connection_->Touch();
+}
+
+void Http2Call::SubmitHeaders() {
+  if (std::exchange(answered_, true)) return;
+  const std::array<nghttp2_nv, 2> headers = {Header(":status", "200"),
+                                             Header("content-type", "application/grpc")};
+  nghttp2_data_provider provider = {};
+  provider.source.ptr = this;
+  provider.read_callback = &FillFrame;
+  nghttp2_submit_response(connection_->session_, stream_, headers.data(), headers.size(),
+                          &provider);
+}
+
+std::ptrdiff_t Http2Call::Fill(std::uint8_t* buffer, std::size_t size, std::uint32_t* flags) {
+  std::size_t filled = 0;
+  while (filled < size && next_ < outgoing_.size()) {
+    Outgoing& outgoing = outgoing_[next_];
+    if (outgoing.offset < kPrefixBytes) {
+      const std::size_t part = std::min(kPrefixBytes - outgoing.offset, size - filled);
+      std::memcpy(buffer + filled, outgoing.prefix.data() + outgoing.offset, part);
+      outgoing.offset += part;
+      filled += part;
+    }
+    if (outgoing.offset >= kPrefixBytes) {
+      const std::size_t done = outgoing.offset - kPrefixBytes;
+      const std::size_t part = std::min(outgoing.message.size() - done, size - filled);
+      std::memcpy(buffer + filled, outgoing.message.data() + done, part);
+      outgoing.offset += part;
+      filled += part;
+      if (outgoing.offset == kPrefixBytes + outgoing.message.size()) {
+        outgoing.message = {};
+        outgoing.hold.Release();
+        ++next_;
+      }
+    }
+  }
+  last_progress_ = Clock::now();
+  if (next_ == outgoing_.size()) {
+    if (!outgoing_.empty()) {
+      outgoing_.clear();
+      next_ = 0;
+      if (!finished_) connection_->sent_.push_back(shared_from_this());
+    }
+    if (finished_) {
+      *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+      SubmitTrailers();
+      return static_cast<std::ptrdiff_t>(filled);
+    }
+  }
+  if (filled == 0) {
+    deferred_ = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  return static_cast<std::ptrdiff_t>(filled);
+}
+
+void Http2Call::SubmitTrailers() {
+  ended_ = true;
+  if (trailers_.empty()) {
+    const nghttp2_nv ok = Header("grpc-status", "0");
+    nghttp2_submit_trailer(connection_->session_, stream_, &ok, 1);
+    return;
+  }
+  std::vector<nghttp2_nv> headers;
+  for (const auto& [name, value] : trailers_) headers.push_back(Header(name, value));
+  nghttp2_submit_trailer(connection_->session_, stream_, headers.data(), headers.size());
+}
+
+void Http2Call::Sent() {
+  const std::shared_ptr<RpcHandler> handler = handler_;
+  if (handler != nullptr && connection_ != nullptr) handler->OnSent();
+}
+
+void Http2Call::Cancel() {
+  InLoop([this] {
+    if (connection_ != nullptr) GiveUp(NGHTTP2_CANCEL);
+  });
+}
+
+void Http2Call::GiveUp(std::uint32_t code) {
+  outgoing_.clear();
+  next_ = 0;
+  in_ = {};
+  unread_ = {};
+  read_ended_ = true;
+  reading_ = false;
+  finished_ = ended_ = true;
+  // Fill() is not asked again for a stream that is being reset.
+  nghttp2_submit_rst_stream(connection_->session_, NGHTTP2_FLAG_NONE, stream_, code);
+  connection_->Touch();
+  if (!cancelled_.exchange(true, std::memory_order_acq_rel)) {
+    const std::shared_ptr<RpcHandler> handler = handler_;
+    if (handler != nullptr) handler->OnCancel();
+  }
+}
+
+void Http2Call::StreamClosed(bool in_order) {
+  const bool cancelled =
+      (!in_order || !ended_) && !cancelled_.exchange(true, std::memory_order_acq_rel);
+  Detach();
+  const std::shared_ptr<RpcHandler> handler = std::exchange(handler_, nullptr);
+  if (handler == nullptr) return;
+  if (cancelled) handler->OnCancel();
+  handler->OnDone();
+}
+
+void Http2Call::Detach() {
+  if (connection_ == nullptr) return;
+  connection_->GiveToPot(std::exchange(from_pot_, 0));
+  connection_ = nullptr;
+  outgoing_.clear();
+  next_ = 0;
+  in_ = {};
+  unread_ = {};
+  finished_ = true;
+}
+
+void Http2Call::Tick(Clock::time_point now) {
+  Http2Stats& stats = *connection_->environment_.stats;
+  if (finished_) {
+    // What waits for the caller to read it.
+    if (!ended_ && (now > finished_at_ + kReplyUnread || now > deadline_)) {
+      stats.GaveUpReply();
+      GiveUp(NGHTTP2_CANCEL);
+    }
+    return;
+  }
+  if (!outgoing_.empty() && now > last_progress_ + kReplyUnread) {
+    stats.GaveUpReply();
+    GiveUp(NGHTTP2_CANCEL);
+    return;
+  }
+  const bool half = prefix_size_ > 0 || !in_.empty() || !has_message_;
+  if (reading_ && half && !request_ended_ && now > last_data_ + kBodyIdle) {
+    stats.GaveUpRequest();
+    EndReading(Error(absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
+                     fmt::format("nothing of the request came for {} seconds", kBodyIdle.count())));
+    return;
+  }
+  // A second for the answer that the handler itself has for it.
+  if (deadline_ != TimePoint::max() && now > deadline_ + Seconds(1)) GiveUp(NGHTTP2_CANCEL);
+}
+
+}  // namespace memoryd

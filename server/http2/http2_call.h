@@ -1,0 +1,130 @@
+// One gRPC call on a stream of an HTTP/2 connection (gRPC's PROTOCOL-HTTP2).
+#ifndef MEMORYD_SERVER_HTTP2_HTTP2_CALL_H_
+#define MEMORYD_SERVER_HTTP2_HTTP2_CALL_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/memory_budget.h"
+#include "server/http2/http2_connection.h"
+#include "server/rpc_call.h"
+
+namespace memoryd {
+
+// Other threads reach it by tasks of its loop; all but `metadata` and the like belongs to the loop.
+class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http2Call> {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // What a call takes by estimate, in bytes, before anything of its body.
+  static constexpr std::int64_t kBytes = 2048;
+
+  Http2Call(Http2Connection* connection, std::int32_t stream);
+  ~Http2Call() override;
+
+  // RpcCall.
+  const CallMetadata& metadata() const override { return metadata_; }
+  const std::vector<std::string>& certificate_names() const override { return *names_; }
+  TimePoint deadline() const override { return deadline_; }
+  bool IsCancelled() const override { return cancelled_.load(std::memory_order_acquire); }
+  void SetHandler(std::shared_ptr<RpcHandler> handler) override;
+  absl::Status ChargeTo(std::string_view tenant) override;
+  void Read() override;
+  absl::StatusOr<MemoryBudget::Hold> TakeReply(std::int64_t bytes) override;
+  void Send(std::string message, MemoryBudget::Hold hold) override;
+  void SendLast(std::string message, MemoryBudget::Hold hold) override;
+  void Finish(const absl::Status& status, std::string_view request_id) override;
+  void Cancel() override;
+
+  // Of the connection, on the loop's thread.
+  void TakeHeader(std::string_view name, std::string_view value);
+  void TakeInvalidHeader(std::string_view name, std::size_t value_bytes);
+  // All headers have come.
+  void Start();
+  void TakeData(std::string_view bytes);
+  void EndOfRequest();
+  std::ptrdiff_t Fill(std::uint8_t* buffer, std::size_t size, std::uint32_t* flags);
+  void Sent();
+  void StreamClosed(bool in_order);
+  void Tick(Clock::time_point now);
+  // The connection is gone.
+  void Detach();
+  // Whether all of the answer has left, or is about to.
+  bool ended() const { return ended_; }
+  bool attached() const { return connection_ != nullptr; }
+
+ private:
+  struct Outgoing {
+    std::array<char, 5> prefix;
+    std::string message;
+    MemoryBudget::Hold hold;
+    std::size_t offset = 0;  // Of prefix and message together.
+  };
+
+  // On the loop's thread now, or as its task.
+  template <typename Function>
+  void InLoop(Function function);
+  void Measure(std::string_view message, MemoryBudget::Hold& hold);
+  void DoRead();
+  void DoSend(std::string message, MemoryBudget::Hold hold);
+  void DoFinish(int code, std::string message, std::string details, std::string request_id);
+  void Parse(std::string_view bytes);
+  // The prefix of a message is complete.
+  bool BeginMessage();
+  void Deliver(std::string message);
+  void EndReading(const absl::Status& status);
+  void SubmitHeaders();
+  void SubmitTrailers();
+  void GiveUp(std::uint32_t code);
+  absl::Status Charge(std::int64_t bytes);
+
+  Http2Connection* connection_;  // Null once that or the stream is gone.
+  const std::shared_ptr<EventLoop> loop_;
+  MemoryBudget& budget_;
+  const std::int32_t stream_;
+  const std::shared_ptr<const std::vector<std::string>> names_;
+  std::string path_;
+  CallMetadata metadata_;
+  std::string content_type_;
+  bool is_post_ = false;
+  bool is_compressed_ = false;
+  TimePoint deadline_ = TimePoint::max();
+  std::atomic<bool> cancelled_{false};
+
+  std::shared_ptr<RpcHandler> handler_;
+  // Of the request.
+  MemoryBudget::Hold hold_;
+  std::int64_t from_pot_ = kBytes;  // Taken by the connection when the call began.
+  bool charged_ = false;
+  std::string tenant_;
+  bool reading_ = false;
+  bool request_ended_ = false;
+  bool read_ended_ = false;
+  bool has_message_ = false;
+  Clock::time_point last_data_;
+  std::string unread_;  // Came while nobody asked.
+  std::array<char, 5> prefix_ = {};
+  std::size_t prefix_size_ = 0;
+  std::string in_;
+  std::size_t in_size_ = 0;
+  // Of the reply.
+  std::vector<Outgoing> outgoing_;
+  std::size_t next_ = 0;   // Of outgoing_.
+  bool answered_ = false;  // The headers are submitted.
+  bool deferred_ = false;
+  bool finished_ = false;
+  bool ended_ = false;  // The trailers are submitted.
+  Clock::time_point finished_at_;
+  Clock::time_point last_progress_;  // Since something waits to be sent.
+  std::vector<std::pair<std::string, std::string>> trailers_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP2_HTTP2_CALL_H_

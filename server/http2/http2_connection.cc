@@ -1,0 +1,554 @@
+#include "server/http2/http2_connection.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "server/http2/http2_call.h"
+#include "server/limits.h"
+
+namespace memoryd {
+namespace {
+
+using Seconds = std::chrono::seconds;
+
+constexpr Seconds kHandshake(5);
+constexpr Seconds kSettle(10);
+constexpr Seconds kHeadersUnfinished(10);
+constexpr Seconds kWriteStuck(30);
+constexpr std::size_t kMinChunk = 4096;
+constexpr std::size_t kMaxChunk = 65536;
+// Calls that one chunk of bytes may begin before other connections have their turn.
+constexpr int kCallsOfChunk = 32;
+// More than this waits for the peer to read; nothing is read from it meanwhile.
+constexpr std::size_t kMaxOut = 256 << 10;
+constexpr std::size_t kMaxQueuedFrames = 512;
+// Beyond it a connection is ended.
+constexpr double kNuisanceBurst = 1000;
+constexpr double kNuisanceRate = 200;
+constexpr int kConnectionWindow = 1 << 20;
+constexpr std::int64_t kPotShare = 16;
+
+}  // namespace
+
+// nghttp2's callbacks. `user_data` is the connection.
+struct Http2Connection::Callbacks {
+  static Http2Connection& Of(void* user_data) { return *static_cast<Http2Connection*>(user_data); }
+
+  static bool IsRequest(const nghttp2_frame* frame) {
+    return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
+  }
+
+  static int OnBeginHeaders(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
+    Http2Connection& self = Of(user_data);
+    self.in_headers_ = true;
+    self.header_since_ = Clock::now();
+    if (!IsRequest(frame)) return 0;
+    const std::int32_t stream = frame->hd.stream_id;
+    ++self.calls_of_chunk_;
+    // A call that nobody has room for is not looked at; its headers are dropped as they come.
+    if (self.going_away_ || !self.TakeFromPot(Http2Call::kBytes)) {
+      self.CountNuisance(1);
+      nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
+      return 0;
+    }
+    auto call = std::make_shared<Http2Call>(&self, stream);
+    nghttp2_session_set_stream_user_data(session, stream, call.get());
+    self.calls_.emplace(stream, std::move(call));
+    return 0;
+  }
+
+  static int OnHeader(nghttp2_session* session, const nghttp2_frame* frame,
+                      const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
+                      std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
+    Http2Connection& self = Of(user_data);
+    if (self.flooded_) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (!IsRequest(frame)) return 0;
+    auto* const call =
+        static_cast<Http2Call*>(nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
+    if (call != nullptr) {
+      call->TakeHeader({reinterpret_cast<const char*>(name), name_size},
+                       {reinterpret_cast<const char*>(value), value_size});
+    }
+    return 0;
+  }
+
+  // One that HTTP does not allow is dropped, but a credential that is none is a wrong one.
+  static int OnInvalidHeader(nghttp2_session* session, const nghttp2_frame* frame,
+                             const std::uint8_t* name, std::size_t name_size,
+                             const std::uint8_t* /*value*/, std::size_t value_size,
+                             std::uint8_t /*flags*/, void* user_data) {
+    const std::string_view given(reinterpret_cast<const char*>(name), name_size);
+    Http2Connection& self = Of(user_data);
+    if (!IsRequest(frame)) return 0;
+    auto* const call =
+        static_cast<Http2Call*>(nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
+    if (call != nullptr) call->TakeInvalidHeader(given, value_size);
+    return self.flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+  }
+
+  static int OnFrame(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
+    Http2Connection& self = Of(user_data);
+    switch (frame->hd.type) {
+      case NGHTTP2_HEADERS:
+        self.in_headers_ = false;
+        [[fallthrough]];
+      case NGHTTP2_DATA: {
+        auto* const call = static_cast<Http2Call*>(
+            nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
+        if (call == nullptr) break;
+        const std::shared_ptr<Http2Call> kept = call->shared_from_this();
+        const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+        if (IsRequest(frame)) call->Start();
+        if (ends) {
+          call->EndOfRequest();
+        } else if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == 0) {
+          self.CountNuisance(1);
+        }
+        break;
+      }
+      case NGHTTP2_SETTINGS:
+        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0) {
+          self.settled_ = true;
+        } else {
+          self.CountNuisance(1);
+        }
+        break;
+      case NGHTTP2_PING:
+        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0) {
+          self.ping_open_ = false;
+        } else {
+          // Some clients measure the way to the server with each reply.
+          constexpr double kPing = 0.1;
+          self.CountNuisance(kPing);
+        }
+        break;
+      case NGHTTP2_RST_STREAM: {
+        // One who has the answer may well not want to send the rest of his request.
+        const auto* const call = static_cast<const Http2Call*>(
+            nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
+        if (call != nullptr && !call->ended()) self.CountNuisance(1);
+        break;
+      }
+      case NGHTTP2_PRIORITY:
+        self.CountNuisance(1);
+        break;
+      default:
+        break;
+    }
+    return self.flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+  }
+
+  static int OnData(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t stream,
+                    const std::uint8_t* data, std::size_t size, void* user_data) {
+    // What a stream may send is bounded by its own window.
+    nghttp2_session_consume_connection(session, size);
+    auto* const call =
+        static_cast<Http2Call*>(nghttp2_session_get_stream_user_data(session, stream));
+    if (call == nullptr) {
+      nghttp2_session_consume_stream(session, stream, size);
+      return 0;
+    }
+    const std::shared_ptr<Http2Call> kept = call->shared_from_this();
+    call->TakeData({reinterpret_cast<const char*>(data), size});
+    return Of(user_data).flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+  }
+
+  static int OnStreamClose(nghttp2_session* session, std::int32_t stream, std::uint32_t code,
+                           void* user_data) {
+    Http2Connection& self = Of(user_data);
+    const auto found = self.calls_.find(stream);
+    if (found == self.calls_.end()) return 0;
+    nghttp2_session_set_stream_user_data(session, stream, nullptr);
+    const std::shared_ptr<Http2Call> call = std::move(found->second);
+    self.calls_.erase(found);
+    call->StreamClosed(code == NGHTTP2_NO_ERROR);
+    return 0;
+  }
+
+  // What the peer sent made the server refuse it.
+  static int OnInvalidFrame(nghttp2_session* /*session*/, const nghttp2_frame* frame, int /*code*/,
+                            void* user_data) {
+    Http2Connection& self = Of(user_data);
+    if (frame->hd.type == NGHTTP2_HEADERS) self.in_headers_ = false;
+    self.CountNuisance(1);
+    return self.flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+  }
+
+  static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
+    Http2Connection& self = Of(user_data);
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR) {
+      self.CountNuisance(1);
+    }
+    const bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+                      (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    // What is left of the request is not wanted any more.
+    if (ends && nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0) {
+      nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    }
+    return 0;
+  }
+
+  static nghttp2_session_callbacks* Get() {
+    static nghttp2_session_callbacks* const callbacks = [] {
+      nghttp2_session_callbacks* made = nullptr;
+      nghttp2_session_callbacks_new(&made);
+      nghttp2_session_callbacks_set_on_begin_headers_callback(made, &OnBeginHeaders);
+      nghttp2_session_callbacks_set_on_header_callback(made, &OnHeader);
+      nghttp2_session_callbacks_set_on_invalid_header_callback(made, &OnInvalidHeader);
+      nghttp2_session_callbacks_set_on_frame_recv_callback(made, &OnFrame);
+      nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, &OnData);
+      nghttp2_session_callbacks_set_on_stream_close_callback(made, &OnStreamClose);
+      nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(made, &OnInvalidFrame);
+      nghttp2_session_callbacks_set_on_frame_send_callback(made, &OnFrameSent);
+      return made;
+    }();
+    return callbacks;
+  }
+
+  static nghttp2_option* Options() {
+    static nghttp2_option* const options = [] {
+      nghttp2_option* made = nullptr;
+      nghttp2_option_new(&made);
+      // Windows open as bytes are taken, not as they arrive.
+      nghttp2_option_set_no_auto_window_update(made, 1);
+      nghttp2_option_set_no_closed_streams(made, 1);
+      return made;
+    }();
+    return options;
+  }
+};
+
+Http2Connection::Http2Connection(const Http2Environment& environment,
+                                 const std::shared_ptr<EventLoop>& loop, Http2Owner* owner,
+                                 int socket, std::unique_ptr<Transport> transport,
+                                 std::int64_t base_bytes)
+    : environment_(environment),
+      loop_(loop),
+      descriptor_(loop->context(), socket),
+      transport_(std::move(transport)),
+      owner_(*owner),
+      base_bytes_(base_bytes) {}
+
+Http2Connection::~Http2Connection() = default;
+
+void Http2Connection::Start() {
+  nghttp2_session_server_new2(&session_, Callbacks::Get(), this, Callbacks::Options());
+  environment_.stats->Opened();
+  Shake();
+}
+
+void Http2Connection::Shake() {
+  const Transport::Result result = transport_->Handshake();
+  switch (result.state) {
+    case Transport::State::kDone:
+      shaking_ = false;
+      SendPreface();
+      OnReadable();
+      return;
+    case Transport::State::kWantRead:
+      WaitReadable();
+      return;
+    case Transport::State::kWantWrite:
+      WaitWritable();
+      return;
+    case Transport::State::kClosed:
+      Close(ConnectionEnd::kHandshake);
+      return;
+  }
+}
+
+void Http2Connection::SendPreface() {
+  certificate_names_ =
+      std::make_shared<const std::vector<std::string>>(transport_->CertificateNames());
+  const nghttp2_settings_entry settings[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, environment_.max_concurrent_streams},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(kMaxMetadataBytes)},
+      {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+  };
+  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));
+  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
+  Touch();
+}
+
+void Http2Connection::WaitReadable() {
+  if (waiting_read_ || !open()) return;
+  waiting_read_ = true;
+  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this()](const boost::system::error_code& error) {
+                           self->waiting_read_ = false;
+                           if (error || !self->open()) return;
+                           if (self->shaking_) {
+                             self->Shake();
+                           } else {
+                             self->OnReadable();
+                           }
+                           self->loop_->Handled();
+                         });
+}
+
+void Http2Connection::WaitWritable() {
+  if (waiting_write_ || !open()) return;
+  waiting_write_ = true;
+  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_write,
+                         [self = shared_from_this()](const boost::system::error_code& error) {
+                           self->waiting_write_ = false;
+                           if (error || !self->open()) return;
+                           if (self->shaking_) {
+                             self->Shake();
+                           } else {
+                             self->Flush();
+                           }
+                           self->loop_->Handled();
+                         });
+}
+
+void Http2Connection::OnReadable() {
+  if (reading_paused_ || !open()) return;
+  const Transport::Result result = transport_->Read(loop_->buffer().data(), chunk_);
+  switch (result.state) {
+    case Transport::State::kDone:
+      last_read_ = Clock::now();
+      Receive(loop_->buffer().data(), result.bytes);
+      if (!open()) return;
+      // Many calls in few bytes: other connections have their turn sooner.
+      if (calls_of_chunk_ > kCallsOfChunk) {
+        chunk_ = std::max(chunk_ / 2, kMinChunk);
+      } else if (result.bytes == chunk_) {
+        chunk_ = std::min(chunk_ * 2, kMaxChunk);
+      }
+      if (reading_paused_) return;
+      if (transport_->HasBuffered()) {
+        loop_->Post([self = shared_from_this()] { self->OnReadable(); });
+      } else {
+        WaitReadable();
+      }
+      return;
+    case Transport::State::kWantRead:
+      WaitReadable();
+      return;
+    case Transport::State::kWantWrite:
+      // A handshake of TLS 1.3 that goes on while data is read.
+      WaitWritable();
+      WaitReadable();
+      return;
+    case Transport::State::kClosed:
+      Close(ConnectionEnd::kPeer);
+      return;
+  }
+}
+
+void Http2Connection::Receive(const char* bytes, std::size_t size) {
+  calls_of_chunk_ = 0;
+  receiving_ = true;
+  ssize_t taken = 0;
+  const std::uint64_t dropped = filter_.dropped();
+  filter_.Feed({bytes, size}, [this, &taken](std::string_view part) {
+    taken = nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(part.data()),
+                                     part.size());
+    return taken >= 0;
+  });
+  receiving_ = false;
+  CountNuisance(static_cast<double>(filter_.dropped() - dropped));
+  if (flooded_ || taken == NGHTTP2_ERR_FLOODED) {
+    EndForFlood();
+    return;
+  }
+  if (taken < 0) {
+    Flush();
+    Close(ConnectionEnd::kProtocol);
+    return;
+  }
+  // Bytes of a header block that is not complete are held by nghttp2 and by its call.
+  if (in_headers_) {
+    const auto more = static_cast<std::int64_t>(size);
+    if (!TakeFromPot(more)) {
+      EndForFlood();
+      return;
+    }
+    header_bytes_ += more;
+  } else if (header_bytes_ > 0) {
+    GiveToPot(std::exchange(header_bytes_, 0));
+  }
+  Touch();
+}
+
+void Http2Connection::EndForFlood() {
+  // Says why, if the socket takes it.
+  nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
+  flooded_ = false;
+  Flush();
+  Close(ConnectionEnd::kFlood);
+}
+
+void Http2Connection::Flush() {
+  touched_ = false;
+  if (!open() || shaking_ || receiving_) return;
+  bool writable = WriteOut();
+  while (writable && open()) {
+    const std::uint8_t* bytes = nullptr;
+    const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
+    if (size < 0) {
+      Close(flooded_ ? ConnectionEnd::kFlood : ConnectionEnd::kProtocol);
+      return;
+    }
+    if (size == 0) break;
+    out_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    if (out_.size() - out_begin_ >= kMaxOut / 4) writable = WriteOut();
+  }
+  if (writable && open()) WriteOut();
+  if (!open()) return;
+  if (flooded_) {
+    Close(ConnectionEnd::kFlood);
+    return;
+  }
+  if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0 &&
+      out_.empty()) {
+    Close(going_away_ ? ConnectionEnd::kShutdown : ConnectionEnd::kProtocol);
+    return;
+  }
+  const bool pause = out_.size() - out_begin_ > kMaxOut ||
+                     nghttp2_session_get_outbound_queue_size(session_) > kMaxQueuedFrames;
+  if (std::exchange(reading_paused_, pause) && !pause) {
+    // By a task of its own, so that others have their turn.
+    loop_->Post([self = shared_from_this()] { self->OnReadable(); });
+  }
+  for (std::vector<std::shared_ptr<Http2Call>> sent = std::exchange(sent_, {});
+       const auto& call : sent) {
+    call->Sent();
+  }
+}
+
+bool Http2Connection::WriteOut() {
+  while (out_begin_ < out_.size()) {
+    const Transport::Result result =
+        transport_->Write(out_.data() + out_begin_, out_.size() - out_begin_);
+    if (result.state == Transport::State::kDone) {
+      out_begin_ += result.bytes;
+      last_write_ = Clock::now();
+      continue;
+    }
+    if (result.state == Transport::State::kClosed) {
+      Close(ConnectionEnd::kPeer);
+      return false;
+    }
+    if (result.state == Transport::State::kWantWrite) WaitWritable();
+    return false;
+  }
+  last_write_ = Clock::now();
+  out_begin_ = 0;
+  // A large reply leaves no large buffer behind.
+  if (out_.capacity() > kMaxOut) {
+    out_ = {};
+  } else {
+    out_.clear();
+  }
+  return true;
+}
+
+void Http2Connection::CountNuisance(double weight) {
+  if (weight == 0) return;
+  const Clock::time_point now = Clock::now();
+  const double gone = std::chrono::duration<double>(now - nuisance_at_).count() * kNuisanceRate;
+  nuisance_at_ = now;
+  nuisance_ = std::max(0.0, nuisance_ - gone) + weight;
+  if (nuisance_ > kNuisanceBurst) flooded_ = true;
+}
+
+bool Http2Connection::TakeFromPot(std::int64_t bytes) {
+  if (pot_bytes_ + bytes > environment_.pot->limit() / kPotShare) return false;
+  if (!environment_.pot->Take(bytes)) return false;
+  pot_bytes_ += bytes;
+  return true;
+}
+
+void Http2Connection::GiveToPot(std::int64_t bytes) {
+  environment_.pot->Give(bytes);
+  pot_bytes_ -= bytes;
+}
+
+void Http2Connection::Touch() {
+  if (!std::exchange(touched_, true)) owner_.Touched(this);
+}
+
+bool Http2Connection::HasUnsent() const {
+  if (!open()) return false;
+  return out_begin_ < out_.size() || nghttp2_session_want_write(session_) != 0;
+}
+
+void Http2Connection::Tick(Clock::time_point now) {
+  if (!open()) return;
+  if (shaking_) {
+    if (now > started_ + kHandshake) Close(ConnectionEnd::kHandshake);
+    return;
+  }
+  if ((!settled_ && now > started_ + kSettle) ||
+      (in_headers_ && now > header_since_ + kHeadersUnfinished)) {
+    nghttp2_session_terminate_session(session_, NGHTTP2_SETTINGS_TIMEOUT);
+    Flush();
+    Close(ConnectionEnd::kProtocol);
+    return;
+  }
+  if (out_begin_ < out_.size() && now > last_write_ + kWriteStuck) {
+    Close(ConnectionEnd::kStuck);
+    return;
+  }
+  if (ping_open_) {
+    if (now > ping_sent_ + environment_.keepalive / 3 && last_read_ < ping_sent_) {
+      Close(ConnectionEnd::kStuck);
+      return;
+    }
+  } else if (!calls_.empty() && now > last_read_ + environment_.keepalive) {
+    nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
+    ping_open_ = true;
+    ping_sent_ = now;
+    Touch();
+  }
+  if (environment_.max_age.count() > 0) {
+    if (!going_away_ && now > started_ + environment_.max_age) {
+      BeginShutdown();
+      age_ends_ = now + environment_.max_age_grace;
+    } else if (age_ends_ != Clock::time_point() && now > age_ends_) {
+      Close(ConnectionEnd::kAge);
+      return;
+    }
+  }
+  std::vector<std::shared_ptr<Http2Call>> calls;
+  calls.reserve(calls_.size());
+  for (const auto& [stream, call] : calls_) calls.push_back(call);
+  for (const auto& call : calls) {
+    if (!open()) return;
+    if (call->attached()) call->Tick(now);
+  }
+}
+
+void Http2Connection::BeginShutdown() {
+  if (!open() || std::exchange(going_away_, true)) return;
+  if (shaking_) {
+    Close(ConnectionEnd::kShutdown);
+    return;
+  }
+  // Calls that the peer has sent up to here are still served.
+  nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                        nullptr, 0);
+  Touch();
+}
+
+void Http2Connection::Close(ConnectionEnd why) {
+  if (!open() || receiving_) return;
+  const std::shared_ptr<Http2Connection> self = shared_from_this();
+  nghttp2_session* const session = std::exchange(session_, nullptr);
+  // Ends the waits; the transport closes the socket.
+  descriptor_.release();
+  for (auto& [stream, call] : std::exchange(calls_, {})) call->StreamClosed(/*in_order=*/false);
+  sent_.clear();
+  nghttp2_session_del(session);
+  transport_.reset();
+  GiveToPot(std::exchange(header_bytes_, 0));
+  environment_.pot->Give(base_bytes_);
+  environment_.stats->Closed(why);
+  owner_.Closed(this);
+}
+
+}  // namespace memoryd

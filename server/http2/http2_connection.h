@@ -1,0 +1,155 @@
+// One HTTP/2 connection of gRPC's callers.
+#ifndef MEMORYD_SERVER_HTTP2_HTTP2_CONNECTION_H_
+#define MEMORYD_SERVER_HTTP2_HTTP2_CONNECTION_H_
+
+#include <nghttp2/nghttp2.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/memory_budget.h"
+#include "core/engine/executor.h"
+#include "server/http2/event_loop.h"
+#include "server/http2/http2_stats.h"
+#include "server/http2/idle_reset_filter.h"
+#include "server/http2/transport.h"
+#include "server/http2/unauthenticated_pot.h"
+#include "server/rpc_call.h"
+
+namespace memoryd {
+
+class Http2Call;
+class Http2Connection;
+
+// Who has the connections of one loop.
+class Http2Owner {
+ public:
+  virtual ~Http2Owner() = default;
+  // Flush() is to be called when the event under way has been handled.
+  virtual void Touched(Http2Connection* connection) = 0;
+  virtual void Closed(Http2Connection* connection) = 0;
+};
+
+// What all connections of a server share; all of it outlives them.
+struct Http2Environment {
+  const RpcMethods* methods = nullptr;
+  MemoryBudget* budget = nullptr;
+  UnauthenticatedPot* pot = nullptr;
+  Http2Stats* stats = nullptr;
+  // Runs the handlers of large messages, which may take long to parse.
+  Executor* large_messages = nullptr;
+  std::size_t max_message_bytes = 0;
+  std::uint32_t max_concurrent_streams = 256;
+  std::chrono::seconds keepalive{30};
+  // 0: as old as it likes.
+  std::chrono::seconds max_age{0};
+  std::chrono::seconds max_age_grace{0};
+};
+
+// Made, used and destroyed on the thread of its loop. Bounds what its peer can make it hold:
+//   - it reads no more while the peer does not read;
+//   - header blocks, and calls without a tenant, take from the pot, at most 1/16 of it;
+//   - what costs the server more than the peer (resets of calls under way, settings, priorities,
+//     empty frames, frames that are refused, ten pings) is counted, and ends the connection at
+//     1,000 beyond 200 a second;
+//   - a body that brings no byte for 10 seconds, and a reply that is not read by the call's
+//     deadline or 30 seconds after it was made, are given up.
+class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // What a connection takes by estimate, in bytes, before any call.
+  static constexpr std::int64_t kPlainBytes = 16 << 10;
+  static constexpr std::int64_t kTlsBytes = 64 << 10;
+
+  // `base_bytes` are those that `owner` has taken from the pot for it.
+  Http2Connection(const Http2Environment& environment, const std::shared_ptr<EventLoop>& loop,
+                  Http2Owner* owner, int socket, std::unique_ptr<Transport> transport,
+                  std::int64_t base_bytes);
+  ~Http2Connection();
+  Http2Connection(const Http2Connection&) = delete;
+  Http2Connection& operator=(const Http2Connection&) = delete;
+
+  void Start();
+  // Looks for what takes too long.
+  void Tick(Clock::time_point now);
+  // Takes no new calls and ends when those under way have ended.
+  void BeginShutdown();
+  void Close(ConnectionEnd why);
+  // Sends what there is to be sent.
+  void Flush();
+
+  bool open() const { return session_ != nullptr; }
+  // Whether something waits to be sent, as far as the peer's windows let it.
+  bool HasUnsent() const;
+
+ private:
+  friend class Http2Call;
+  struct Callbacks;
+
+  // Moves the handshake on.
+  void Shake();
+  void WaitReadable();
+  void WaitWritable();
+  void OnReadable();
+  void Receive(const char* bytes, std::size_t size);
+  // False when the socket takes no more now, or is closed.
+  bool WriteOut();
+  void SendPreface();
+  // Counts something of no use; ends the connection when there is too much of it.
+  void CountNuisance(double weight);
+  void EndForFlood();
+  bool TakeFromPot(std::int64_t bytes);
+  void GiveToPot(std::int64_t bytes);
+  // To be flushed when the event under way has been handled.
+  void Touch();
+  Http2Call* FindCall(std::int32_t stream);
+
+  const Http2Environment& environment_;
+  const std::shared_ptr<EventLoop> loop_;
+  boost::asio::posix::stream_descriptor descriptor_;
+  std::unique_ptr<Transport> transport_;
+  Http2Owner& owner_;
+  const Clock::time_point started_ = Clock::now();
+  nghttp2_session* session_ = nullptr;
+  std::shared_ptr<const std::vector<std::string>> certificate_names_;
+  absl::flat_hash_map<std::int32_t, std::shared_ptr<Http2Call>> calls_;
+  // Calls whose messages have left during this flush, to be told so after it.
+  std::vector<std::shared_ptr<Http2Call>> sent_;
+  std::string out_;
+  std::size_t out_begin_ = 0;
+  const std::int64_t base_bytes_;
+  std::int64_t pot_bytes_ = 0;  // Taken from the pot beside base_bytes_.
+  std::int64_t header_bytes_ = 0;
+  // Since when a header block is unfinished.
+  Clock::time_point header_since_;
+  bool in_headers_ = false;
+  bool shaking_ = true;
+  bool settled_ = false;  // The peer has acknowledged our settings.
+  bool waiting_read_ = false;
+  bool waiting_write_ = false;
+  bool reading_paused_ = false;
+  bool touched_ = false;
+  bool receiving_ = false;
+  bool going_away_ = false;
+  bool flooded_ = false;
+  IdleResetFilter filter_;
+  Clock::time_point last_read_ = started_;
+  Clock::time_point last_write_ = started_;
+  Clock::time_point ping_sent_;
+  bool ping_open_ = false;
+  Clock::time_point age_ends_;
+  double nuisance_ = 0;
+  Clock::time_point nuisance_at_ = started_;
+  std::size_t chunk_ = 16384;
+  int calls_of_chunk_ = 0;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP2_HTTP2_CONNECTION_H_

@@ -1,0 +1,370 @@
+#include "server/http2/http2_server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/mutex.h"
+#include "core/base/status_macros.h"
+#include "core/engine/executor.h"
+#include "server/http2/event_loop.h"
+#include "server/http2/http2_connection.h"
+#include "server/http2/listening_socket.h"
+#include "server/http2/transport.h"
+#include "server/http2/unauthenticated_pot.h"
+
+namespace memoryd {
+namespace {
+
+constexpr int kLargeMessageThreads = 2;
+constexpr std::size_t kMaxLargeMessages = 1024;
+// Connections taken before others of the loop have their turn.
+constexpr int kAcceptAtOnce = 16;
+// Without descriptors or memory the next try is then.
+constexpr std::chrono::milliseconds kAcceptAgain(100);
+constexpr std::chrono::milliseconds kShutdownLook(5);
+
+// The bytes of an IP address; empty for a UNIX socket.
+std::string AddressOf(const sockaddr_storage& name) {
+  if (name.ss_family == AF_INET) {
+    const auto& address = reinterpret_cast<const sockaddr_in&>(name).sin_addr;
+    return {reinterpret_cast<const char*>(&address), sizeof(address)};
+  }
+  if (name.ss_family == AF_INET6) {
+    const auto& address = reinterpret_cast<const sockaddr_in6&>(name).sin6_addr;
+    const std::string_view bytes(reinterpret_cast<const char*>(&address), sizeof(address));
+    // One machine of a /64 has as many addresses as it likes.
+    constexpr std::size_t kNetwork = 8;
+    constexpr std::size_t kMappedAt = 12;
+    return std::string(IN6_IS_ADDR_V4MAPPED(&address) ? bytes.substr(kMappedAt)
+                                                      : bytes.substr(0, kNetwork));
+  }
+  return {};
+}
+
+// How many connections there are, in all and of one address. Any thread.
+class ConnectionCount {
+ public:
+  ConnectionCount(std::size_t most, std::size_t most_of_one)
+      : most_(most), most_of_one_(most_of_one) {}
+
+  // kPeer: it may come.
+  ConnectionEnd Enter(const std::string& address) {
+    MutexLock lock(mutex_);
+    if (count_ >= most_) return ConnectionEnd::kTooMany;
+    if (!address.empty()) {
+      std::size_t& of_one = by_address_[address];
+      if (of_one >= most_of_one_) return ConnectionEnd::kTooManyOfOne;
+      ++of_one;
+    }
+    ++count_;
+    return ConnectionEnd::kPeer;
+  }
+
+  void Leave(const std::string& address) {
+    MutexLock lock(mutex_);
+    --count_;
+    const auto found = by_address_.find(address);
+    if (found != by_address_.end() && --found->second == 0) by_address_.erase(found);
+  }
+
+ private:
+  const std::size_t most_;
+  const std::size_t most_of_one_;
+  Mutex mutex_;
+  std::size_t count_ MEMORYD_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<std::string, std::size_t> by_address_ MEMORYD_GUARDED_BY(mutex_);
+};
+
+// The connections of one loop.
+class Shard final : public Http2Owner {
+ public:
+  Shard(const Http2Environment& environment, ConnectionCount* count)
+      : environment_(environment),
+        count_(*count),
+        loop_(std::make_shared<EventLoop>([this] { Tick(); }, [this] { FlushTouched(); })) {}
+
+  void Start() { loop_->Start(); }
+  void Stop() { loop_->Stop(); }
+  EventLoop& loop() { return *loop_; }
+
+  void Add(int socket, std::unique_ptr<Transport> transport, std::int64_t bytes,
+           std::string address) {
+    auto connection = std::make_shared<Http2Connection>(environment_, loop_, this, socket,
+                                                        std::move(transport), bytes);
+    connections_.emplace(connection.get(), Kept{connection, std::move(address)});
+    open_.fetch_add(1, std::memory_order_relaxed);
+    connection->Start();
+    if (shutting_down_) connection->BeginShutdown();
+  }
+
+  void BeginShutdown() {
+    shutting_down_ = true;
+    for (const auto& connection : All()) connection->BeginShutdown();
+  }
+
+  void CloseAll() {
+    for (const auto& connection : All()) connection->Close(ConnectionEnd::kShutdown);
+  }
+
+  // Any thread.
+  std::size_t open() const { return open_.load(std::memory_order_relaxed); }
+
+  void Touched(Http2Connection* connection) override {
+    touched_.push_back(connection->shared_from_this());
+  }
+
+  void Closed(Http2Connection* connection) override {
+    const auto found = connections_.find(connection);
+    count_.Leave(found->second.address);
+    connections_.erase(found);
+    open_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  struct Kept {
+    std::shared_ptr<Http2Connection> connection;
+    std::string address;
+  };
+
+  std::vector<std::shared_ptr<Http2Connection>> All() const {
+    std::vector<std::shared_ptr<Http2Connection>> all;
+    all.reserve(connections_.size());
+    for (const auto& [key, kept] : connections_) all.push_back(kept.connection);
+    return all;
+  }
+
+  void Tick() {
+    const auto now = Http2Connection::Clock::now();
+    for (const auto& connection : All()) connection->Tick(now);
+  }
+
+  void FlushTouched() {
+    while (!touched_.empty()) {
+      flushed_.swap(touched_);
+      for (const auto& connection : flushed_) connection->Flush();
+      flushed_.clear();
+    }
+  }
+
+  const Http2Environment& environment_;
+  ConnectionCount& count_;
+  const std::shared_ptr<EventLoop> loop_;
+  std::atomic<std::size_t> open_{0};
+  bool shutting_down_ = false;
+  absl::flat_hash_map<Http2Connection*, Kept> connections_;
+  std::vector<std::shared_ptr<Http2Connection>> touched_;
+  std::vector<std::shared_ptr<Http2Connection>> flushed_;
+};
+
+class Server final : public Http2Server {
+ public:
+  Server(Http2ServerOptions options, const RpcMethods* methods, MemoryBudget* budget)
+      : options_(std::move(options)),
+        pot_(options_.unauthenticated_bytes),
+        count_(options_.max_connections, options_.max_connections_per_address),
+        large_messages_(kLargeMessageThreads, kMaxLargeMessages, &exceptions_) {
+    environment_.methods = methods;
+    environment_.budget = budget;
+    environment_.pot = &pot_;
+    environment_.stats = &stats_;
+    environment_.large_messages = &large_messages_;
+    environment_.max_message_bytes = options_.max_message_bytes;
+    environment_.keepalive = options_.keepalive;
+    environment_.max_age = options_.max_connection_age;
+    environment_.max_age_grace = options_.max_connection_age_grace;
+    if (options_.tls != nullptr) tls_.emplace(options_.tls);
+  }
+
+  ~Server() override { Shutdown(std::chrono::steady_clock::now()); }
+
+  absl::Status Listen() {
+    for (std::string& address : options_.addresses) {
+      MEMORYD_ASSIGN_OR_RETURN(std::vector<ListeningSocket> sockets,
+                               ListeningSocket::Open(address, options_.unix_mode));
+      for (ListeningSocket& socket : sockets) sockets_.push_back(std::move(socket));
+    }
+    for (int i = 0; i < options_.threads; ++i) {
+      shards_.push_back(std::make_unique<Shard>(environment_, &count_));
+    }
+    // All are accepted on the first loop and handed out by turns.
+    for (const ListeningSocket& socket : sockets_) {
+      const int descriptor = ::dup(socket.descriptor());
+      if (descriptor < 0) return absl::UnavailableError(std::strerror(errno));
+      acceptors_.push_back(
+          std::make_unique<Acceptor>(shards_[0]->loop().context(), descriptor, socket.is_unix()));
+    }
+    for (const auto& shard : shards_) shard->Start();
+    shards_[0]->loop().Post([this] {
+      for (const auto& acceptor : acceptors_) WaitForCallers(*acceptor);
+    });
+    return absl::OkStatus();
+  }
+
+  const std::vector<std::string>& addresses() const override { return options_.addresses; }
+  const Http2Stats& stats() const override { return stats_; }
+  std::int64_t unauthenticated_held() const override { return pot_.held(); }
+
+  void Shutdown(std::chrono::steady_clock::time_point deadline) override {
+    if (std::exchange(shut_down_, true) || shards_.empty()) return;
+    shards_[0]->loop().Post([this] { acceptors_.clear(); });
+    for (const auto& shard : shards_) {
+      shard->loop().Post([shard = shard.get()] { shard->BeginShutdown(); });
+    }
+    // Connections close one by one, and nobody but the loops knows when.
+    while (std::chrono::steady_clock::now() < deadline && HasConnections()) {
+      std::this_thread::sleep_for(kShutdownLook);
+    }
+    for (const auto& shard : shards_) {
+      shard->loop().Post([shard = shard.get()] { shard->CloseAll(); });
+    }
+    for (const auto& shard : shards_) shard->Stop();
+    sockets_.clear();
+  }
+
+ private:
+  struct Acceptor {
+    Acceptor(boost::asio::io_context& context, int descriptor, bool unix)
+        : waits(context, descriptor), again(context), is_unix(unix) {}
+    boost::asio::posix::stream_descriptor waits;
+    boost::asio::steady_timer again;
+    const bool is_unix;
+  };
+
+  bool HasConnections() const {
+    for (const auto& shard : shards_) {
+      if (shard->open() > 0) return true;
+    }
+    return false;
+  }
+
+  void WaitForCallers(Acceptor& acceptor) {
+    acceptor.waits.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                              [this, &acceptor](const boost::system::error_code& error) {
+                                if (error) return;
+                                if (AcceptSome(acceptor)) {
+                                  WaitForCallers(acceptor);
+                                } else {
+                                  WaitForRoom(acceptor);
+                                }
+                                shards_[0]->loop().Handled();
+                              });
+  }
+
+  void WaitForRoom(Acceptor& acceptor) {
+    acceptor.again.expires_after(kAcceptAgain);
+    acceptor.again.async_wait([this, &acceptor](const boost::system::error_code& error) {
+      if (!error) WaitForCallers(acceptor);
+    });
+  }
+
+  // False when the process lacks descriptors or memory for more.
+  bool AcceptSome(Acceptor& acceptor) {
+    for (int i = 0; i < kAcceptAtOnce; ++i) {
+      sockaddr_storage name = {};
+      socklen_t size = sizeof(name);
+      const int socket =
+          ::accept4(acceptor.waits.native_handle(), reinterpret_cast<sockaddr*>(&name), &size,
+                    SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (socket >= 0) {
+        Take(socket, acceptor.is_unix, AddressOf(name));
+        continue;
+      }
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (!std::exchange(lacks_room_, true)) {
+          spdlog::warn("can't accept connections: {}; trying again", std::strerror(errno));
+        }
+        return false;
+      }
+      if (errno != EINTR && errno != ECONNABORTED) break;
+    }
+    lacks_room_ = false;
+    return true;
+  }
+
+  void Take(int socket, bool is_unix, std::string address) {
+    const bool with_tls = tls_.has_value() && !is_unix;
+    const std::int64_t bytes = with_tls ? Http2Connection::kTlsBytes : Http2Connection::kPlainBytes;
+    ConnectionEnd refused = count_.Enter(address);
+    if (refused == ConnectionEnd::kPeer && !pot_.Take(bytes)) {
+      count_.Leave(address);
+      refused = ConnectionEnd::kTooMany;
+    }
+    if (refused != ConnectionEnd::kPeer) {
+      stats_.Refused(refused);
+      ::close(socket);
+      return;
+    }
+    const absl::Status status = Hand(socket, with_tls, bytes, address);
+    if (status.ok()) return;
+    spdlog::warn("a connection was refused: {}", std::string(status.message()));
+    stats_.Refused(ConnectionEnd::kHandshake);
+    pot_.Give(bytes);
+    count_.Leave(address);
+  }
+
+  absl::Status Hand(int socket, bool with_tls, std::int64_t bytes, const std::string& address) {
+    std::shared_ptr<SSL_CTX> context;
+    if (with_tls) {
+      auto current = tls_->Current();
+      if (!current.ok()) {
+        ::close(socket);
+        return current.status();
+      }
+      context = *std::move(current);
+    }
+    const int on = 1;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                             Transport::Make(socket, std::move(context)));
+    Shard* const shard = shards_[next_++ % shards_.size()].get();
+    shard->loop().Post([shard, socket, bytes, address, transport = std::move(transport)]() mutable {
+      shard->Add(socket, std::move(transport), bytes, address);
+    });
+    return absl::OkStatus();
+  }
+
+  Http2ServerOptions options_;
+  UnauthenticatedPot pot_;
+  Http2Stats stats_;
+  ConnectionCount count_;
+  Counter exceptions_{0};
+  Executor large_messages_;
+  Http2Environment environment_;
+  std::optional<TlsHandshakes> tls_;
+  std::vector<ListeningSocket> sockets_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  // Of the first loop's thread, once that runs.
+  std::vector<std::unique_ptr<Acceptor>> acceptors_;
+  std::size_t next_ = 0;
+  bool lacks_room_ = false;
+  bool shut_down_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Http2Server>> Http2Server::Start(Http2ServerOptions options,
+                                                                const RpcMethods* methods,
+                                                                MemoryBudget* budget) {
+  try {
+    auto server = std::make_unique<Server>(std::move(options), methods, budget);
+    MEMORYD_RETURN_IF_ERROR(server->Listen());
+    return server;
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(error.what());
+  }
+}
+
+}  // namespace memoryd
