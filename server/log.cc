@@ -1,7 +1,5 @@
 #include "server/log.h"
 
-#include <grpc/support/log.h>
-#include <grpcpp/version_info.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/details/thread_pool.h>
@@ -78,30 +76,6 @@ class LineFormatter final : public spdlog::formatter {
   const bool json_;
 };
 
-Counter handshake_failures{0};
-
-#if GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 66
-// gRPC's own log would wait for whoever reads standard error, on its own threads.
-void TakeOverGrpcLog() {
-  gpr_set_log_function([](gpr_log_func_args* said) {
-    if (std::string_view(said->message).starts_with("Handshake failed")) {
-      Increment(handshake_failures);
-    }
-    const auto level = said->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::warn
-                       : said->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::info
-                                                                 : spdlog::level::debug;
-    try {
-      spdlog::log(level, "grpc: {}", said->message);
-    } catch (const spdlog::spdlog_ex&) {
-      // The log is just ending, and gRPC's threads are not ours to stop.
-    }
-  });
-}
-#else
-// Newer ones log through Abseil, at ERROR and above only unless asked.
-void TakeOverGrpcLog() {}
-#endif
-
 }  // namespace
 
 // Used by the log's one thread alone, but for what is atomic.
@@ -140,7 +114,6 @@ Log::Log(const LogOptions& options)
   fields_ = make(kFieldsLogger);
   default_ = make("memoryd");
   spdlog::set_default_logger(default_);
-  TakeOverGrpcLog();
 }
 
 Log::~Log() {
@@ -174,8 +147,6 @@ void Log::SetLevel(const std::string& level) {
   fields_->set_level(spdlog::level::from_str(level));
   default_->set_level(spdlog::level::from_str(level));
 }
-
-std::uint64_t TlsHandshakeFailures() { return handshake_failures; }
 
 std::uint64_t Log::dropped() const { return pool_->overrun_counter() + sink_->dropped(); }
 

@@ -29,7 +29,7 @@ struct LogField {
   bool is_number = false;
 };
 
-// While it lives, spdlog's default logger and gRPC's log go through it; later lines are lost.
+// While it lives, spdlog's default logger goes through it; later lines are lost.
 //
 // Nobody who logs ever waits for whoever reads: a line is put into a bounded queue, where the
 // oldest makes room for it, and a thread of the log's own writes, never more than the descriptor
@@ -64,10 +64,6 @@ class Log {
   std::shared_ptr<spdlog::logger> fields_;
   std::shared_ptr<spdlog::logger> default_;
 };
-
-// TLS handshakes that failed in this process since its first log, as gRPC says; gRPC 1.66 and newer
-// does not say.
-std::uint64_t TlsHandshakeFailures();
 
 // Whether people read what is written to `descriptor`.
 bool IsTerminal(int descriptor);

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <string>
 
-#include "absl/synchronization/mutex.h"
 #include "cli/run.h"
 #include "core/base/error_cause.h"
 #include "server/access.h"
@@ -31,7 +30,7 @@ memoryd::LogOptions LogOptionsOf(const memoryd::Config& config) {
   return options;
 }
 
-// As many descriptors as may be: gRPC never listens again once it had none left to accept with.
+// As many descriptors as may be: each connection takes one.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -58,9 +57,6 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
-
-  // Debian's Abseil looks for lock cycles inside gRPC at every lock: 6 % of a small call.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
   absl::Status status;
   switch (line->command) {

@@ -126,6 +126,9 @@ class Metrics final : public prometheus::Collectable {
       ended.Add(Number(connections.ended(static_cast<ConnectionEnd>(i))),
                 {Label("reason", kConnectionEnds[i])});
     }
+    Family(families, "memoryd_tls_handshake_failures_total", MetricType::Counter,
+           "TLS handshakes that failed: no TLS, an old one, or a certificate that is not good.")
+        .Add(Number(connections.ended(ConnectionEnd::kHandshake)));
     Family(families, "memoryd_unauthenticated_bytes", MetricType::Gauge,
            "Memory that connections and callers without a tenant hold, by estimate.")
         .Add(static_cast<double>(sources_.rpc_server->unauthenticated_held()));
@@ -183,9 +186,6 @@ class Metrics final : public prometheus::Collectable {
     for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {
       auth.Add(Number(calls.auth_failures(i)), {Label("reason", kAuthFailures[i])});
     }
-    Family(families, "memoryd_tls_handshake_failures_total", MetricType::Counter,
-           "TLS handshakes that failed: no TLS, an old one, or a certificate that is not good.")
-        .Add(Number(TlsHandshakeFailures()));
     if (const auto tls = sources_.tls == nullptr ? nullptr : sources_.tls->material()) {
       Family(families, "memoryd_tls_certificate_expiry_seconds", MetricType::Gauge,
              "When the server's certificate ends, in seconds since the epoch.")

@@ -78,6 +78,9 @@ absl::Status UnaryCall::Admit() {
     return Error(absl::StatusCode::kUnavailable, "DRAINING",
                  "the server is going away; nothing was started, try another or try again");
   }
+  if (rpc_->deadline() <= start_) {
+    return absl::DeadlineExceededError("the call's deadline has passed; nothing was started");
+  }
   MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
   trace_ = TraceOf(*rpc_);
   MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, method_));

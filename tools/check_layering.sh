@@ -32,15 +32,18 @@ EXCEPT='^(core/storage/sqlite|tests)/' \
   forbid 'only core/storage/sqlite knows SQLite' 'sqlite3(ext)?\.h' "${sources[@]}"
 EXCEPT='^core/models/http_client\.cc:' \
   forbid 'only core/models/http_client.cc knows libcurl' 'curl/' "${sources[@]}"
+EXCEPT='_test\.cc:' forbid "the server serves gRPC by itself: gRPC's library is for clients" \
+  '(grpc|grpcpp|grpc\+\+)/[^"]*\.h>|grpcpp/' server
+EXCEPT='^server/http2/|_test\.cc:' forbid 'only server/http2 knows nghttp2' 'nghttp2/' server core
+EXCEPT='^server/(http2/|metrics_listener\.cc:)' \
+  forbid 'only server/http2 and server/metrics_listener.cc know Boost' 'boost/' "${sources[@]}"
 EXCEPT='^server/span_exporter_otlp\.cc:' \
   forbid 'only server/span_exporter_otlp.cc knows opentelemetry-cpp' 'opentelemetry/' "${sources[@]}"
 forbid "the operators' commands know the wire and core/base" \
   '(server|clients)/|core/([^b]|b[^a])' cli
 EXCEPT='^server/main\.cc:' forbid "only main.cc knows the operators' commands" 'cli/' server
 [ ! -d clients ] || forbid 'clients know the wire alone' '(core|cli|server)/' clients
-# main.cc only turns off the deadlock detector of gRPC's own mutexes.
-EXCEPT='^server/main\.cc:' \
-  forbid 'absl::Mutex gives false races under ThreadSanitizer: use core/base/mutex.h' \
+forbid 'absl::Mutex gives false races under ThreadSanitizer: use core/base/mutex.h' \
   'absl/synchronization/mutex\.h' core $([ ! -d server ] || echo server)
 
 [ "$failed" -eq 0 ] && echo 'layering: clean'

@@ -91,7 +91,7 @@ def unlimited():
 
 @pytest.mark.parametrize("headers", (
     {"x-large": "v" * 9_000},
-    {f"x-{i}": "v" * 20_000 for i in range(10)},
+    {f"x-{i}": "v" * 20_000 for i in range(5)},
     {f"x-{i}": "v" for i in range(1000)},
 ))
 def test_metadata_is_counted_where_the_client_has_not_acknowledged_settings(unlimited, headers):
