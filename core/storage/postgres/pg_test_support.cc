@@ -198,6 +198,7 @@ void TestProxy::Serve(int client) {
     if (open && sockets[1].revents != 0) {
       const ssize_t size = ::recv(server, buffer, sizeof(buffer), 0);
       open = size > 0;
+      if (open) replied_bytes_ += size;
       if (open && fault == Fault::kSwallowReply) {
         SetInjected();
         continue;

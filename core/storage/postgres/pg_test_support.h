@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_PG_TEST_SUPPORT_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_PG_TEST_SUPPORT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -65,6 +66,8 @@ class TestProxy {
   void Refuse(bool refuse);
   // The fault has happened, and `meanwhile` has returned.
   bool injected() const;
+  // What the server has sent so far, on all connections.
+  std::int64_t replied_bytes() const { return replied_bytes_.load(); }
 
  private:
   void Accept();
@@ -76,6 +79,7 @@ class TestProxy {
   int listener_ = -1;
   int stop_pipe_[2] = {-1, -1};
   std::uint16_t port_ = 0;
+  std::atomic<std::int64_t> replied_bytes_{0};
   mutable Mutex mutex_;
   Fault fault_ MEMORYD_GUARDED_BY(mutex_) = Fault::kNone;
   std::function<void()> meanwhile_ MEMORYD_GUARDED_BY(mutex_);

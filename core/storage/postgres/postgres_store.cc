@@ -185,14 +185,12 @@ absl::StatusOr<std::optional<LoadedSession>> PostgresStore::LoadSession(const Se
   if (result.size() == 0) return std::nullopt;
   LoadedSession loaded;
   MEMORYD_ASSIGN_OR_RETURN(loaded.row, DecodeSession(result, 0, 0));
-  for (int row = 0; row < result.size(); ++row) {
+  for (int row = 1; row < result.size(); ++row) {
     constexpr int kBlock = kSessionColumnCount + kMessageColumnCount;
     if (!result.IsNull(row, kBlock)) {
       loaded.blocks.push_back(DecodeBlock(result, row, kBlock));
       continue;
     }
-    // A session without messages behind the watermark has a row for itself.
-    if (result.IsNull(row, kSessionColumnCount)) continue;
     MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, DecodeMessage(result, row, kSessionColumnCount));
     loaded.active.push_back(std::move(message));
   }

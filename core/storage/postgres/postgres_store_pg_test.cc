@@ -276,6 +276,36 @@ TEST(PostgresStoreTest, AReadWithoutAnAnswerEndsInTime) {
   EXPECT_TRUE(store->LoadSession(key).ok());
 }
 
+TEST(PostgresStoreTest, ALoadMovesTheConfigurationOnceHoweverManyMessagesThereAre) {
+  constexpr std::size_t kConfigBytes = 200'000;
+  constexpr int kMessages = 300;
+  const TestDatabase database;
+  TestProxy proxy(database.host(), database.port());
+  StoreOptions options;
+  options.url = database.Url("127.0.0.1", proxy.port());
+  const auto store = database.Open(options);
+  SessionChange change = CreateChange("s", kMessages);
+  change.row.config = "{\"a\":\"" + std::string(kConfigBytes, 'x') + "\"}";
+  BlockState block;
+  change.row.block_generation = FreshNumber();
+  for (int i = 0; i < 20; ++i) {
+    block.name = fmt::format("b{}", i);
+    change.blocks.push_back(block);
+  }
+  ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+
+  const std::int64_t before = proxy.replied_bytes();
+  const auto loaded = store->LoadSession(change.key);
+  const std::int64_t moved = proxy.replied_bytes() - before;
+  ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+  EXPECT_EQ((*loaded)->row.config, change.row.config);
+  EXPECT_EQ((*loaded)->active.size(), kMessages);
+  EXPECT_EQ((*loaded)->blocks.size(), 20U);
+  // Bytes are sent in hexadecimal digits; a message takes some 300 bytes with all its columns.
+  EXPECT_GT(moved, std::int64_t{2} * kConfigBytes);
+  EXPECT_LT(moved, std::int64_t{2} * kConfigBytes + kMessages * 1000);
+}
+
 TEST(PostgresStoreTest, TheFirstCallsFindTheirConnectionsOpen) {
   const TestDatabase database;
   TestProxy proxy(database.host(), database.port());

@@ -7,33 +7,41 @@
 
 namespace memoryd {
 
-#define MEMORYD_NO_MESSAGE                                                                     \
-  "NULL::bigint, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea, " \
-  "NULL::bigint"
+// Of the types of the rows that have them.
+#define MEMORYD_NO_SESSION                                                                     \
+  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \
+  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+#define MEMORYD_NO_MESSAGE                                                                    \
+  "NULL::bigint AS position, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, " \
+  "NULL::bytea, NULL::bigint"
 #define MEMORYD_NO_BLOCK                                                                       \
   "NULL::text COLLATE \"C\" AS name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, " \
   "NULL::bigint, NULL::bytea"
 
-// The row, the active messages behind its watermark and the pinned ones before it, and the blocks,
-// of one snapshot and by ranges of the primary keys. Without the LIMIT, which never cuts anything,
+// The row, then the blocks, then the active messages behind its watermark and the pinned ones
+// before it, of one snapshot and by ranges of the primary keys. The row comes once: its
+// configuration may be larger than all that follows. Without the LIMIT, which never cuts anything,
 // the planner would rather read a whole table that is mostly one session.
 inline constexpr Query kLoadSession{
     "load_session",
     "WITH s AS (SELECT * FROM memoryd_sessions WHERE tenant = $1 AND session = $2) "
-    "SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
-    " FROM s LEFT JOIN (SELECT * FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
+    "SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_NO_MESSAGE ", " MEMORYD_NO_BLOCK
+    " FROM s "
+    "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
+    " FROM (SELECT * FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
     "AND generation = (SELECT generation FROM s) AND position >= (SELECT watermark FROM s) "
     "ORDER BY position LIMIT (SELECT greatest(next_position - watermark, 1000000) FROM s)) m "
-    "ON NOT s.deleted "
-    "UNION ALL SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
+    "WHERE (SELECT NOT deleted FROM s) "
+    "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
     " FROM s JOIN memoryd_messages m ON m.tenant = $1 AND m.session = $2 "
     "AND m.generation = s.generation AND m.position = ANY (s.pinned) "
     "AND m.position < s.watermark WHERE NOT s.deleted "
-    "UNION ALL SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_NO_MESSAGE ", " MEMORYD_BLOCK_COLUMNS
+    "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_NO_MESSAGE ", " MEMORYD_BLOCK_COLUMNS
     " FROM s JOIN memoryd_blocks b ON b.tenant = $1 AND b.session = $2 "
     "AND b.generation = s.block_generation WHERE NOT s.deleted "
-    "ORDER BY position, name"};
+    "ORDER BY position NULLS FIRST, name NULLS FIRST"};
 
+#undef MEMORYD_NO_SESSION
 #undef MEMORYD_NO_MESSAGE
 #undef MEMORYD_NO_BLOCK
 
