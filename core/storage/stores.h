@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_STORAGE_STORES_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,10 @@ struct StoreOptions {
   int timeout_ms = 5000;
   // True when a pooler in transaction mode stands between: no named statements, no session state.
   bool transaction_pooling = false;
+  // SQLite: the loss of commits in a damaged log that is accepted, as the refusal to open named it.
+  std::string accept_lost_commits = {};
+  // Given lines for the operator's log while a store is opened; may be empty.
+  std::function<void(const std::string& line)> warn = {};
 };
 
 // Opens without migrating. INVALID_ARGUMENT for a URL of no known scheme; FAILED_PRECONDITION when

@@ -13,21 +13,27 @@ namespace {
 
 constexpr char kRollback[] = "ROLLBACK";
 
+// Of both: the read opens the log now. Later somebody may have put another file in its place.
+
 // secure_delete: what a caller erased shall not be left in free pages. journal_size_limit: a burst
 // shall not leave a large log behind for ever. temp_store: savepoints and sorting touch no file.
-// wal_autocheckpoint, four times the default: pages that change often are copied that much less,
-// and a commit has to wait for the copying, with its two syncs, that much more rarely.
 constexpr char kWriterSettings[] =
     "PRAGMA synchronous=FULL;"
     "PRAGMA secure_delete=ON;"
     "PRAGMA journal_size_limit=67108864;"
     "PRAGMA temp_store=MEMORY;"
-    "PRAGMA wal_autocheckpoint=4000;"
-    "PRAGMA cache_size=-16384;";
+    "PRAGMA cache_size=-16384;"
+    "SELECT count(*) FROM sqlite_schema;";
 
 constexpr char kReaderSettings[] =
     "PRAGMA query_only=ON;"
-    "PRAGMA temp_store=MEMORY;";
+    "PRAGMA temp_store=MEMORY;"
+    "SELECT count(*) FROM sqlite_schema;";
+
+// Frames in the log from which on a commit copies it into the database: four times the default, so
+// that pages that change often are copied less, and a commit has to wait for the copying, with its
+// two syncs, more rarely.
+constexpr int kCopiedFrames = 4000;
 
 // For a value without bytes too a pointer that is not null, which would bind NULL.
 const char* Data(std::string_view value) { return value.empty() ? "" : value.data(); }
@@ -182,7 +188,19 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& file
     MEMORYD_RETURN_IF_ERROR(mode.Next().status());
   }
   MEMORYD_RETURN_IF_ERROR(db->Script(kWriterSettings));
+  // In place of wal_autocheckpoint, which asks nobody.
+  sqlite3_wal_hook(handle, &Database::AfterCommit, db.get());
   return db;
+}
+
+int Database::AfterCommit(void* self, sqlite3* db, const char* name, int frames) {
+  const auto& may_copy = static_cast<Database*>(self)->may_copy_;
+  const bool copy = may_copy == nullptr || may_copy();
+  // Whether that succeeds is no matter of this commit.
+  if (copy && frames >= kCopiedFrames) {
+    sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  }
+  return SQLITE_OK;
 }
 
 Database::~Database() {
@@ -216,6 +234,26 @@ void Database::Rollback() {
 
 int Database::TruncateLog() {
   return sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
+int Database::CopyLog() {
+  return sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_FULL, nullptr, nullptr);
+}
+
+void Database::KeepLogAtClose() {
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
+const volatile void* Database::LogIndex() {
+  constexpr int kRegionBytes = 32768;  // As SQLite maps it.
+  sqlite3_file* file = nullptr;
+  if (sqlite3_file_control(db_, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+      file == nullptr || file->pMethods == nullptr || file->pMethods->iVersion < 2) {
+    return nullptr;
+  }
+  volatile void* index = nullptr;
+  file->pMethods->xShmMap(file, 0, kRegionBytes, /*bExtend=*/0, &index);
+  return index;
 }
 
 }  // namespace memoryd::sqlite

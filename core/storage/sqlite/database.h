@@ -5,10 +5,12 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -93,6 +95,20 @@ class Database {
   // the busy timeout. An extended result code.
   int TruncateLog();
 
+  // Copies all of the write-ahead log into the database; waits for readers up to the busy timeout.
+  // An extended result code.
+  int CopyLog();
+
+  // When the last connection closes, the log stays as it is: neither copied nor removed.
+  void KeepLogAtClose();
+
+  // SQLite's index of the log, in memory that lives as long as the connection. Null in memory.
+  const volatile void* LogIndex();
+
+  // `may_copy` is asked at each commit, on the committing thread and before the log is copied into
+  // the database, which false prevents. It may not use the connection.
+  void OnCommit(std::function<bool()> may_copy) { may_copy_ = std::move(may_copy); }
+
  private:
   struct FinalizeStatement {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
@@ -100,7 +116,10 @@ class Database {
 
   explicit Database(sqlite3* db) : db_(db) {}
 
+  static int AfterCommit(void* self, sqlite3* db, const char* name, int frames);
+
   sqlite3* const db_;
+  std::function<bool()> may_copy_;
   std::unordered_map<const char*, std::unique_ptr<sqlite3_stmt, FinalizeStatement>> statements_;
 };
 

@@ -14,6 +14,8 @@
 #include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/database_file.h"
 #include "core/storage/sqlite/database_pool.h"
+#include "core/storage/sqlite/log_damage.h"
+#include "core/storage/sqlite/open_files.h"
 #include "core/storage/sqlite/schema.h"
 #include "core/storage/sqlite/sqlite_commit.h"
 #include "core/storage/sqlite/sqlite_jobs.h"
@@ -26,6 +28,7 @@ namespace {
 using sqlite::Database;
 using sqlite::DatabaseFile;
 using sqlite::DatabasePool;
+using sqlite::OpenFiles;
 
 constexpr std::string_view kScheme = "sqlite:";
 constexpr std::string_view kMemory = ":memory:";
@@ -33,25 +36,35 @@ constexpr std::uintmax_t kLargestCheckedFile = std::uintmax_t{256} << 20;
 
 class SqliteStore final : public Store {
  public:
-  // `file` is null for a store in memory, which has no `readers` either.
-  SqliteStore(std::unique_ptr<DatabaseFile> file, std::unique_ptr<Database> writer,
-              std::vector<std::unique_ptr<Database>> readers, std::chrono::milliseconds timeout)
+  // `file` and `files` are null for a store in memory, which has no `readers` either.
+  SqliteStore(std::unique_ptr<DatabaseFile> file, std::unique_ptr<OpenFiles> files,
+              std::unique_ptr<Database> writer, std::vector<std::unique_ptr<Database>> readers,
+              std::chrono::milliseconds timeout)
       : file_(std::move(file)),
+        files_(std::move(files)),
         writer_(One(std::move(writer)), timeout),
         readers_(std::move(readers), timeout),
         read_pool_(file_ == nullptr ? writer_ : readers_) {}
 
   absl::Status Migrate() override {
-    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
     return sqlite::MigrateSchema(*db);
   }
 
   std::vector<CommitResult> Commit(std::span<const SessionChange> changes) override {
-    const auto db = writer_.Take();
+    const auto db = TakeWriter();
     if (!db.ok()) {
       return std::vector<CommitResult>(changes.size(), {CommitOutcome::kFailed, db.status()});
     }
-    return sqlite::CommitChanges(**db, changes);
+    std::vector<CommitResult> results = sqlite::CommitChanges(**db, changes);
+    if (const absl::Status status = StatusAfterCommit(**db); !status.ok()) {
+      for (CommitResult& result : results) {
+        if (result.outcome == CommitOutcome::kCommitted) {
+          result = {CommitOutcome::kUnknown, status};
+        }
+      }
+    }
+    return results;
   }
 
   absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override {
@@ -133,20 +146,20 @@ class SqliteStore final : public Store {
       MEMORYD_ASSIGN_OR_RETURN(const bool found, sqlite::HasClaimableJob(*db, request));
       if (!found) return std::vector<Job>();
     }
-    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
     return sqlite::ClaimJobs(*db, request);
   }
 
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
                          std::int64_t lease_us) override {
     if (jobs.empty()) return absl::OkStatus();
-    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
     return sqlite::RenewJobs(*db, lease, jobs, lease_us);
   }
 
   absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
                           std::string_view error, const Usage& usage, bool begun) override {
-    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
     return sqlite::ReleaseJob(*db, lease, job, delay_us, error, usage, begun);
   }
 
@@ -170,7 +183,7 @@ class SqliteStore final : public Store {
     std::int64_t deleted = 0;
     for (PurgeLimits left = limits; left.max_rows > 0;) {
       // Taken anew for each step, so that commits get their turn between two.
-      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
       MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows, sqlite::PurgeStep(*db, left));
       if (rows == 0) break;
       deleted += rows;
@@ -187,7 +200,7 @@ class SqliteStore final : public Store {
 
   absl::Status TouchSessions(std::span<const SessionTouch> touches) override {
     if (touches.empty()) return absl::OkStatus();
-    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
     return sqlite::TouchSessions(*db, touches);
   }
 
@@ -201,7 +214,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override {
     SessionPurge purged;
     while (purged.rows < max_rows) {
-      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
+      MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
       MEMORYD_ASSIGN_OR_RETURN(const std::int64_t rows,
                                sqlite::PurgeSessionStep(*db, key, max_rows - purged.rows));
       purged.rows += rows;
@@ -212,10 +225,14 @@ class SqliteStore final : public Store {
   }
 
   absl::Status Ping() override {
-    if (file_ != nullptr) MEMORYD_RETURN_IF_ERROR(file_->CheckInPlace());
     const auto db = writer_.Take();
     // What keeps it busy is a commit of this process, on a disk that stalls.
     if (!db.ok()) return absl::DeadlineExceededError(db.status().message());
+    if (files_ != nullptr) {
+      const absl::Status status = files_->Check();
+      if (!status.ok()) SaveLog(**db);
+      MEMORYD_RETURN_IF_ERROR(status);
+    }
     const int code = (*db)->Run("BEGIN IMMEDIATE");
     (*db)->Rollback();
     return sqlite::ToStatus(code);
@@ -236,6 +253,39 @@ class SqliteStore final : public Store {
   }
 
  private:
+  // The connection that writes; UNAVAILABLE when the files are no longer those that it has open.
+  absl::StatusOr<DatabasePool::Lease> TakeWriter() {
+    MEMORYD_ASSIGN_OR_RETURN(DatabasePool::Lease db, writer_.Take());
+    if (files_ != nullptr) {
+      const absl::Status status = files_->CheckBeforeWriting();
+      if (!status.ok()) SaveLog(*db);
+      MEMORYD_RETURN_IF_ERROR(Refusal(status));
+    }
+    return db;
+  }
+
+  // Of the files as they were seen after the last commit and before anything was copied from the
+  // log.
+  absl::Status StatusAfterCommit(Database& db) {
+    if (files_ == nullptr || files_->status().ok()) return absl::OkStatus();
+    SaveLog(db);
+    return Refusal(files_->status());
+  }
+
+  // For callers: FAILED_PRECONDITION would be about their request.
+  static absl::Status Refusal(const absl::Status& status) {
+    if (status.ok()) return status;
+    const ErrorCause cause = CauseOf(status);
+    return WithCause(absl::UnavailableError(status.message()), cause.code, cause.text);
+  }
+
+  // Of a log that has lost nothing but its name, what was acknowledged can be saved. One that lacks
+  // bytes must not be copied: it would overwrite good pages with zeros.
+  void SaveLog(Database& db) {
+    if (std::exchange(log_is_settled_, true)) return;
+    if (!files_->log_is_whole() || db.CopyLog() == SQLITE_OK) db.KeepLogAtClose();
+  }
+
   static std::vector<std::unique_ptr<Database>> One(std::unique_ptr<Database> db) {
     std::vector<std::unique_ptr<Database>> one;
     one.push_back(std::move(db));
@@ -245,6 +295,9 @@ class SqliteStore final : public Store {
   // Destroyed in reverse: readers first, so that the writer is the last to close and empties the
   // log; the lock last of all.
   const std::unique_ptr<DatabaseFile> file_;
+  // Both are for whoever has the connection that writes.
+  const std::unique_ptr<OpenFiles> files_;
+  bool log_is_settled_ = false;
   DatabasePool writer_;
   DatabasePool readers_;
   DatabasePool& read_pool_;
@@ -257,12 +310,37 @@ absl::Status QuickCheck(Database& db) {
   return absl::DataLossError("the store's file is damaged: restore it from a backup");
 }
 
+void Warn(const StoreOptions& options, const std::string& line) {
+  if (options.warn != nullptr && !line.empty()) options.warn(line);
+}
+
+// Whether the log has lost commits that the operator accepts to lose. DATA_LOSS when he does not.
+absl::StatusOr<bool> HasAcceptedLoss(const DatabaseFile& file, const StoreOptions& options) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<sqlite::LogDamage> damage,
+                           sqlite::FindLogDamage(file.log_path()));
+  if (!damage.has_value()) return false;
+  const std::string what = fmt::format("{} is damaged at byte {}: {} commits behind it",
+                                       file.log_path(), damage->offset, damage->commits);
+  if (options.accept_lost_commits != damage->Name()) {
+    return absl::DataLossError(fmt::format(
+        "{} would be lost; copy both files and restore them from a backup, or start once with "
+        "--accept-lost-commits={} to go on without these",
+        what, damage->Name()));
+  }
+  Warn(options, what + " are lost, which accept_lost_commits accepts");
+  return true;
+}
+
 absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
                                                 const StoreOptions& options) {
   MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<DatabaseFile> file, DatabaseFile::Hold(path));
+  Warn(options, file->OpenToOthers());
   const bool left_open = file->WasLeftOpen();
+  MEMORYD_ASSIGN_OR_RETURN(const bool accepted_loss, HasAcceptedLoss(*file, options));
   MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Database> writer,
                            Database::Open(file->path(), Database::Use::kWrite, options.timeout_ms));
+  // Else frames that are lost would be found again behind those of later commits.
+  if (accepted_loss) MEMORYD_RETURN_IF_ERROR(sqlite::ToStatus(writer->TruncateLog()));
   std::error_code error;
   if (left_open && std::filesystem::file_size(file->path(), error) <= kLargestCheckedFile) {
     MEMORYD_RETURN_IF_ERROR(QuickCheck(*writer));
@@ -273,7 +351,12 @@ absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
         readers.emplace_back(),
         Database::Open(file->path(), Database::Use::kRead, options.timeout_ms));
   }
-  return std::make_unique<SqliteStore>(std::move(file), std::move(writer), std::move(readers),
+  const volatile void* const index = writer->LogIndex();
+  if (index == nullptr) return absl::InternalError("SQLite has no index of its log");
+  MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<OpenFiles> files, OpenFiles::Watch(*file, index));
+  writer->OnCommit([files = files.get()] { return files->Check().ok(); });
+  return std::make_unique<SqliteStore>(std::move(file), std::move(files), std::move(writer),
+                                       std::move(readers),
                                        std::chrono::milliseconds(options.timeout_ms));
 }
 
@@ -286,7 +369,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const StoreOptions& optio
   if (path == kMemory) {
     MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
                              Database::Open(path, Database::Use::kWrite, options.timeout_ms));
-    return std::make_unique<SqliteStore>(nullptr, std::move(db),
+    return std::make_unique<SqliteStore>(nullptr, nullptr, std::move(db),
                                          std::vector<std::unique_ptr<Database>>(),
                                          std::chrono::milliseconds(options.timeout_ms));
   }
