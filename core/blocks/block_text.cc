@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/utf8_decode.h"
+#include "core/base/visible_text.h"
 
 namespace memoryd {
 namespace {
@@ -27,16 +28,38 @@ bool IsNameCharacter(char c) {
          c == '-';
 }
 
-// Whether `text`, behind a `<`, reads as a tag called `name`.
-bool ReadsAsTag(std::string_view text, std::string_view name) {
+bool IsInvisible(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 ||
+         IsDefaultIgnorable(c);
+}
+
+// The bytes of the character at `at` when `is_skipped` says so of it, else 0.
+template <typename IsSkipped>
+std::size_t SkippedAt(std::string_view text, std::size_t at, const IsSkipped& is_skipped) {
+  if (at >= text.size()) return 0;
+  const DecodedUtf8 next = DecodeUtf8(text.data() + at, text.data() + text.size());
+  return next.length > 0 && is_skipped(next.code_point) ? next.length : 0;
+}
+
+// Whether `text`, behind a `<` and what may stand before a tag's name, reads as a tag called
+// `name`, or as one that only begins so. A reader sees the name where characters that do not show,
+// or a line's end, stand in it.
+bool ReadsAsTag(std::string_view text, std::string_view name, bool whole_name) {
   std::size_t at = 0;
-  while (at < text.size() && (text[at] == '/' || text[at] == ' ')) ++at;
-  if (text.size() - at < name.size()) return false;
-  const bool same =
-      std::equal(name.begin(), name.end(), text.begin() + static_cast<std::ptrdiff_t>(at),
-                 [](char a, char b) { return Lower(a) == Lower(b); });
-  at += name.size();
-  return same && (at == text.size() || !IsNameCharacter(text[at]));
+  for (std::size_t matched = 0; matched < name.size(); ++at, ++matched) {
+    while (const std::size_t skipped = matched > 0 ? SkippedAt(text, at, &IsInvisible) : 0) {
+      at += skipped;
+    }
+    if (at == text.size() || Lower(text[at]) != Lower(name[matched])) return false;
+  }
+  return !whole_name || at == text.size() || !IsNameCharacter(text[at]);
+}
+
+// `text` behind what may stand between a `<` and the tag's name.
+std::string_view FromName(std::string_view text) {
+  const auto is_skipped = [](char32_t c) { return c == '/' || IsPythonSpace(c) || IsInvisible(c); };
+  while (const std::size_t skipped = SkippedAt(text, 0, is_skipped)) text.remove_prefix(skipped);
+  return text;
 }
 
 std::string_view MediaName(StoredPart::Kind kind) {
@@ -126,21 +149,21 @@ std::string FillTemplate(
   return filled;
 }
 
-std::string EscapeTags(std::string_view text, std::span<const std::string_view> names) {
+std::string EscapeTags(std::string_view text, std::span<const std::string_view> names,
+                       bool whole_names) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_tag =
-        text[i] == '<' && std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-          return ReadsAsTag(text.substr(i + 1), name);
-        });
-    if (is_tag) {
-      escaped += "&lt;";
-    } else {
-      escaped += text[i];
-    }
+  std::size_t done = 0;
+  for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
+    const std::string_view rest = FromName(text.substr(at + 1));
+    const bool is_tag = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      return ReadsAsTag(rest, name, whole_names);
+    });
+    if (!is_tag) continue;
+    escaped.append(text.substr(done, at - done)).append("&lt;");
+    done = at + 1;
   }
-  return escaped;
+  return escaped.append(text.substr(done));
 }
 
 std::string EscapeAttribute(std::string_view text) {

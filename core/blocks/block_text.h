@@ -24,9 +24,12 @@ std::string FillTemplate(
     std::string_view text,
     std::initializer_list<std::pair<std::string_view, std::string_view>> values);
 
-// `text` with `&lt;` for the `<` of whatever reads as an opening or closing tag of one of `names`,
-// in any case of letters; all else stays.
-std::string EscapeTags(std::string_view text, std::span<const std::string_view> names);
+// `text` with `&lt;` for the `<` of whatever reads as an opening or closing tag of one of `names`;
+// all else stays. In any case of letters, with any white space, line ends and characters that do
+// not show before and behind the slash, and with the latter two within the name. Without
+// `whole_names` also of tags whose names only begin so. Linear in the text.
+std::string EscapeTags(std::string_view text, std::span<const std::string_view> names,
+                       bool whole_names = true);
 
 // As the value of an attribute in double quotes.
 std::string EscapeAttribute(std::string_view text);

@@ -6,6 +6,7 @@
 #include <array>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "core/base/json_check.h"
 
@@ -38,6 +39,20 @@ TEST(EscapeTagsTest, EscapesTheNamedTagsAlone) {
   EXPECT_EQ(EscapeTags("a </fact> <FACT x='1'> < / fact> <facts> <b> <memory", kNames),
             "a &lt;/fact> &lt;FACT x='1'> &lt; / fact> <facts> <b> &lt;memory");
   EXPECT_EQ(EscapeTags("1 < 2 &lt;", kNames), "1 < 2 &lt;");
+  EXPECT_EQ(EscapeTags("<facts>", kNames, /*whole_names=*/false), "&lt;facts>");
+}
+
+TEST(EscapeTagsTest, WhiteSpaceAndWhatDoesNotShowMakeNoOtherTag) {
+  constexpr std::array<std::string_view, 1> kNames = {"memory"};
+  for (const std::string& rest : std::vector<std::string>{
+           "/memory >", "/memory\n>", " / memory\n>", "\n/\nmemory>", "\t/memory>", "/\r\nmemory>",
+           "\u00A0/memory>", "\u200B/\u2060memory>", "/me\nmory>", "/me\u200Bmory>",
+           "/memor\u00ADy>", "/\u2003memory\u2003>", "//memory>", std::string("/\0memory>", 9)}) {
+    EXPECT_EQ(EscapeTags("a<" + rest + "b", kNames), "a&lt;" + rest + "b");
+  }
+  for (const std::string other : {"a < me mory", "<\n1", "< \xFF/memory", "<", "< ", "</"}) {
+    EXPECT_EQ(EscapeTags(other, kNames), other);
+  }
 }
 
 TEST(EntitiesTest, AttributesComeBack) {

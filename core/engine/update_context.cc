@@ -30,29 +30,8 @@ constexpr std::array<std::string_view, 5> kTagNames = {"memoryd_memory", "memory
 
 bool IsSystem(std::string_view role) { return role == "system" || role == "developer"; }
 
-bool StartsWithIgnoringCase(std::string_view text, std::string_view lower) {
-  return text.size() >= lower.size() &&
-         std::equal(lower.begin(), lower.end(), text.begin(), [](char expected, char c) {
-           return expected == (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-         });
-}
-
 std::string Escaped(std::string_view text) {
-  std::string escaped;
-  escaped.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '<') {
-      std::string_view name = text.substr(i + 1);
-      if (name.starts_with('/')) name.remove_prefix(1);
-      if (std::any_of(kTagNames.begin(), kTagNames.end(),
-                      [name](std::string_view tag) { return StartsWithIgnoringCase(name, tag); })) {
-        escaped += "&lt;";
-        continue;
-      }
-    }
-    escaped += text[i];
-  }
-  return escaped;
+  return EscapeTags(text, kTagNames, /*whole_names=*/false);
 }
 
 // Finds what memory put into a text: from a tag at the beginning of a line to the next closing one
