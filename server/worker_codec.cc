@@ -9,6 +9,8 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/models/model.h"
 #include "server/convert.h"
 #include "server/stored_body.h"
 #include "server/timestamp.h"
@@ -147,7 +149,10 @@ struct FillRequest {
   }
 };
 
-std::int64_t AtLeastZero(std::int64_t value) { return std::max<std::int64_t>(0, value); }
+// As of what models say over HTTP.
+std::int64_t Believed(std::int64_t count) {
+  return count < 0 || count > kMaxAnswerUsage ? 0 : count;
+}
 
 }  // namespace
 
@@ -177,9 +182,8 @@ absl::StatusOr<WorkerOffer> FromProto(const v1::WorkerHello& hello) {
 
 absl::StatusOr<WorkerReply> FromProto(v1::WorkerResult& result) {
   WorkerReply reply;
-  reply.usage = {AtLeastZero(result.usage().calls()),
-                 AtLeastZero(result.usage().prompt_token_count()),
-                 AtLeastZero(result.usage().completion_token_count())};
+  reply.usage = {Believed(result.usage().calls()), Believed(result.usage().prompt_token_count()),
+                 Believed(result.usage().completion_token_count())};
   switch (result.result_case()) {
     case v1::WorkerResult::kPut: {
       WorkerPutReply put;
@@ -199,6 +203,9 @@ absl::StatusOr<WorkerReply> FromProto(v1::WorkerResult& result) {
     case v1::WorkerResult::kEmbed: {
       WorkerVectorsReply vectors;
       for (const v1::EmbedVector& vector : result.embed().vectors()) {
+        if (vector.values_size() > static_cast<int>(kMaxEmbeddingSize)) {
+          return BadAnswer(fmt::format("an embedding has more than {} numbers", kMaxEmbeddingSize));
+        }
         vectors.vectors.emplace_back(vector.values().begin(), vector.values().end());
       }
       reply.result = std::move(vectors);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <future>
+#include <limits>
 #include <set>
 #include <string>
 #include <thread>
@@ -220,6 +221,15 @@ TEST_F(WorkerServiceTest, AChatGoesThereAndBack) {
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->text, "Hello");
   EXPECT_EQ(got->usage, (Usage{1, 7, 0}));
+
+  // More than anybody can have taken is believed as little as less than nothing.
+  auto greedy = Complete("Again");
+  result.set_call_id(agent.HearCall().call_id());
+  result.mutable_usage()->set_calls(kMaxAnswerUsage + 1);
+  result.mutable_usage()->set_prompt_token_count(std::numeric_limits<std::int64_t>::max());
+  result.mutable_usage()->set_completion_token_count(kMaxAnswerUsage);
+  agent.Say(answer);
+  EXPECT_EQ(greedy.get()->usage, (Usage{0, 0, kMaxAnswerUsage}));
   agent.Close();
   EXPECT_TRUE(agent.End().ok());
   Attached(0);

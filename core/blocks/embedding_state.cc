@@ -6,14 +6,12 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/models/model.h"
 
 namespace memoryd {
 namespace {
 
 using nlohmann::json;
-
-// Of a vector: what many messages have is kept in memory.
-constexpr std::size_t kMaxSize = 8192;
 
 json ToObject(const EmbeddingSource& source) {
   json object = {{"model", source.model}, {"size", source.size}};
@@ -56,9 +54,10 @@ absl::Status EmbeddingSource::Accepts(const EmbeddingSource& other) const {
 }
 
 absl::Status CheckEmbeddingSize(std::size_t size) {
-  if (size <= kMaxSize) return absl::OkStatus();
-  return Error(absl::StatusCode::kFailedPrecondition, "EMBEDDING_SIZE",
-               fmt::format("the embedder's vectors have {} numbers, more than {}", size, kMaxSize));
+  if (size <= kMaxEmbeddingSize) return absl::OkStatus();
+  return Error(
+      absl::StatusCode::kFailedPrecondition, "EMBEDDING_SIZE",
+      fmt::format("the embedder's vectors have {} numbers, more than {}", size, kMaxEmbeddingSize));
 }
 
 std::string EmbeddingState::ToJson() const {

@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_MODEL_JOB_H_
 #define MEMORYD_CORE_MODEL_JOB_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,17 +34,22 @@ struct BlockState {
 
 inline constexpr std::size_t kMaxBlockState = std::size_t{1} << 20;
 
-// What models took.
+// The largest count that one answer of a model is believed. A larger or negative one counts as 0.
+inline constexpr std::int64_t kMaxAnswerUsage = 1'000'000'000'000;
+
+// What models took. No count rises above kMax, so that sums of two never overflow.
 struct Usage {
+  static constexpr std::int64_t kMax = std::int64_t{1} << 60;
+
   std::int64_t calls = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
 
   std::int64_t tokens() const { return prompt_tokens + completion_tokens; }
   Usage& operator+=(const Usage& other) {
-    calls += other.calls;
-    prompt_tokens += other.prompt_tokens;
-    completion_tokens += other.completion_tokens;
+    calls = std::min(kMax, calls + other.calls);
+    prompt_tokens = std::min(kMax, prompt_tokens + other.prompt_tokens);
+    completion_tokens = std::min(kMax, completion_tokens + other.completion_tokens);
     return *this;
   }
   friend bool operator==(const Usage&, const Usage&) = default;

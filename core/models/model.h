@@ -4,6 +4,7 @@
 #define MEMORYD_CORE_MODELS_MODEL_H_
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -66,6 +67,9 @@ class ChatModel {
 
 // What is embedded: some models tell the two apart.
 enum class EmbedPurpose { kText, kQuery };
+
+// Numbers of an embedding at most: what many messages have is kept in memory.
+inline constexpr std::size_t kMaxEmbeddingSize = 8192;
 
 struct EmbedReply {
   // One for each text, in order; all of one size, at least 1, every number finite.

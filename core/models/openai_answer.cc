@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -120,8 +123,7 @@ class AnswerReader : public JsonPaths {
   bool OnNumber(double value) override {
     if (depth() != 2 || !IsKey(0, "usage")) return true;
     // What is not a count is not ours to mend.
-    constexpr double kMost = 1e12;
-    if (!(value >= 0) || value > kMost) return true;
+    if (!(value >= 0) || value > static_cast<double>(kMaxAnswerUsage)) return true;
     if (IsKey(1, "prompt_tokens")) usage_.prompt_tokens = static_cast<std::int64_t>(value);
     if (IsKey(1, "completion_tokens")) usage_.completion_tokens = static_cast<std::int64_t>(value);
     return true;
@@ -177,7 +179,9 @@ class ChatReader final : public AnswerReader {
 class EmbeddingReader final : public AnswerReader {
  public:
   EmbeddingReader(std::size_t count, std::size_t dimensions)
-      : dimensions_(dimensions), found_(count) {}
+      : dimensions_(dimensions),
+        most_(dimensions == 0 ? kMaxEmbeddingSize : std::min(dimensions, kMaxEmbeddingSize)),
+        found_(count) {}
 
   // In the order of the texts.
   absl::StatusOr<std::vector<std::vector<float>>> TakeVectors() {
@@ -219,8 +223,10 @@ class EmbeddingReader final : public AnswerReader {
         return Fail("has a number that is not finite");
       }
       Found& found = found_[item(1)];
-      if (dimensions_ != 0 && found.size == dimensions_) {
-        return Fail("has an embedding of the wrong size");
+      if (found.size == most_) {
+        return most_ == dimensions_
+                   ? Fail("has an embedding of the wrong size")
+                   : Fail(fmt::format("has an embedding of more than {} numbers", most_));
       }
       found.vector.push_back(static_cast<float>(value));
       ++found.size;
@@ -256,6 +262,7 @@ class EmbeddingReader final : public AnswerReader {
   }
 
   const std::size_t dimensions_;
+  const std::size_t most_;  // Numbers of an embedding.
   std::vector<Found> found_;
 };
 

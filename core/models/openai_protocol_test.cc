@@ -300,6 +300,15 @@ TEST(OpenAiProtocolTest, OnlyWholeEmbeddingsAreTaken) {
   EXPECT_TRUE(ParseEmbeddingAnswer(good, 2, 0).ok());
   EXPECT_TRUE(absl::IsDataLoss(ParseEmbeddingAnswer(good, 2, 3).status()));
   EXPECT_TRUE(absl::IsDataLoss(ParseEmbeddingAnswer(good, 2, 1).status()));
+  // At the first number too many, whatever comes behind it.
+  for (const std::size_t dimensions : {std::size_t{0}, std::size_t{10'000}}) {
+    std::string numbers = "1";
+    for (std::size_t i = 1; i < kMaxEmbeddingSize; ++i) numbers += ",1";
+    const std::string start = R"({"data":[{"embedding":[)" + numbers;
+    EXPECT_EQ(ParseEmbeddingAnswer(start + "]}]}", 1, 0).ok(), true);
+    EXPECT_EQ(ParseEmbeddingAnswer(start + ",1 and no JSON", 1, dimensions).status().message(),
+              "its answer has an embedding of more than 8192 numbers");
+  }
 }
 
 }  // namespace
