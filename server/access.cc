@@ -21,7 +21,8 @@ Access::Access(const Config& config) : watch_(kLookInterval) {
     authenticator_.emplace(config.credentials, jwt_.has_value() ? &*jwt_ : nullptr);
   }
   const bool automatic = config.reflection == "auto";
-  guards_reflection_ = automatic && authenticator_.has_value();
+  // Never without a credential beside those that all else asks for.
+  guards_reflection_ = config.reflection != "off" && authenticator_.has_value();
   wants_reflection_ =
       config.reflection == "on" || guards_reflection_ ||
       (automatic && std::all_of(config.listen.begin(), config.listen.end(), &IsLocalAddress));

@@ -33,8 +33,7 @@ class Access {
     return authenticator_.has_value() ? &*authenticator_ : nullptr;
   }
 
-  // Whether to serve reflection at all; where authentication is on and the setting `auto`, it is
-  // for the right admin.
+  // Whether to serve reflection at all; where authentication is on, it is for the right admin.
   bool wants_reflection() const { return wants_reflection_; }
   bool guards_reflection() const { return guards_reflection_; }
 

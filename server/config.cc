@@ -427,8 +427,8 @@ constexpr std::array kSettings = {
             "[Word vectors](OPERATIONS.md#word-vectors).",
             "`../share/memoryd/l2_supercat_256.safetensors` beside the binary"},
     Setting{"reflection",
-            "gRPC reflection: on, off, or auto (with credentials for the right admin, else on for "
-            "local addresses only).",
+            "gRPC reflection: on, off, or auto (on where there are credentials, else for local "
+            "addresses only). With credentials it is for the right admin.",
             [] { return std::string("auto"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"auto", "on", "off"}, c.reflection);

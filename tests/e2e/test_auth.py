@@ -273,13 +273,16 @@ def test_reflection_without_credentials_is_as_set(listen, setting, served):
             assert found >= 3 if served else found == UNIMPLEMENTED
 
 
-@pytest.mark.parametrize("setting, expected", (("on", 3), ("off", UNIMPLEMENTED)))
-def test_reflection_that_is_set_asks_nobody(tmp_path, setting, expected):
-    file = write_credentials(tmp_path / "c.yaml", [])
-    arguments = [f"--credentials={file}", f"--reflection={setting}"]
-    with Server("sqlite::memory:", arguments=arguments) as server, server.channel() as opened:
-        found = reflected(opened)
-        assert found >= 3 if expected == 3 else found == expected
+def test_reflection_that_is_set_asks_for_a_credential_where_there_are_any(tmp_path):
+    file = write_credentials(tmp_path / "c.yaml", [
+        credential("team", rights, token=token) for token, rights in TOKENS.items()])
+    for setting, expected in (("on", UNAUTHENTICATED), ("off", UNIMPLEMENTED)):
+        arguments = [f"--credentials={file}", f"--reflection={setting}"]
+        with Server("sqlite::memory:", arguments=arguments) as server, server.channel() as opened:
+            assert reflected(opened) == expected
+            if setting == "on":
+                assert reflected(opened, "agent") == PERMISSION_DENIED
+                assert reflected(opened, "operator") >= 3
 
 
 # A file that changes.
