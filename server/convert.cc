@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
+#include "core/base/visible_text.h"
 #include "core/blocks/block_kinds.h"
 #include "server/timestamp.h"
 
@@ -42,10 +43,11 @@ char32_t NextCodePoint(std::string_view text, std::size_t& i) {
   return code;
 }
 
-// Characters that make two different ids look alike, or an id break a log line.
+// Characters that make two different ids look alike, or an id break a log line. An id that makes a
+// session has none that Unicode calls default-ignorable either, see SessionDraft.
 bool IsForbiddenInId(char32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x00AD || c == 0x061C || c == 0x180E ||
-         (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
+         c == 0x200B || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
          (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
 }
 
@@ -54,6 +56,10 @@ absl::Status CheckNoControl(std::string_view field, std::string_view value) {
     if (IsForbiddenInId(NextCodePoint(value, i))) {
       return InvalidField(field, "must not hold control, zero-width or bidirectional characters");
     }
+  }
+  if (!ShowsJoiners(value)) {
+    return InvalidField(field,
+                        "must have U+200C and U+200D only where they change letters, and in emoji");
   }
   return absl::OkStatus();
 }

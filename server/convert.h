@@ -22,7 +22,8 @@ namespace memoryd {
 // Of messages, and of contents.
 inline constexpr int kMaxMessagesPerRequest = 1000;
 
-// 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters.
+// 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters;
+// U+200C and U+200D are taken where they show, see ShowsJoiners().
 absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
 
 inline constexpr std::size_t kMaxSessionId = 256;

@@ -136,6 +136,7 @@ void SessionService::ForkSession(RpcCallPtr rpc) {
         fork.deadline = call->deadline();
         fork.encode_reply = &ForkSessionReply;
         MEMORYD_RETURN_IF_ERROR(CheckId("new_session_id", request.new_session_id(), kMaxSessionId));
+        MEMORYD_RETURN_IF_ERROR(CheckNewName("new_session_id", request.new_session_id()));
         switch (request.up_to_case()) {
           case v1::ForkSessionRequest::kUpToPosition:
             if (request.up_to_position() < 1) {

@@ -203,6 +203,11 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
   return RevisionMismatch(current);
 }
 
+absl::Status SessionDraft::CheckNew(const WriteRequest& request, const SessionConfig& config) {
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
+  return CheckNewName("config.subject", config.subject);
+}
+
 absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config) const {
   MEMORYD_RETURN_IF_ERROR(CheckRoles(config, write.request.messages));
   if (write.counted_with == config.counting) return absl::OkStatus();
@@ -244,7 +249,9 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
                                                         : request.default_retention);
     auto resolved = SessionConfig::Resolve(settings);
     if (!resolved.ok()) return Refused(resolved.status());
-    if (exists() && *resolved != *config_) {
+    if (!exists()) {
+      if (absl::Status status = CheckNew(request, *resolved); !status.ok()) return Refused(status);
+    } else if (*resolved != *config_) {
       return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH",
                            "config: the session exists with another configuration; leave config "
                            "out, or change it with UpdateSession"));
@@ -284,6 +291,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     settings.retention = request.default_retention;
     auto resolved = SessionConfig::Resolve(settings);
     if (!resolved.ok()) return Refused(resolved.status());
+    if (absl::Status status = CheckNew(request, *resolved); !status.ok()) return Refused(status);
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
@@ -361,6 +369,7 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
   settings.retention = settings.retention.Or(request.default_retention);
   auto config = SessionConfig::Resolve(settings);
   if (!config.ok()) return Refused(config.status());
+  if (absl::Status status = CheckNew(request, *config); !status.ok()) return Refused(status);
   Create(settings, *std::move(config));
   return Stored(request, WriteResult());
 }
@@ -378,6 +387,11 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
     return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED",
                          "config: profile, tokenizer and token estimates are fixed once the "
                          "session has a message or content; Reset it first, or use a new one"));
+  }
+  if (config->subject != config_->subject) {
+    if (absl::Status status = CheckNewName("config.subject", config->subject); !status.ok()) {
+      return Refused(status);
+    }
   }
   for (const BlockSettings& old : config_->blocks) {
     // What one kind knows means nothing to another, nor to the same kind under other rules.

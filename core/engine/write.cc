@@ -1,6 +1,7 @@
 #include "core/engine/write.h"
 
 #include "core/base/error.h"
+#include "core/base/visible_text.h"
 
 namespace memoryd {
 
@@ -25,6 +26,13 @@ absl::Status SessionExists(std::string_view field) {
   return Error(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
                std::string(field) + ": there is such a session already",
                {{"field", std::string(field)}});
+}
+
+absl::Status CheckNewName(std::string_view field, std::string_view name) {
+  if (ShowsAllCharacters(name)) return absl::OkStatus();
+  return InvalidField(field,
+                      "must not hold characters that do not show (Unicode: default-ignorable) but "
+                      "for joiners that change letters, and emoji");
 }
 
 absl::Status RevisionMismatch(std::int64_t current) {

@@ -323,6 +323,9 @@ absl::Status MessageChanged();
 absl::Status ContentChanged();
 
 // Stores word their troubles in their own way; callers see one reason.
+// INVALID_ARGUMENT when the name of a new session, or of whom it is about, holds characters that do
+// not show: two of them would look alike.
+absl::Status CheckNewName(std::string_view field, std::string_view name);
 absl::Status Reported(const absl::Status& status);
 
 // UNAVAILABLE for a write that may or may not be stored.

@@ -97,6 +97,28 @@ def test_export_import_export_is_byte_equal_in_another_store(store_kind, tmp_pat
             there.UpdateMessage(session_id="full", message_id="m5", text="changed")
 
 
+def test_an_id_of_before_characters_had_to_show_is_imported_and_lives_on(store_kind, tmp_path):
+    with fresh_store(store_kind) as store, Server(store) as server, server.channel() as channel:
+        calls = Calls(channel)
+        calls.Put(session_id="plain", messages=[user("hi")],
+                  config=memory.SessionConfig(subject="plain"))
+        file = tmp_path / "file"
+        file.write_text(command(server.target, "export", "plain").replace("plain", "old\ufe0f"))
+        command(server.target, "import", str(file))
+        old = "old\ufe0f"
+        assert calls.GetSession(session_id=old).session.config.subject == old
+        calls.Put(session_id=old, messages=[user("more")])
+        calls.Put(session_id=old, messages=[user("and more")],
+                  config=calls.GetSession(session_id=old).session.config)
+        calls.UpdateSession(session_id=old, config=memory.SessionConfig(token_limit=50_000))
+        assert len(calls.Get(session_id=old).messages) == 3
+        assert old in command(server.target, "export", "--all")
+        calls.Reset(session_id=old)
+        assert calls.EraseSubject(subject=old).session_count == 1
+        error = refusal(calls.Put, session_id=old, messages=[user("anew")])
+        assert error.code() == INVALID and "session_id" in error.details()
+
+
 def test_what_is_there_is_refused_or_skipped(store_kind, tmp_path):
     with fresh_store(store_kind) as store, Server(store) as server, server.channel() as channel:
         calls = Calls(channel)
