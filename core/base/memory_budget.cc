@@ -86,9 +86,9 @@ MemoryBudget::Hold MemoryBudget::Count(std::string_view tenant, MemoryUse use, s
   return Hold(this, std::move(account), use, bytes);
 }
 
-void MemoryBudget::MakeRoom(std::string_view tenant) {
-  if (limit_ == 0) return;
-  const AccountPtr account = Find(tenant);
+void MemoryBudget::MakeRoom(const Hold& hold) {
+  if (limit_ == 0 || hold.account_ == nullptr) return;
+  const AccountPtr account = hold.account_;
   if (held() <= limit_ && account->all.load(kRelaxed) <= MostOfTenant(MemoryUse::kSessions)) {
     return;
   }

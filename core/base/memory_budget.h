@@ -23,7 +23,8 @@
 
 namespace memoryd {
 
-// What memory is held for. The order is that of kMemoryUses.
+// What memory is held for. Jobs: messages fed to blocks, calls to workers included. Answers:
+// requests to models and their answers. The order is that of kMemoryUses.
 enum class MemoryUse { kRequests, kReplies, kJobs, kAnswers, kSessions, kIndexes, kVectors };
 
 // Their names, for metrics.
@@ -113,9 +114,10 @@ class MemoryBudget {
   // Counts bytes that exist already. Never refused, evicts nothing.
   Hold Count(std::string_view tenant, MemoryUse use, std::int64_t bytes);
 
-  // Evicts until the tenant's caches and all holds are within bounds, as far as that can be.
-  // To be called after a cache has grown, not under its lock. Cheap when there is nothing to do.
-  void MakeRoom(std::string_view tenant);
+  // Evicts until the caches of the hold's tenant, and all holds, are within bounds, as far as that
+  // can be. To be called after a cache has grown, not under its lock. Cheap when there is nothing
+  // to do. The hold may be resized by other threads meanwhile, but not moved or released.
+  void MakeRoom(const Hold& hold);
   // Evicts about half of all caches, those of the largest holders first.
   void Shrink();
 

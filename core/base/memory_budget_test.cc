@@ -104,7 +104,7 @@ TEST_F(MemoryBudgetTest, WithoutALimitAllIsCounted) {
   MemoryBudget budget(0);
   const auto hold = budget.Take("a", kRequests, std::int64_t{1} << 50);
   ASSERT_TRUE(hold.ok());
-  budget.MakeRoom("a");
+  budget.MakeRoom(*hold);
   EXPECT_EQ(budget.held(), std::int64_t{1} << 50);
 }
 
@@ -126,10 +126,10 @@ TEST_F(MemoryBudgetTest, ATenantAloneHasHalfOfWhatIsNeverEvicted) {
 TEST_F(MemoryBudgetTest, ATenantAloneFillsAllButATenthWithCaches) {
   Cache cache(budget_, kSessions);
   cache.Add("a", 100, 57);
-  budget_.MakeRoom("a");
+  budget_.MakeRoom(budget_.Count("a", kSessions, 0));
   EXPECT_EQ(cache.asked(), 0);
   cache.Add("a", 100);
-  budget_.MakeRoom("a");
+  budget_.MakeRoom(budget_.Count("a", kSessions, 0));
   EXPECT_LE(budget_.held(), budget_.MostOfTenant(kSessions));
   EXPECT_GE(budget_.held(), budget_.MostOfTenant(kSessions) - 300);
   EXPECT_GT(budget_.evicted_bytes(kSessions), 0U);
@@ -185,10 +185,10 @@ TEST_F(MemoryBudgetTest, CachesInUseAreNotLookedThroughAgainAndAgain) {
   Cache sessions(budget_, kSessions);
   sessions.KeepInUse();
   sessions.Add("a", 100, 64);
-  for (int i = 0; i < 10; ++i) budget_.MakeRoom("a");
+  for (int i = 0; i < 10; ++i) budget_.MakeRoom(budget_.Count("a", kSessions, 0));
   EXPECT_EQ(sessions.asked(), 1);
   now_ += std::chrono::seconds(1);
-  budget_.MakeRoom("a");
+  budget_.MakeRoom(budget_.Count("a", kSessions, 0));
   EXPECT_EQ(sessions.asked(), 2);
 }
 
@@ -244,7 +244,7 @@ TEST_F(MemoryBudgetTest, ManyThreadsLeaveNothing) {
         if (!holds.empty() && random() % 4 == 0) {
           holds.front().Grow(static_cast<std::int64_t>(random() % 100)).IgnoreError();
         }
-        if (random() % 16 == 0) budget_.MakeRoom(tenant);
+        if (random() % 16 == 0 && !holds.empty()) budget_.MakeRoom(holds.front());
         if (holds.size() > 8) holds.erase(holds.begin());
       }
     });

@@ -4,6 +4,18 @@
 
 namespace memoryd {
 
+void FeedRequest::DropBodies(std::size_t bytes) {
+  for (BlockMessage& message : messages) {
+    message.row = nullptr;
+    StoredMessage kept;
+    kept.role = std::move(message.parts.role);
+    kept.untrusted = message.parts.untrusted;
+    message.parts = std::move(kept);
+    bytes += sizeof(BlockMessage) + message.id.size();
+  }
+  memory.Resize(static_cast<std::int64_t>(bytes));
+}
+
 absl::StatusOr<BlockKnowledge> Block::Known(const BlockState& /*state*/) const {
   return BlockKnowledge();
 }

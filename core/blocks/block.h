@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
 #include "core/model/message.h"
@@ -91,6 +92,11 @@ struct FeedRequest {
   BlockDeadline deadline;
   // Counts what is asked of models; may be null.
   std::shared_ptr<UsageCount> usage = nullptr;
+  // What the messages take, while they are there.
+  MemoryBudget::Hold memory = {};
+
+  // Frees all of the messages but ids, roles and trust. What was made of them takes `bytes`.
+  void DropBodies(std::size_t bytes);
 };
 
 // What an entry was made of.

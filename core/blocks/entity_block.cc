@@ -217,6 +217,7 @@ class EntityBlock final : public Block {
     work->block = std::static_pointer_cast<const EntityBlock>(shared_from_this());
     work->state = *std::move(state);
     work->pieces = Transcript(request.messages, kPieceBytes);
+    request.DropBodies(TextBytes(work->pieces));
     work->request = std::move(request);
     work->done = std::move(done);
     work->Next();

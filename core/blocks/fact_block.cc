@@ -192,6 +192,7 @@ class LlamaFactBlock final : public FactBlockBase {
       std::string& metadata = work->messages.back().metadata_json;
       metadata = WithStringMember(metadata, "session_id", request.session.key.session);
     }
+    // The rows went, what they held stays.
     request.messages.clear();
     work->request = std::move(request);
     work->Extract();
@@ -325,6 +326,7 @@ class FactBlock final : public FactBlockBase {
       RetireOldFacts(work->state, facts().ttl_us, {request.job_id, request.now_us});
     }
     work->pieces = Transcript(request.messages, kPieceBytes);
+    request.DropBodies(TextBytes(work->pieces));
     work->request = std::move(request);
     work->done = std::move(done);
     work->ExtractNext();

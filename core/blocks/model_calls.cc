@@ -94,4 +94,10 @@ std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
   return pieces;
 }
 
+std::size_t TextBytes(std::span<const TranscriptPiece> pieces) {
+  std::size_t bytes = 0;
+  for (const TranscriptPiece& piece : pieces) bytes += piece.text.size();
+  return bytes;
+}
+
 }  // namespace memoryd

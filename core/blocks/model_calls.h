@@ -50,6 +50,7 @@ struct TranscriptPiece {
 };
 std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
                                         std::size_t max_bytes);
+std::size_t TextBytes(std::span<const TranscriptPiece> pieces);
 
 }  // namespace memoryd
 

@@ -108,14 +108,17 @@ class SummaryBlock final : public Block {
     work->block = std::static_pointer_cast<const SummaryBlock>(shared_from_this());
     work->state = *std::move(state);
     work->done = std::move(done);
+    std::size_t bytes = 0;
     for (TranscriptPiece& piece : Transcript(request.messages, kPieceBytes)) {
       if (work->state.first_id.empty()) {
         work->state.first_id = request.messages[piece.messages.front()].id;
       }
       work->state.last_id = request.messages[piece.messages.back()].id;
       work->state.messages += static_cast<std::int64_t>(piece.messages.size());
+      bytes += piece.text.size();
       work->pieces.push_back(std::move(piece.text));
     }
+    request.DropBodies(bytes);
     work->request = std::move(request);
     work->Next();
   }

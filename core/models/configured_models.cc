@@ -46,8 +46,9 @@ absl::StatusOr<std::shared_ptr<T>> Find(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConfiguredModels>> ConfiguredModels::Make(
-    const std::vector<ModelSettings>& settings) {
+    const std::vector<ModelSettings>& settings, MemoryBudget* memory) {
   OpenAiClientOptions options;
+  options.memory = memory;
   options.backoff = JitteredBackoff(std::random_device()());
   return Make(settings, options);
 }

@@ -21,7 +21,7 @@ class ConfiguredModels final : public ModelDirectory {
   // `settings` as ParseModels() gives them. INVALID_ARGUMENT with one line that names the model
   // when a file that it needs can't be used.
   static absl::StatusOr<std::unique_ptr<ConfiguredModels>> Make(
-      const std::vector<ModelSettings>& settings);
+      const std::vector<ModelSettings>& settings, MemoryBudget* memory = nullptr);
   // With the clock and the waits of tests.
   static absl::StatusOr<std::unique_ptr<ConfiguredModels>> Make(
       const std::vector<ModelSettings>& settings, const OpenAiClientOptions& options);

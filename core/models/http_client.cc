@@ -93,8 +93,8 @@ class HttpClient::Transfer {
     for (const std::string& header : request_.headers) AddHeader(header.c_str());
     Set(CURLOPT_HTTPHEADER, headers_);
     Set(CURLOPT_POST, 1L);
-    Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
-    Set(CURLOPT_POSTFIELDS, request_.body.c_str());
+    Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body->size()));
+    Set(CURLOPT_POSTFIELDS, request_.body->c_str());
     Set(CURLOPT_WRITEFUNCTION, &OnBody);
     Set(CURLOPT_WRITEDATA, this);
     Set(CURLOPT_HEADERFUNCTION, &OnHeader);
@@ -119,6 +119,7 @@ class HttpClient::Transfer {
     answer.retry_after = std::move(retry_after_);
     answer.status = StatusOf(result, code, answer.sent);
     if (answer.status.ok() && IsSuccess(code)) answer.body = std::move(body_);
+    answer.memory = std::move(request_.memory);
     return answer;
   }
 
@@ -147,6 +148,9 @@ class HttpClient::Transfer {
     }
     if (data.size() > request_.max_answer_bytes - body_.size()) {
       is_too_large_ = true;
+      return false;
+    }
+    if (short_ = request_.memory.Grow(2 * static_cast<std::int64_t>(data.size())); !short_.ok()) {
       return false;
     }
     body_.append(data);
@@ -206,6 +210,7 @@ class HttpClient::Transfer {
     }
     // What became of the rest of a refusal is of no interest.
     if (code >= 300) return absl::OkStatus();
+    if (!short_.ok()) return short_;
     if (is_too_large_ || result == CURLE_FILESIZE_EXCEEDED) {
       return absl::ResourceExhaustedError(
           fmt::format("its answer is larger than {} bytes", request_.max_answer_bytes));
@@ -239,7 +244,7 @@ class HttpClient::Transfer {
     }
   }
 
-  const HttpRequest request_;
+  HttpRequest request_;
   Done done_;
   CURL* const easy_;
   curl_slist* headers_ = nullptr;
@@ -250,6 +255,7 @@ class HttpClient::Transfer {
   std::size_t header_bytes_ = 0;
   bool is_forbidden_ = false;
   bool is_too_large_ = false;
+  absl::Status short_;
 };
 
 HttpClient::HttpClient() : multi_((InitializeCurl(), std::make_unique<Multi>())) {

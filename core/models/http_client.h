@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/models/address_rules.h"
 
@@ -22,10 +23,12 @@ namespace memoryd {
 struct HttpRequest {
   std::string url;                   // http or https.
   std::vector<std::string> headers;  // `Name: value`.
-  std::string body;
+  std::shared_ptr<const std::string> body;
   std::chrono::milliseconds connect_timeout{0};
   std::chrono::steady_clock::time_point deadline;
   std::size_t max_answer_bytes = 0;
+  // Grows by twice what is read of the answer, for what is made of it.
+  MemoryBudget::Hold memory;
   AddressRules addresses;
   std::string proxy;    // Empty: none, whatever the environment says.
   std::string ca_file;  // Empty: the system's certificate authorities.
@@ -35,15 +38,16 @@ struct HttpAnswer {
   // OK: the server has answered, with whatever `code`. Else, without URL, header or body:
   //   UNAVAILABLE          unreachable, or cut off
   //   DEADLINE_EXCEEDED    no whole answer in time
-  //   RESOURCE_EXHAUSTED   the answer is too large
+  //   RESOURCE_EXHAUSTED   the answer is too large, or `MEMORY_SHORT`
   //   FAILED_PRECONDITION  the address is not allowed, or the server's certificate is no good
   //   DATA_LOSS            what came is not HTTP
   //   CANCELLED            the client stops
   absl::Status status;
   int code = 0;
-  std::string body;         // Of a code from 200 to 299.
-  std::string retry_after;  // The header; empty for none.
-  bool sent = false;        // Whether any of the request has reached a server.
+  std::string body;           // Of a code from 200 to 299.
+  std::string retry_after;    // The header; empty for none.
+  bool sent = false;          // Whether any of the request has reached a server.
+  MemoryBudget::Hold memory;  // The request's.
 };
 
 // Never follows a redirect, never accepts an encoding, keeps connections for later requests.

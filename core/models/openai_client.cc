@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "core/models/openai_protocol.h"
@@ -19,15 +20,20 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLongestWait(60);
 
 constexpr char kStops[] = "the server stops";
+// While a request is made: what it holds as values, and as text, which grows by doubling.
+constexpr std::int64_t kBodyCopies = 3;
 
 bool IsRetried(int code) { return code == 429 || code >= 500; }
 
 class ChatCall final : public OpenAiClient::Call {
  public:
-  ChatCall(std::string request, ChatModel::Done done)
-      : request_(std::move(request)), done_(std::move(done)) {}
+  ChatCall(std::string request, MemoryBudget::Hold memory, ChatModel::Done done)
+      : request_(std::move(request)), memory_(std::move(memory)), done_(std::move(done)) {}
 
-  std::string Body() override { return std::move(request_); }
+  std::string Body() override {
+    memory_.Release();
+    return std::move(request_);
+  }
 
   absl::Status Take(std::string_view answer, bool&) override {
     MEMORYD_ASSIGN_OR_RETURN(ChatReply reply, ParseChatAnswer(answer));
@@ -44,6 +50,7 @@ class ChatCall final : public OpenAiClient::Call {
 
  private:
   std::string request_;
+  MemoryBudget::Hold memory_;
   ChatReply reply_;
   const ChatModel::Done done_;
 };
@@ -98,9 +105,15 @@ class OpenAiChatModel final : public ChatModel {
 
   void Complete(const ModelCaller& caller, ChatRequest request, ModelDeadline deadline,
                 Done done) override {
-    client_->Start(
-        std::make_shared<ChatCall>(ChatBody(client_->settings(), request), std::move(done)),
-        deadline, caller.trace);
+    // Before it is made, since that takes more than what is sent in the end.
+    const auto bytes = static_cast<std::int64_t>(ChatBodyBytes(request));
+    auto memory = client_->TakeMemory(caller, kBodyCopies * bytes);
+    if (!memory.ok()) return done(std::move(memory).status());
+    std::string body = ChatBody(client_->settings(), request);
+    request = {};
+    memory->Resize(static_cast<std::int64_t>(body.size()));
+    client_->Start(std::make_shared<ChatCall>(std::move(body), *std::move(memory), std::move(done)),
+                   deadline, caller);
   }
 
  private:
@@ -115,7 +128,7 @@ class OpenAiEmbedder final : public Embedder {
              ModelDeadline deadline, Done done) override {
     if (texts.empty()) return done(EmbedReply());
     client_->Start(std::make_shared<EmbedCall>(client_, purpose, std::move(texts), std::move(done)),
-                   deadline, caller.trace);
+                   deadline, caller);
   }
 
  private:
@@ -132,9 +145,30 @@ OpenAiClient::OpenAiClient(ModelSettings settings, std::shared_ptr<HttpClient> h
       url_(settings_.url +
            (settings_.kind == ModelKind::kChat ? "/chat/completions" : "/embeddings")) {}
 
-void OpenAiClient::Start(std::shared_ptr<Call> call, ModelDeadline deadline, TracePtr trace) {
+absl::StatusOr<MemoryBudget::Hold> OpenAiClient::TakeMemory(const ModelCaller& caller,
+                                                            std::int64_t bytes) {
+  if (options_.memory == nullptr) return MemoryBudget::Hold();
+  const std::int64_t most = options_.memory->MostOfTenant(MemoryUse::kAnswers);
+  if (options_.memory->limit() > 0 && bytes > most) {
+    return Error(absl::StatusCode::kResourceExhausted, "MODEL_REQUEST_TOO_LARGE",
+                 fmt::format("model {}: to make its request takes {} MiB of memory; a tenant can "
+                             "have {} MiB of it",
+                             settings_.name, (bytes >> 20) + 1, most >> 20));
+  }
+  return options_.memory->Take(caller.tenant, MemoryUse::kAnswers, bytes);
+}
+
+MemoryBudget::Hold OpenAiClient::Count(const Call& call, std::size_t bytes) {
+  if (options_.memory == nullptr) return {};
+  return options_.memory->Count(call.tenant_, MemoryUse::kAnswers,
+                                static_cast<std::int64_t>(bytes));
+}
+
+void OpenAiClient::Start(std::shared_ptr<Call> call, ModelDeadline deadline,
+                         const ModelCaller& caller) {
   call->deadline_ = deadline;
-  call->trace_ = std::move(trace);
+  call->tenant_ = caller.tenant;
+  call->trace_ = caller.trace;
   call->begin_ = Clock::now();
   // Counted before it is queued, so that callers of any speed can't fill the queue beyond bounds.
   if (stats_.open.fetch_add(1) >= settings_.max_calls + settings_.max_waiting) {
@@ -164,7 +198,10 @@ void OpenAiClient::Try(const std::shared_ptr<Call>& call) {
   if (now >= call->deadline_) {
     return Finish(call, absl::DeadlineExceededError("it has not answered in time"));
   }
-  if (call->tries_ == 0) call->body_ = call->Body();
+  if (call->tries_ == 0) {
+    call->body_ = std::make_shared<const std::string>(call->Body());
+    call->body_memory_ = Count(*call, call->body_->size());
+  }
   ++call->tries_;
   HttpRequest request;
   request.url = url_;
@@ -175,6 +212,7 @@ void OpenAiClient::Try(const std::shared_ptr<Call>& call) {
                                  ? settings_.max_answer_bytes
                                  : DefaultMaxAnswerBytes(settings_.kind);
   request.addresses = settings_.addresses;
+  request.memory = Count(*call, 0);
   request.proxy = settings_.proxy;
   request.ca_file = settings_.ca_file;
   for (const auto& [name, value] : settings_.headers) {
@@ -201,6 +239,8 @@ void OpenAiClient::OnAnswer(const std::shared_ptr<Call>& call, HttpAnswer answer
   if (status.ok()) {
     bool more = false;
     status = call->Take(answer.body, more);
+    call->reply_memory_ =
+        Count(*call, static_cast<std::size_t>(call->reply_memory_.bytes()) + answer.body.size());
     if (status.ok() && more) {
       call->tries_ = 0;
       return Try(call);

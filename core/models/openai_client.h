@@ -23,6 +23,9 @@ struct OpenAiClientOptions {
   std::function<std::chrono::system_clock::time_point()> now = [] {
     return std::chrono::system_clock::now();
   };
+  // Counts requests and answers, and refuses those that it has no room for; must outlive the
+  // clients. Null: none.
+  MemoryBudget* memory = nullptr;
 };
 
 // The calls of one model, of either kind. Bounds them, retries them, and gives each its end exactly
@@ -47,11 +50,14 @@ class OpenAiClient : public std::enable_shared_from_this<OpenAiClient> {
     friend class OpenAiClient;
 
     ModelDeadline deadline_;
+    std::string tenant_;
     TracePtr trace_;
     std::chrono::steady_clock::time_point begin_;
-    std::int64_t sent_ = 0;  // Requests that reached the model.
-    int tries_ = 0;          // Of what is being sent.
-    std::string body_;       // Kept for the next try.
+    std::int64_t sent_ = 0;                    // Requests that reached the model.
+    int tries_ = 0;                            // Of what is being sent.
+    std::shared_ptr<const std::string> body_;  // Kept for the next try.
+    MemoryBudget::Hold body_memory_;
+    MemoryBudget::Hold reply_memory_;  // Of what the answers so far have brought.
     HttpClient::TimerId timer_;
   };
 
@@ -59,13 +65,16 @@ class OpenAiClient : public std::enable_shared_from_this<OpenAiClient> {
   OpenAiClient(ModelSettings settings, std::shared_ptr<HttpClient> http,
                OpenAiClientOptions options);
 
-  // Any thread. `trace` may be null.
-  void Start(std::shared_ptr<Call> call, ModelDeadline deadline, TracePtr trace);
+  // Any thread.
+  void Start(std::shared_ptr<Call> call, ModelDeadline deadline, const ModelCaller& caller);
+  // Room for what is to be sent for the caller; none where nothing is counted.
+  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const ModelCaller& caller, std::int64_t bytes);
 
   const ModelSettings& settings() const { return settings_; }
   const ModelStats& stats() const { return stats_; }
 
  private:
+  MemoryBudget::Hold Count(const Call& call, std::size_t bytes);
   // All but Start() and End() run on the thread of `http_`.
   void Admit(const std::shared_ptr<Call>& call);
   void Try(const std::shared_ptr<Call>& call);

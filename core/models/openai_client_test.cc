@@ -421,6 +421,36 @@ TEST_F(OpenAiClientTest, LiesAreSeenThrough) {
   EXPECT_EQ(lie(Reply(200, "\x1f\x8b\x08", "Content-Encoding: gzip\r\n")), S::kDataLoss);
 }
 
+TEST_F(OpenAiClientTest, RequestsAndAnswersTakeMemory) {
+  MemoryBudget budget(1'000'000);
+  options_.memory = &budget;
+  Serve({Reply(200, kHello)});
+  ASSERT_TRUE(Complete().ok());
+  const auto ask = [this](std::size_t bytes) {
+    Result<ChatReply> result;
+    ModelCaller caller;
+    caller.tenant = "t";
+    Chat()->Complete(caller, Ask(std::string(bytes, 'x')), Far(), result.Done());
+    return result.Wait().status();
+  };
+  EXPECT_TRUE(ask(100'000).ok());
+  EXPECT_EQ(ErrorReason(ask(200'000)), "MODEL_REQUEST_TOO_LARGE");
+  {
+    const MemoryBudget::Hold other = budget.Count("t", MemoryUse::kRequests, 400'000);
+    EXPECT_EQ(ErrorReason(ask(100'000)), "MEMORY_SHORT");
+    EXPECT_TRUE(ask(10'000).ok());
+  }
+  models_.reset();
+  EXPECT_EQ(budget.held(), 0);
+  FakeReply endless;
+  endless.bytes = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  endless.endless = "1000\r\n" + std::string(4096, ' ') + "\r\n";
+  settings_.max_answer_bytes = 100'000'000;
+  EXPECT_TRUE(absl::IsResourceExhausted(Lie(endless)));
+  models_.reset();
+  EXPECT_EQ(budget.held(), 0);
+}
+
 TEST_F(OpenAiClientTest, AnAnswerWithoutEndEndsAtTheLimit) {
   settings_.max_answer_bytes = 100'000;
   FakeReply announced;

@@ -19,6 +19,9 @@ namespace memoryd {
 // among the messages.
 std::string ChatBody(const ModelSettings& settings, const ChatRequest& request);
 
+// About how long ChatBody() is, without making it.
+std::size_t ChatBodyBytes(const ChatRequest& request);
+
 // What is sent to /embeddings. `texts` must not be empty; an empty text is sent as a space, since
 // some servers refuse it.
 std::string EmbeddingBody(const ModelSettings& settings, EmbedPurpose purpose,

@@ -46,6 +46,22 @@ std::string NamedResult(const StoredPart& result) {
   return Named("tool result", result.tool_name) + " " + result.text;
 }
 
+// Of a message or a part beside its texts.
+constexpr std::size_t kMessageBytes = 64;
+
+// Of a text within JSON.
+std::size_t EscapedBytes(std::string_view text) {
+  std::size_t bytes = text.size();
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      bytes += 5;
+    } else if (c == '"' || c == '\\') {
+      ++bytes;
+    }
+  }
+  return bytes;
+}
+
 // Empty where the API has no form for it.
 std::string ImageUrl(const StoredPart& image) {
   if (!image.data.empty()) {
@@ -222,6 +238,19 @@ class Conversation {
 };
 
 }  // namespace
+
+std::size_t ChatBodyBytes(const ChatRequest& request) {
+  std::size_t bytes = 0;
+  for (const StoredMessage& message : request.messages) {
+    bytes += kMessageBytes + message.role.size() + message.name.size();
+    for (const StoredPart& part : message.parts) {
+      bytes += kMessageBytes + EscapedBytes(part.text) + EscapedBytes(part.arguments_json) +
+               EscapedBytes(part.url) + part.data.size() / 3 * 4 + part.tool_name.size() +
+               2 * part.call_id.size();
+    }
+  }
+  return bytes;
+}
 
 std::string ChatBody(const ModelSettings& settings, const ChatRequest& request) {
   Conversation conversation(settings.takes_images, request.messages);

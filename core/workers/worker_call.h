@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/memory_budget.h"
 #include "core/blocks/block.h"
 #include "core/model/job.h"
 #include "core/model/trace_context.h"
@@ -63,6 +64,8 @@ struct WorkerCall {
   std::chrono::steady_clock::time_point deadline;
   WorkerRequest request;
   TracePtr trace = nullptr;
+  // Of a job; of others the registry takes it.
+  MemoryBudget::Hold memory = {};
 };
 
 // Absent: the state stays.

@@ -10,6 +10,8 @@ namespace {
 
 // The watcher looks at least so often, so that a deadline infinitely far is none.
 constexpr std::chrono::hours kLongestWait(1);
+// Of a call: itself, and what is sent.
+constexpr std::int64_t kCopies = 2;
 
 absl::Status Elsewhere() {
   return Error(absl::StatusCode::kUnavailable, "WORKER_ELSEWHERE",
@@ -237,7 +239,8 @@ void WorkerRegistry::Put(const WorkerBlockName& block, FeedRequest request, Done
                   request.deadline,
                   WorkerPut{request.state.state, std::move(request.messages), block.options_json,
                             request.attempt},
-                  request.session.trace};
+                  request.session.trace,
+                  std::move(request.memory)};
   Start({request.session.key.tenant, block.worker}, std::move(call), std::move(needless),
         [done = std::move(done), usage = std::move(request.usage),
          before = std::move(request.state.state)](absl::StatusOr<WorkerReply> reply) mutable {
@@ -333,6 +336,15 @@ void WorkerRegistry::Start(const PoolKey& pool, WorkerCall call, WorkerReply nee
   const std::size_t kind = call.request.index();
   Call open;
   open.bytes = ByteSize(call);
+  if (options_.memory != nullptr && call.memory.bytes() == 0) {
+    auto memory = options_.memory->Take(pool.tenant, MemoryUse::kJobs,
+                                        kCopies * static_cast<std::int64_t>(open.bytes));
+    if (!memory.ok()) {
+      stats_.Ended(kind, memory.status().code(), {});
+      return finish(memory.status());
+    }
+    call.memory = *std::move(memory);
+  }
   open.pool = pool;
   open.start = Clock::now();
   open.call = std::make_shared<const WorkerCall>(std::move(call));

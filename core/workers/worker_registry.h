@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/worker_blocks.h"
 #include "core/models/model.h"
@@ -50,6 +51,8 @@ struct WorkerRegistryOptions {
   std::size_t max_waiting_bytes = std::size_t{64} << 20;
   // Of one call.
   std::size_t max_call_bytes = std::size_t{32} << 20;
+  // Counts calls and refuses those that it has no room for; must outlive the registry. Null: none.
+  MemoryBudget* memory = nullptr;
 };
 
 // Workers of one tenant and name are a pool. A call goes to the one of them with the fewest calls,

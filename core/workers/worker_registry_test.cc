@@ -48,6 +48,10 @@ class FakeLink final : public WorkerLink {
     return cancelled_;
   }
   int flushes() const { return flushes_; }
+  void Forget() {
+    MutexLock lock(mutex_);
+    sent_.clear();
+  }
   // As if nothing had left yet.
   void HoldBack() {
     MutexLock lock(mutex_);
@@ -98,6 +102,43 @@ WorkerOffer Offer(const std::string& name = "w", int calls = 8) {
 }
 
 WorkerReply TextReply(std::string text) { return {WorkerTextReply{std::move(text)}, {1, 2, 3}}; }
+
+TEST(WorkerRegistryMemoryTest, CallsTakeMemoryUntilTheyEnd) {
+  MemoryBudget budget(100'000);
+  WorkerRegistryOptions options;
+  options.memory = &budget;
+  WorkerRegistry registry(options);
+  const auto link = std::make_shared<FakeLink>();
+  const std::int64_t worker = registry.Attach("t", Offer(), link);
+  const auto model = registry.FindChatModel("t", "w", "chat");
+  ASSERT_TRUE(model.ok());
+  const auto complete = [&model](std::size_t bytes) {
+    ChatRequest request;
+    request.messages.emplace_back().parts.emplace_back().text = std::string(bytes, 'x');
+    Outcome<ChatReply> outcome;
+    (*model)->Complete({}, std::move(request), Later(), outcome.done());
+    return outcome;
+  };
+  Outcome<ChatReply> first = complete(20'000);
+  EXPECT_GT(budget.held(), 40'000);
+  EXPECT_EQ(ErrorReason(complete(20'000).Get().status()), "MEMORY_SHORT");
+  registry.Answer(worker, link->sent().front().id, TextReply("yes"));
+  EXPECT_TRUE(first.Get().ok());
+  link->Forget();
+  EXPECT_EQ(budget.held(), 0);
+  // Of a job what its messages have taken already goes on.
+  FeedRequest feed;
+  feed.session.key = {"t", "s"};
+  feed.deadline = Later();
+  feed.memory = budget.Count("t", MemoryUse::kJobs, 77'000);
+  Outcome<FeedResult> fed;
+  registry.Put({"w", "mentions", ""}, std::move(feed), fed.done());
+  EXPECT_EQ(budget.held(), 77'000);
+  registry.Detach(worker);
+  EXPECT_FALSE(fed.Get().ok());
+  link->Forget();
+  EXPECT_EQ(budget.held(), 0);
+}
 
 class WorkerRegistryTest : public ::testing::Test {
  protected:
