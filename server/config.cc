@@ -334,14 +334,16 @@ constexpr std::array kSettings = {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.vector_mib);
             },
             "Those searched least recently are read again."},
-    Setting{"memory_limit_mib",
-            "Memory of the process, in MiB: above 80 % of it caches shrink, then calls that take "
-            "memory are refused; 0: what the container may have, if that is limited.",
-            [] { return std::string("0"); },
-            [](Config& c, const std::string& v) {
-              return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
-            },
-            "[Memory](OPERATIONS.md#memory)."},
+    Setting{
+        "memory_limit_mib",
+        "Memory of the process, in MiB. Bounds what callers may have the server hold; above 80 % "
+        "of it caches shrink, then calls that take memory are refused. 0: the limit of the "
+        "control group, version 1 or 2, if there is one.",
+        [] { return std::string("0"); },
+        [](Config& c, const std::string& v) {
+          return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
+        },
+        "[Memory](OPERATIONS.md#memory)."},
     Setting{"rpc_threads",
             "Threads that serve connections; 0: half as many as there are cores, at most 4.",
             [] { return std::string("0"); },

@@ -96,7 +96,9 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
 
   // Of one request; what it begins goes on with the next one.
   absl::Status Take(std::string_view bytes) {
-    if (environment_.memory != nullptr) MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
+    if (environment_.memory != nullptr) {
+      MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit(caller_.tenant));
+    }
     const auto request = std::make_shared<v1::ImportSessionRequest>();
     MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, *request));
     const bool begins = request->step_case() == v1::ImportSessionRequest::kBegin;

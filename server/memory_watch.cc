@@ -11,6 +11,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -21,13 +22,35 @@ namespace {
 
 constexpr std::int64_t kHighPercent = 80;
 constexpr std::int64_t kLowPercent = 75;
+// From here on no tenant is spared.
+constexpr std::int64_t kFullPercent = 90;
+// A server at rest may take more than the limit; its budget is no less than this part of it.
+constexpr std::int64_t kLeastBudget = 8;
 constexpr int kRetryMs = 1000;
+// Version 1 says so of a group without a limit, less a page.
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
+
+// Of a group and those above it; 0 for none. A group that is not mounted here has no file to be
+// read, its ancestors may.
+std::int64_t LeastLimit(const std::filesystem::path& root, std::filesystem::path group,
+                        const char* name) {
+  std::int64_t least = 0;
+  for (;; group = group.parent_path()) {
+    std::ifstream file(root / group / name);
+    std::int64_t limit = 0;
+    // "max" is no number.
+    if (file >> limit && limit > 0 && limit < kUnlimited && (least == 0 || limit < least)) {
+      least = limit;
+    }
+    if (group.empty()) return least;
+  }
+}
 
 }  // namespace
 
 MemoryWatch::MemoryWatch(std::int64_t limit, std::function<std::int64_t()> used,
-                         std::function<void()> shrink)
-    : limit_(limit), used_(std::move(used)), shrink_(std::move(shrink)) {}
+                         MemoryBudget* budget)
+    : limit_(limit), used_(std::move(used)), budget_(*budget) {}
 
 void MemoryWatch::Look() {
   std::int64_t used = used_();
@@ -35,7 +58,7 @@ void MemoryWatch::Look() {
     const bool was_short = short_.load(std::memory_order_relaxed);
     const std::int64_t mark = limit_ / 100 * (was_short ? kLowPercent : kHighPercent);
     if (used > mark) {
-      shrink_();
+      budget_.Shrink();
       // What was let go counts until it is given back.
       malloc_trim(0);
       used = used_();
@@ -54,12 +77,20 @@ void MemoryWatch::Look() {
   used_now_.store(used, std::memory_order_relaxed);
 }
 
-absl::Status MemoryWatch::Admit() {
+absl::Status MemoryWatch::Admit(std::string_view tenant) {
   if (!short_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  if (used() <= limit_ / 100 * kFullPercent && !budget_.HoldsMuch(tenant)) return absl::OkStatus();
   Increment(refused_);
   return Error(absl::StatusCode::kResourceExhausted, "MEMORY_SHORT",
                "the server is short of memory; nothing was started, try again later, or another",
                {{std::string(kRetryAfterMs), fmt::format("{}", kRetryMs)}});
+}
+
+std::int64_t MemoryBudgetFor(std::int64_t limit, std::int64_t at_rest) {
+  if (limit == 0) return 0;
+  // A tenant that holds little may exceed the budget by a quarter of it. That should end where the
+  // watch begins to refuse.
+  return std::max(limit / kLeastBudget, (limit / 100 * kHighPercent - at_rest) / 5 * 4);
 }
 
 std::int64_t ResidentBytes() {
@@ -80,20 +111,25 @@ std::int64_t ResidentBytes() {
 std::int64_t ContainerMemoryLimit(std::string_view root, std::string_view membership) {
   std::ifstream groups{std::string(membership)};
   std::string line;
-  std::filesystem::path group;
-  while (std::getline(groups, line)) {
-    constexpr std::string_view kVersion2 = "0::/";
-    if (line.starts_with(kVersion2)) group = line.substr(kVersion2.size());
-  }
   std::int64_t least = 0;
-  // A group that is not mounted here has no file to be read, its ancestors may.
-  for (;; group = group.parent_path()) {
-    std::ifstream file(std::filesystem::path(root) / group / "memory.max");
+  // Where one kind has the memory controller, the other has no files for it.
+  while (std::getline(groups, line)) {
+    // `id:controllers:path`; version 2 has the id 0 and names no controller.
+    const std::size_t names = line.find(':');
+    const std::size_t path = names == std::string::npos ? names : line.find(':', names + 1);
+    if (path == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(names + 1, path - names - 1) + ",";
+    const std::string group = line.substr(std::min(line.find('/', path), line.size() - 1) + 1);
+    const std::filesystem::path mounted{std::string(root)};
     std::int64_t limit = 0;
-    // "max" is no number.
-    if (file >> limit && limit > 0 && (least == 0 || limit < least)) least = limit;
-    if (group.empty()) return least;
+    if (controllers == ",,") {
+      limit = LeastLimit(mounted, group, "memory.max");
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      limit = LeastLimit(mounted / "memory", group, "memory.limit_in_bytes");
+    }
+    if (limit > 0 && (least == 0 || limit < least)) least = limit;
   }
+  return least;
 }
 
 }  // namespace memoryd

@@ -1,4 +1,4 @@
-// Keeps the process within the memory it may take.
+// Keeps the process within the memory it may take, where the budget that counts does not suffice.
 #ifndef MEMORYD_SERVER_MEMORY_WATCH_H_
 #define MEMORYD_SERVER_MEMORY_WATCH_H_
 
@@ -9,22 +9,24 @@
 
 #include "absl/status/status.h"
 #include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 
 namespace memoryd {
 
-// Above 80 % of the limit it has the caches shrink; where that is not enough, calls that take
-// memory are refused until use has fallen below 75 %.
+// Above 80 % of the limit it has the caches shrink. Where that is not enough, calls that take
+// memory are refused until use has fallen below 75 %: those of tenants that hold at least as much
+// as the mean of all, above 90 % those of every tenant.
 class MemoryWatch {
  public:
-  // `limit` 0: none, nothing is refused. `used` says what the process takes, in bytes; `shrink`
-  // lets go of what can be had again.
-  MemoryWatch(std::int64_t limit, std::function<std::int64_t()> used, std::function<void()> shrink);
+  // `limit` 0: none, nothing is refused. `used` says what the process takes, in bytes. `budget`
+  // must outlive this.
+  MemoryWatch(std::int64_t limit, std::function<std::int64_t()> used, MemoryBudget* budget);
 
   // Compares. A few times a second, from one thread at a time.
   void Look();
 
   // RESOURCE_EXHAUSTED `MEMORY_SHORT`, with the value `retry_after_ms`, or OK. Any thread.
-  absl::Status Admit();
+  absl::Status Admit(std::string_view tenant);
 
   // Any thread.
   std::int64_t limit() const { return limit_; }
@@ -34,18 +36,23 @@ class MemoryWatch {
  private:
   const std::int64_t limit_;
   const std::function<std::int64_t()> used_;
-  const std::function<void()> shrink_;
+  MemoryBudget& budget_;
   std::atomic<std::int64_t> used_now_{0};
   std::atomic<bool> short_{false};
   Counter refused_{0};
 };
 
+// How much callers may make a process hold that may take `limit` bytes, and takes `at_rest` before
+// it serves; 0 for no limit.
+std::int64_t MemoryBudgetFor(std::int64_t limit, std::int64_t at_rest);
+
 // What stands in memory of this process, without the page cache that the kernel takes back when it
 // must.
 std::int64_t ResidentBytes();
 
-// The least `memory.max` of this process's control group (version 2) and those above it; 0 for
-// none. `root` is where they are mounted, `membership` the file that names the process's own.
+// The least limit of this process's control group and those above it: `memory.max` of version 2, or
+// `memory.limit_in_bytes` of version 1, whichever is mounted. 0 for none. `root` is where they are
+// mounted, `membership` the file that names the process's own.
 std::int64_t ContainerMemoryLimit(std::string_view root = "/sys/fs/cgroup",
                                   std::string_view membership = "/proc/self/cgroup");
 

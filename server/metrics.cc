@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -100,7 +101,7 @@ class Metrics final : public prometheus::Collectable {
   std::vector<MetricFamily> Collect() const override {
     std::vector<MetricFamily> families;
     // Family refers to its place.
-    families.reserve(96);
+    families.reserve(112);
     AddCalls(families);
     AddConnections(families);
     AddEngine(families);
@@ -108,6 +109,7 @@ class Metrics final : public prometheus::Collectable {
     AddJobs(families);
     AddModels(families);
     AddWorkers(families);
+    AddMemory(families);
     AddProcess(families);
     return families;
   }
@@ -281,6 +283,9 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_job_attempt_failures_total", MetricType::Counter,
            "Attempts of jobs that failed, the last ones included.")
         .Add(Number(stats.job_failures));
+    Family(families, "memoryd_job_memory_waits_total", MetricType::Counter,
+           "Attempts of jobs that were put off since there was no memory for them.")
+        .Add(Number(stats.jobs_short_of_memory));
     Family(families, "memoryd_block_answers_total", MetricType::Counter,
            "Answers of chat models to blocks.")
         .Add(Number(blocks.answers));
@@ -428,6 +433,48 @@ class Metrics final : public prometheus::Collectable {
       tokens.Add(Number(stats.completion_tokens), {model, Label("kind", "completion")});
       open.Add(static_cast<double>(stats.open), {model});
     });
+  }
+
+  void AddMemory(Families& families) const {
+    if (sources_.budget == nullptr) return;
+    MemoryBudget& budget = *sources_.budget;
+    Family(families, "memoryd_memory_budget_bytes", MetricType::Gauge,
+           "What callers may have the server hold; 0 where nothing limits it.")
+        .Add(static_cast<double>(budget.limit()));
+    Family held(families, "memoryd_memory_held_bytes", MetricType::Gauge,
+                "What the server holds for callers, by use.");
+    Family refused(families, "memoryd_memory_refused_total", MetricType::Counter,
+                   "Times that the budget had no room, by what it was asked for.");
+    const MemoryByUse by_use = budget.HeldByUse();
+    for (std::size_t i = 0; i < kMemoryUses.size(); ++i) {
+      const Labels use = {Label("use", kMemoryUses[i])};
+      held.Add(static_cast<double>(by_use[i]), use);
+      refused.Add(Number(budget.refused(static_cast<MemoryUse>(i))), use);
+    }
+    Family evicted(families, "memoryd_memory_evicted_bytes_total", MetricType::Counter,
+                   "Bytes that left caches since the budget had no room, by use.");
+    for (std::size_t i = 0; i < kMemoryUses.size(); ++i) {
+      const auto use = static_cast<MemoryUse>(i);
+      if (IsCache(use)) {
+        evicted.Add(Number(budget.evicted_bytes(use)), {Label("use", kMemoryUses[i])});
+      }
+    }
+    std::map<std::string, MemoryByUse, std::less<>> tenants;
+    for (const MemoryBudget::TenantMemory& tenant : budget.Tenants()) {
+      const bool is_named = tenants.size() < ModelUsage::kMaxNames && sources_.is_named &&
+                            sources_.is_named(tenant.tenant);
+      MemoryByUse& sum = tenants[is_named ? tenant.tenant : std::string(ModelUsage::kOthers)];
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += tenant.held[i];
+    }
+    if (tenants.empty()) return;
+    Family by_tenant(families, "memoryd_tenant_memory_bytes", MetricType::Gauge,
+                     "What the server holds for callers, by tenant and use.");
+    for (const auto& [name, sum] : tenants) {
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        by_tenant.Add(static_cast<double>(sum[i]),
+                      {Label("tenant", name), Label("use", kMemoryUses[i])});
+      }
+    }
   }
 
   void AddProcess(Families& families) const {

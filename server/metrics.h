@@ -3,9 +3,11 @@
 #define MEMORYD_SERVER_METRICS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
+#include "core/base/memory_budget.h"
 #include "core/engine/engine.h"
 #include "core/models/configured_models.h"
 #include "core/storage/observed_store.h"
@@ -48,6 +50,9 @@ struct MetricSources {
   const TlsFiles* tls = nullptr;     // Null: no address has TLS.
   const ModelUsage* model_usage = nullptr;
   const SpanExporter* spans = nullptr;  // Null: none are exported.
+  MemoryBudget* budget = nullptr;       // Null: nothing is counted.
+  // Whether a tenant is one of a closed set, whose names may stand in metrics; null: none is.
+  std::function<bool(std::string_view tenant)> is_named = nullptr;
 };
 
 // Reads the sources anew for each scrape. Every label is one of a closed set, a model of the

@@ -35,11 +35,21 @@ class MetricsTest : public ::testing::Test {
     store_ = std::make_unique<ObservedStore>(real_.get());
     EngineOptions engine_options;
     engine_options.bodies = &bodies_;
+    engine_options.memory = &budget_;
     engine_options.now_us = [] { return std::int64_t{1'000'000}; };
     engine_options.random = [] { return std::uint64_t{1}; };
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
-    metrics_ = MakeMetrics({"1.2.3", "abc", 1'500'000, &calls_, &in_flight_, nullptr, &memory_,
-                            &tenants_, engine_.get(), store_.get(), &log_, nullptr, &workers_});
+    metrics_ =
+        MakeMetrics({"1.2.3",       "abc",
+                     1'500'000,     &calls_,
+                     &in_flight_,   nullptr,
+                     &memory_,      &tenants_,
+                     engine_.get(), store_.get(),
+                     &log_,         nullptr,
+                     &workers_,     nullptr,
+                     nullptr,       nullptr,
+                     nullptr,       nullptr,
+                     &budget_,      [](std::string_view tenant) { return tenant == "named"; }});
   }
 
   // The metric with these labels in a new scrape.
@@ -56,7 +66,8 @@ class MetricsTest : public ::testing::Test {
 
   CallStats calls_;
   CallsInFlight in_flight_;
-  MemoryWatch memory_{0, [] { return std::int64_t{4096}; }, [] {}};
+  MemoryBudget budget_{0};
+  MemoryWatch memory_{0, [] { return std::int64_t{4096}; }, &budget_};
   TenantLimiter tenants_{TenantLimitTable()};
   Log log_{LogOptions()};
   WorkerRegistry workers_;
@@ -80,6 +91,20 @@ TEST_F(MetricsTest, NamesAreUniqueAndFollowTheConventions) {
       EXPECT_TRUE(labels.insert(metric.label).second) << family.name;
     }
   }
+}
+
+TEST_F(MetricsTest, MemoryIsHeldByUseAndByNamedTenants) {
+  const MemoryBudget::Hold request = budget_.Count("named", MemoryUse::kRequests, 100);
+  const MemoryBudget::Hold job = budget_.Count("from a caller", MemoryUse::kJobs, 20);
+  const MemoryBudget::Hold answer = budget_.Count("from another", MemoryUse::kJobs, 3);
+  EXPECT_EQ(Find("memoryd_memory_held_bytes", {{"use", "requests"}}).gauge.value, 100);
+  EXPECT_EQ(Find("memoryd_memory_held_bytes", {{"use", "jobs"}}).gauge.value, 23);
+  const auto of_tenant = [this](const char* tenant, const char* use) {
+    return Find("memoryd_tenant_memory_bytes", {{"tenant", tenant}, {"use", use}}).gauge.value;
+  };
+  EXPECT_EQ(of_tenant("named", "requests"), 100);
+  EXPECT_EQ(of_tenant("named", "jobs"), 0);
+  EXPECT_EQ(of_tenant("other", "jobs"), 23);
 }
 
 TEST_F(MetricsTest, ACallIsCountedByMethodAndCode) {

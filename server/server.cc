@@ -19,6 +19,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/error_cause.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
@@ -212,12 +213,22 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
     return counter.status();
   }
   CaptureProtobufLog();
+  const std::shared_ptr<const WordVectors> word_vectors = LoadWordVectors(config.word_vectors);
+  const std::int64_t memory_limit =
+      config.memory_limit_mib > 0 ? config.memory_limit_mib << 20 : ContainerMemoryLimit();
+  MemoryBudget budget(MemoryBudgetFor(memory_limit, ResidentBytes()));
+  if (memory_limit > 0) {
+    spdlog::info("memory: {} MiB of {} for what callers have the server hold", budget.limit() >> 20,
+                 memory_limit >> 20);
+  }
   const StoredBodyReader bodies;
   MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<ConfiguredModels> configured,
-                           ConfiguredModels::Make(config.models));
+                           ConfiguredModels::Make(config.models, &budget));
   const ConfiguredModels* const counted_models = configured.get();
   // Outlives what calls workers.
-  WorkerRegistry workers;
+  WorkerRegistryOptions worker_options;
+  worker_options.memory = &budget;
+  WorkerRegistry workers(worker_options);
   LimitsInForce limits(config.tenants);
   const auto is_named = [&config,
                          authenticator = access->authenticator()](std::string_view tenant) {
@@ -229,7 +240,8 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
       &NowMicros);
   Models models(std::move(configured), &workers, &model_usage);
   EngineOptions options = EngineOptionsOf(config, &limits, bodies);
-  options.word_vectors = LoadWordVectors(config.word_vectors);
+  options.word_vectors = word_vectors;
+  options.memory = &budget;
   options.models = &models;
   options.workers = &workers;
   Engine engine(&store, options);
@@ -240,10 +252,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
     models.Close();
   };
   CallsInFlight calls;
-  MemoryWatch memory(
-      config.memory_limit_mib > 0 ? config.memory_limit_mib << 20 : ContainerMemoryLimit(),
-      &ResidentBytes, [&engine] { engine.ShrinkCaches(); });
-  MemoryBudget budget(memory.limit());
+  MemoryWatch memory(memory_limit, &ResidentBytes, &budget);
   TenantLimiter tenants(config.tenants);
   CallStats stats;
   CallLog call_log(&log, LoggedCallsOf(config));
@@ -297,13 +306,14 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(
-        metrics,
-        MetricsListener::Start(
-            config.metrics_listen,
-            MakeMetrics({Version(), Revision(), start_us, &stats, &calls, rpc_server.get(), &memory,
-                         &tenants, &engine, &store, &log, counted_models, &workers, audit.get(),
-                         access->jwt(), access->tls(), &model_usage, spans.get()}),
-            [&health_service] { return health_service.IsServing("").value_or(false); }));
+        metrics, MetricsListener::Start(
+                     config.metrics_listen,
+                     MakeMetrics({Version(),    Revision(),       start_us,      &stats,
+                                  &calls,       rpc_server.get(), &memory,       &tenants,
+                                  &engine,      &store,           &log,          counted_models,
+                                  &workers,     audit.get(),      access->jwt(), access->tls(),
+                                  &model_usage, spans.get(),      &budget,       is_named}),
+                     [&health_service] { return health_service.IsServing("").value_or(false); }));
   }
   if (metrics != nullptr) fmt::print("metrics on {}\n", metrics->address());
   for (const std::string& address : rpc_server->addresses())

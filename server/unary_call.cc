@@ -85,7 +85,7 @@ absl::Status UnaryCall::Admit() {
   trace_ = TraceOf(*rpc_);
   MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, method_));
   if (environment_.memory != nullptr && TraitsOf(method_).takes_memory) {
-    MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit());
+    MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit(tenant()));
   }
   MEMORYD_RETURN_IF_ERROR(rpc_->ChargeTo(tenant()));
   MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant()));

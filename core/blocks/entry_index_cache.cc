@@ -97,8 +97,14 @@ class Heap {
 
 }  // namespace
 
-EntryIndexCache::EntryIndexCache(ReadRange read_range, std::size_t max_bytes)
-    : read_range_(std::move(read_range)), max_bytes_(max_bytes) {}
+EntryIndexCache::EntryIndexCache(ReadRange read_range, std::size_t max_bytes, MemoryBudget* budget)
+    : read_range_(std::move(read_range)), max_bytes_(max_bytes), budget_(*budget) {
+  budget_.AddCache(MemoryUse::kVectors, [this](const std::string& tenant, std::int64_t bytes) {
+    EvictTenant(tenant, bytes);
+  });
+}
+
+EntryIndexCache::~EntryIndexCache() { budget_.RemoveCache(MemoryUse::kVectors); }
 
 absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery& query) {
   if (query.generation == 0 || query.next_entry <= 1 || query.top_k == 0) {
@@ -111,12 +117,34 @@ absl::StatusOr<std::vector<EntryHit>> EntryIndexCache::Nearest(const EntryQuery&
     MutexLock lock(index->mutex);
     const absl::Status caught_up = CatchUp(*index, query);
     hits = caught_up.ok() ? Scan(*index, query) : caught_up;
-    bytes = sizeof(Index) + index->key.first.tenant.size() + index->key.first.session.size() +
-            index->numbers.capacity() * sizeof(float) + index->items.capacity() * sizeof(Item) +
-            index->text_bytes;
+    bytes = ByteSizeOf(*index);
   }
   Recharge(index, bytes);
   return hits;
+}
+
+std::size_t EntryIndexCache::ByteSizeOf(const Index& index) {
+  return sizeof(Index) + index.key.first.tenant.size() + index.key.first.session.size() +
+         index.numbers.capacity() * sizeof(float) + index.items.capacity() * sizeof(Item) +
+         index.text_bytes;
+}
+
+absl::Status EntryIndexCache::Charge(Index& index) {
+  const auto bytes = static_cast<std::int64_t>(ByteSizeOf(index));
+  const std::int64_t more = bytes - index.memory.bytes();
+  if (more <= 0) {
+    index.memory.Resize(bytes);
+    return absl::OkStatus();
+  }
+  absl::Status status = index.memory.Grow(more);
+  if (!status.ok()) {
+    index.numbers = std::vector<float>();
+    index.items = std::vector<Item>();
+    index.text_bytes = 0;
+    index.next_entry = 1;
+    index.memory.Resize(static_cast<std::int64_t>(ByteSizeOf(index)));
+  }
+  return status;
 }
 
 void EntryIndexCache::TakeOut(Index& index, const EntryLog& log) {
@@ -163,8 +191,9 @@ absl::Status EntryIndexCache::CatchUp(Index& index, const EntryQuery& query) {
     }
     for (const MessagePtr& row : rows) Add(index, *row);
     index.next_entry = rows.back()->position + 1;
+    MEMORYD_RETURN_IF_ERROR(Charge(index));
   }
-  return absl::OkStatus();
+  return Charge(index);
 }
 
 void EntryIndexCache::Add(Index& index, const Message& row) {
@@ -239,7 +268,7 @@ std::shared_ptr<EntryIndexCache::Index> EntryIndexCache::Open(const Key& key) {
     order_.splice(order_.begin(), order_, found->second);
     return order_.front();
   }
-  order_.push_front(std::make_shared<Index>(key));
+  order_.push_front(std::make_shared<Index>(key, budget_));
   indexes_.emplace(key, order_.begin());
   return order_.front();
 }
@@ -272,10 +301,16 @@ void EntryIndexCache::Forget(const SessionKey& session) {
   }
 }
 
-void EntryIndexCache::Shrink() {
+void EntryIndexCache::EvictTenant(const std::string& tenant, std::int64_t bytes) {
   MutexLock lock(mutex_);
-  const std::size_t half = bytes_ / 2;
-  while (bytes_ > half && !order_.empty()) Drop(std::prev(order_.end()));
+  for (auto place = order_.end(); bytes > 0 && place != order_.begin();) {
+    --place;
+    // Who searches it keeps it in memory.
+    if (place->use_count() > 1 || (*place)->key.first.tenant != tenant) continue;
+    bytes -= static_cast<std::int64_t>((*place)->charged_bytes);
+    const Order::iterator evicted = place++;
+    Drop(evicted);
+  }
 }
 
 std::size_t EntryIndexCache::ByteSize() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/entry_search.h"
 #include "core/model/message.h"
@@ -33,17 +34,19 @@ class EntryIndexCache final : public EntrySearch {
       const SessionKey& key, std::uint64_t generation, std::int64_t begin, std::int64_t end,
       std::int64_t max_rows, std::int64_t max_bytes)>;
 
-  // At most `max_bytes` of entries are kept between searches, the least recently used go first.
-  EntryIndexCache(ReadRange read_range, std::size_t max_bytes);
+  // At most `max_bytes` of entries are kept between searches, the least recently used go first, and
+  // they are a cache of the budget's, which must outlive this.
+  EntryIndexCache(ReadRange read_range, std::size_t max_bytes, MemoryBudget* budget);
+  ~EntryIndexCache() override;
+  EntryIndexCache(const EntryIndexCache&) = delete;
+  EntryIndexCache& operator=(const EntryIndexCache&) = delete;
 
+  // RESOURCE_EXHAUSTED `MEMORY_SHORT` when the budget has no room for the entries.
   absl::StatusOr<std::vector<EntryHit>> Nearest(const EntryQuery& query) override
       MEMORYD_EXCLUDES(mutex_);
 
   // Drops what is kept of a session that is no more.
   void Forget(const SessionKey& session) MEMORYD_EXCLUDES(mutex_);
-
-  // Drops about half of what is kept, the least recently used first.
-  void Shrink() MEMORYD_EXCLUDES(mutex_);
 
   std::size_t ByteSize() MEMORYD_EXCLUDES(mutex_);
 
@@ -60,7 +63,9 @@ class EntryIndexCache final : public EntrySearch {
     nlohmann::json metadata;
   };
   struct Index {
-    explicit Index(Key index_key) : key(std::move(index_key)) {}
+    Index(Key index_key, MemoryBudget& budget)
+        : key(std::move(index_key)),
+          memory(budget.Count(key.first.tenant, MemoryUse::kVectors, 0)) {}
 
     const Key key;
     Mutex mutex;
@@ -71,6 +76,7 @@ class EntryIndexCache final : public EntrySearch {
     std::vector<float> numbers MEMORYD_GUARDED_BY(mutex);
     std::vector<Item> items MEMORYD_GUARDED_BY(mutex);  // By position.
     std::size_t text_bytes MEMORYD_GUARDED_BY(mutex) = 0;
+    MemoryBudget::Hold memory MEMORYD_GUARDED_BY(mutex);
     std::size_t charged_bytes = 0;  // Guarded by EntryIndexCache::mutex_.
   };
   using Order = std::list<std::shared_ptr<Index>>;  // Most recently used first.
@@ -82,11 +88,17 @@ class EntryIndexCache final : public EntrySearch {
   static void Add(Index& index, const Message& row) MEMORYD_REQUIRES(index.mutex);
   static absl::StatusOr<std::vector<EntryHit>> Scan(const Index& index, const EntryQuery& query)
       MEMORYD_REQUIRES(index.mutex);
+  static std::size_t ByteSizeOf(const Index& index) MEMORYD_REQUIRES(index.mutex);
+  // Has the budget count what the index takes. An index that it has no room for is emptied.
+  static absl::Status Charge(Index& index) MEMORYD_REQUIRES(index.mutex);
   void Recharge(const std::shared_ptr<Index>& index, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);
+  // Drops at least `bytes` of the tenant's indexes that are not in use, if there are so many.
+  void EvictTenant(const std::string& tenant, std::int64_t bytes) MEMORYD_EXCLUDES(mutex_);
   void Drop(Order::iterator place) MEMORYD_REQUIRES(mutex_);
 
   const ReadRange read_range_;
   const std::size_t max_bytes_;
+  MemoryBudget& budget_;
   Mutex mutex_;
   Order order_ MEMORYD_GUARDED_BY(mutex_);
   std::map<Key, Order::iterator> indexes_ MEMORYD_GUARDED_BY(mutex_);

@@ -68,6 +68,7 @@ class Rows {
     return query;
   }
 
+  MemoryBudget budget{0};
   Mutex mutex;
   std::vector<MessagePtr> rows;
   std::vector<std::pair<std::int64_t, std::int64_t>> reads;
@@ -87,7 +88,7 @@ TEST(EntryIndexCacheTest, FindsTheMostSimilar) {
   rows.Add({3, 3});
   rows.Add({0, 2});
   rows.Add({-1, 0});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {0, 7};
   const auto hits = cache.Nearest(rows.Query(query, 2)).value();
   ASSERT_EQ(hits.size(), 2U);
@@ -110,7 +111,7 @@ TEST(EntryIndexCacheTest, WhatIsHiddenIsNotFound) {
   MessageDraft timed(*rows.rows.back());
   timed.ids.value().expire_us = 50;
   rows.rows.back() = timed;
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> vector = {1, 0};
   EntryQuery query = rows.Query(vector, 9);
   query.now_us = 49;
@@ -134,7 +135,7 @@ TEST(EntryIndexCacheTest, WhatIsTooOldIsNotFound) {
     row.ingest_us = 100 * i;
     rows.rows.back() = row;
   }
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> vector = {1, 0};
   EntryQuery query = rows.Query(vector, 9);
   query.now_us = 250;
@@ -148,7 +149,7 @@ TEST(EntryIndexCacheTest, WhatIsTooOldIsNotFound) {
 TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
   Rows rows;
   for (int i = 0; i < 8; ++i) rows.Add({1, static_cast<float>(i)});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> vector = {0, 1};
   EntryQuery query = rows.Query(vector, 9);
   query.log.Open(rows.next, 1);
@@ -187,7 +188,7 @@ TEST(EntryIndexCacheTest, WhatWasTakenOutIsForgottenWithoutReadingTheOthers) {
 
 TEST(EntryIndexCacheTest, NothingIsFoundInNothing) {
   Rows rows;
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1};
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 2))), IsEmpty());
   EntryQuery never_fed = rows.Query(query, 2);
@@ -200,7 +201,7 @@ TEST(EntryIndexCacheTest, ReadsOnlyWhatIsNew) {
   Rows rows;
   rows.Add({1, 0});
   rows.Add({1, 1});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1, 0};
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(1, 2));
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(1, 2));
@@ -214,7 +215,7 @@ TEST(EntryIndexCacheTest, EarlierStatesStayWhatTheyWere) {
   Rows rows;
   rows.Add({1, 1});
   rows.Add({1, 0});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1, 0};
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), ElementsAre(2));
   EntryQuery earlier = rows.Query(query, 1);
@@ -228,7 +229,7 @@ TEST(EntryIndexCacheTest, FiltersByMetadata) {
   rows.Add({1, 1}, R"({"a":1.0})");
   rows.Add({1, 2}, R"({"a":null})");
   rows.Add({1, 3});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> vector = {1, 0};
   EntryQuery query = rows.Query(vector, 9);
   query.filter = {{"a", 1}};
@@ -242,7 +243,7 @@ TEST(EntryIndexCacheTest, FiltersByMetadata) {
 TEST(EntryIndexCacheTest, OtherSizesAreNotFound) {
   Rows rows;
   rows.Add({1, 0});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1, 0, 0};
   const auto hits = cache.Nearest(rows.Query(query, 2));
   EXPECT_EQ(hits.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -256,7 +257,7 @@ TEST(EntryIndexCacheTest, ZerosAndWhatCannotBeReadAreNotFound) {
   rows.Add({0, 0});
   rows.AddBody("nonsense");
   rows.Add({0, 1});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1, 1};
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 9))), ElementsAre(3));
   const std::vector<float> zeros = {0, 0};
@@ -267,7 +268,7 @@ TEST(EntryIndexCacheTest, ErrorsPassAndTheNextSearchGoesOn) {
   Rows rows;
   rows.Add({1});
   rows.error = absl::UnavailableError("gone");
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1};
   EXPECT_EQ(cache.Nearest(rows.Query(query, 1)).status().code(), absl::StatusCode::kUnavailable);
   rows.error = absl::OkStatus();
@@ -279,7 +280,7 @@ TEST(EntryIndexCacheTest, RowsThatAreGoneAreLeftOut) {
   rows.Add({1});
   rows.Add({1});
   rows.rows.clear();
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1};
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), IsEmpty());
   EXPECT_EQ(rows.reads.size(), 1U);
@@ -289,11 +290,11 @@ TEST(EntryIndexCacheTest, StaysWithinItsBytes) {
   Rows rows;
   for (int i = 0; i < 100; ++i) rows.Add(std::vector<float>(50, 1.0F));
   const std::vector<float> query(50, 1.0F);
-  EntryIndexCache small(rows.Reader(), 1000);
+  EntryIndexCache small(rows.Reader(), 1000, &rows.budget);
   EXPECT_EQ(small.Nearest(rows.Query(query, 2))->size(), 2U);
   EXPECT_EQ(small.ByteSize(), 0U);
 
-  EntryIndexCache large(rows.Reader(), 100'000);
+  EntryIndexCache large(rows.Reader(), 100'000, &rows.budget);
   EXPECT_EQ(large.Nearest(rows.Query(query, 2))->size(), 2U);
   const std::size_t one = large.ByteSize();
   EXPECT_GT(one, 100U * 50 * sizeof(float));
@@ -347,7 +348,7 @@ std::vector<std::int64_t> PythonRanking(const std::vector<double>& similarities,
 TEST(EntryIndexCacheTest, OfEqualsTheOldestLeavesAndTheRestAreInOrder) {
   Rows rows;
   for (int i = 0; i < 4; ++i) rows.Add({1, 1});
-  EntryIndexCache cache(rows.Reader(), 1 << 20);
+  EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
   const std::vector<float> query = {1, 1};
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 1))), ElementsAre(4));
   EXPECT_THAT(Positions(cache.Nearest(rows.Query(query, 2))), ElementsAre(3, 4));
@@ -357,7 +358,7 @@ TEST(EntryIndexCachePropertyTest, RanksAsSimpleVectorStoreDoes) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
     Rows rows;
-    EntryIndexCache cache(rows.Reader(), 1 << 20);
+    EntryIndexCache cache(rows.Reader(), 1 << 20, &rows.budget);
     const std::vector<float> query = {1, 0};
     std::vector<double> similarities;
     const std::size_t count = 1 + random() % 12;
@@ -377,10 +378,43 @@ TEST(EntryIndexCachePropertyTest, RanksAsSimpleVectorStoreDoes) {
   }
 }
 
+TEST(EntryIndexCacheTest, TheBudgetEvictsTheEntriesOfATenant) {
+  Rows rows;
+  for (int i = 0; i < 100; ++i) rows.Add({1, 0});
+  MemoryBudget budget(0);
+  {
+    EntryIndexCache cache(rows.Reader(), 1 << 20, &budget);
+    const std::vector<float> vector = {1, 0};
+    ASSERT_TRUE(cache.Nearest(rows.Query(vector, 1)).ok());
+    EXPECT_EQ(budget.held(), static_cast<std::int64_t>(cache.ByteSize()));
+    EXPECT_EQ(budget.Tenants().front().tenant, "t");
+    budget.Shrink();
+    EXPECT_EQ(cache.ByteSize(), 0U);
+    EXPECT_EQ(budget.held(), 0);
+    EXPECT_GT(budget.evicted_bytes(MemoryUse::kVectors), 0U);
+    ASSERT_TRUE(cache.Nearest(rows.Query(vector, 1)).ok()) << "they are read again";
+  }
+  EXPECT_EQ(budget.held(), 0);
+}
+
+TEST(EntryIndexCacheTest, EntriesThatTheBudgetHasNoRoomForAreNotRead) {
+  Rows rows;
+  for (int i = 0; i < 5000; ++i) rows.Add({1, 0});
+  MemoryBudget budget(500'000);
+  EntryIndexCache cache(rows.Reader(), 1 << 30, &budget);
+  const std::vector<float> vector = {1, 0};
+  EXPECT_EQ(ErrorReason(cache.Nearest(rows.Query(vector, 1)).status()), "MEMORY_SHORT");
+  EXPECT_LT(rows.reads.size(), 5U) << "it stops before it has read all";
+  EXPECT_LT(budget.held(), 1000);
+  EntryQuery few = rows.Query(vector, 1);
+  few.next_entry = 100;
+  EXPECT_TRUE(cache.Nearest(few).ok());
+}
+
 TEST(EntryIndexCacheTest, ThreadsMayShareIt) {
   Rows rows;
   for (int i = 0; i < 50; ++i) rows.Add({static_cast<float>(i), 1});
-  EntryIndexCache cache(rows.Reader(), 20'000);
+  EntryIndexCache cache(rows.Reader(), 20'000, &rows.budget);
   const std::vector<float> vector = {1, 0};
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};

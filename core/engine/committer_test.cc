@@ -56,7 +56,8 @@ class CommitterTest : public EngineTest {
 
   TokenRules rules_{""};
   EngineStats stats_;
-  SessionCache cache_{std::size_t{1} << 20};
+  MemoryBudget budget_{0};
+  SessionCache cache_{std::size_t{1} << 20, &budget_};
   std::atomic<int> reloaded_{0};
   std::unique_ptr<Committer> committer_;
 };

@@ -145,7 +145,7 @@ class EmbeddingSearchTest : public EmbeddingSearchFixture {
  protected:
   void SetUp() override {
     SearchFixture::SetUp();
-    search_.emplace(store_.get(), &bodies_, kRoomy);
+    search_.emplace(store_.get(), &bodies_, kRoomy, &budget_);
   }
   // Texts of what is like the query, the best first, and how many messages have no embedding.
   std::vector<std::string> FindTexts(std::string_view query, std::int64_t pending = 0) {
@@ -357,14 +357,14 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
 TEST_P(EmbeddingHistoryTest, EveryEmbeddingIsOfTheTextThatStands) {
   blocks_.models.embedder->model = "plain";
   blocks_.models.other->model = HashEmbedder::kReversed;
-  SessionSearch grown(store_.get(), &bodies_, kRoomy);
-  SessionSearch cramped(store_.get(), &bodies_, 1);
+  SessionSearch grown(store_.get(), &bodies_, kRoomy, &budget_);
+  SessionSearch cramped(store_.get(), &bodies_, 1, &budget_);
   for (int step = 0; step < 250 && !HasFailure(); ++step) {
     SCOPED_TRACE(step);
     ASSERT_NO_FATAL_FAILURE(Step());
     if (!session_.exists() || Pick(2) == 0) continue;
     for (const char* query : {"red", "river stone new"}) {
-      SessionSearch fresh(real_.get(), &bodies_, kRoomy);
+      SessionSearch fresh(real_.get(), &bodies_, kRoomy, &budget_);
       const std::vector<std::string> expected = Answer(fresh, query);
       EXPECT_EQ(Answer(grown, query), expected) << query;
       EXPECT_EQ(Answer(cramped, query), expected) << query;

@@ -96,15 +96,16 @@ Engine::Engine(Store* store, EngineOptions options)
     : store_(store),
       options_(std::move(options)),
       token_rules_(options_.vocabulary_directory),
-      cache_(options_.cache_bytes),
+      cache_(options_.cache_bytes, options_.memory),
       models_(options_.models, &session_usage_, [this](const SessionKey& key) { StoreUsage(key); }),
-      recall_(store_, options_.bodies, options_.index_bytes, options_.word_vectors),
+      recall_(store_, options_.bodies, options_.index_bytes, options_.memory,
+              options_.word_vectors),
       entries_(
           [this](const SessionKey& key, std::uint64_t generation, std::int64_t begin,
                  std::int64_t end, std::int64_t max_rows, std::int64_t max_bytes) {
             return store_->ReadRange(key, generation, {begin, end}, max_rows, max_bytes);
           },
-          options_.vector_bytes),
+          options_.vector_bytes, options_.memory),
       block_environment_{
           &models_,        options_.workers,
           options_.bodies, &entries_,
@@ -462,6 +463,7 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
   jobs.pending = &pending_;
   jobs.stats = &stats_;
   jobs.bodies = options_.bodies;
+  jobs.memory = options_.memory;
   jobs.find_block = [this](
                         CachedSession& session,
                         const std::string& name) -> absl::StatusOr<std::shared_ptr<const Block>> {
@@ -1477,12 +1479,6 @@ void Engine::ListSessions(std::string tenant, std::string subject, std::string a
     }
     read->Finish(std::move(sessions));
   });
-}
-
-void Engine::ShrinkCaches() {
-  cache_.Shrink();
-  search().Shrink();
-  entries_.Shrink();
 }
 
 absl::Status Engine::CheckStore() {

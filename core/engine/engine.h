@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
@@ -68,6 +69,8 @@ struct EngineOptions {
   std::shared_ptr<const WordVectors> word_vectors;
   // Must outlive the engine.
   const BodyReader* bodies = nullptr;
+  // Must outlive the engine, and what `models` and `workers` do for it.
+  MemoryBudget* memory = nullptr;
   // What blocks call, and searches; must outlive the engine, and end all calls before it goes. May
   // be null where no session has blocks that call any, nor an embedder.
   ModelDirectory* models = nullptr;
@@ -206,9 +209,6 @@ class Engine {
 
   // Waits until no call is pending, at most until `deadline`; true when none is.
   bool Drain(Deadline deadline);
-
-  // Lets go of about half of what is kept in memory to save reads. Any thread.
-  void ShrinkCaches();
 
   SessionCache& cache() { return cache_; }
   JobRunner& jobs() { return *jobs_; }

@@ -1,11 +1,9 @@
 // What a block knows, and undoing a change of it while jobs run.
 #include <gmock/gmock.h>
 
-#include <deque>
-
 #include "core/engine/engine.h"
 #include "tests/support/engine_fixture.h"
-#include "tests/support/fake_models.h"
+#include "tests/support/held_models.h"
 
 namespace memoryd {
 namespace {
@@ -16,56 +14,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 const SessionKey kKey{"tenant", "session"};
-
-// Takes calls and lets the test answer them.
-class HeldChatModel final : public ChatModel {
- public:
-  void Complete(const ModelCaller& /*caller*/, ChatRequest request, ModelDeadline /*deadline*/,
-                Done done) override {
-    MutexLock lock(mutex_);
-    calls_.push_back({request.messages.back().parts.at(0).text, std::move(done)});
-    called_.NotifyAll();
-  }
-
-  // Answers the oldest call, once there is one, and returns its prompt.
-  std::string Answer(std::string text) {
-    const auto [prompt, done] = Take();
-    done(ChatReply{std::move(text), Usage{1, 10, 2}});
-    return prompt;
-  }
-  struct Call {
-    std::string prompt;
-    Done done;
-  };
-  Call Take() {
-    MutexLock lock(mutex_);
-    while (calls_.empty()) called_.Wait(mutex_);
-    Call call = std::move(calls_.front());
-    calls_.pop_front();
-    return call;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar called_;
-  std::deque<Call> calls_ MEMORYD_GUARDED_BY(mutex_);
-};
-
-class HeldModels final : public ModelDirectory {
- public:
-  absl::StatusOr<std::shared_ptr<ChatModel>> FindChatModel(std::string_view /*tenant*/,
-                                                           std::string_view /*worker*/,
-                                                           std::string_view /*model*/) override {
-    return chat;
-  }
-  absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view /*tenant*/,
-                                                         std::string_view /*worker*/,
-                                                         std::string_view /*name*/) override {
-    return embedder;
-  }
-  std::shared_ptr<HeldChatModel> chat = std::make_shared<HeldChatModel>();
-  std::shared_ptr<HashEmbedder> embedder = std::make_shared<HashEmbedder>();
-};
 
 // Exclusive stores answer from memory, shared ones ask first: the ways differ.
 class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<Coherence> {

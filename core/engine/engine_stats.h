@@ -29,6 +29,8 @@ struct EngineStats {
   Counter jobs_done{0};
   Counter jobs_failed{0};
   Counter job_failures{0};
+  // Attempts that were put off since there was no memory for them.
+  Counter jobs_short_of_memory{0};
   // Sessions that expired, messages that retention took out of others, and reads that were not
   // noted since too many were already.
   Counter expired_sessions{0};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -21,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 // Jobs held for each that runs; more wait in the store.
 constexpr std::size_t kHeldPerRunning = 64;
-constexpr std::int64_t kReadBytes = std::int64_t{64} << 20;
+// Of one read, which the store's client library holds as well.
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 constexpr std::size_t kMaxErrorBytes = 1024;
 // Jobs that are waited for at a time; who comes then is answered at once.
 constexpr std::size_t kMaxWaiters = 10'000;
@@ -35,6 +37,11 @@ constexpr std::chrono::seconds kEndTime(30);
 // How long a job whose worker is not attached here is left to other servers.
 constexpr std::chrono::milliseconds kElsewhereDelay(2000);
 constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
+
+// Of a message while a block is fed: the row, what it holds, and what the block makes of that.
+constexpr std::int64_t kCopies = 3;
+constexpr std::int64_t kMessageBytes = 1024;
+constexpr std::int64_t kSizesAtOnce = 10'000;
 
 bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
@@ -88,10 +95,11 @@ std::string ErrorText(const absl::Status& status) {
 
 struct JobRunner::Attempt {
   Job job;
-  std::shared_ptr<CachedSession> session;
   std::shared_ptr<UsageCount> usage;
-  std::shared_ptr<const BlockState> fed;  // What the block was given.
-  std::int64_t read_revision = 0;         // The session's, before its messages were read.
+  // Null while it waits for its block: who holds a session keeps it in memory.
+  std::shared_ptr<CachedSession> session = nullptr;
+  std::shared_ptr<const BlockState> fed = nullptr;  // What the block was given.
+  std::int64_t read_revision = 0;                   // The session's, before its messages were read.
   TracePtr trace = nullptr;
   // Of a job that embeds entries anew: those that it was given; and see JobOutcome.
   std::vector<MessagePtr> entries = {};
@@ -251,7 +259,7 @@ void JobRunner::Start(const std::shared_ptr<CachedSession>& session, std::vector
   if (!section) return;
   {
     MutexLock lock(mutex_);
-    Hold(session, std::move(jobs), in_order);
+    Hold(session->key, std::move(jobs), in_order);
   }
   Pump();
 }
@@ -269,19 +277,17 @@ void JobRunner::Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) {
   }
 }
 
-void JobRunner::Hold(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs,
-                     bool in_order) {
-  SessionJobs& of_session = sessions_[session->key];
-  of_session.session = session;
+void JobRunner::Hold(const SessionKey& session, std::vector<Job> jobs, bool in_order) {
+  SessionJobs& of_session = sessions_[session];
   of_session.in_order = in_order;
   for (Job& job : jobs) {
     if (!held_.insert(job.key).second) continue;
-    ++held_of_tenant_[session->key.tenant];
+    ++held_of_tenant_[session.tenant];
     of_session.waiting.push_back(std::move(job));
   }
   if (!of_session.queued) {
     of_session.queued = true;
-    ready_.push_back(session->key);
+    ready_.push_back(session);
   }
 }
 
@@ -372,8 +378,7 @@ bool JobRunner::TakeNext(std::shared_ptr<Attempt>& next) {
     const auto counts = counts_.find(job->key);
     auto usage =
         std::make_shared<UsageCount>(counts == counts_.end() ? nullptr : counts->second.lock());
-    next = std::make_shared<Attempt>(
-        Attempt{std::move(*job), jobs.session, std::move(usage), nullptr});
+    next = std::make_shared<Attempt>(Attempt{std::move(*job), std::move(usage)});
     jobs.waiting.erase(job);
     const auto trace = traces_.find(next->job.key);
     if (trace != traces_.end()) next->trace = trace->second.trace;
@@ -402,6 +407,7 @@ void JobRunner::Pump() {
 
 void JobRunner::Begin(const std::shared_ptr<Attempt>& attempt) {
   // Another server may have ended the jobs before this one, or run this very job.
+  attempt->session = options_.cache->Acquire(attempt->job.key.session);
   options_.loader->WithCurrent(attempt->session, [this, attempt](const absl::Status& status) {
     const Section section(*this);
     if (!section) return;
@@ -466,7 +472,18 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     End(attempt, std::move(outcome));
     return;
   }
-  if (IsOfEntries(*attempt->fed, job)) {
+  const bool of_entries = IsOfEntries(*attempt->fed, job);
+  auto memory = TakeMemory(job, of_entries);
+  if (ErrorReason(memory.status()) == "MEMORY_SHORT") {
+    AwaitMemory(attempt, memory.status());
+    return;
+  }
+  if (!memory.ok()) {
+    Failed(attempt, memory.status());
+    return;
+  }
+  request.memory = *std::move(memory);
+  if (of_entries) {
     const absl::Status status = ReadEntries(*attempt, request);
     if (!status.ok()) {
       Failed(attempt, status);
@@ -534,6 +551,7 @@ void JobRunner::AskBlock(const std::shared_ptr<Attempt>& attempt,
   request.now_us = options_.now_us();
   request.usage = attempt->usage;
   request.deadline = Clock::now() + options_.settings.attempt_time;
+  attempt->session = nullptr;
   // The block lives until it has answered.
   block->Feed(std::move(request),
               [link = link_, attempt, block](absl::StatusOr<FeedResult> result) {
@@ -544,6 +562,38 @@ void JobRunner::AskBlock(const std::shared_ptr<Attempt>& attempt,
                 if (!section) return;
                 runner.Guarded(attempt, [&] { runner.Fed(attempt, std::move(result)); });
               });
+}
+
+absl::StatusOr<MemoryBudget::Hold> JobRunner::TakeMemory(const Job& job, bool of_entries) {
+  const std::int64_t most = options_.memory->MostOfTenant(MemoryUse::kJobs);
+  std::int64_t bytes = 0;
+  if (of_entries) {
+    bytes = kCopies * kEntryBytes;
+    if (options_.memory->limit() > 0) bytes = std::min(bytes, most);
+  } else {
+    PositionRange range{job.begin, job.end};
+    while (range.begin < range.end) {
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<RowSize> sizes,
+          options_.store->ReadSizes(job.key.session, job.message_generation, range, kSizesAtOnce));
+      for (const RowSize& row : sizes) bytes += kCopies * row.bytes + kMessageBytes;
+      if (std::ssize(sizes) < kSizesAtOnce) break;
+      range.end = sizes.back().position;
+    }
+    if (options_.memory->limit() > 0 && bytes > most) {
+      return Error(
+          absl::StatusCode::kResourceExhausted, "JOB_TOO_LARGE",
+          fmt::format("the job's messages take {} MiB of memory while its block is fed; a "
+                      "tenant can have {} MiB of it. Raise memory_limit_mib, or flush less "
+                      "at a time",
+                      (bytes >> 20) + 1, most >> 20));
+    }
+  }
+  std::optional<MemoryBudget::Hold> memory =
+      options_.memory->TryTake(job.key.session.tenant, MemoryUse::kJobs, bytes);
+  if (memory.has_value()) return *std::move(memory);
+  return Error(absl::StatusCode::kResourceExhausted, "MEMORY_SHORT",
+               "the job waits until the server has memory for its messages");
 }
 
 absl::Status JobRunner::ReadEntries(Attempt& attempt, FeedRequest& request) {
@@ -648,6 +698,20 @@ void JobRunner::AwaitBudget(const std::shared_ptr<Attempt>& attempt, const absl:
       Shortened(fmt::format("MODEL_BUDGET: {}", std::string(status.message())));
   GiveBack(attempt, WaitDelay(attempt->job, settings.first_budget_wait, settings.max_budget_wait),
            text, text, /*begun=*/false);
+}
+
+void JobRunner::AwaitMemory(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
+  Increment(options_.stats->jobs_short_of_memory);
+  const std::string text =
+      Shortened(fmt::format("MEMORY_SHORT: {}", std::string(status.message())));
+  const JobSettings& settings = options_.settings;
+  const auto delay = WaitDelay(attempt->job, settings.first_memory_wait, settings.max_memory_wait);
+  // Two jobs that have room only one after the other must not always meet.
+  const auto half = static_cast<std::uint64_t>(delay.count() / 2 + 1);
+  GiveBack(
+      attempt,
+      delay / 2 + std::chrono::milliseconds(static_cast<std::int64_t>(options_.random() % half)),
+      text, text, /*begun=*/false);
 }
 
 // Soon at first, since what it waits for may be mended at once; then less and less often.

@@ -48,6 +48,9 @@ struct JobSettings {
   // Between two looks at a job whose tenant may ask no model: the shortest and the longest time.
   std::chrono::milliseconds first_budget_wait{2000};
   std::chrono::milliseconds max_budget_wait{60'000};
+  // Between two looks whether there is memory for a job: the shortest and the longest time.
+  std::chrono::milliseconds first_memory_wait{1000};
+  std::chrono::milliseconds max_memory_wait{10'000};
 };
 
 // Jobs come from this server's own commits, leased to it already, and from the store: those whose
@@ -68,6 +71,8 @@ class JobRunner {
     PendingCalls* pending = nullptr;
     EngineStats* stats = nullptr;
     const BodyReader* bodies = nullptr;
+    // Outlives the models' answers.
+    MemoryBudget* memory = nullptr;
     // The session's block of this name, nullptr when it has none that takes messages.
     std::function<absl::StatusOr<std::shared_ptr<const Block>>(CachedSession&, const std::string&)>
         find_block;
@@ -133,7 +138,6 @@ class JobRunner {
   struct Attempt;
   class Waiter;
   struct SessionJobs {
-    std::shared_ptr<CachedSession> session;
     std::deque<Job> waiting;                                  // In the order made.
     std::set<std::pair<std::uint64_t, std::string>> running;  // Block generation and name.
     bool in_order = false;
@@ -175,7 +179,7 @@ class JobRunner {
     bool entered_ = false;
   };
 
-  void Hold(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs, bool in_order)
+  void Hold(const SessionKey& session, std::vector<Job> jobs, bool in_order)
       MEMORYD_REQUIRES(mutex_);
   void Unhold(const JobKey& job) MEMORYD_REQUIRES(mutex_);
   void Pump() MEMORYD_EXCLUDES(mutex_);
@@ -187,6 +191,9 @@ class JobRunner {
   template <typename Work>
   void Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work);
   void Feed(const std::shared_ptr<Attempt>& attempt);
+  // Room for what an attempt reads, and what its block makes of it. RESOURCE_EXHAUSTED
+  // `MEMORY_SHORT`: for now there is none; `JOB_TOO_LARGE`: there will never be.
+  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const Job& job, bool of_entries);
   absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job);
   // Those that the job embeds anew; none are left where there are none.
   absl::Status ReadEntries(Attempt& attempt, FeedRequest& request);
@@ -207,6 +214,8 @@ class JobRunner {
   void LeaveToOthers(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
   // The job waits until its tenant may ask models again, which is no attempt.
   void AwaitBudget(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  // The job waits until there is memory for it, which is no attempt.
+  void AwaitMemory(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
   // How long until the next look at a job that only waits.
   std::chrono::milliseconds WaitDelay(const Job& job, std::chrono::milliseconds shortest,
                                       std::chrono::milliseconds longest) const;

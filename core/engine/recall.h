@@ -88,10 +88,12 @@ struct UpdatedContext {
 // is gone is left out. FAILED_PRECONDITION `REPLY_TOO_LARGE`.
 class Recall {
  public:
-  // Store and bodies must outlive it; `vectors` may be null.
-  Recall(Store* store, const BodyReader* bodies, std::size_t index_bytes,
+  // Store, bodies and budget must outlive it; `vectors` may be null.
+  Recall(Store* store, const BodyReader* bodies, std::size_t index_bytes, MemoryBudget* budget,
          std::shared_ptr<const WordVectors> vectors = nullptr)
-      : store_(*store), bodies_(*bodies), search_(store, bodies, index_bytes, std::move(vectors)) {}
+      : store_(*store),
+        bodies_(*bodies),
+        search_(store, bodies, index_bytes, budget, std::move(vectors)) {}
 
   static bool NeedsIndex(const SessionInfo& info, const QueryRequest& request);
   // `texts`: what the session's blocks know; null for nothing.

@@ -22,7 +22,7 @@ class RecallTest : public SearchFixture {
 
   void SetUp() override {
     SearchFixture::SetUp();
-    recall_ = std::make_unique<Recall>(store_.get(), &bodies_, kRoomy);
+    recall_ = std::make_unique<Recall>(store_.get(), &bodies_, kRoomy, &budget_);
   }
 
   SessionInfo Info() { return {session_.row, session_.config}; }

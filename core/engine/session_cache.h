@@ -8,12 +8,14 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/block.h"
 #include "core/engine/session.h"
@@ -48,7 +50,7 @@ struct CachedSession {
   // Commits lost in a row to other servers; only the owning committer touches it.
   int lost_in_a_row = 0;
   // Owned by the cache's shard.
-  std::size_t charged_bytes = 0;
+  MemoryBudget::Hold memory;
 
   // What was known, or read so far, may be wrong.
   void Forget() MEMORYD_REQUIRES(mutex) {
@@ -57,20 +59,22 @@ struct CachedSession {
   }
 };
 
-// Bounded by bytes, least recently used first. A session that somebody holds is never evicted, so
-// that there are never two copies that could disagree.
+// Bounded by bytes, least recently used first, and by the budget, which it is a cache of. A session
+// that somebody holds is never evicted, so that there are never two copies that could disagree.
 class SessionCache {
  public:
-  explicit SessionCache(std::size_t max_bytes);
+  // `budget` outlives the cache and its sessions.
+  SessionCache(std::size_t max_bytes, MemoryBudget* budget);
+  ~SessionCache();
+  SessionCache(const SessionCache&) = delete;
+  SessionCache& operator=(const SessionCache&) = delete;
 
   // The place of `key`, made when there is none. Any thread.
   std::shared_ptr<CachedSession> Acquire(const SessionKey& key);
 
-  // To be called after the session's size changed. Evicts others when needed. Any thread.
+  // To be called after the session's size changed, with no lock of a session held. Evicts others
+  // when needed. Any thread.
   void Recharge(const std::shared_ptr<CachedSession>& session, std::size_t bytes);
-
-  // Evicts about half of what is kept, the least recently used first.
-  void Shrink();
 
   // Forgets every session that nobody holds and marks the others as not loaded.
   void Clear();
@@ -90,10 +94,15 @@ class SessionCache {
   };
 
   Shard& ShardOf(const SessionKey& key);
-  // Until the shard is down to `max_bytes`, in at most so many steps.
-  void Evict(Shard& shard, std::size_t max_bytes, std::size_t steps) MEMORYD_REQUIRES(shard.mutex);
+  // Evicts sessions of `tenant`, null for all, until the shard is down to `max_bytes`, in at most
+  // so many steps.
+  void Evict(Shard& shard, std::size_t max_bytes, std::size_t steps, const std::string* tenant)
+      MEMORYD_REQUIRES(shard.mutex);
+  // Evicts at least `bytes` of the tenant's sessions, if so many can be.
+  void EvictTenant(const std::string& tenant, std::int64_t bytes);
 
   const std::size_t max_bytes_per_shard_;
+  MemoryBudget& budget_;
   Counter evictions_{0};
   std::array<Shard, 16> shards_;
 };

@@ -18,14 +18,16 @@ namespace {
 SessionKey Key(std::size_t number) { return {"tenant", std::to_string(number)}; }
 
 TEST(SessionCacheTest, AHeldSessionStaysTheOnlyCopy) {
-  SessionCache cache(0);
+  MemoryBudget budget(0);
+  SessionCache cache(0, &budget);
   const std::shared_ptr<CachedSession> held = cache.Acquire(Key(0));
   for (std::size_t i = 1; i < 200; ++i) cache.Acquire(Key(i));
   EXPECT_EQ(cache.Acquire(Key(0)), held);
 }
 
 TEST(SessionCacheTest, WhatNobodyHoldsGoesLeastRecentlyUsedFirst) {
-  SessionCache cache(std::size_t{1} << 30);
+  MemoryBudget budget(0);
+  SessionCache cache(std::size_t{1} << 30, &budget);
   std::vector<std::weak_ptr<CachedSession>> places;
   for (std::size_t i = 0; i < 100; ++i) places.push_back(cache.Acquire(Key(i)));
   EXPECT_EQ(cache.SessionCount(), 100U);
@@ -40,7 +42,8 @@ TEST(SessionCacheTest, WhatNobodyHoldsGoesLeastRecentlyUsedFirst) {
 }
 
 TEST(SessionCacheTest, BytesAreThoseOfWhatIsKept) {
-  SessionCache cache(std::size_t{1} << 30);
+  MemoryBudget budget(0);
+  SessionCache cache(std::size_t{1} << 30, &budget);
   auto session = cache.Acquire(Key(0));
   const std::size_t empty = cache.ByteSize();
   cache.Recharge(session, 1000);
@@ -53,8 +56,26 @@ TEST(SessionCacheTest, BytesAreThoseOfWhatIsKept) {
   EXPECT_EQ(cache.SessionCount(), 0U);
 }
 
+TEST(SessionCacheTest, TheBudgetEvictsSessionsOfTheLargestTenant) {
+  constexpr std::int64_t kLimit = 2'000'000;
+  MemoryBudget budget(kLimit);
+  SessionCache cache(std::size_t{1} << 30, &budget);
+  cache.Recharge(cache.Acquire({"small", "s"}), 100'000);
+  const auto held = cache.Acquire({"large", "held"});
+  cache.Recharge(held, 100'000);
+  for (std::size_t i = 0; i < 40; ++i) {
+    cache.Recharge(cache.Acquire({"large", std::to_string(i)}), 100'000);
+    EXPECT_LE(budget.held(), kLimit);
+    EXPECT_EQ(budget.held(), static_cast<std::int64_t>(cache.ByteSize()));
+  }
+  EXPECT_GT(cache.evictions(), 15U);
+  EXPECT_EQ(cache.Acquire({"large", "held"}), held);
+  EXPECT_GT(cache.Acquire({"small", "s"})->memory.bytes(), 100'000);
+}
+
 TEST(SessionCacheTest, ClearForgetsTheHeldOnesButKeepsTheirPlace) {
-  SessionCache cache(std::size_t{1} << 30);
+  MemoryBudget budget(0);
+  SessionCache cache(std::size_t{1} << 30, &budget);
   const auto held = cache.Acquire(Key(0));
   cache.Acquire(Key(1));
   std::uint64_t before = 0;
@@ -73,7 +94,8 @@ TEST(SessionCacheTest, ClearForgetsTheHeldOnesButKeepsTheirPlace) {
 
 TEST(SessionCacheTest, ThereAreNeverTwoCopiesWhateverThreadsDo) {
   constexpr std::size_t kKeys = 24;
-  SessionCache cache(0);
+  MemoryBudget budget(0);
+  SessionCache cache(0, &budget);
   struct Latest {
     Mutex mutex;
     std::weak_ptr<CachedSession> place MEMORYD_GUARDED_BY(mutex);

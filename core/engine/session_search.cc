@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t kReadRows = 1000;
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kStepRows = 10'000;
+constexpr std::int64_t kStepBytes = std::int64_t{16} << 20;
 
 // With a filter that the index can't tell, so many hits are looked at, so many at a time.
 constexpr std::size_t kFilteredHits = 10'000;
@@ -135,8 +136,18 @@ std::int64_t ShownTokens(const FoundItem& item, std::size_t text_bytes) {
 }  // namespace
 
 SessionSearch::SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes,
-                             std::shared_ptr<const WordVectors> vectors)
-    : store_(*store), bodies_(*bodies), max_bytes_(max_bytes), vectors_(std::move(vectors)) {}
+                             MemoryBudget* budget, std::shared_ptr<const WordVectors> vectors)
+    : store_(*store),
+      bodies_(*bodies),
+      max_bytes_(max_bytes),
+      budget_(*budget),
+      vectors_(std::move(vectors)) {
+  budget_.AddCache(MemoryUse::kIndexes, [this](const std::string& tenant, std::int64_t bytes) {
+    EvictTenant(tenant, bytes);
+  });
+}
+
+SessionSearch::~SessionSearch() { budget_.RemoveCache(MemoryUse::kIndexes); }
 
 IndexOptions SessionSearch::OptionsFor(const RankingOptions& ranking) const {
   IndexOptions options;
@@ -159,6 +170,7 @@ absl::StatusOr<bool> SessionSearch::CatchUp(const Index& index, const SessionRow
     if (done.ok() && *done && index->row.revision <= row.revision) {
       done = AddEmbeddings(*index, embeddings);
     }
+    if (const absl::Status charged = Charge(*index); !charged.ok()) done = charged;
     bytes = ByteSizeOf(*index);
   }
   Recharge(index, bytes);
@@ -286,6 +298,7 @@ std::shared_ptr<const KnownTexts> SessionSearch::TextsOf(const Index& index, Blo
     texts = std::make_shared<const KnownTexts>(std::move(blocks), counter, std::move(options));
     index->texts = texts;
     bytes = ByteSizeOf(*index);
+    index->memory.Resize(static_cast<std::int64_t>(bytes));
   }
   Recharge(index, bytes);
   return texts;
@@ -408,29 +421,51 @@ absl::StatusOr<bool> SessionSearch::Step(Entry& entry, const SessionRow& row,
   return true;
 }
 
+absl::Status SessionSearch::Charge(Entry& entry) {
+  const auto bytes = static_cast<std::int64_t>(ByteSizeOf(entry));
+  const std::int64_t more = bytes - entry.memory.bytes();
+  if (more <= 0) {
+    entry.memory.Resize(bytes);
+    return absl::OkStatus();
+  }
+  absl::Status status = entry.memory.Grow(more);
+  if (!status.ok()) {
+    entry.index = SessionIndex(entry.options);
+    entry.texts = nullptr;
+    entry.timed = std::vector<Entry::TimedItem>();
+    entry.complete = false;
+    entry.spoilt = true;
+    entry.memory.Resize(static_cast<std::int64_t>(ByteSizeOf(entry)));
+  }
+  return status;
+}
+
 absl::StatusOr<bool> SessionSearch::AddMissing(Entry& entry) {
   const SessionRow row = entry.row;
-  std::int64_t rows_left = kStepRows;
+  StepRoom room{kStepRows, kStepBytes};
   for (const PositionRange& range : StoredRanges(row, StatusFilter::kAll)) {
-    MEMORYD_RETURN_IF_ERROR(AddRange(entry, ItemKind::kMessage, row.generation, range, rows_left));
+    MEMORYD_RETURN_IF_ERROR(AddRange(entry, ItemKind::kMessage, row.generation, range, room));
   }
   MEMORYD_RETURN_IF_ERROR(
-      AddRange(entry, ItemKind::kContent, row.content_generation, StoredContents(row), rows_left));
-  return rows_left > 0;
+      AddRange(entry, ItemKind::kContent, row.content_generation, StoredContents(row), room));
+  return !room.empty();
 }
 
 absl::Status SessionSearch::AddRange(Entry& entry, ItemKind kind, std::uint64_t generation,
-                                     PositionRange range, std::int64_t& rows_left) {
+                                     PositionRange range, StepRoom& room) {
   if (const auto last = entry.index.LastPosition(kind); last.has_value()) {
     range.begin = std::max(range.begin, *last + 1);
   }
-  while (range.begin < range.end && rows_left > 0) {
+  while (range.begin < range.end && !room.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows,
                              store_.ReadRange(entry.key, generation, range, kReadRows, kReadBytes));
     if (rows.empty()) break;
-    for (const MessagePtr& row : rows) Add(entry, kind, *row);
+    for (const MessagePtr& row : rows) {
+      Add(entry, kind, *row);
+      room.bytes -= static_cast<std::int64_t>(row->body.size());
+    }
     range.begin = rows.back()->position + 1;
-    rows_left -= static_cast<std::int64_t>(rows.size());
+    room.rows -= std::ssize(rows);
   }
   return absl::OkStatus();
 }
@@ -447,17 +482,18 @@ absl::StatusOr<bool> SessionSearch::AddEmbeddings(Entry& entry, const BlockState
     entry.next_embedded = embeddings->done;
     entry.next_embedding = 0;
   }
-  std::int64_t rows_left = kStepRows;
+  StepRoom room{kStepRows, kStepBytes};
   while (const auto lacking = entry.index.NextWithoutEmbedding(entry.next_embedding)) {
     PositionRange range{lacking->first, std::min(lacking->second + 1, embeddings->next_entry)};
     if (range.begin >= range.end) break;
     while (range.begin < range.end) {
-      if (rows_left <= 0) return false;
+      if (room.empty()) return false;
       MEMORYD_ASSIGN_OR_RETURN(
           const std::vector<MessagePtr> rows,
           store_.ReadRange(entry.key, generation, range, kReadRows, kReadBytes));
-      rows_left -= std::max<std::int64_t>(1, std::ssize(rows));
+      room.rows -= std::max<std::int64_t>(1, std::ssize(rows));
       for (const MessagePtr& row : rows) {
+        room.bytes -= static_cast<std::int64_t>(row->body.size());
         // One that can't be read is missing; it must not end all searches of its session.
         const absl::StatusOr<VectorEntry> read = DecodeVectorEntry(row->body);
         if (read.ok()) entry.index.AddEmbedding(row->position, read->vector);
@@ -509,7 +545,7 @@ SessionSearch::Index SessionSearch::Open(const SessionKey& key) {
     order_.splice(order_.begin(), order_, found->second);
     return order_.front();
   }
-  order_.push_front(std::make_shared<Entry>(key));
+  order_.push_front(std::make_shared<Entry>(key, budget_));
   entries_.emplace(key, order_.begin());
   return order_.front();
 }
@@ -547,9 +583,17 @@ void SessionSearch::Forget(const SessionKey& key) {
   if (const auto found = entries_.find(key); found != entries_.end()) Drop(found->second);
 }
 
-void SessionSearch::Shrink() {
+void SessionSearch::EvictTenant(const std::string& tenant, std::int64_t bytes) {
   MutexLock lock(mutex_);
-  Evict(bytes_ / 2);
+  for (auto place = order_.end(); bytes > 0 && place != order_.begin();) {
+    --place;
+    // Who searches it keeps it in memory.
+    if (place->use_count() > 1 || (*place)->key.tenant != tenant) continue;
+    bytes -= static_cast<std::int64_t>((*place)->charged_bytes);
+    const Order::iterator evicted = place++;
+    Drop(evicted);
+    Increment(evictions_);
+  }
 }
 
 std::size_t SessionSearch::ByteSize() {

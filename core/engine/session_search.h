@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/engine/known_texts.h"
 #include "core/engine/message_filter.h"
@@ -105,10 +106,14 @@ class SessionSearch {
   // A session's index. Whoever holds it may use it, evicted or not.
   using Index = std::shared_ptr<Entry>;
 
-  // Store and bodies must outlive it. `vectors` may be null: then words alone find. At most
-  // `max_bytes` of indexes are kept, the least recently used go first.
-  SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes,
+  // Store, bodies and budget must outlive it. `vectors` may be null: then words alone find. At most
+  // `max_bytes` of indexes are kept, the least recently used go first, and they are a cache of the
+  // budget's.
+  SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes, MemoryBudget* budget,
                 std::shared_ptr<const WordVectors> vectors = nullptr);
+  ~SessionSearch();
+  SessionSearch(const SessionSearch&) = delete;
+  SessionSearch& operator=(const SessionSearch&) = delete;
 
   bool has_vectors() const { return vectors_ != nullptr; }
 
@@ -116,12 +121,13 @@ class SessionSearch {
   Index Open(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
 
   // Takes a step towards the session that `row` describes: true when the index is there, false when
-  // another step is due. A step reads some 10,000 rows, so that a large session does not hold up
-  // others. `ranking` is the session's, as of `row`, and `embeddings` its block kRetrievalBlock,
-  // null for none; an index that was made for another ranking is made anew where that matters.
-  // ABORTED when a Set or Reset has cut the session since `row` was read, or since the index was
-  // last brought up: read it again and begin anew. With `accept_missing` what is gone is left out
-  // instead.
+  // another step is due. A step reads some 10,000 rows or 16 MiB, so that a large session does not
+  // hold up others. `ranking` is the session's, as of `row`, and `embeddings` its block
+  // kRetrievalBlock, null for none; an index that was made for another ranking is made anew where
+  // that matters. ABORTED when a Set or Reset has cut the session since `row` was read, or since
+  // the index was last brought up: read it again and begin anew. With `accept_missing` what is gone
+  // is left out instead. RESOURCE_EXHAUSTED `MEMORY_SHORT` when the budget has no room for the
+  // index.
   absl::StatusOr<bool> CatchUp(const Index& index, const SessionRow& row,
                                const RankingOptions& ranking, bool accept_missing,
                                const BlockState* embeddings = nullptr);
@@ -152,16 +158,14 @@ class SessionSearch {
   // Drops what is kept of a session that is no more.
   void Forget(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
 
-  // Drops about half of what is kept, the least recently used first.
-  void Shrink() MEMORYD_EXCLUDES(mutex_);
-
   std::size_t ByteSize() MEMORYD_EXCLUDES(mutex_);
   // Indexes dropped for want of room, ever.
   std::uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
-    explicit Entry(SessionKey session_key) : key(std::move(session_key)) {}
+    Entry(SessionKey session_key, MemoryBudget& budget)
+        : key(std::move(session_key)), memory(budget.Count(key.tenant, MemoryUse::kIndexes, 0)) {}
 
     const SessionKey key;
     Mutex mutex;
@@ -189,9 +193,16 @@ class SessionSearch {
     std::int64_t messages MEMORYD_GUARDED_BY(mutex) = 0;
     std::int64_t contents MEMORYD_GUARDED_BY(mutex) = 0;
     std::shared_ptr<const KnownTexts> texts MEMORYD_GUARDED_BY(mutex);  // Null: not asked for yet.
+    MemoryBudget::Hold memory MEMORYD_GUARDED_BY(mutex);
     std::size_t charged_bytes = 0;  // Guarded by SessionSearch::mutex_.
   };
   using Order = std::list<std::shared_ptr<Entry>>;  // Most recently used first.
+  // What a step may still read.
+  struct StepRoom {
+    std::int64_t rows = 0;
+    std::int64_t bytes = 0;
+    bool empty() const { return rows <= 0 || bytes <= 0; }
+  };
 
   // Leaves the first request.top_k of `hits` that pass the filter.
   absl::Status KeepPassing(const SessionKey& key, const SessionRow& row,
@@ -202,6 +213,10 @@ class SessionSearch {
   static std::size_t ByteSizeOf(const Entry& entry) MEMORYD_REQUIRES(entry.mutex);
   void Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);
   void Drop(Order::iterator place) MEMORYD_REQUIRES(mutex_);
+  // Has the budget count what the index takes. An index that it has no room for is emptied.
+  absl::Status Charge(Entry& entry) MEMORYD_REQUIRES(entry.mutex);
+  // Drops at least `bytes` of the tenant's indexes that are not in use, if there are so many.
+  void EvictTenant(const std::string& tenant, std::int64_t bytes) MEMORYD_EXCLUDES(mutex_);
   // Drops the least recently used until no more than `max_bytes` are left.
   void Evict(std::size_t max_bytes) MEMORYD_REQUIRES(mutex_);
   // What an index ranked so takes in.
@@ -214,12 +229,13 @@ class SessionSearch {
   // Adds what is missing up to entry.row, at most some rows; true when nothing is left.
   absl::StatusOr<bool> AddMissing(Entry& entry) MEMORYD_REQUIRES(entry.mutex);
   absl::Status AddRange(Entry& entry, ItemKind kind, std::uint64_t generation, PositionRange range,
-                        std::int64_t& rows_left) MEMORYD_REQUIRES(entry.mutex);
+                        StepRoom& room) MEMORYD_REQUIRES(entry.mutex);
   void Add(Entry& entry, ItemKind kind, const Message& row) MEMORYD_REQUIRES(entry.mutex);
 
   Store& store_;
   const BodyReader& bodies_;
   const std::size_t max_bytes_;
+  MemoryBudget& budget_;
   const std::shared_ptr<const WordVectors> vectors_;
   Mutex mutex_;
   Order order_ MEMORYD_GUARDED_BY(mutex_);

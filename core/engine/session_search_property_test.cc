@@ -71,8 +71,8 @@ class SearchHistoryTest : public SearchFixture, public ::testing::WithParamInter
 };
 
 TEST_P(SearchHistoryTest, EveryIndexAnswersAsANewOne) {
-  SessionSearch grown(store_.get(), &bodies_, kRoomy);
-  SessionSearch cramped(store_.get(), &bodies_, 1);
+  SessionSearch grown(store_.get(), &bodies_, kRoomy, &budget_);
+  SessionSearch cramped(store_.get(), &bodies_, 1, &budget_);
   std::size_t found = 0;
   for (int step = 0; step < 150 && !HasFailure(); ++step) {
     SCOPED_TRACE(step);
@@ -80,7 +80,7 @@ TEST_P(SearchHistoryTest, EveryIndexAnswersAsANewOne) {
     // Not every state is searched, so that several changes come at once.
     if (!session_.exists() || Pick(2) == 0) continue;
     for (const char* query : {"red", "river stone", "blue house 7"}) {
-      SessionSearch fresh(real_.get(), &bodies_, kRoomy);
+      SessionSearch fresh(real_.get(), &bodies_, kRoomy, &budget_);
       const std::vector<std::string> expected = Answer(fresh, query);
       EXPECT_EQ(Answer(grown, query), expected) << query;
       EXPECT_EQ(Answer(cramped, query), expected) << query;

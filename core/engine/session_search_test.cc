@@ -27,7 +27,7 @@ class SessionSearchTest : public SearchFixture {
   }
   void SetUp() override {
     SearchFixture::SetUp();
-    search_ = std::make_unique<SessionSearch>(store_.get(), &bodies_, kRoomy);
+    search_ = std::make_unique<SessionSearch>(store_.get(), &bodies_, kRoomy, &budget_);
   }
   // The rows read by FindTexts(query).
   std::size_t RowsReadBy(std::string_view query) {
@@ -88,7 +88,7 @@ TEST_F(SessionSearchTest, EveryCutIsNoticedBeforeTheAnswer) {
       for (std::size_t i = 0; i < 5; ++i) lines.push_back({"user", "x new"});
       CommitNotes({{"x new"}}, std::move(lines));
       if (swept) Sweep();
-      SessionSearch anew(real_.get(), &bodies_, kRoomy);
+      SessionSearch anew(real_.get(), &bodies_, kRoomy, &budget_);
       const std::vector<std::string> expected =
           Texts(*FindIn(anew, kKey, session_.row, AskFor("x")));
       EXPECT_EQ(FindTexts("x"), expected);
@@ -298,7 +298,7 @@ TEST_F(SessionSearchTest, TheLeastRecentlyUsedIndexGoesFirst) {
   FindTexts("word");
   const std::size_t one = search_->ByteSize();
   ASSERT_GT(one, 0U);
-  search_ = std::make_unique<SessionSearch>(store_.get(), &bodies_, 2 * one);
+  search_ = std::make_unique<SessionSearch>(store_.get(), &bodies_, 2 * one, &budget_);
   const auto find = [&](const std::string& session) {
     const std::size_t before = store_->range_rows();
     const auto found = FindIn(*search_, {"tenant", session}, session_.row, AskFor("word"), 0, true);
@@ -347,7 +347,7 @@ TEST_F(SessionSearchTest, AnswersAreTheSameBeforeAndAfterEviction) {
   ASSERT_THAT(expected, SizeIs(51));
   EXPECT_EQ(search_->evictions(), 0U);
   const std::size_t room = search_->ByteSize() * 7 / 2;
-  SessionSearch small(store_.get(), &bodies_, room);
+  SessionSearch small(store_.get(), &bodies_, room, &budget_);
   for (int round = 0; round < 3; ++round) {
     for (const SessionKey& key : keys) {
       EXPECT_EQ(find(small, key), expected);
@@ -355,15 +355,41 @@ TEST_F(SessionSearchTest, AnswersAreTheSameBeforeAndAfterEviction) {
     }
   }
   EXPECT_EQ(small.evictions(), 3U * kSessions - 3) << "three fit, and are the wrong ones";
-  small.Shrink();
-  EXPECT_GT(small.evictions(), 3U * kSessions - 3);
-  EXPECT_EQ(find(small, keys.front()), expected);
+}
+
+TEST_F(SessionSearchTest, TheBudgetEvictsIndexesThatNobodySearches) {
+  Create();
+  CommitNotes({}, {{"user", "word"}});
+  ASSERT_THAT(FindTexts("word"), SizeIs(1));
+  EXPECT_EQ(budget_.held(), static_cast<std::int64_t>(search_->ByteSize()));
+  const SessionSearch::Index in_use = search_->Open(kKey);
+  budget_.Shrink();
+  EXPECT_EQ(search_->evictions(), 0U);
+}
+
+TEST_F(SessionSearchTest, AnIndexThatTheBudgetHasNoRoomForIsRefused) {
+  Create();
+  std::vector<Line> lines;
+  for (int i = 0; i < 500; ++i) lines.push_back({"user", fmt::format("word{} number{}", i, i)});
+  CommitNotes({}, std::move(lines));
+  MemoryBudget budget(20'000);
+  SessionSearch search(store_.get(), &bodies_, kRoomy, &budget);
+  EXPECT_EQ(ErrorReason(FindIn(search, kKey, session_.row, AskFor("word1")).status()),
+            "MEMORY_SHORT");
+  EXPECT_LT(budget.held(), 10'000) << "what was read is let go of";
+  MemoryBudget roomy(10'000'000);
+  SessionSearch other(store_.get(), &bodies_, kRoomy, &roomy);
+  EXPECT_TRUE(FindIn(other, kKey, session_.row, AskFor("word1")).ok());
+  roomy.Shrink();
+  EXPECT_EQ(other.ByteSize(), 0U);
+  EXPECT_EQ(other.evictions(), 1U);
+  EXPECT_TRUE(FindIn(other, kKey, session_.row, AskFor("word1")).ok());
 }
 
 TEST_F(SessionSearchTest, AnIndexThatThereIsNoRoomForIsMadeForEachSearch) {
   Create();
   CommitNotes({}, {{"user", "word"}});
-  SessionSearch none(store_.get(), &bodies_, 1);
+  SessionSearch none(store_.get(), &bodies_, 1, &budget_);
   for (std::uint64_t searches = 1; searches <= 3; ++searches) {
     const auto found = FindIn(none, kKey, session_.row, AskFor("word"));
     ASSERT_TRUE(found.ok()) << found.status();

@@ -171,6 +171,7 @@ class BlockFixture {
   FakeOtherSessions other_sessions;
   std::vector<MessagePtr> rows;
   int reads = 0;
+  MemoryBudget budget{0};
   EntryIndexCache entries{
       [this](const SessionKey&, std::uint64_t, std::int64_t begin, std::int64_t end,
              std::int64_t max_rows, std::int64_t) -> absl::StatusOr<std::vector<MessagePtr>> {
@@ -183,7 +184,7 @@ class BlockFixture {
         }
         return found;
       },
-      std::size_t{1} << 20};
+      std::size_t{1} << 20, &budget};
   BlockSession session{{"tenant", "session-1"}, Profile::kDefault};
   std::shared_ptr<const Block> block;
   BlockState state;

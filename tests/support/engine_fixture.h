@@ -57,6 +57,14 @@ inline Engine::Deadline In(std::chrono::milliseconds time) {
 inline Engine::Deadline Far() { return In(std::chrono::hours(1)); }
 
 class EngineTest : public ::testing::Test {
+ public:
+  // Whatever a test has done, nothing is counted once its engines are gone.
+  ~EngineTest() override {
+    engine_.reset();
+    EXPECT_EQ(memory_.HeldByUse(), MemoryByUse());
+    EXPECT_EQ(memory_.holders(), 0);
+  }
+
  protected:
   void SetUp() override {
     StoreOptions options;
@@ -74,6 +82,7 @@ class EngineTest : public ::testing::Test {
     options.coherence = coherence;
     options.committers = 1;
     options.bodies = &bodies_;
+    options.memory = &memory_;
     options.now_us = [this] { return ++now_us_; };
     options.random = [this] { return ++random_; };
     return options;
@@ -150,6 +159,7 @@ class EngineTest : public ::testing::Test {
     return bodies;
   }
 
+  MemoryBudget memory_{0};
   PlainBodyReader bodies_;
   std::unique_ptr<Store> real_;
   std::unique_ptr<FaultyStore> store_;

@@ -86,6 +86,7 @@ class SearchFixture : public SessionDraftTest {
     Commit(WithSettings(WriteKind::kCreateSession, settings));
   }
 
+  MemoryBudget budget_{0};
   PlainBodyReader bodies_;
   std::unique_ptr<Store> real_;
   std::unique_ptr<FaultyStore> store_;
