@@ -270,11 +270,13 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   feed.deadline = Later();
   feed.usage = usage;
   std::promise<absl::StatusOr<FeedResult>> fed;
-  block->Feed(feed, [&](absl::StatusOr<FeedResult> result) { fed.set_value(std::move(result)); });
+  const std::shared_ptr<const TraceContext> trace = feed.session.trace;
+  block->Feed(std::move(feed),
+              [&](absl::StatusOr<FeedResult> result) { fed.set_value(std::move(result)); });
   v1::WorkerCall call = agent.HearCall();
   EXPECT_EQ(call.put().state(), std::string("a\0b", 3));
   EXPECT_EQ(call.put().attempt(), 2);
-  EXPECT_EQ(call.traceparent(), feed.session.trace->traceparent);
+  EXPECT_EQ(call.traceparent(), trace->traceparent);
   EXPECT_EQ(call.tracestate(), "a=1");
   ASSERT_EQ(call.put().messages_size(), 1);
   EXPECT_EQ(call.put().messages(0).message_id(), "m9");
