@@ -136,7 +136,7 @@ int RpcThreads(const Config& config) {
 }
 
 Http2ServerOptions ServerOptionsOf(const Config& config, const Access& access,
-                                   std::int64_t memory_limit) {
+                                   std::int64_t budget) {
   Http2ServerOptions options;
   options.addresses = config.listen;
   options.tls = access.tls();
@@ -145,8 +145,7 @@ Http2ServerOptions ServerOptionsOf(const Config& config, const Access& access,
   options.max_connections = static_cast<std::size_t>(config.max_connections);
   options.max_connections_per_address =
       static_cast<std::size_t>(config.max_connections_per_address);
-  // A quarter of the budget.
-  if (memory_limit > 0) options.unauthenticated_bytes = memory_limit / 4;
+  if (budget > 0) options.unauthenticated_bytes = budget / 4;
   options.max_message_bytes = static_cast<std::size_t>(kMaxRequestBytes + kRequestOverhead);
   options.keepalive = kKeepalive;
   options.max_connection_age = std::chrono::seconds(config.max_connection_age_s);
@@ -297,7 +296,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, &health_service);
   MEMORYD_ASSIGN_OR_RETURN(
       const std::unique_ptr<Http2Server> rpc_server,
-      Http2Server::Start(ServerOptionsOf(config, *access, memory.limit()), &methods, &budget));
+      Http2Server::Start(ServerOptionsOf(config, *access, budget.limit()), &methods, &budget));
   std::unique_ptr<Http2Server> for_health;
   if (!config.health_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(for_health,

@@ -182,12 +182,16 @@ def test_a_sidecar_s_api_is_on_loopback(name):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_probes_ask_the_port_of_health(name):
+def test_probes_ask_the_metrics_port_and_health_has_none(name):
     memoryd = memoryd_of(of_kind(name, "Deployment")["spec"]["template"]["spec"])
-    health = int(settings_of(memoryd)["MEMORYD_HEALTH_LISTEN"].rsplit(":", 1)[1])
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert memoryd[probe]["grpc"]["port"] == health
-    assert memoryd["livenessProbe"]["grpc"]["service"] == "liveness"
+    settings = settings_of(memoryd)
+    assert "MEMORYD_HEALTH_LISTEN" not in settings
+    ports = {port["name"]: port["containerPort"] for port in memoryd["ports"]}
+    assert ports["metrics"] == int(settings["MEMORYD_METRICS_LISTEN"].rsplit(":", 1)[1])
+    assert ports.keys() <= {"grpc", "metrics"}
+    for probe in ("startupProbe", "readinessProbe"):
+        assert memoryd[probe]["httpGet"] == {"port": "metrics", "path": "/readyz"}
+    assert memoryd["livenessProbe"]["httpGet"] == {"port": "metrics", "path": "/healthz"}
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -248,7 +252,9 @@ def test_a_server_is_spread_budgeted_and_migrated_first():
     policy = policies["memory"]
     assert policy["podSelector"]["matchLabels"] == labels
     assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == {
-        "grpc", "health", "metrics"}
+        "grpc", "metrics"}
+    service = of_kind("server", "Service")["spec"]
+    assert [port["name"] for port in service["ports"]] == ["grpc"]
     # Nobody calls the migration.
     assert policies["memory-migration"]["podSelector"]["matchLabels"].items() <= \
         job["spec"]["template"]["metadata"]["labels"].items()

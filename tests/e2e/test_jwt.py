@@ -90,10 +90,11 @@ def test_what_is_no_valid_token_has_one_answer_and_a_reason_for_the_operator(
     texts.add(error.details())
     texts.add(Caller(channel, good + "x" * 4096).error("Get", session_id="s").details())
     assert len(texts) == 1
-    # Above gRPC's own limit for headers, which ends the connection too.
+    # A header that HPACK can't take in ends its connection. The client sees that, or the limit first.
     with guarded.channel() as opened:
         large = Caller(ready(opened), good + "x" * 65536)
-        assert large.code("Get", session_id="s") == grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert large.code("Get", session_id="s") in (
+            grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
     assert Caller(channel, good).code("Get", session_id="s") == OK
 
 

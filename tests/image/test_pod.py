@@ -16,18 +16,17 @@ import tempfile
 import time
 import urllib.error
 import urllib.parse
+import urllib.request
 import uuid
 from collections.abc import Iterator
 
 import pytest
 import yaml
 from container import USER_ID, podman
-from grpc_health.v1 import health_pb2
 from support import tls
 from support.metrics import scrape, value
 from support.paths import REPOSITORY
 from support.postgres import temporary_database
-from support.server import open_channel, wait_for_health
 from support.waiting import wait_for
 
 MANIFESTS = REPOSITORY / "deploy" / "kubernetes"
@@ -156,10 +155,16 @@ def puts_of(address: str) -> float:
 
 
 def probe_as_kubelet(address: str) -> None:
-    """Dials the pod's address from outside: health and metrics answer there."""
-    for service in ("", "liveness"):
-        with open_channel(f"{address}:50052") as channel:
-            wait_for_health(channel, health_pb2.HealthCheckResponse.SERVING, 60, service)
+    """Dials the pod's address from outside: probes and metrics answer there."""
+    def answers(path: str) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{address}:9464{path}", timeout=20) as reply:
+                return reply.status == 200
+        except OSError:
+            return False
+
+    for path in ("/readyz", "/healthz"):
+        wait_for(lambda path=path: answers(path), 6000)
     assert any(name.startswith("memoryd_") for name, _ in scrape(f"{address}:9464"))
 
 

@@ -32,7 +32,6 @@ securityContext:
 {{- $loopback := eq .Values.mode "sidecar" -}}
 {{- $settings := dict
       "listen" (ternary "127.0.0.1:50051" "0.0.0.0:50051" $loopback)
-      "health_listen" "0.0.0.0:50052"
       "metrics_listen" "0.0.0.0:9464"
       "drain_seconds" .Values.drainSeconds
       "cache_mib" 96 "index_mib" 64 "vector_mib" 64 -}}
@@ -95,21 +94,19 @@ ports:
   {{- if eq .Values.mode "server" }}
   - {name: grpc, containerPort: 50051}
   {{- end }}
-  - {name: health, containerPort: 50052}
   - {name: metrics, containerPort: 9464}
 # Nothing is sent here, and no agent started, before this one succeeds.
 startupProbe:
-  grpc: {port: 50052}
+  httpGet: {port: metrics, path: /readyz}
   periodSeconds: 1
   failureThreshold: 60
 readinessProbe:
-  grpc: {port: 50052}
+  httpGet: {port: metrics, path: /readyz}
   periodSeconds: 2
   timeoutSeconds: 2
-# Not the default service: that one is NOT_SERVING while the store is away, and a restart would not bring
-# the store back.
+# Not /readyz: that one fails while the store is away, and a restart would not bring the store back.
 livenessProbe:
-  grpc: {port: 50052, service: liveness}
+  httpGet: {port: metrics, path: /healthz}
   periodSeconds: 10
   timeoutSeconds: 5
 resources: {{- toYaml .Values.resources | nindent 2 }}

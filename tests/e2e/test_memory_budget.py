@@ -1,0 +1,89 @@
+"""What one tenant has the server hold never makes another's calls fail."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.access import Caller, credential, write_credentials
+from support.blocks import DONE, FAILED, block, every_turn
+from support.calls import assistant, user
+from support.metrics import scrape, value
+from support.model_server import ModelServer
+from support.server import Server
+from support.waiting import wait_for
+
+MIB = 1 << 20
+# Beside what the process takes at rest: a budget of some 60 to 100 MiB.
+LIMIT_MIB = 160
+
+
+@pytest.fixture
+def models():
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(store, tmp_path, models):
+    credentials = write_credentials(tmp_path / "credentials.yaml", [
+        credential(name, ("read", "write", "admin"), token=name) for name in ("large", "small")])
+    settings = tmp_path / "memoryd.yaml"
+    settings.write_text(json.dumps({
+        "memory_limit_mib": LIMIT_MIB, "job_attempts": 2, "job_retry_ms": 10,
+        "models": [{"name": "chat", "kind": "chat", "url": models.url, "model": "fake",
+                    "allow_private": True}]}))
+    arguments = (f"--config={settings}", f"--credentials={credentials}",
+                 "--metrics-listen=127.0.0.1:0")
+    with Server(store, arguments=arguments) as running:
+        yield running
+
+
+def held(server: Server, tenant: str, use: str) -> float:
+    return value(scrape(server.metrics), "memoryd_tenant_memory_bytes", tenant=tenant, use=use)
+
+
+def fill(caller: Caller, session_id: str, mib: int) -> None:
+    """A session whose first turn, of so many MiB, is fed to a block once the next one begins."""
+    config = every_turn(block("summary", "summary", model="chat"))
+    caller("CreateSession", session_id=session_id, config=config)
+    text = "x" * MIB
+    for i in range(mib):
+        caller("Put", session_id=session_id, messages=[(assistant if i else user)(text)])
+    caller("Put", session_id=session_id, messages=[user("next")])
+
+
+def test_caches_of_the_largest_tenant_make_room_for_others(server):
+    with server.channel() as channel:
+        large, small = Caller(channel, "large"), Caller(channel, "small")
+        small("Put", session_id="s", messages=[user("hello")])
+        budget = value(scrape(server.metrics), "memoryd_memory_budget_bytes")
+        assert 20 * MIB < budget < LIMIT_MIB * MIB
+        for i in range(int(budget / (2 * MIB)) + 10):
+            large("Put", session_id=f"s{i}", messages=[user("x" * MIB), assistant("y" * MIB)])
+            assert small.error("Put", session_id="s", messages=[user("hello")]) is None
+        series = scrape(server.metrics)
+        assert held(server, "large", "sessions") <= 0.9 * budget
+        assert held(server, "small", "sessions") > 0, "the largest holder's go first"
+        assert value(series, "memoryd_memory_evicted_bytes_total", use="sessions") > 0
+        assert large("GetAll", session_id="s0").messages[0].text == "x" * MIB
+
+
+def test_jobs_wait_for_memory_and_the_too_large_are_given_up(server):
+    with server.channel() as channel:
+        large, small = Caller(channel, "large"), Caller(channel, "small")
+        budget = value(scrape(server.metrics), "memoryd_memory_budget_bytes")
+        fits = int(budget / 2 / 3 / MIB) - 1
+        for name in ("a", "b"):
+            fill(large, name, fits)
+        fill(large, "c", 2 * fits)
+        assert small.error("Put", session_id="s", messages=[user("hello")]) is None
+
+        def states() -> list[int]:
+            return [large("ListJobs", session_id=name).jobs[0].state for name in "abc"]
+
+        wait_for(lambda: states() == [DONE, DONE, FAILED])
+        failed = large("ListJobs", session_id="c").jobs[0]
+        assert failed.attempts == 2 and "memory_limit_mib" in failed.last_error
+        wait_for(lambda: held(server, "large", "jobs") == 0)
