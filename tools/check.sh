@@ -42,8 +42,9 @@ declare -A marks=([asan]='not matrix' [tsan]='not matrix and not large')
 declare -A names=([asan]='not postgresql' [tsan]="$tsan_names")
 declare -A files=([asan]=tests/e2e [tsan]="$tsan_files")
 declare -A targets=([asan]='' [tsan]='memoryd engine_test worker_registry_test worker_service_test
-  models_test server_test sqlite_store_test store_contract_test')
-declare -A tests=([asan]='.' [tsan]='^(engine|worker|models|server|sqlite_store|store_contract)')
+  models_test server_test http2_server_test sqlite_store_test store_contract_test')
+declare -A tests=([asan]='.'
+  [tsan]='^(engine|worker|models|server|http2_server|sqlite_store|store_contract)')
 for sanitizer in asan tsan; do
   # shellcheck disable=SC2086  # Several words.
   $results step "$sanitizer build" tools/build.sh "$sanitizer" ${targets[$sanitizer]}
