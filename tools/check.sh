@@ -38,7 +38,7 @@ tsan_files=$(printf 'tests/e2e/test_%s.py ' attached_sessions auth blocks concur
   single_messages store_down stream_all tls update_context worker)
 tsan_names='not sqlite'
 [ "${TSAN:-}" = all ] && tsan_files=tests/e2e tsan_names=''
-declare -A marks=([asan]='not matrix' [tsan]='not matrix and not large')
+declare -A marks=([asan]='not matrix and not resident' [tsan]='not matrix and not large and not resident')
 declare -A names=([asan]='not postgresql' [tsan]="$tsan_names")
 declare -A files=([asan]=tests/e2e [tsan]="$tsan_files")
 declare -A targets=([asan]='' [tsan]='memoryd engine_test worker_registry_test worker_service_test

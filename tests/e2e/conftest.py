@@ -13,6 +13,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "large: moves many MiB, too many for ThreadSanitizer")
     config.addinivalue_line("markers", "exports_spans(can): of builds that can, or that can not")
     config.addinivalue_line("markers", "matrix: tens of thousands of calls, one after the other")
+    config.addinivalue_line("markers", "resident: fills a server's memory, which sanitizers take")
 
 
 def pytest_collection_modifyitems(config, items):

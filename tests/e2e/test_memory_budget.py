@@ -14,6 +14,8 @@ from support.model_server import ModelServer
 from support.server import Server
 from support.waiting import wait_for
 
+pytestmark = pytest.mark.resident
+
 MIB = 1 << 20
 # Beside what the process takes at rest: a budget of some 60 to 100 MiB.
 LIMIT_MIB = 160

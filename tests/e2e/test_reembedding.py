@@ -549,6 +549,8 @@ def test_entries_without_a_vector_get_one_of_the_old_model(calls, session_id, se
     put(calls, session_id, "another end")
     job = jobs_of(calls, session_id, state=OPEN)[0]
     calls.CancelJob(session_id=session_id, job_id=job.job_id)
+    # The attempt that was cancelled is over once the next job asks.
+    wait_for(lambda: "user: the end" in asked(second))
     with held_at(second, f"user: {LINES[0]}") as waits:
         # The jobs behind it are answered by the new model, and begin it once more.
         second.be_honest()

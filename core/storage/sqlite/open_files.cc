@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -76,11 +75,12 @@ absl::Status OpenFiles::CheckBeforeWriting() {
 
 std::optional<OpenFiles::Index> OpenFiles::ReadIndex() const {
   const auto* const words = static_cast<const volatile std::uint32_t*>(index_);
+  // SQLite writes them from elsewhere, the second copy first. Each is read before the next.
+  const auto read = [words](std::size_t i) { return __atomic_load_n(&words[i], __ATOMIC_ACQUIRE); };
   std::array<std::uint32_t, kIndexHeaderWords> header{};
   std::array<std::uint32_t, kIndexHeaderWords> copy{};
-  for (std::size_t i = 0; i < header.size(); ++i) header[i] = words[i];
-  std::atomic_thread_fence(std::memory_order_acquire);
-  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = words[header.size() + i];
+  for (std::size_t i = 0; i < header.size(); ++i) header[i] = read(i);
+  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = read(header.size() + i);
   if (header != copy) return std::nullopt;
   std::uint16_t page = 0;
   std::memcpy(&page, reinterpret_cast<const char*>(&header[kPageWord]) + 2, sizeof page);
@@ -90,7 +90,7 @@ std::optional<OpenFiles::Index> OpenFiles::ReadIndex() const {
   index.frames = header[4];
   index.pages = header[5];
   index.salt = header[8];
-  index.copied = words[2 * header.size()];
+  index.copied = read(2 * header.size());
   return index;
 }
 
