@@ -194,11 +194,18 @@ constexpr std::array kSettings = {
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {
               c.store = v;
-              if (FindStoreKind(v) != nullptr) return {};
+              // Not what libpq takes as well, `host=… password=…`.
+              if (v.starts_with("sqlite:") || v.starts_with("postgresql://")) return {};
               return "must begin with sqlite: or postgresql://";
             },
             "[PostgreSQL](OPERATIONS.md#postgresql), [SQLite](OPERATIONS.md#sqlite).",
             "`sqlite:memoryd.db` in the state directory"},
+    Setting{"accept_lost_commits",
+            "SQLite: the lost commits of a damaged log to start without, as the refusal to start "
+            "names them. Empty: none.",
+            &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.accept_lost_commits); },
+            "[A damaged log](OPERATIONS.md#sqlite)."},
     Setting{"coherence",
             "shared: other servers may use the store; exclusive: this one alone; auto: shared on "
             "PostgreSQL, exclusive on SQLite.",

@@ -29,6 +29,7 @@ struct Config {
   JwtSettings jwt;                         // Without `jwks_file`: no JSON Web Tokens.
   std::vector<std::string> health_listen;  // Plaintext, health only; may be empty.
   std::string store;                       // See StoreOptions::url.
+  std::string accept_lost_commits;         // See StoreOptions.
   Coherence coherence = Coherence::kExclusive;
   int committers = 0;
   int readers = 0;

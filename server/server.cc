@@ -176,6 +176,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
   options.readers = config.readers;
   options.timeout_ms = config.store_timeout_ms;
   options.transaction_pooling = config.transaction_pooling;
+  options.accept_lost_commits = config.accept_lost_commits;
+  options.warn = [](const std::string& line) { spdlog::warn("store: {}", line); };
   for (;;) {
     absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(options);
     absl::Status status = store.status();
