@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/base/status_macros.h"
 
@@ -22,6 +23,30 @@ absl::StatusOr<T> FromJson(const json& value) {
   return absl::InvalidArgumentError(std::string(status.message()));
 }
 
+// Protobuf's own limit is 100. Beyond some 10,000 what goes through the parsed line by recursion
+// would run out of stack.
+constexpr int kMaxDepth = 200;
+
+// Counts brackets outside of strings, whether or not the text is JSON.
+bool IsNestedTooDeeply(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::Status ExportLines::Wrong(const std::string& what) const {
@@ -32,6 +57,9 @@ absl::StatusOr<ExportLine> ExportLines::Next() {
   std::string text;
   while (std::getline(input_, text)) {
     ++number_;
+    if (IsNestedTooDeeply(text)) {
+      return Wrong(fmt::format("is nested deeper than {} levels", kMaxDepth));
+    }
     const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object() || line.size() != 1) return Wrong("is no JSON object with one key");
     const std::string& kind = line.begin().key();

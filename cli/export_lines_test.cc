@@ -59,5 +59,18 @@ TEST(ExportLinesTest, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(ErrorOf(begin + end + kHead), HasSubstr("line 3: is the end"));
 }
 
+TEST(ExportLinesTest, AnyLineMayBeNestedSoDeepAndNoDeeper) {
+  const auto nested = [](std::size_t levels) {
+    return "{\"later\":" + std::string(levels, '[') + std::string(levels, ']') + "}\n";
+  };
+  const std::string begin = std::string(kHead) + kSession;
+  EXPECT_THAT(ErrorOf(begin + nested(199)), HasSubstr("not whole"));
+  EXPECT_THAT(ErrorOf(begin + nested(200)), HasSubstr("line 3: is nested deeper"));
+  EXPECT_THAT(ErrorOf(nested(1'000'000)), HasSubstr("line 1: is nested deeper"));
+  // Brackets in text are text, also behind an escaped quote.
+  EXPECT_THAT(ErrorOf(begin + "{\"later\":\"\\\"" + std::string(300, '{') + "\"}\n"),
+              HasSubstr("not whole"));
+}
+
 }  // namespace
 }  // namespace memoryd::cli

@@ -150,10 +150,17 @@ class AuditLog::Sink final : public spdlog::sinks::base_sink<spdlog::details::nu
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
+  // Waits for nobody: a FIFO that nobody reads is an error. Sets errno where it fails.
   bool OpenFile() {
-    const int descriptor =
-        ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, kMode);
+    const int descriptor = ::open(
+        path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, kMode);
     if (descriptor < 0) return false;
+    struct stat info {};
+    if (::fstat(descriptor, &info) == 0 && S_ISBLK(info.st_mode)) {
+      ::close(descriptor);
+      errno = EINVAL;
+      return false;
+    }
     if (descriptor_ >= 0) ::close(descriptor_);
     descriptor_ = descriptor;
     writer_.set_descriptor(descriptor);
@@ -227,8 +234,9 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& targ
   const bool is_file = target != "stderr";
   auto sink = std::make_shared<Sink>(is_file ? target : std::string());
   if (is_file && !sink->OpenFile()) {
-    return absl::InvalidArgumentError(
-        fmt::format("audit_log: {}: {}", target, std::strerror(errno)));
+    return absl::InvalidArgumentError(fmt::format(
+        "audit_log: {}: {}", target,
+        errno == ENXIO ? "is a FIFO or device that nobody reads" : std::strerror(errno)));
   }
   return std::unique_ptr<AuditLog>(new AuditLog(std::move(sink)));
 }

@@ -18,6 +18,7 @@
 
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "server/masked_url.h"
 #include "server/model_config.h"
 #include "server/reference.h"
 #include "server/setting_value.h"
@@ -523,15 +524,27 @@ std::string PrintedList(std::string_view key, const YAML::Node& list, std::strin
   return text + "\n";
 }
 
+// A setting as it may be printed.
+std::string Shown(std::string_view name, const std::string& text) {
+  if (name == "store") return MaskedStore(text);
+  return name == "otlp_endpoint" ? MaskedEndpoint(text) : text;
+}
+
+// For a file that holds a secret under `key`.
+absl::Status CheckSecrecy(const FileContent& content, std::string_view key) {
+  if (content.secrecy.ok()) return absl::OkStatus();
+  return Invalid(
+      fmt::format("{} ({} holds a secret)", std::string(content.secrecy.message()), key));
+}
+
 // Single values into `values`, as kSettings has them, lists into `config`; `lists` is set to what
 // --print-config shows of them, by name.
 absl::Status ReadFile(const std::string& path, std::vector<Value>& values, Config& config,
                       std::map<std::string, std::string>& lists) {
   try {
-    const absl::StatusOr<std::string> yaml = ReadPublicFile(path);
-    if (!yaml.ok()) return Invalid(std::string(yaml.status().message()));
-    MEMORYD_RETURN_IF_ERROR(CheckYamlText(*yaml, path));
-    const YAML::Node root = YAML::Load(*yaml);
+    const absl::StatusOr<FileContent> content = ReadAnyFile(path);
+    if (!content.ok()) return Invalid(std::string(content.status().message()));
+    MEMORYD_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(content->text, path));
     if (root.IsNull()) return absl::OkStatus();
     if (!root.IsMap()) return Invalid(fmt::format("{}: must be a map of settings", path));
     std::set<std::string> names;
@@ -542,6 +555,9 @@ absl::Status ReadFile(const std::string& path, std::vector<Value>& values, Confi
       }
       if (name == kModelsKey) {
         MEMORYD_ASSIGN_OR_RETURN(config.models, ParseModels(entry.second, path));
+        for (const ModelSettings& model : config.models) {
+          if (MayHoldSecret(model)) MEMORYD_RETURN_IF_ERROR(CheckSecrecy(*content, name));
+        }
         lists[name] = PrintedList(kModelsKey, MaskedModels(entry.second), path);
         continue;
       }
@@ -557,8 +573,11 @@ absl::Status ReadFile(const std::string& path, std::vector<Value>& values, Confi
       if (!entry.second.IsScalar()) {
         return Invalid(fmt::format("{}: {}: must be a single value", path, name));
       }
-      values[static_cast<std::size_t>(setting - kSettings.begin())] = {
-          entry.second.as<std::string>(), path};
+      Value& value = values[static_cast<std::size_t>(setting - kSettings.begin())];
+      value = {entry.second.as<std::string>(), path};
+      if (Shown(name, value.text) != value.text) {
+        MEMORYD_RETURN_IF_ERROR(CheckSecrecy(*content, name));
+      }
     }
   } catch (const YAML::Exception& error) {
     return Invalid(fmt::format("{}: can't be read as YAML: {}", path, error.what()));
@@ -566,29 +585,12 @@ absl::Status ReadFile(const std::string& path, std::vector<Value>& values, Confi
   return absl::OkStatus();
 }
 
-// A password in a store's URL is for nobody's eyes.
-std::string Masked(std::string url) {
-  const std::size_t scheme = url.find("://");
-  const std::size_t at = url.find('@');
-  if (scheme != std::string::npos && at != std::string::npos) {
-    const std::size_t colon = url.find(':', scheme + 3);
-    if (colon < at) url.replace(colon + 1, at - colon - 1, "***");
-  }
-  // `sslpassword` as well.
-  constexpr std::string_view kKey = "password=";
-  for (std::size_t key = url.find(kKey); key != std::string::npos; key = url.find(kKey, key + 1)) {
-    const std::size_t begin = key + kKey.size();
-    url.replace(begin, std::min(url.find('&', begin), url.size()) - begin, "***");
-  }
-  return url;
-}
-
 // `values` as kSettings has them.
 std::string Printed(const std::vector<Value>& values) {
   std::string text;
   for (std::size_t i = 0; i < kSettings.size(); ++i) {
     YAML::Emitter scalar;
-    scalar << (kSettings[i].name == "store" ? Masked(values[i].text) : values[i].text);
+    scalar << Shown(kSettings[i].name, values[i].text);
     text += fmt::format("{}: {}  # {}\n", kSettings[i].name, scalar.c_str(), values[i].origin);
   }
   return text;
@@ -751,7 +753,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
     line.command = Command::kHelp;
     return line;
   } catch (const CLI::ParseError& error) {
-    return Invalid(error.what());
+    return Invalid(MaskedText(error.what()));
   }
   if (given.version) {
     line.command = Command::kVersion;

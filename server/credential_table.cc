@@ -166,9 +166,9 @@ absl::StatusOr<CredentialTable> CredentialTable::Parse(const std::string& yaml,
                                                        const std::string& path) {
   CredentialTable table;
   CredentialParser parser(path, table);
-  MEMORYD_RETURN_IF_ERROR(CheckYamlText(yaml, path));
+  MEMORYD_ASSIGN_OR_RETURN(const YAML::Node root, LoadYaml(yaml, path));
   try {
-    MEMORYD_RETURN_IF_ERROR(parser.Parse(YAML::Load(yaml)));
+    MEMORYD_RETURN_IF_ERROR(parser.Parse(root));
   } catch (const YAML::Exception& error) {
     return parser.BadYaml(error);
   }

@@ -49,6 +49,26 @@ void KeepLittleFreedMemory() {
   ::mallopt(M_ARENA_MAX, static_cast<int>(2 + processors));
 }
 
+// Those of the process, of its threads' event loops, of listeners, and some for callers.
+constexpr rlim_t kOwnDescriptors = 64;
+// A connection to SQLite has a descriptor of the file and one of its log.
+constexpr rlim_t kDescriptorsOfAConnection = 4;
+
+// Without descriptors libraries end the process, or wait for ever, and say nothing of the kind.
+absl::Status CheckDescriptorLimit(const memoryd::Config& config) {
+  rlimit limit{};
+  const rlim_t needed =
+      kOwnDescriptors +
+      kDescriptorsOfAConnection * static_cast<rlim_t>(config.committers + config.readers);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      fmt::format("may open {} files, and needs {}, beside one for each connection: raise the hard "
+                  "limit (ulimit -n, LimitNOFILE)",
+                  limit.rlim_cur, needed));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -82,13 +102,16 @@ int main(int argc, char** argv) {
     case memoryd::Command::kVersion:
       fmt::print("memoryd {}\n", memoryd::Version());
       return 0;
-    case memoryd::Command::kCheckConfig:
+    case memoryd::Command::kCheckConfig: {
+      const memoryd::Log log(LogOptionsOf(line->config));
       status = memoryd::Access::Open(line->config).status();
       if (!status.ok()) return Fail(2, status);
       fmt::print("the settings are valid\n");
       return 0;
+    }
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
+      if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
       const auto read_again = [argc, argv, &parser] {
         return parser.Parse(argc, argv, memoryd::MemorydEnvironment());

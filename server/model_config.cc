@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <utility>
@@ -164,7 +165,7 @@ constexpr Field kFields[] = {
      {},
      &ReadApart,
      "A map of further headers, no secrets: they are masked in `--print-config`, the file is "
-     "not."},
+     "not. One that is named like a secret is refused in a file that every user may read."},
     {"temperature", ModelKind::kChat,
      [](ModelSettings& m, const std::string& v) { return ParseTemperature(v, m.temperature); },
      "The model's own where this is not given."},
@@ -355,6 +356,15 @@ std::string ModelReference() {
                           kind + std::string(field.help)});
   }
   return text;
+}
+
+bool MayHoldSecret(const ModelSettings& model) {
+  for (const auto& [name, value] : model.headers) {
+    for (const char* word : {"auth", "cookie", "key", "password", "secret", "token"}) {
+      if (strcasestr(name.c_str(), word) != nullptr) return true;
+    }
+  }
+  return false;
 }
 
 YAML::Node MaskedModels(const YAML::Node& list) {

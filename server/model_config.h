@@ -25,6 +25,9 @@ absl::StatusOr<std::vector<ModelSettings>> ParseModels(const YAML::Node& list,
 // The table of a model's keys, in Markdown.
 std::string ModelReference();
 
+// Whether it has a header that is named like a secret, such as `X-Api-Key`.
+bool MayHoldSecret(const ModelSettings& model);
+
 // The list with what might be secret in it, the values of headers, masked.
 YAML::Node MaskedModels(const YAML::Node& list);
 

@@ -145,5 +145,15 @@ TEST(ModelConfigTest, WhatIsPrintedReadsBackButForTheHeaders) {
   EXPECT_EQ(again->at(1).name, "f");
 }
 
+TEST(ModelConfigTest, AHeaderThatIsNamedLikeASecretMayHoldOne) {
+  for (const char* name : {"X-Api-Key", "Cookie", "X-AUTH", "x_token", "Client-Secret"}) {
+    const auto models = Parse(Chat(std::string("  headers: {X-Version: 2, ") + name + ": x}\n"));
+    ASSERT_TRUE(models.ok()) << models.status();
+    EXPECT_TRUE(MayHoldSecret(models->front())) << name;
+  }
+  EXPECT_FALSE(MayHoldSecret(Parse(Chat("  headers: {X-Version: 2}\n"))->front()));
+  EXPECT_FALSE(MayHoldSecret(Parse(Chat(""))->front()));
+}
+
 }  // namespace
 }  // namespace memoryd

@@ -165,6 +165,18 @@ Http2ServerOptions HealthOptionsOf(const Config& config) {
   return options;
 }
 
+// `setting` is that of the addresses.
+absl::StatusOr<std::unique_ptr<Http2Server>> StartServer(std::string_view setting,
+                                                         Http2ServerOptions options,
+                                                         const RpcMethods* methods,
+                                                         MemoryBudget* budget) {
+  absl::StatusOr<std::unique_ptr<Http2Server>> server =
+      Http2Server::Start(std::move(options), methods, budget);
+  if (server.ok()) return server;
+  const absl::Status& status = server.status();
+  return absl::Status(status.code(), fmt::format("{}: {}", setting, std::string(status.message())));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
@@ -298,11 +310,11 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, &health_service);
   MEMORYD_ASSIGN_OR_RETURN(
       const std::unique_ptr<Http2Server> rpc_server,
-      Http2Server::Start(ServerOptionsOf(config, *access, budget.limit()), &methods, &budget));
+      StartServer("listen", ServerOptionsOf(config, *access, budget.limit()), &methods, &budget));
   std::unique_ptr<Http2Server> for_health;
   if (!config.health_listen.empty()) {
-    MEMORYD_ASSIGN_OR_RETURN(for_health,
-                             Http2Server::Start(HealthOptionsOf(config), &health_methods, &budget));
+    MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer("health_listen", HealthOptionsOf(config),
+                                                     &health_methods, &budget));
   }
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {

@@ -1,11 +1,14 @@
 #include "server/yaml_text.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "core/base/utf8_decode.h"
+#include "server/setting_value.h"
 
 namespace memoryd {
 namespace {
@@ -22,15 +25,32 @@ std::size_t Utf8Bytes(std::string_view text) {
   return static_cast<std::size_t>(p - text.data());
 }
 
+int LineOf(const YAML::Mark& mark) { return mark.line < 0 ? 1 : mark.line + 1; }
+
 }  // namespace
 
 bool IsUtf8(std::string_view text) { return Utf8Bytes(text) == text.size(); }
 
-absl::Status CheckYamlText(std::string_view yaml, const std::string& path) {
-  const std::size_t good = Utf8Bytes(yaml);
-  if (good == yaml.size()) return absl::OkStatus();
-  const auto line = 1 + std::ranges::count(yaml.substr(0, good), '\n');
-  return absl::InvalidArgumentError(fmt::format("{}:{}: is not UTF-8", path, line));
+absl::StatusOr<YAML::Node> LoadYaml(const std::string& yaml, const std::string& path) {
+  const auto bad = [&path](int line, std::string_view what) {
+    return absl::InvalidArgumentError(OnOneLine(fmt::format("{}:{}: {}", path, line, what)));
+  };
+  if (const std::size_t good = Utf8Bytes(yaml); good != yaml.size()) {
+    const auto end = yaml.begin() + static_cast<std::ptrdiff_t>(good);
+    return bad(1 + static_cast<int>(std::count(yaml.begin(), end, '\n')), "is not UTF-8");
+  }
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+    if (documents.size() > 1) {
+      return bad(LineOf(documents[1].Mark()),
+                 "a second YAML document begins; a file may have one alone");
+    }
+    return documents.empty() ? YAML::Node() : documents.front();
+  } catch (const YAML::DeepRecursion& error) {
+    return bad(LineOf(error.mark), "is nested too deeply");
+  } catch (const YAML::Exception& error) {
+    return bad(LineOf(error.mark), fmt::format("can't be read as YAML: {}", error.msg));
+  }
 }
 
 }  // namespace memoryd

@@ -1,20 +1,23 @@
-// Files of settings before yaml-cpp reads them.
+// Files of settings, read by yaml-cpp.
 #ifndef MEMORYD_SERVER_YAML_TEXT_H_
 #define MEMORYD_SERVER_YAML_TEXT_H_
+
+#include <yaml-cpp/yaml.h>
 
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace memoryd {
 
 // Whether all of it is UTF-8, as YAML asks; yaml-cpp would read other characters than were written.
 bool IsUtf8(std::string_view text);
 
-// The content of the file at `path` may be given to yaml-cpp. INVALID_ARGUMENT with one line that
-// begins with `path` and the number of the first line that is not UTF-8.
-absl::Status CheckYamlText(std::string_view yaml, const std::string& path);
+// The one document of the file at `path`; a null node for an empty file. INVALID_ARGUMENT with one
+// line that begins with `path` for text that is not UTF-8, not YAML or nested too deeply, and for a
+// second document, which would else be ignored. Nothing is thrown.
+absl::StatusOr<YAML::Node> LoadYaml(const std::string& yaml, const std::string& path);
 
 }  // namespace memoryd
 

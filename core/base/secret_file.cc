@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd {
 namespace {
@@ -20,7 +22,7 @@ absl::Status Failed(const std::string& path, int error) {
   return error == ENOENT ? absl::NotFoundError(line) : absl::UnavailableError(line);
 }
 
-absl::StatusOr<std::string> Read(const std::string& path, bool secret) {
+absl::StatusOr<FileContent> Read(const std::string& path, bool secret) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return Failed(path, errno);
   const absl::Cleanup close_file = [file] { close(file); };
@@ -30,20 +32,21 @@ absl::StatusOr<std::string> Read(const std::string& path, bool secret) {
   if (!S_ISREG(about.st_mode)) {
     return absl::FailedPreconditionError(fmt::format("{}: is not a regular file", path));
   }
-  if (secret && (about.st_mode & S_IRWXO) != 0) {
-    return absl::FailedPreconditionError(
+  FileContent content;
+  if ((about.st_mode & S_IRWXO) != 0) {
+    content.secrecy = absl::FailedPreconditionError(
         fmt::format("{}: has mode {:04o}, so every user of this machine may use it; chmod o-rwx",
                     path, about.st_mode & 07777U));
   }
-  std::string content;
+  if (secret && !content.secrecy.ok()) return content.secrecy;
   char buffer[16384];
   for (;;) {
     const ssize_t count = read(file, buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return Failed(path, errno);
     if (count == 0) return content;
-    content.append(buffer, static_cast<std::size_t>(count));
-    if (content.size() > kMaxBytes) {
+    content.text.append(buffer, static_cast<std::size_t>(count));
+    if (content.text.size() > kMaxBytes) {
       return absl::FailedPreconditionError(fmt::format("{}: is larger than 16 MiB", path));
     }
   }
@@ -51,8 +54,18 @@ absl::StatusOr<std::string> Read(const std::string& path, bool secret) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadPublicFile(const std::string& path) { return Read(path, false); }
+absl::StatusOr<FileContent> ReadAnyFile(const std::string& path) {
+  return Read(path, /*secret=*/false);
+}
 
-absl::StatusOr<std::string> ReadSecretFile(const std::string& path) { return Read(path, true); }
+absl::StatusOr<std::string> ReadPublicFile(const std::string& path) {
+  MEMORYD_ASSIGN_OR_RETURN(FileContent content, Read(path, /*secret=*/false));
+  return std::move(content.text);
+}
+
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
+  MEMORYD_ASSIGN_OR_RETURN(FileContent content, Read(path, /*secret=*/true));
+  return std::move(content.text);
+}
 
 }  // namespace memoryd

@@ -8,6 +8,14 @@
 
 namespace memoryd {
 
+// A file of which only its content tells whether it holds secrets.
+struct FileContent {
+  std::string text;
+  // What ReadSecretFile would have said, FAILED_PRECONDITION or OK.
+  absl::Status secrecy;
+};
+absl::StatusOr<FileContent> ReadAnyFile(const std::string& path);
+
 // The content of a file, at most 16 MiB. NOT_FOUND or UNAVAILABLE with one line that begins with
 // the path.
 absl::StatusOr<std::string> ReadPublicFile(const std::string& path);

@@ -216,6 +216,13 @@ std::string WordVectors::TokenizerFile(const std::string& table_file) {
 absl::StatusOr<std::shared_ptr<const WordVectors>> WordVectors::Load(
     const std::string& table_file) {
   const std::string tokenizer_file = TokenizerFile(table_file);
+  for (const std::string& file : {tokenizer_file, table_file}) {
+    // To open a FIFO would wait for ever.
+    std::error_code error;
+    if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
+      return NotATable(file, "is not a regular file");
+    }
+  }
   std::ifstream stream(tokenizer_file, std::ios::binary);
   if (!stream) return absl::NotFoundError("there is no " + tokenizer_file);
   const std::string json((std::istreambuf_iterator<char>(stream)),

@@ -3,10 +3,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -49,9 +51,12 @@ std::uint64_t Fnv1a(std::string_view bytes) {
 
 absl::StatusOr<std::shared_ptr<const TokenCounter>> LoadBpe(const BpeEncoding& encoding,
                                                             const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  std::ifstream file;
+  // To open a FIFO would wait for ever.
+  if (std::filesystem::is_regular_file(path, error)) file.open(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
+  if (!file.is_open() || !file) {
     return absl::FailedPreconditionError(
         fmt::format("the vocabulary {} cannot be read: install share/memoryd beside memoryd, or "
                     "run tools/tokens/fetch_vocabulary.py",

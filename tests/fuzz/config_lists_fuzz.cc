@@ -45,11 +45,10 @@ void RunCredentials(const std::string& text) {
 }
 
 void RunLists(const std::string& text) {
-  if (const absl::Status status = CheckYamlText(text, kPath); !status.ok()) {
-    return RequireOneLine(status, text);
-  }
+  const absl::StatusOr<YAML::Node> loaded = LoadYaml(text, kPath);
+  if (!loaded.ok()) return RequireOneLine(loaded.status(), text);
   try {
-    const YAML::Node root = YAML::Load(text);
+    const YAML::Node& root = *loaded;
     if (const auto tenants = ParseTenants(root, kPath); !tenants.ok()) {
       RequireOneLine(tenants.status(), text);
     }
