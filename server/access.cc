@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "core/base/status_macros.h"
+#include "server/exposure.h"
 
 namespace memoryd {
 namespace {
@@ -45,10 +46,7 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Open(const Config& config) {
         {config.credentials},
         [authenticator = &*access->authenticator_] { return authenticator->Reload(); }));
   }
-  if (config.ListensInPlaintext()) {
-    spdlog::warn("allow_plaintext: other machines on the way can read all calls{}",
-                 config.Authenticates() ? ", and the tokens with them" : "");
-  }
+  for (const std::string& line : UnguardedListeners(config)) spdlog::warn("{}", line);
   access->watch_.Start();
   return access;
 }

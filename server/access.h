@@ -18,8 +18,8 @@ namespace memoryd {
 class Access {
  public:
   // Reads the files that the settings name and keeps reading them when they change.
-  // INVALID_ARGUMENT with one line that names the setting. Logs a warning for what strangers might
-  // read on the way.
+  // INVALID_ARGUMENT with one line that names the setting. Logs a warning for each listener that
+  // others reach unguarded.
   static absl::StatusOr<std::unique_ptr<Access>> Open(const Config& config);
 
   // Null when no address has TLS.

@@ -137,6 +137,23 @@ def test_a_socket_that_is_in_use_is_named_in_one_line(tmp_path):
         assert path.is_socket()
 
 
+@pytest.mark.parametrize("setting, words", (
+    ("listen", ("no credentials", "allow_plaintext")),
+    ("health_listen", ("plaintext without credentials",)),
+    ("metrics_listen", ("plaintext without credentials",))))
+def test_a_listener_that_others_reach_unguarded_is_said_at_start(setting, words):
+    def warned(address: str) -> list[str]:
+        done = start(f"--{setting.replace('_', '-')}={address}", "--allow-plaintext=true",
+                     "--check-config")
+        assert done.returncode == 0, done
+        return [line for line in done.stderr.splitlines() if f"{setting}: " in line]
+    assert warned("127.0.0.1:0") == []
+    lines = warned("0.0.0.0:0")
+    assert len(lines) == len(words)
+    assert all(f"{setting}: 0.0.0.0:0: " in line for line in lines)
+    assert all(word in line for word, line in zip(words, lines))
+
+
 @pytest.mark.parametrize("limit", (64, 20, 10))
 def test_a_start_with_few_descriptors_says_so(limit, tmp_path):
     line = complaint(start(f"--store=sqlite:{tmp_path}/memory.db",

@@ -1,0 +1,51 @@
+#include "server/exposure.h"
+
+#include <fmt/format.h>
+
+#include "absl/strings/str_join.h"
+
+namespace memoryd {
+namespace {
+
+// Separated by commas; empty where none is reached.
+std::string ReachedOf(const std::vector<std::string>& addresses) {
+  std::vector<std::string> reached;
+  for (const std::string& address : addresses) {
+    if (!IsLocalAddress(address)) reached.push_back(address);
+  }
+  return absl::StrJoin(reached, ", ");
+}
+
+}  // namespace
+
+std::vector<std::string> UnguardedListeners(const Config& config) {
+  std::vector<std::string> lines;
+  if (const std::string reached = ReachedOf(config.listen); !reached.empty()) {
+    if (!config.Authenticates() && config.tls_client_ca.empty()) {
+      lines.push_back(
+          fmt::format("listen: {}: no credentials: whoever reaches it may read and change all of "
+                      "the tenant default; set credentials, jwks_file or tls_client_ca",
+                      reached));
+    }
+    if (!config.UsesTls()) {
+      lines.push_back(
+          fmt::format("listen: {}: allow_plaintext: other machines on the way can read all calls{}",
+                      reached, config.Authenticates() ? ", and the tokens with them" : ""));
+    }
+  }
+  if (const std::string reached = ReachedOf(config.health_listen); !reached.empty()) {
+    lines.push_back(
+        fmt::format("health_listen: {}: plaintext without credentials: let a firewall or a "
+                    "NetworkPolicy admit the prober alone",
+                    reached));
+  }
+  if (!config.metrics_listen.empty() && !IsLocalAddress(config.metrics_listen)) {
+    lines.push_back(
+        fmt::format("metrics_listen: {}: plaintext without credentials: let a firewall or a "
+                    "NetworkPolicy admit Prometheus and probers alone",
+                    config.metrics_listen));
+  }
+  return lines;
+}
+
+}  // namespace memoryd
