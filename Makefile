@@ -4,7 +4,7 @@
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
-	debian13-test format clean
+	debian13-test experimental-test format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -218,7 +218,11 @@ image-test:
 
 # A build on Debian 13, and tests end to end, those of spans among them.
 debian13-test:
-	@tools/debian13_test.sh
+	@tools/debian_test.sh 13
+
+# By hand: with gRPC of Debian experimental, to keep the way to it open for the commands and the C++ client.
+experimental-test:
+	@tools/debian_test.sh experimental
 
 format:
 	@tools/install_packages.sh check

@@ -7,8 +7,12 @@
 # and, where MEMORYD_WITH_OPENTELEMETRY is set, opentelemetry-cpp::otlp_http_exporter opentelemetry-cpp::trace
 
 find_package(Threads REQUIRED)
-# Both Debians ship protobuf without its CMake package; the find module gives the same targets.
-find_package(Protobuf MODULE REQUIRED)
+# Both Debians ship protobuf without its CMake package; the find module gives the same targets. Debian
+# experimental has it, and its gRPC asks for it.
+find_package(Protobuf CONFIG QUIET)
+if(NOT Protobuf_FOUND)
+  find_package(Protobuf MODULE REQUIRED)
+endif()
 find_package(absl CONFIG REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(Boost 1.74 REQUIRED)

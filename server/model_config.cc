@@ -1,6 +1,7 @@
 #include "server/model_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <strings.h>
 #include <yaml-cpp/yaml.h>
 

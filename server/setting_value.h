@@ -3,6 +3,7 @@
 #define MEMORYD_SERVER_SETTING_VALUE_H_
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

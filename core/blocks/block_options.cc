@@ -1,6 +1,7 @@
 #include "core/blocks/block_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 

@@ -2,6 +2,7 @@
 #include "core/engine/page.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"

@@ -1,6 +1,7 @@
 #include "core/engine/recall.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,6 @@
 // Random histories: an index that has grown with its session, and one that is made for each search
 // because there is no room for any, answer as one made at the end.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

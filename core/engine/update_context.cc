@@ -1,6 +1,7 @@
 #include "core/engine/update_context.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/sha.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "core/storage/postgres/postgres_store.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
