@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from support.calls import refusal, user, wire
-from support.http2 import prefixed, raw_call
+from support.http2 import Connection, block, literal, prefixed, raw_call
 
 PUT = "/memoryd.v1.MemoryService/Put"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT.value[0]
@@ -51,3 +51,15 @@ def test_compressed_requests_are_refused_without_inflating(server, session_id):
         payload = put_bytes(session_id, "x" * 1000)
         error = refusal(put, payload, compression=grpc.Compression.Gzip, timeout=30)
         assert error.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_headers_that_are_too_large_leave_the_table_as_the_caller_has_it(server):
+    """CVE-2023-32731, CVE-2024-7246: else those behind a proxy are taken for one another."""
+    connection = Connection(server.target)
+    usual = block(server.target, PUT)
+    large = usual + literal("x-a", "a" * 9000) + literal("x-request-id", "behind", indexed=True)
+    answer = connection.finish(connection.start_with(large), b"")
+    assert answer.status == EXHAUSTED, answer
+    newest = bytes([0x80 | 62])
+    answer = connection.finish(connection.start_with(usual + newest), prefixed(put_bytes("", "")))
+    assert answer.status == INVALID and answer.headers["x-request-id"] == "behind", answer
