@@ -174,6 +174,10 @@ TEST_F(EngineMemoryTest, AfterAnyMixOfCallsOnlyCachesAreCounted) {
   EngineOptions options = Limited(budget);
   options.committers = 2;
   options.max_pending_calls = 32;
+  // Jobs of sessions that are gone stay open until they are swept.
+  options.sweep_interval = std::chrono::milliseconds(20);
+  // And what failed when a job ended is done again once nobody renews the job.
+  options.jobs.lease_time = std::chrono::milliseconds(900);
   Start(std::move(options));
   std::atomic<bool> stopped{false};
   std::thread model([this, &stopped] {
