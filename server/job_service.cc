@@ -84,7 +84,7 @@ auto ReplyTo(const Call<Request>& call) {
     }
     Response reply;
     Fill(*job, *reply.mutable_job());
-    call->Succeed(reply.SerializeAsString());
+    call->Succeed(ReplyFor(*call, reply.SerializeAsString()));
   };
 }
 

@@ -167,7 +167,7 @@ void SessionService::ForkSession(RpcCallPtr rpc) {
           if (forked->replayed) {
             reply = Replayed(std::move(reply), v1::ForkSessionResponse::kReplayedFieldNumber);
           }
-          call->Succeed(std::move(reply));
+          call->Succeed(ReplyFor(*call, std::move(reply)));
         });
         return absl::OkStatus();
       });

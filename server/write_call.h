@@ -21,6 +21,7 @@
 #include "server/limits.h"
 #include "server/reply.h"
 #include "server/unary_call.h"
+#include "server/write_only_reply.h"
 
 namespace memoryd {
 
@@ -70,6 +71,13 @@ inline absl::Status CheckRoles(const Caller& caller, std::span<const IncomingMes
   return absl::OkStatus();
 }
 
+// `reply` as the caller may see it.
+template <typename Request>
+std::string ReplyFor(const ParsedCall<Request>& call, std::string reply) {
+  if (call.caller().rights.Has(Right::kRead)) return reply;
+  return WithoutStoredText(call.method(), std::move(reply));
+}
+
 // Submits `write` and finishes `call` with what becomes of it. `replayed_field` is the number of
 // the reply's `replayed` field.
 template <typename Request>
@@ -85,7 +93,7 @@ void SubmitWrite(Engine& engine, std::shared_ptr<ParsedCall<Request>> call, Writ
       reply = WithSessionId(std::move(reply), call->request().session_id());
     }
     if (replayed) reply = Replayed(std::move(reply), replayed_field);
-    call->Succeed(std::move(reply));
+    call->Succeed(ReplyFor(*call, std::move(reply)));
   });
 }
 
