@@ -37,11 +37,18 @@ std::string_view TokenOf(std::string_view authorization) {
 }  // namespace
 
 absl::Status CheckRight(const Caller& caller, Right right) {
-  if (caller.rights.Has(right)) return absl::OkStatus();
-  return Error(
-      absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
-      fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
-      {{"right", std::string(NameOf(right))}});
+  if (!caller.rights.Has(right)) {
+    return Error(
+        absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
+        fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
+        {{"right", std::string(NameOf(right))}});
+  }
+  if (right == Right::kWorker && !caller.trusted_worker) {
+    return Error(absl::StatusCode::kPermissionDenied, "WORKER_NOT_GRANTED",
+                 "the credential is untrusted or limited to some roles, and what workers answer is "
+                 "trusted as memory");
+  }
+  return absl::OkStatus();
 }
 
 Authenticator::Authenticator(std::string path, JwtVerifier* jwt, Clock now)
@@ -84,11 +91,14 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   Rights rights;
   std::optional<Roles> roles;
   bool trusted = false;
+  bool trusted_worker = false;
   bool disagree = false;
   const auto take = [&](const Grant& grant) {
     if (first == nullptr) first = &grant;
     disagree = disagree || grant.tenant != first->tenant;
     rights.Add(grant.rights);
+    trusted_worker = trusted_worker ||
+                     (grant.rights.Has(Right::kWorker) && !grant.untrusted && grant.roles.any());
     if (!grant.rights.Has(Right::kWrite)) return;
     trusted = trusted || !grant.untrusted;
     if (roles.has_value()) {
@@ -123,7 +133,8 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
                  "the token and the names of the client certificate belong to different tenants; "
                  "present those of one");
   }
-  return Caller{first->tenant, first->principal, rights, roles.value_or(Roles()), !trusted};
+  return Caller{first->tenant,           first->principal, rights,
+                roles.value_or(Roles()), !trusted,         trusted_worker};
 }
 
 }  // namespace memoryd

@@ -41,9 +41,15 @@ struct Caller {
   Roles roles;
   // What it writes need not be believed.
   bool untrusted = false;
+  // Whether a credential with the right `worker` is neither untrusted nor limited to some roles.
+  bool trusted_worker = true;
+
+  // Whether more than its rights limits what it may write.
+  bool IsLimited() const { return untrusted || !roles.any(); }
 };
 
-// PERMISSION_DENIED `RIGHT_MISSING`.
+// PERMISSION_DENIED `RIGHT_MISSING`; `WORKER_NOT_GRANTED` for a limited caller that would be a
+// worker.
 absl::Status CheckRight(const Caller& caller, Right right);
 
 // Any thread may ask while another reloads; the lock between them is held for copying a pointer.

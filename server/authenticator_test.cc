@@ -168,6 +168,21 @@ TEST_F(AuthenticatorTest, ACredentialEndsWhenItExpires) {
   ExpectUnauthenticated(Ask("", Right::kRead, {"x"}));
 }
 
+TEST_F(AuthenticatorTest, WhoIsLimitedIsNoWorker) {
+  for (const auto& [limit, refused] : {std::pair("", false), std::pair("untrusted: true, ", true),
+                                       std::pair("roles: [user], ", true)}) {
+    Write(std::string("- {tenant: a, rights: [worker, read], ") + limit + "certificate: x}");
+    ASSERT_TRUE(authenticator_->Reload().ok());
+    const auto result = Ask("", Right::kWorker, {"x"});
+    if (refused) {
+      ExpectRefused(result, absl::StatusCode::kPermissionDenied, "WORKER_NOT_GRANTED");
+    } else {
+      EXPECT_TRUE(result.ok()) << result.status();
+    }
+    EXPECT_TRUE(Ask("", Right::kRead, {"x"}).ok());
+  }
+}
+
 TEST_F(AuthenticatorTest, ARightThatIsMissingIsNamed) {
   for (const auto& [token, right, name] : {std::tuple("Bearer reader", Right::kWrite, "write"),
                                            std::tuple("Bearer writer", Right::kRead, "read"),

@@ -37,7 +37,6 @@ absl::StatusOr<WriteRequest> BlockWrite(const Call<Request>& call, WriteKind kin
   write.kind = kind;
   write.block = call->request().block();
   write.writer = call->caller().principal;
-  write.untrusted = call->caller().untrusted;
   return write;
 }
 

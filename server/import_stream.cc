@@ -75,7 +75,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
     trace_ = TraceOf(*rpc_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kImportSession));
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kPut));
-    if (caller_.untrusted || !caller_.roles.any()) {
+    if (caller_.IsLimited()) {
       return Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_GRANTED",
                    "the credential is untrusted, or may write messages of some roles alone");
     }

@@ -31,11 +31,6 @@ absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Found
   if (!ParseBody(stored.body, *message)) {
     return absl::DataLossError("a stored body can't be read back");
   }
-  if (!call->caller().roles.Has(message->role())) {
-    return Error(absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
-                 "message_id: the credential may not write messages of this one's role",
-                 {{"field", "message_id"}});
-  }
   const bool new_content = request.has_text() || request.parts_size() > 0;
   if (new_content) {
     message->clear_text();

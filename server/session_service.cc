@@ -183,6 +183,12 @@ void SessionService::EraseSubject(RpcCallPtr rpc) {
       [this](const Call<v1::EraseSubjectRequest>& call) -> absl::Status {
         const v1::EraseSubjectRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckId("subject", request.subject(), kMaxSubjectBytes));
+        if (!request.dry_run() && !call->caller().roles.any()) {
+          return Error(
+              absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
+              "the credential may write messages of some roles alone, and an erasure takes "
+              "those of all");
+        }
         engine_.EraseSubject(
             {call->tenant(), request.subject(), request.dry_run(), call->deadline()},
             [call](absl::StatusOr<EraseReceipt> receipt) {

@@ -10,12 +10,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/fact_state.h"
 #include "core/engine/engine.h"
 #include "server/convert.h"
 #include "server/limits.h"
@@ -25,8 +27,21 @@
 
 namespace memoryd {
 
-// Fills in key, deadline, idempotency and precondition. Call it last: the fingerprint covers the
-// request in its checked form.
+// Null for a caller that its rights alone limit.
+inline std::shared_ptr<const CallerLimits> LimitsOf(const Caller& caller) {
+  if (!caller.IsLimited()) return nullptr;
+  auto limits = std::make_shared<CallerLimits>();
+  if (!caller.roles.any()) {
+    limits->may_write = [roles = caller.roles](std::string_view role) { return roles.Has(role); };
+  }
+  limits->max_trust = caller.untrusted           ? kUntrustedTrust
+                      : caller.roles.Has("user") ? kUserTrust
+                                                 : kOtherTrust;
+  return limits;
+}
+
+// Fills in key, deadline, idempotency, precondition and limits. Call it last: the fingerprint
+// covers the request in its checked form.
 template <typename Request>
 absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call,
                                 WriteRequest& write) {
@@ -37,6 +52,7 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   write.deadline = call->deadline();
   write.keep_alive = call;
   write.trace = call->trace();
+  write.limits = LimitsOf(call->caller());
   if constexpr (requires { request.expected_revision(); }) {
     if (request.has_expected_revision()) {
       if (request.expected_revision() < 0) {

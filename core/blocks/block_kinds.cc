@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/base/error.h"
@@ -33,6 +34,12 @@ constexpr Kind kKinds[] = {
 
 constexpr std::size_t kMaxName = 64;
 
+constexpr const char* kFirstFacts = "facts";
+constexpr const char* kFactsTrust = "facts_trust";
+
+// Options whose strings are names, or are compared and never shown.
+constexpr std::string_view kNameOptions[] = {"embedder", "filter", "model", "session_id"};
+
 bool KeepsHistory(const BlockSettings& settings, Profile profile) {
   return settings.kind == "fact-extraction" && profile != Profile::kLlamaIndex;
 }
@@ -52,6 +59,34 @@ bool IsName(std::string_view name) {
 }
 
 }  // namespace
+
+bool HasTexts(const BlockSettings& settings, Profile profile, double max_trust) {
+  if (!settings.content.empty()) return true;
+  if (settings.options_json.empty()) return false;
+  const nlohmann::json options = nlohmann::json::parse(settings.options_json, nullptr, false);
+  if (!options.is_object()) return true;
+  const auto trust = options.find(kFactsTrust);
+  const bool limited = KeepsHistory(settings, profile) && trust != options.end() &&
+                       trust->is_number() && trust->get<double>() <= max_trust;
+  return std::any_of(options.items().begin(), options.items().end(), [&](const auto& option) {
+    if (limited && option.key() == kFirstFacts) return false;
+    const bool names = std::find(std::begin(kNameOptions), std::end(kNameOptions), option.key()) !=
+                       std::end(kNameOptions);
+    return !names && !option.value().is_number() && !option.value().is_boolean() &&
+           !option.value().is_null() && !option.value().empty();
+  });
+}
+
+void LimitFirstFacts(BlockSettings& settings, Profile profile, double max_trust) {
+  if (!KeepsHistory(settings, profile) || settings.options_json.empty()) return;
+  auto options = nlohmann::ordered_json::parse(settings.options_json, nullptr, false);
+  if (!options.is_object() || !options.contains(kFirstFacts)) return;
+  const auto trust = options.find(kFactsTrust);
+  if (trust != options.end() && !(trust->is_number() && trust->get<double>() > max_trust)) return;
+  options[kFactsTrust] = max_trust;
+  settings.options_json =
+      options.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
 
 std::vector<std::string_view> BlockKinds() {
   std::vector<std::string_view> names;

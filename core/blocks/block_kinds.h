@@ -94,6 +94,16 @@ absl::StatusOr<EditedFacts> EditBlockFact(const BlockSettings& settings, Profile
 // that is an EmbeddingState with a log of them.
 inline bool HasEntries(const BlockSettings& settings) { return settings.kind == "vector"; }
 
+// Whether the block that `settings` describe says, or has models told, something that stands in the
+// settings themselves: a static block's parts, prompts, templates, and facts to begin with that are
+// trusted more than `max_trust`. Of options that are not known to name something else, every string
+// counts.
+bool HasTexts(const BlockSettings& settings, Profile profile, double max_trust);
+
+// Has the facts that the block begins with trusted at most so far, by its option `facts_trust`. Not
+// in `llama-index`, whose facts have no trust, nor in options that can't be read.
+void LimitFirstFacts(BlockSettings& settings, Profile profile, double max_trust);
+
 // A block's state without the evidence that was deleted.
 struct RetiredFacts {
   std::string state;

@@ -55,6 +55,50 @@ TEST_F(BlockKindsTest, EveryKindCanBeMadeInEveryProfile) {
   }
 }
 
+TEST_F(BlockKindsTest, FirstFactsAreTrustedAsFarAsTheirWriter) {
+  const auto limited = [](std::string options, Profile profile = Profile::kDefault) {
+    BlockSettings facts = Settings("fact-extraction", std::move(options));
+    LimitFirstFacts(facts, profile, 0.1);
+    return facts;
+  };
+  const BlockSettings facts = limited(R"({"model":"chat","facts":["He is an admin."]})");
+  EXPECT_EQ(facts.options_json,
+            R"({"model":"chat","facts":["He is an admin."],"facts_trust":0.1})");
+  EXPECT_FALSE(HasTexts(facts, Profile::kDefault, 0.1));
+  EXPECT_TRUE(HasTexts(facts, Profile::kDefault, 0.05));
+  EXPECT_TRUE(HasTexts(facts, Profile::kLlamaIndex, 0.1));
+  EXPECT_EQ(limited(R"({"facts":["x"],"facts_trust":1})").options_json,
+            R"({"facts":["x"],"facts_trust":0.1})");
+  for (const std::string same : {R"({"facts":["x"], "facts_trust":0.05})", R"({ "model":"chat"})",
+                                 R"({"facts":["x"],"facts_trust":"y"})", "no JSON", ""}) {
+    EXPECT_EQ(limited(same).options_json, same);
+  }
+  EXPECT_EQ(limited(R"({"facts":["x"]})", Profile::kLlamaIndex).options_json, R"({"facts":["x"]})");
+  EXPECT_TRUE(TryMake(facts, Profile::kDefault).ok());
+  EXPECT_THAT(Refused(Settings("fact-extraction", R"({"model":"chat","facts_trust":2})")),
+              HasSubstr("facts_trust"));
+}
+
+TEST_F(BlockKindsTest, TextsOfAConfigurationAreKnownWhateverTheirOption) {
+  for (const std::string_view kind : BlockKinds()) {
+    EXPECT_FALSE(HasTexts(Settings(std::string(kind), LeastOptions(kind)), Profile::kDefault, 1))
+        << kind;
+  }
+  for (const std::string silent :
+       {R"({"embedder":"e","top_k":3,"filter":{"topic":"home"},"accept_short_term_memory":false})",
+        R"({"model":"m","facts":[],"max_facts":9,"ttl":null})", "{}"}) {
+    EXPECT_FALSE(HasTexts(Settings("vector", silent), Profile::kDefault, 1)) << silent;
+  }
+  for (const std::string saying :
+       {R"({"model":"m","facts":["x"]})", R"({"prompt":"x"})", R"({"template":"x"})",
+        R"({"an_option_of_tomorrow":"x"})", R"({"nested":{"deep":["x"]}})", "no JSON", "[]"}) {
+    EXPECT_TRUE(HasTexts(Settings("worker", saying), Profile::kDefault, 1)) << saying;
+  }
+  BlockSettings rules = Settings("static");
+  rules.content = {"part"};
+  EXPECT_TRUE(HasTexts(rules, Profile::kDefault, 1));
+}
+
 // Whatever the kind: nothing fed and nothing asked is nothing said, and a job without messages
 // neither fails nor calls a model.
 TEST_F(BlockKindsTest, EveryKindCopesWithNothing) {

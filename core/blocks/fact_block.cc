@@ -104,6 +104,7 @@ struct FactSettings {
   ModelName model;
   std::size_t max_facts = 50;
   std::vector<std::string> first_facts;
+  double first_trust = 1;  // Whoever configured the session said so.
   std::string extraction_prompt;
   std::string condense_prompt;
   bool feeds = true;
@@ -294,7 +295,7 @@ absl::StatusOr<FactState> ReadState(std::string_view state, const FactSettings& 
     Fact fact;
     fact.id = first.next_id++;
     fact.text = text;
-    fact.trust = 1;  // Whoever configured the session said so.
+    fact.trust = settings.first_trust;
     first.facts.push_back(std::move(fact));
   }
   return first;
@@ -481,8 +482,9 @@ absl::StatusOr<FactSettings> ReadSettings(const BlockSettings& settings, const s
       options.Text("extraction_prompt", llama ? kLlamaExtraction : kExtraction);
   facts.condense_prompt = options.Text("condense_prompt", llama ? kLlamaCondensing : kCondensing);
   facts.feeds = options.Bool("accept_short_term_memory", true);
-  // There the facts have no times.
+  // There the facts have neither times nor trust.
   if (!llama) facts.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
+  if (!llama) facts.first_trust = options.Number("facts_trust", 0, 1).value_or(facts.first_trust);
   facts.section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (!llama && facts.first_facts.size() > facts.max_facts) {

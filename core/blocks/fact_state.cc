@@ -20,10 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 // Room for the names and numbers of what is counted by its texts.
 constexpr std::size_t kMaxText = kMaxBlockState - 4096;
-constexpr double kUserTrust = 0.8;
-constexpr double kOtherTrust = 0.4;
 constexpr double kUnnamedTrust = 0.5;  // Nobody knows who said it.
-constexpr double kUntrusted = 0.1;     // Rests on somebody who need not be believed.
 
 struct EndName {
   FactEnd end;
@@ -220,18 +217,17 @@ Fact NewFact(const AnsweredFact& answered, std::span<const FactSource> sources,
     }
     fact.trust = kUnnamedTrust;
   }
-  if (untrusted) fact.trust = kUntrusted;
+  if (untrusted) fact.trust = kUntrustedTrust;
   AddEvidence(fact, ids);
   return fact;
 }
 
-// OK when whoever changes the facts may take this one away or bring it back: what rests on somebody
-// untrusted replaces only what does as well.
+// OK when whoever changes the facts may take this one away or bring it back.
 absl::Status CheckTrust(const Fact& fact, const FactJob& job) {
-  if (!job.untrusted || fact.trust <= kUntrusted) return absl::OkStatus();
+  if (fact.trust <= job.max_trust) return absl::OkStatus();
   return Error(absl::StatusCode::kPermissionDenied, "FACT_TRUSTED",
-               "an untrusted credential may not change, take away or bring back a fact that is "
-               "more trusted");
+               "the credential may not change, take away or bring back a fact that is trusted more "
+               "than what it writes");
 }
 
 // What `fact` takes over from one that it was made of.
@@ -311,9 +307,9 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
       AddEvidence(*known, fact.evidence);
       known->last_us = std::max(known->last_us, job.now_us);
       ++known->seen;
-      if (known->trust <= kUntrusted) {
+      if (known->trust <= kUntrustedTrust) {
         known->trust = trust;
-      } else if (trust > kUntrusted) {
+      } else if (trust > kUntrustedTrust) {
         known->trust += (1 - known->trust) / 2;
       }
     }
@@ -321,7 +317,7 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
     for (const std::int64_t old_id : answered.replaces) {
       const auto old = FindId(state.facts, old_id);
       if (old == state.facts.end() || old_id == id) continue;
-      if (trust <= kUntrusted && old->trust > kUntrusted) continue;
+      if (trust <= kUntrustedTrust && old->trust > kUntrustedTrust) continue;
       Fact past = std::move(*old);
       state.facts.erase(old);
       std::vector<std::int64_t> brought(is_new ? 1 : 0, id);
@@ -372,8 +368,8 @@ bool Condense(FactState& state, std::span<const AnsweredFact> facts, const FactJ
       Inherit(fact, *from);
       fact.last_us = std::max(fact.last_us, from->last_us);
       fact.seen = std::max(fact.seen, from->seen);
-      fact.trust = inherited && (fact.trust <= kUntrusted || from->trust <= kUntrusted)
-                       ? kUntrusted
+      fact.trust = inherited && (fact.trust <= kUntrustedTrust || from->trust <= kUntrustedTrust)
+                       ? kUntrustedTrust
                        : std::max(fact.trust, from->trust);
       successors[index_of(from)].push_back(fact.id);
       inherited = true;
@@ -476,8 +472,8 @@ absl::StatusOr<EditedFact> EditFact(FactState& state, const FactEdit& edit, std:
       AddEvidence(edited.fact, edit.evidence);
       edited.fact.first_us = edited.fact.last_us = job.now_us;
       edited.fact.seen = 0;
-      edited.fact.trust = std::min(edit.trust.value_or(kUserTrust),
-                                   job.untrusted || edit.untrusted_evidence ? kUntrusted : 1.0);
+      edited.fact.trust = std::min({edit.trust.value_or(kUserTrust), job.max_trust,
+                                    edit.untrusted_evidence ? kUntrustedTrust : 1.0});
       edited.fact.writer = job.writer;
       edited.fact.change = edited.change;
       state.facts.push_back(edited.fact);

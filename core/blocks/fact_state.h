@@ -61,8 +61,15 @@ struct FactJob {
   std::string job_id;  // Empty for a caller.
   std::int64_t now_us = 0;
   std::string writer = {};  // The caller's credential.
-  bool untrusted = false;   // The caller need not be believed.
+  // What it adds is trusted no more, and it changes no fact that is.
+  double max_trust = 1;
 };
+
+// How far a fact is trusted that rests on what the user, another, or somebody who need not be
+// believed has said.
+inline constexpr double kUserTrust = 0.8;
+inline constexpr double kOtherTrust = 0.4;
+inline constexpr double kUntrustedTrust = 0.1;
 
 struct FactState {
   std::int64_t next_id = 1;

@@ -287,21 +287,24 @@ TEST(EditFactTest, WhatCantBeDoneChangesNothing) {
 TEST(EditFactTest, NobodyIsTrustedMoreThanTheServerSays) {
   FactState state;
   FactEdit add = Edit(FactEdit::Kind::kAdd, 0);
-  const auto trust = [&](std::optional<double> asked, bool evidence, bool caller) {
+  const auto trust = [&](std::optional<double> asked, bool evidence, double caller) {
     add.text = "fact " + std::to_string(state.next_id);
     add.trust = asked;
     add.untrusted_evidence = evidence;
     return EditFact(state, add, 50, {"", 1, "w", caller}).value().fact.trust;
   };
-  EXPECT_EQ(trust({}, false, false), 0.8);
-  EXPECT_EQ(trust(1, false, false), 1);
-  EXPECT_EQ(trust(0.3, false, false), 0.3);
-  EXPECT_EQ(trust(1, true, false), 0.1);
-  EXPECT_EQ(trust({}, false, true), 0.1);
-  EXPECT_EQ(trust(0.05, false, true), 0.05);
+  EXPECT_EQ(trust({}, false, 1), 0.8);
+  EXPECT_EQ(trust(1, false, 1), 1);
+  EXPECT_EQ(trust(0.3, false, 1), 0.3);
+  EXPECT_EQ(trust(1, true, 1), 0.1);
+  EXPECT_EQ(trust({}, false, 0.1), 0.1);
+  EXPECT_EQ(trust(0.05, false, 0.1), 0.05);
+  EXPECT_EQ(trust({}, false, 0.4), 0.4);
+  EXPECT_EQ(trust(1, false, 0.8), 0.8);
+  EXPECT_EQ(trust(1, true, 0.8), 0.1);
 
   // An untrusted caller moves only what is trusted no more.
-  const FactJob web{"", 2, "web", true};
+  const FactJob web{"", 2, "web", 0.1};
   const FactState before = state;
   for (const auto kind : {FactEdit::Kind::kCorrect, FactEdit::Kind::kDelete}) {
     EXPECT_EQ(ErrorReason(EditFact(state, Edit(kind, 1, "x"), 50, web).status()), "FACT_TRUSTED");
@@ -311,6 +314,12 @@ TEST(EditFactTest, NobodyIsTrustedMoreThanTheServerSays) {
   FactState without = state;
   const auto gone = EditFact(without, Edit(FactEdit::Kind::kDelete, 1), 50, {"", 2}).value();
   EXPECT_EQ(ErrorReason(UndoChange(without, gone.change, web)), "FACT_TRUSTED");
+  // One who writes as a user does what a user has said.
+  const FactJob as_user{"", 2, "chat", kUserTrust};
+  EXPECT_EQ(ErrorReason(EditFact(without, Edit(FactEdit::Kind::kDelete, 2), 50, as_user).status()),
+            "FACT_TRUSTED");
+  EXPECT_TRUE(EditFact(without, Edit(FactEdit::Kind::kDelete, 8), 50, as_user).ok());
+  EXPECT_TRUE(UndoChange(without, gone.change, as_user).ok());
   EXPECT_TRUE(EditFact(state, Edit(FactEdit::Kind::kCorrect, 4, "x"), 50, web).ok());
   EXPECT_TRUE(EditFact(state, Edit(FactEdit::Kind::kDelete, 5), 50, web).ok());
   EXPECT_TRUE(UndoChange(state, state.history.back().change, web).ok());

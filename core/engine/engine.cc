@@ -62,7 +62,7 @@ bool NamesStored(const WriteRequest& request) {
     case WriteKind::kEditFact:
       return !request.fact_edit.evidence.empty();
     default:
-      return false;
+      return MustCheckRoles(request);
   }
 }
 
@@ -272,11 +272,18 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
       found->status = write.edit(*found, write);
     }
     write.found = *std::move(found);
-    SubmitFound(std::move(write), [this, request, done, tries](absl::Status status,
-                                                               std::string reply, bool replayed) {
+    std::shared_ptr<const WriteRequest> next = request;
+    if (MustCheckRoles(write)) {
+      // Another look begins where this one ended.
+      auto looked = std::make_shared<WriteRequest>(*request);
+      looked->found = write.found;
+      next = std::move(looked);
+    }
+    SubmitFound(std::move(write), [this, next = std::move(next), done, tries](
+                                      absl::Status status, std::string reply, bool replayed) {
       const std::string reason = ErrorReason(status);
       if (tries > 1 && (reason == "MESSAGE_CHANGED" || reason == "CONTENT_CHANGED")) {
-        FindAndSubmit(request, done, tries - 1);
+        FindAndSubmit(next, done, tries - 1);
       } else {
         done(std::move(status), std::move(reply), replayed);
       }
@@ -286,7 +293,7 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
   if (read == nullptr) return;
   const std::shared_ptr<CachedSession> session = cache_.Acquire(request->key);
   SubmitCurrentRead(session, read, [this, session, read, request] {
-    read->Finish(FindMessages(*store_, InfoOf(*session), *request));
+    read->Finish(FindMessages(*store_, *options_.bodies, InfoOf(*session), *request));
   });
 }
 
@@ -1396,6 +1403,7 @@ void Engine::ForkSession(ForkRequest request, Done<ForkReply> done) {
   if (read == nullptr) return;
   SessionFork::Options options;
   options.store = store_;
+  options.bodies = options_.bodies;
   options.run = [this, read](Executor::Task task) {
     executor_.Submit([this, read, task = std::move(task)] { Guarded(read, task); });
   };

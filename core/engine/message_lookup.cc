@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string_view>
@@ -118,7 +119,77 @@ absl::Status ToolPair(const std::vector<MessagePtr>& tied, std::uint64_t generat
                {{"message_ids", others}});
 }
 
+absl::StatusOr<std::string> RoleOf(const BodyReader& bodies, const Message& message) {
+  switch (message.role) {
+    case Role::kUser:
+      return "user";
+    case Role::kAssistant:
+      return "assistant";
+    case Role::kSystem:
+      return "system";
+    case Role::kDeveloper:
+      return "developer";
+    case Role::kTool:
+      return "tool";
+    case Role::kOther:
+      break;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(MessageHead head, bodies.ReadHead(message.body));
+  return std::move(head.role);
+}
+
+absl::Status RoleNotGranted(const std::string& field) {
+  return Error(absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
+               field +
+                   ": a message has a role that the credential may not write, so it may "
+                   "neither change it nor take it out",
+               {{"field", field}});
+}
+
+StatusFilter GoingWith(const WriteRequest& request) {
+  if (request.kind == WriteKind::kReset && request.scope == ResetScope::kActive) {
+    return StatusFilter::kActive;
+  }
+  if (request.kind == WriteKind::kReset && request.scope == ResetScope::kArchived) {
+    return StatusFilter::kArchived;
+  }
+  return StatusFilter::kAll;
+}
+
+// Whether the caller may take out every message that a Set, Reset or DeleteSession would.
+absl::Status CheckRolesOfAll(Store& store, const BodyReader& bodies, const SessionRow& row,
+                             const WriteRequest& request) {
+  const StatusFilter status = GoingWith(request);
+  // An earlier look of this call. A message of one status may have got another since.
+  const bool looked = request.found.has_value() && request.found->status.ok() &&
+                      request.found->generation == row.generation && status == StatusFilter::kAll;
+  for (PositionRange range : StoredRanges(row, status)) {
+    if (looked) range.begin = std::max(range.begin, request.found->next_position);
+    while (range.begin < range.end) {
+      if (request.deadline <= std::chrono::steady_clock::now()) {
+        return absl::UnavailableError("the session's messages could not be read in time");
+      }
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<MessagePtr> rows,
+          store.ReadRange(request.key, row.generation, range, kToolPairReach, kReadBytes));
+      if (rows.empty()) break;
+      range.begin = rows.back()->position + 1;
+      for (const MessagePtr& message : rows) {
+        MEMORYD_ASSIGN_OR_RETURN(const std::string role, RoleOf(bodies, *message));
+        if (!request.limits->may_write(role)) return RoleNotGranted("session_id");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+bool MustCheckRoles(const WriteRequest& request) {
+  const bool takes_all = request.kind == WriteKind::kSet || request.kind == WriteKind::kReset ||
+                         request.kind == WriteKind::kDeleteSession;
+  return takes_all && request.limits != nullptr && request.limits->may_write != nullptr;
+}
 
 absl::Status MessageNotFound(std::string_view field) {
   return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
@@ -157,12 +228,23 @@ absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, cons
   return found;
 }
 
-absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
-                                           const WriteRequest& request) {
+absl::StatusOr<FoundMessages> FindMessages(Store& store, const BodyReader& bodies,
+                                           const SessionInfo& info, const WriteRequest& request) {
   FoundMessages found;
   found.generation = info.row.generation;
   found.revision = info.row.revision;
   found.watermark = info.row.watermark;
+  found.next_position = info.row.next_position;
+  if (MustCheckRoles(request)) {
+    if (!info.exists()) {
+      found.generation = 0;
+      return found;
+    }
+    const absl::Status status = CheckRolesOfAll(store, bodies, info.row, request);
+    if (!status.ok() && !absl::IsPermissionDenied(status)) return status;
+    found.status = status;
+    return found;
+  }
   if (!info.exists()) {
     found.status = SessionNotFound();
     return found;
@@ -200,14 +282,20 @@ absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info
   }
   found.messages = {named};
   const bool has_part = !named->ids->calls.empty() || !named->ids->results.empty();
-  if (request.kind != WriteKind::kDeleteMessage || !has_part) return found;
-  MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> around,
-                           ReadAround(store, request.key, info.row, named->position));
-  std::vector<MessagePtr> tied = TiedTo(named->position, around);
-  if (tied.size() > 1 && !request.with_tool_messages) {
-    found.status = ToolPair(tied, info.row.generation, named);
-  } else if (!tied.empty()) {
-    found.messages = std::move(tied);
+  if (request.kind == WriteKind::kDeleteMessage && has_part) {
+    MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> around,
+                             ReadAround(store, request.key, info.row, named->position));
+    std::vector<MessagePtr> tied = TiedTo(named->position, around);
+    if (tied.size() > 1 && !request.with_tool_messages) {
+      found.status = ToolPair(tied, info.row.generation, named);
+      return found;
+    }
+    if (!tied.empty()) found.messages = std::move(tied);
+  }
+  if (request.limits == nullptr || !request.limits->may_write) return found;
+  for (const MessagePtr& message : found.messages) {
+    MEMORYD_ASSIGN_OR_RETURN(const std::string role, RoleOf(bodies, *message));
+    if (!request.limits->may_write(role)) found.status = RoleNotGranted("message_id");
   }
   return found;
 }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/engine/page.h"
 #include "core/engine/write.h"
+#include "core/model/body_reader.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
@@ -31,9 +32,15 @@ absl::StatusOr<std::vector<std::int64_t>> PositionsOf(Store& store, const Sessio
 // Finds the message that an UpdateMessage or DeleteMessage names, and for the latter what has to go
 // with it: a tool's call and its results go together. Or the content that an UpdateContent or
 // DeleteContent names, or the evidence of a fact. Blocks. `info` describes the session. What can't
-// be changed is told in the result's status; the call fails when the store does.
-absl::StatusOr<FoundMessages> FindMessages(Store& store, const SessionInfo& info,
-                                           const WriteRequest& request);
+// be changed is told in the result's status; the call fails when the store does. Of a Set, Reset or
+// DeleteSession no message is returned: its status is PERMISSION_DENIED `ROLE_NOT_GRANTED` when it
+// would take out a message of a role that the caller may not write, as is that of an UpdateMessage
+// or DeleteMessage. `bodies` is read for roles that Role has no name for.
+absl::StatusOr<FoundMessages> FindMessages(Store& store, const BodyReader& bodies,
+                                           const SessionInfo& info, const WriteRequest& request);
+
+// Whether roles have to be looked at before all messages, or all of a status, are taken out.
+bool MustCheckRoles(const WriteRequest& request);
 
 // The content of this id. Blocks. NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
 absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, const SessionInfo& info,

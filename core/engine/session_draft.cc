@@ -39,6 +39,58 @@ std::int64_t Tokens(std::span<const MessagePtr> messages) {
 // Of a message or a draft of one.
 std::int64_t Bytes(const auto& message) { return static_cast<std::int64_t>(message.body.size()); }
 
+absl::Status NotGranted(const std::string& field, std::string_view why) {
+  return Error(
+      absl::StatusCode::kPermissionDenied, "CONFIG_NOT_GRANTED",
+      fmt::format("{}: the credential is untrusted or limited to some roles, so {}", field, why),
+      {{"field", field}});
+}
+
+// Of blocks that the session does not have yet, what a limited caller says in `settings`.
+void LimitNewBlocks(const WriteRequest& request, const SessionConfig* old,
+                    SessionSettings& settings) {
+  if (request.limits == nullptr || !settings.blocks.has_value()) return;
+  for (BlockSettings& block : *settings.blocks) {
+    const bool is_there = old != nullptr && std::find(old->blocks.begin(), old->blocks.end(),
+                                                      block) != old->blocks.end();
+    if (is_there) continue;
+    LimitFirstFacts(block, settings.profile.value_or(Profile::kDefault), request.limits->max_trust);
+  }
+}
+
+// OK when a caller with `limits` may have a session configured as `now` that is configured as
+// `old`, null for a new one.
+absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
+                          const SessionConfig& now) {
+  const auto is_there = [](const std::vector<BlockSettings>& blocks, const BlockSettings& block) {
+    return std::find(blocks.begin(), blocks.end(), block) != blocks.end();
+  };
+  static const auto* const kNone = new std::vector<BlockSettings>();
+  const std::vector<BlockSettings>& before = old == nullptr ? *kNone : old->blocks;
+  for (std::size_t i = 0; i < now.blocks.size(); ++i) {
+    if (!is_there(before, now.blocks[i]) &&
+        HasTexts(now.blocks[i], now.counting.profile, limits.max_trust)) {
+      return NotGranted(fmt::format("config.blocks[{}]", i),
+                        "it may not add or change a block with texts of its own");
+    }
+  }
+  if (old == nullptr) return absl::OkStatus();
+  // What a block knows goes with it, or with options that let it know less.
+  for (const BlockSettings& block : before) {
+    if (!is_there(now.blocks, block) || now.counting.profile != old->counting.profile) {
+      return NotGranted("config.blocks", fmt::format("block `{}` must stay as it is", block.name));
+    }
+  }
+  if (limits.may_write && now.retention != old->retention) {
+    return NotGranted("config.retention", "it must stay as it is");
+  }
+  return absl::OkStatus();
+}
+
+FactJob CallerOf(const WriteRequest& request, std::int64_t now_us) {
+  return {"", now_us, request.writer, request.limits == nullptr ? 1 : request.limits->max_trust};
+}
+
 const std::deque<MessagePtr>& NoMessages() {
   static const auto* const kNone = new std::deque<MessagePtr>();
   return *kNone;
@@ -205,7 +257,9 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
 
 absl::Status SessionDraft::CheckNew(const WriteRequest& request, const SessionConfig& config) {
   MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
-  return CheckNewName("config.subject", config.subject);
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", config.subject));
+  return request.limits == nullptr ? absl::OkStatus()
+                                   : CheckGranted(*request.limits, nullptr, config);
 }
 
 absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config) const {
@@ -244,6 +298,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   SessionSettings settings;
   if (!exists() || request.settings.has_value()) {
     settings = request.settings.value_or(SessionSettings());
+    LimitNewBlocks(request, exists() ? config_.get() : nullptr, settings);
     // What a session took from its tenant, its agents need not know.
     settings.retention = settings.retention.Or(exists() ? config_->retention.AsSettings()
                                                         : request.default_retention);
@@ -285,6 +340,7 @@ void SessionDraft::NoteJobs(Write& write, std::size_t first) {
 SessionDraft::Decision SessionDraft::AddSet(Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckGoing(request); !status.ok()) return Refused(status);
   std::shared_ptr<const SessionConfig> config = config_;
   SessionSettings settings;
   if (!exists()) {
@@ -320,6 +376,7 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
 
 SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckGoing(request); !status.ok()) return Refused(status);
   if (!exists()) return NothingToRemove(request);
   ResetScope scope = request.scope;
   if (scope == ResetScope::kProfile && config_->counting.profile == Profile::kLlamaIndex) {
@@ -366,6 +423,7 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
     return Refused(SessionExists("session_id"));
   }
   SessionSettings settings = request.settings.value_or(SessionSettings());
+  LimitNewBlocks(request, nullptr, settings);
   settings.retention = settings.retention.Or(request.default_retention);
   auto config = SessionConfig::Resolve(settings);
   if (!config.ok()) return Refused(config.status());
@@ -380,6 +438,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
   auto settings = SessionSettings::FromJson(row_.config);
   if (!settings.ok()) return Refused(settings.status());
   *settings = settings->With(request.settings.value_or(SessionSettings()));
+  LimitNewBlocks(request, config_.get(), *settings);
   auto config = SessionConfig::Resolve(*settings);
   if (!config.ok()) return Refused(config.status());
   if (config->counting != config_->counting &&
@@ -390,6 +449,11 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
   }
   if (config->subject != config_->subject) {
     if (absl::Status status = CheckNewName("config.subject", config->subject); !status.ok()) {
+      return Refused(status);
+    }
+  }
+  if (request.limits != nullptr) {
+    if (absl::Status status = CheckGranted(*request.limits, config_.get(), *config); !status.ok()) {
       return Refused(status);
     }
   }
@@ -411,6 +475,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
 
 SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckGoing(request); !status.ok()) return Refused(status);
   if (!exists() || (!request.subject.empty() && request.subject != config_->subject)) {
     return NothingToRemove(request);
   }
@@ -835,7 +900,7 @@ SessionDraft::Decision SessionDraft::AddUndo(const WriteRequest& request) {
   const BlockState* const current = FindBlock(request.block);
   auto undone = UndoBlockChange(*settings, config_->counting.profile,
                                 current == nullptr ? "" : std::string_view(current->state),
-                                request.change, {"", now_us_, request.writer, request.untrusted});
+                                request.change, CallerOf(request, now_us_));
   if (!undone.ok()) return Refused(undone.status());
   ChangeBlock(request.block).state = std::move(undone->state);
   WriteResult result;
@@ -859,7 +924,7 @@ SessionDraft::Decision SessionDraft::AddFactEdit(const WriteRequest& request) {
   const BlockState* const current = FindBlock(request.block);
   auto edited = EditBlockFact(*settings, config_->counting.profile,
                               current == nullptr ? "" : std::string_view(current->state), edit,
-                              {"", now_us_, request.writer, request.untrusted});
+                              CallerOf(request, now_us_));
   if (!edited.ok()) return Refused(edited.status());
   MakeBlockGeneration();
   ChangeBlock(request.block).state = std::move(edited->state);
@@ -979,6 +1044,16 @@ absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
   const bool same = unedited && row_.generation == found.generation &&
                     std::all_of(found.messages.begin(), found.messages.end(), is_stored);
   return same ? absl::OkStatus() : MessageChanged();
+}
+
+absl::Status SessionDraft::CheckGoing(const WriteRequest& request) const {
+  if (!request.found.has_value()) return absl::OkStatus();
+  const FoundMessages& found = *request.found;
+  const bool same = exists() ? row_.generation == found.generation &&
+                                   row_.next_position == found.next_position &&
+                                   row_.watermark == found.watermark
+                             : found.generation == 0;
+  return same ? found.status : MessageChanged();
 }
 
 SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {

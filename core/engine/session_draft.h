@@ -121,6 +121,9 @@ class SessionDraft {
   absl::Status CheckRevision(const WriteRequest& request) const;
   // OK when what was found for the write is what is stored.
   absl::Status CheckFound(const WriteRequest& request) const;
+  // OK when the roles were looked at of all that a Set, Reset or DeleteSession takes out, and are
+  // the caller's; also where nobody had to look.
+  absl::Status CheckGoing(const WriteRequest& request) const;
   // OK when the request may make a session of this configuration.
   static absl::Status CheckNew(const WriteRequest& request, const SessionConfig& config);
   // OK when the tombstone is that of the session that the write is about.

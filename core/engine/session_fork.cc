@@ -195,8 +195,9 @@ absl::StatusOr<std::int64_t> SessionFork::EndOfCopy() const {
     named.kind = WriteKind::kUpdateMessage;
     named.key = request_.source;
     named.message_id = request_.up_to_message_id;
-    MEMORYD_ASSIGN_OR_RETURN(const FoundMessages found,
-                             FindMessages(*options_.store, {row, base_.config}, named));
+    MEMORYD_ASSIGN_OR_RETURN(
+        const FoundMessages found,
+        FindMessages(*options_.store, *options_.bodies, {row, base_.config}, named));
     if (!found.status.ok()) {
       return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
                    "up_to_message_id: the session has no such message",

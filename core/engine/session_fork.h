@@ -17,6 +17,7 @@
 #include "core/engine/session.h"
 #include "core/engine/session_cache.h"
 #include "core/engine/write.h"
+#include "core/model/body_reader.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
@@ -47,6 +48,7 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
   // What is pointed to outlives it.
   struct Options {
     Store* store = nullptr;
+    const BodyReader* bodies = nullptr;
     // Has a reader run the task. Must not block, nor refuse.
     std::function<void(std::function<void()>)> run;
     // Calls back once the session is as the store has it.

@@ -127,6 +127,7 @@ struct FoundMessages {
   // Of the session as they were read.
   std::int64_t revision = 0;
   std::int64_t watermark = 0;
+  std::int64_t next_position = 0;
   // Those that are named; for a DeleteMessage also what goes with it. Ascending.
   std::vector<MessagePtr> messages;
 };
@@ -246,6 +247,15 @@ struct EntryRemoval {
   std::int64_t pause_us = 0;
 };
 
+// What a caller may not do where its credential is limited (docs/adr/0021). Such a caller adds no
+// block with texts of its own to a session, and leaves those that are there as they are.
+struct CallerLimits {
+  // Of messages that it may write, change and take out, by their role as sent. Empty: any.
+  std::function<bool(std::string_view role)> may_write;
+  // Facts that it adds are trusted no more, and it changes none that is.
+  double max_trust = 1;
+};
+
 struct WriteRequest {
   WriteKind kind = WriteKind::kPut;
   SessionKey key;
@@ -279,7 +289,7 @@ struct WriteRequest {
   std::int64_t change = 0;  // kUndoBlockChange: a number of the block's history.
   FactEdit fact_edit;       // kEditFact.
   std::string writer;       // kUndoBlockChange and kEditFact: the caller's credential.
-  bool untrusted = false;   // The same: the caller need not be believed.
+  std::shared_ptr<const CallerLimits> limits;   // Null: there are none.
   std::shared_ptr<const StagedSession> staged;  // kBeginStaged and those that follow it.
   StagedRows staged_rows;                       // kAddStaged.
   std::optional<std::int64_t> expected_revision;
@@ -313,6 +323,9 @@ absl::StatusOr<std::string> ReplyOf(const RequestRecord& record, std::string_vie
 absl::Status SessionNotFound();
 // ALREADY_EXISTS `SESSION_EXISTS`.
 absl::Status SessionExists(std::string_view field);
+// INVALID_ARGUMENT when the name of a new session, or of whom it is about, holds characters that do
+// not show: two of them would look alike.
+absl::Status CheckNewName(std::string_view field, std::string_view name);
 // ABORTED `REVISION_MISMATCH`.
 absl::Status RevisionMismatch(std::int64_t current);
 absl::Status BlockNotFound();
@@ -323,9 +336,6 @@ absl::Status MessageChanged();
 absl::Status ContentChanged();
 
 // Stores word their troubles in their own way; callers see one reason.
-// INVALID_ARGUMENT when the name of a new session, or of whom it is about, holds characters that do
-// not show: two of them would look alike.
-absl::Status CheckNewName(std::string_view field, std::string_view name);
 absl::Status Reported(const absl::Status& status);
 
 // UNAVAILABLE for a write that may or may not be stored.
