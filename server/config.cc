@@ -331,6 +331,14 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
             }},
+    Setting{"active_mib",
+            "MiB of active messages that a session may have, 256 bytes for each included. A tenth "
+            "of the budget of memory where that is less.",
+            [] { return std::string("48"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.active_mib);
+            },
+            "[Active bytes](OPERATIONS.md#active-bytes)."},
     Setting{"index_mib", "Memory for search indexes, in MiB.", [] { return std::string("128"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.index_mib);

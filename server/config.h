@@ -38,6 +38,7 @@ struct Config {
   bool transaction_pooling = false;
   std::int64_t max_pending_calls = 0;
   std::int64_t cache_mib = 0;
+  std::int64_t active_mib = 0;
   std::int64_t index_mib = 0;
   std::int64_t vector_mib = 0;
   int block_timeout_ms = 0;

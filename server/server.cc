@@ -90,6 +90,7 @@ EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
   options.readers = config.readers;
   options.max_pending_calls = config.max_pending_calls;
   options.cache_bytes = static_cast<std::size_t>(config.cache_mib) << 20;
+  options.max_active_bytes = config.active_mib << 20;
   options.searchers = config.searchers;
   options.index_bytes = static_cast<std::size_t>(config.index_mib) << 20;
   options.vector_bytes = static_cast<std::size_t>(config.vector_mib) << 20;
@@ -255,6 +256,9 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   EngineOptions options = EngineOptionsOf(config, &limits, bodies);
   options.word_vectors = word_vectors;
   options.memory = &budget;
+  if (budget.limit() > 0) {
+    options.max_active_bytes = std::min(options.max_active_bytes, budget.limit() / 10);
+  }
   options.models = &models;
   options.workers = &workers;
   Engine engine(&store, options);

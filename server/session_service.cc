@@ -76,22 +76,17 @@ void SessionService::ListSessions(RpcCallPtr rpc) {
           MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
           MEMORYD_RETURN_IF_ERROR(CheckId("page_token", after, kMaxSessionId));
         }
-        // One more than the page tells whether there is a next one.
-        engine_.ListSessions(
-            call->tenant(), subject, std::move(after), size + 1, call->deadline(),
-            [call, scope = std::move(scope),
-             size](absl::StatusOr<std::vector<std::pair<std::string, SessionInfo>>> sessions) {
-              if (!sessions.ok()) {
-                call->Fail(sessions.status());
-                return;
-              }
-              std::string token;
-              if (static_cast<std::int64_t>(sessions->size()) > size) {
-                sessions->pop_back();
-                token = EncodeListToken(scope, sessions->back().first);
-              }
-              call->Succeed(ListSessionsReply(*sessions, token));
-            });
+        engine_.ListSessions(call->tenant(), subject, std::move(after), size, call->deadline(),
+                             [call, scope = std::move(scope)](absl::StatusOr<SessionList> list) {
+                               if (!list.ok()) {
+                                 call->Fail(list.status());
+                                 return;
+                               }
+                               std::string token;
+                               if (list->more)
+                                 token = EncodeListToken(scope, list->sessions.back().first);
+                               call->Succeed(ListSessionsReply(list->sessions, token));
+                             });
         return absl::OkStatus();
       });
 }

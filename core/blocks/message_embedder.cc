@@ -11,7 +11,6 @@ namespace memoryd {
 namespace {
 
 // Of a text: small embedders read little more.
-constexpr std::size_t kTextBytes = 2000;
 
 BlockSettings Settings() {
   BlockSettings settings;
@@ -48,10 +47,19 @@ MessageEmbedder::MessageEmbedder(ModelName embedder, const BlockEnvironment& env
       bodies_(*environment.bodies),
       find_rows_(std::move(find_rows)) {}
 
-std::string MessageEmbedder::TextOf(const Message& row) const {
+std::string EmbeddedText(const BodyReader& bodies, const Message& row) {
   // A body that can't be read has no words; it must not hold up the others.
-  const MessageText message = bodies_.ReadMessage(row.body).value_or(MessageText());
-  return std::string(PythonStrip(Head(PythonStrip(message.text), kTextBytes)));
+  const MessageText message = bodies.ReadMessage(row.body).value_or(MessageText());
+  return std::string(PythonStrip(Head(PythonStrip(message.text), kEmbeddedTextBytes)));
+}
+
+BlockMessage WordsAlone(const BodyReader& bodies, const Message& row) {
+  MessageDraft draft;
+  draft.position = row.position;
+  BlockMessage message;
+  message.row = MessagePtr(draft);
+  message.parts.parts.emplace_back().text = EmbeddedText(bodies, row);
+  return message;
 }
 
 void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
@@ -68,7 +76,9 @@ void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
   for (const BlockMessage& message : request.messages) {
     const std::int64_t position = message.row->position;
     if (std::binary_search(embedded->begin(), embedded->end(), position)) continue;
-    std::string text = TextOf(*message.row);
+    const bool words_alone = message.row->body.empty() && !message.parts.parts.empty();
+    std::string text =
+        words_alone ? message.parts.parts.front().text : EmbeddedText(bodies_, *message.row);
     drafts.positions.push_back(position);
     drafts.has_words.push_back(!text.empty());
     if (!text.empty()) drafts.texts.push_back(std::move(text));
@@ -109,7 +119,7 @@ void EmbedQuery(ModelDirectory& models, const ModelName& embedder, const Session
   const ModelCaller caller{session.tenant,   session.session, std::string(kRetrievalBlock), "",
                            std::move(usage), std::move(trace)};
   AskEmbedder(models, embedder, caller, EmbedPurpose::kQuery,
-              {std::string(Head(query, kTextBytes))}, deadline,
+              {std::string(Head(query, kEmbeddedTextBytes))}, deadline,
               [embedder, done = std::move(done)](absl::StatusOr<EmbedReply> reply) {
                 if (!reply.ok()) return done(reply.status());
                 EmbeddedQuery embedded{SourceOf(embedder, *reply), {}};

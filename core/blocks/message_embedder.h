@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_BLOCKS_MESSAGE_EMBEDDER_H_
 #define MEMORYD_CORE_BLOCKS_MESSAGE_EMBEDDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,10 +20,21 @@
 
 namespace memoryd {
 
+// Of a message's words, so many bytes are embedded.
+inline constexpr std::size_t kEmbeddedTextBytes = 2000;
+
+// The text of a message that is embedded; "" for one without words.
+std::string EmbeddedText(const BodyReader& bodies, const Message& row);
+
+// The message with what is embedded of it and nothing else: a job holds many at a time, and their
+// media would be too much.
+BlockMessage WordsAlone(const BodyReader& bodies, const Message& row);
+
 // The block kRetrievalBlock: jobs feed it as others, and it says nothing. It embeds those messages
-// of a job that have no embedding where embeddings are being made, so that a message may be in
-// several jobs. An answer from another model than made those makes no entries: what is returned
-// then is a state in which all begins anew, see EmbeddingState::Answered().
+// of a job, whole or as WordsAlone(), that have no embedding where embeddings are being made, so
+// that a message may be in several jobs. An answer from another model than made those makes no
+// entries: what is returned then is a state in which all begins anew, see
+// EmbeddingState::Answered().
 class MessageEmbedder final : public Block {
  public:
   // Positions of the rows of a generation in [begin, end), in any order; may wait for the store.
@@ -36,9 +48,6 @@ class MessageEmbedder final : public Block {
   void Render(RenderRequest request, Done<BlockContent> done) const override;
 
  private:
-  // What of a message is embedded; "" for one without words.
-  std::string TextOf(const Message& row) const;
-
   const ModelName embedder_;
   ModelDirectory& models_;
   const BodyReader& bodies_;

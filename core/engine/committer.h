@@ -39,6 +39,7 @@ class Committer {
     bool shared = true;
     std::function<std::int64_t()> now_us;
     SessionDraft::Random random;
+    std::int64_t max_active_bytes = kAllActive;
     // Whether this server runs jobs, marked `job_lease`, itself right after the commit that makes
     // them; and begins to. Must not block.
     std::function<bool()> has_room_for_jobs;

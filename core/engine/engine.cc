@@ -51,6 +51,14 @@ bool MakesSession(WriteKind kind) {
   return kind == WriteKind::kPut || kind == WriteKind::kSet || kind == WriteKind::kCreateSession;
 }
 
+// Whether a Put archives messages of the session before it can be decided on.
+bool MakesRoom(CachedSession& place) {
+  MutexLock lock(place.mutex);
+  const Session& session = place.session;
+  return place.loaded && !session.whole && session.config->policy == PolicyKind::kFifo &&
+         session.config->counting.profile == Profile::kDefault;
+}
+
 // Whether the write names messages or a content that must be found before it is decided on.
 bool NamesStored(const WriteRequest& request) {
   switch (request.kind) {
@@ -115,7 +123,8 @@ Engine::Engine(Store* store, EngineOptions options)
                 &stats_.exceptions),
       searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls),
                  &stats_.exceptions),
-      loader_(store_, &cache_, &executor_, &stats_, options_.coherence == Coherence::kShared),
+      loader_(store_, &cache_, &executor_, &stats_, options_.memory,
+              options_.coherence == Coherence::kShared, options_.max_active_bytes),
       attached_(AttachedOptions()) {
   jobs_ = MakeJobRunner();
   if (options_.quota_of) {
@@ -130,6 +139,7 @@ Engine::Engine(Store* store, EngineOptions options)
     committer.shared = options_.coherence == Coherence::kShared;
     committer.now_us = options_.now_us;
     committer.random = options_.random;
+    committer.max_active_bytes = options_.max_active_bytes;
     committer.has_room_for_jobs = [this] { return jobs_->HasRoom(); };
     committer.job_lease = jobs_->lease();
     committer.job_lease_us = std::chrono::microseconds(jobs_->lease_time()).count();
@@ -304,12 +314,12 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
   // A copy is bounded by the call that makes it, and what it has staged had better go.
-  // So is an erasure, of which one write is under way at a time.
-  const bool forced = request.kind == WriteKind::kEndJob || request.kind == WriteKind::kAddStaged ||
-                      request.kind == WriteKind::kPublishStaged ||
-                      request.kind == WriteKind::kDropStaged ||
-                      request.kind == WriteKind::kForgetSession ||
-                      request.kind == WriteKind::kStoreUsage || !request.subject.empty();
+  // So is an erasure, of which one write is under way at a time, and a Put that makes room first.
+  const bool forced =
+      request.kind == WriteKind::kEndJob || request.kind == WriteKind::kAddStaged ||
+      request.kind == WriteKind::kPublishStaged || request.kind == WriteKind::kDropStaged ||
+      request.kind == WriteKind::kForgetSession || request.kind == WriteKind::kArchiveOldest ||
+      request.kind == WriteKind::kStoreUsage || !request.subject.empty();
   absl::Status refusal = forced ? absl::OkStatus() : AdmitInTime(request);
   if (refusal.ok()) refusal = Admit(bytes, forced);
   if (!refusal.ok()) {
@@ -402,8 +412,46 @@ Committer& Engine::CommitterOf(const SessionKey& session) {
 }
 
 void Engine::Enqueue(std::shared_ptr<Write> write) {
+  if (write->request.kind == WriteKind::kPut && MakesRoom(*write->session)) {
+    ArchiveOldest(std::move(write));
+    return;
+  }
   Committer& owner = CommitterOf(write->session->key);
   owner.Enqueue(std::move(write));
+}
+
+void Engine::ArchiveOldest(std::shared_ptr<Write> write) {
+  executor_.Submit([this, write = std::move(write)] {
+    Guarded(write, [&] {
+      if (write->finished()) return;
+      WriteRequest archive;
+      archive.kind = WriteKind::kArchiveOldest;
+      archive.key = write->session->key;
+      archive.deadline = write->deadline();
+      archive.encode_reply = [](const WriteResult&) { return std::string(); };
+      auto taken = TakeForOldest(*options_.memory, archive.key.tenant);
+      if (!taken.ok()) {
+        write->Finish(taken.status());
+        return;
+      }
+      auto memory = std::make_shared<MemoryBudget::Hold>(*std::move(taken));
+      auto oldest = ReadOldest(*store_, archive.key, InfoOf(*write->session).row);
+      if (!oldest.ok()) {
+        write->Finish(Reported(oldest.status()));
+        return;
+      }
+      archive.oldest = *std::move(oldest);
+      SubmitFound(std::move(archive),
+                  [this, write, memory](const absl::Status& status, const std::string&, bool) {
+                    memory->Release();
+                    if (status.ok()) {
+                      Guarded(write, [&] { Enqueue(write); });
+                    } else {
+                      write->Finish(status);
+                    }
+                  });
+    });
+  });
 }
 
 void Engine::Reload(std::shared_ptr<Write> write) {
@@ -490,6 +538,7 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
   jobs.submit = [this](WriteRequest write, Write::Done done) {
     Submit(std::move(write), std::move(done));
   };
+  jobs.max_message_bytes = 2 * options_.max_active_bytes;
   jobs.now_us = options_.now_us;
   jobs.random = options_.random;
   jobs.settings = options_.jobs;
@@ -613,7 +662,7 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
     std::optional<Context> context;
     {
       MutexLock lock(session->mutex);
-      if (session->loaded && session->session.config->blocks.empty()) {
+      if (session->loaded && session->session.whole && session->session.config->blocks.empty()) {
         context = ComposeLive(session->session);
         expiry_->NoteRead(key, session->session.row, *session->session.config);
       }
@@ -654,10 +703,13 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
                             const std::shared_ptr<Read<Context>>& read) {
   std::optional<Context> plain;
   BlockContextRequest request;
+  absl::Status status;
   {
     MutexLock lock(session->mutex);
     expiry_->NoteRead(session->key, session->session.row, *session->session.config);
-    if (!session->session.exists() || session->session.config->blocks.empty()) {
+    if (!session->session.whole) {
+      status = SessionTooLarge(session->session.active_bytes);
+    } else if (!session->session.exists() || session->session.config->blocks.empty()) {
       plain = ComposeLive(session->session);
     } else {
       request.session = session->session;
@@ -665,6 +717,10 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
       request.session.recent_requests.clear();
       if (HasTimedItems(request.session.row)) HideExpired(request.session, options_.now_us());
     }
+  }
+  if (!status.ok()) {
+    read->Finish(std::move(status));
+    return;
   }
   if (plain.has_value()) {
     read->Finish(*std::move(plain));
@@ -1461,31 +1517,31 @@ void Engine::ForgetSession(const SessionKey& key) {
 }
 
 void Engine::ListSessions(std::string tenant, std::string subject, std::string after,
-                          std::int64_t max_sessions, Deadline deadline,
-                          Done<std::vector<std::pair<std::string, SessionInfo>>> done) {
-  using Listed = std::vector<std::pair<std::string, SessionInfo>>;
-  const auto read = StartRead<Listed>(deadline, std::move(done));
+                          std::int64_t max_sessions, Deadline deadline, Done<SessionList> done) {
+  const auto read = StartRead<SessionList>(deadline, std::move(done));
   if (read == nullptr) return;
   SubmitRead(read, [this, read, tenant = std::move(tenant), subject = std::move(subject),
                     after = std::move(after), max_sessions] {
-    auto listed = subject.empty() ? store_->ListSessions(tenant, after, max_sessions)
-                                  : store_->ListSubject(tenant, subject, after, max_sessions,
-                                                        /*tombstones=*/false);
+    const SessionListLimits limits{.max_sessions = max_sessions};
+    auto listed = subject.empty()
+                      ? store_->ListSessions(tenant, after, limits)
+                      : store_->ListSubject(tenant, subject, after, limits, /*tombstones=*/false);
     if (!listed.ok()) {
       read->Finish(listed.status());
       return;
     }
-    Listed sessions;
-    for (ListedSession& entry : *listed) {
+    SessionList list;
+    list.more = listed->more;
+    for (ListedSession& entry : listed->sessions) {
       auto session = Session::FromStore({std::move(entry.row), {}, {}});
       if (!session.ok()) {
         read->Finish(session.status());
         return;
       }
-      sessions.emplace_back(std::move(entry.session),
-                            SessionInfo{std::move(session->row), std::move(session->config)});
+      list.sessions.emplace_back(std::move(entry.session),
+                                 SessionInfo{std::move(session->row), std::move(session->config)});
     }
-    read->Finish(std::move(sessions));
+    read->Finish(std::move(list));
   });
 }
 
@@ -1509,6 +1565,7 @@ std::unique_ptr<SessionExpiry> Engine::MakeExpiry() {
   expiry.store = store_;
   expiry.cache = &cache_;
   expiry.stats = &stats_;
+  expiry.max_active_bytes = options_.max_active_bytes;
   expiry.submit = [this](WriteRequest write, Write::Done done) {
     Submit(std::move(write), std::move(done));
   };

@@ -63,6 +63,8 @@ struct EngineOptions {
   std::int64_t max_pending_bytes = std::int64_t{64} << 20;
   // Bytes of sessions kept in memory.
   std::size_t cache_bytes = std::size_t{256} << 20;
+  // Bytes of active messages that a session may have to be held in memory; see SessionDraft.
+  std::int64_t max_active_bytes = std::int64_t{48} << 20;
   // Bytes of search indexes kept in memory.
   std::size_t index_bytes = std::size_t{128} << 20;
   // Null: searches go by words alone.
@@ -120,6 +122,11 @@ struct Context {
   std::vector<std::string> blocks_dropped;
   std::vector<MissingBlock> missing_blocks;
   Usage usage;  // What models took for it.
+};
+
+struct SessionList {
+  std::vector<std::pair<std::string, SessionInfo>> sessions;  // By their ids.
+  bool more = false;                                          // There are further ones.
 };
 
 // A content, and the session's row that it was found by.
@@ -192,10 +199,9 @@ class Engine {
   // deadline, even where more is left.
   void EraseSubject(EraseRequest request, Done<EraseReceipt> done);
   // Sessions of the tenant, or of one subject unless that is empty, with an id bytewise greater
-  // than `after`.
+  // than `after`: as many as some 1 MiB of configurations allow, and at least one.
   void ListSessions(std::string tenant, std::string subject, std::string after,
-                    std::int64_t max_sessions, Deadline deadline,
-                    Done<std::vector<std::pair<std::string, SessionInfo>>> done);
+                    std::int64_t max_sessions, Deadline deadline, Done<SessionList> done);
 
   // Asks the store whether it serves, and stops or resumes serving when this server lost or
   // regained the right to. Blocks; call it about once a second from one thread.
@@ -283,6 +289,9 @@ class Engine {
   void CountTokens(Write& write);
   Committer& CommitterOf(const SessionKey& session);
   void Enqueue(std::shared_ptr<Write> write);
+  // Archives the oldest messages of the write's session, a piece at a time, until it can be held
+  // whole, and enqueues the write then.
+  void ArchiveOldest(std::shared_ptr<Write> write);
   void Reload(std::shared_ptr<Write> write);
   void LookUp(const std::shared_ptr<Write>& write,
               const std::optional<SessionDraft::Decision>& otherwise);

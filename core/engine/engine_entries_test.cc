@@ -174,7 +174,7 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   }
   std::string Said() { return Said(*engine_); }
   BlockState State() {
-    auto session = real_->LoadSession(kKey);
+    auto session = real_->LoadSession(kKey, kAllActive);
     EXPECT_TRUE(session.ok() && session->has_value());
     for (const BlockState& block : (*session)->blocks) {
       if (block.name == "vectors") return block;
@@ -413,7 +413,7 @@ TEST_P(EngineEntriesTest, WhatIsTooOldIsHiddenAtOnceAndTakenOutBehind) {
   EXPECT_THAT(Stored(), IsEmpty());
   // Then there is nothing to look for.
   for (int i = 0; i < 3; ++i) Sweep();
-  EXPECT_EQ(real_->LoadSession(kKey).value()->row.drop_us, 0);
+  EXPECT_EQ(real_->LoadSession(kKey, kAllActive).value()->row.drop_us, 0);
   PutWords(2);
   ExpectTold({7, 8});
   WriteRequest update = NewWrite(WriteKind::kUpdateSession, kKey);
@@ -423,14 +423,14 @@ TEST_P(EngineEntriesTest, WhatIsTooOldIsHiddenAtOnceAndTakenOutBehind) {
   ExpectTold({7, 8});
   for (int i = 0; i < 3; ++i) Sweep();
   ExpectTold({7, 8});
-  EXPECT_EQ(real_->LoadSession(kKey).value()->row.drop_us, 0);
+  EXPECT_EQ(real_->LoadSession(kKey, kAllActive).value()->row.drop_us, 0);
 }
 
 TEST_P(EngineEntriesTest, EntriesOfAnEarlierVersionAreLookedThrough) {
   Create();
   PutWords(6);
   // As it has written the state: without a log.
-  auto session = real_->LoadSession(kKey);
+  auto session = real_->LoadSession(kKey, kAllActive);
   ASSERT_TRUE(session.ok() && session->has_value());
   SessionChange change;
   change.key = kKey;
@@ -559,7 +559,7 @@ class RandomEntriesTest : public EngineEntriesTest {
     PutWords(30);
     for (std::int64_t position = put_ - 29; position <= put_; ++position) here.insert(position);
     // All that has left short-term memory is told, whatever went beside it.
-    const std::int64_t watermark = real_->LoadSession(kKey).value()->row.watermark;
+    const std::int64_t watermark = real_->LoadSession(kKey, kAllActive).value()->row.watermark;
     std::erase_if(here, [watermark](std::int64_t position) { return position >= watermark; });
     ExpectTold(here);
     ExpectEmbeddedBy(embedder);

@@ -167,6 +167,63 @@ TEST_F(EngineMemoryTest, AnotherTenantIsServedWhileOneFillsTheBudget) {
   engine_.reset();
 }
 
+TEST_F(EngineMemoryTest, ALargeSessionIsReadOnceTheBudgetHasRoomForIt) {
+  constexpr std::int64_t kMib = std::int64_t{1} << 20;
+  MemoryBudget budget(10 * kMib);
+  EngineOptions options = Limited(budget);
+  options.max_active_bytes = 4 * kMib;
+  Start(options);
+  for (int i = 0; i < 3; ++i) {
+    MustDo(NewPut(Key("s"), {{"user", std::string(kMib, 'x')}}));
+  }
+  MustDo(NewPut(Key("small"), {{"user", "hello"}}));
+  engine_.reset();
+  // What cannot be evicted, all but a mebibyte.
+  auto other = budget.Count("tenant", MemoryUse::kReplies, 9 * kMib);
+  Start(options);
+  const int loads = store_->loads();
+  const absl::Status refused = Get(*engine_, Key("s")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(ErrorReason(refused), "MEMORY_SHORT");
+  EXPECT_EQ(store_->loads(), loads + 1) << "its messages are not read";
+  EXPECT_THAT(Bodies(Key("small")), testing::SizeIs(1)) << "a small session needs no room";
+  other.Release();
+  EXPECT_THAT(Bodies(Key("s")), testing::SizeIs(3));
+  engine_.reset();
+  EXPECT_EQ(budget.HeldByUse(), MemoryByUse());
+}
+
+TEST_F(EngineMemoryTest, AJobWhoseSessionCannotBeReadYetWaits) {
+  constexpr std::int64_t kMib = std::int64_t{1} << 20;
+  MemoryBudget budget(10 * kMib);
+  EngineOptions options = Limited(budget);
+  Start(options);
+  {
+    // The job finds no room until the engine ends.
+    const auto other = budget.Count("tenant", MemoryUse::kReplies, 6 * kMib);
+    WriteRequest create = NewWrite(WriteKind::kCreateSession, Key("s"));
+    create.settings = WithSummary();
+    create.settings->token_limit = 11;
+    create.settings->chat_history_token_ratio = 1;
+    MustDo(std::move(create));
+    for (const std::string& text :
+         {std::string("one two"), std::string(2 * kMib, 'x'), std::string("three")}) {
+      MustDo(NewWrite(WriteKind::kPut, Key("s"), {{"user", text}}));
+    }
+    engine_.reset();
+  }
+  auto other = budget.Count("tenant", MemoryUse::kReplies, 9 * kMib);
+  Start(options);
+  Until([this] { return engine_->stats().jobs_short_of_memory > 3; });
+  EXPECT_EQ(engine_->stats().job_failures, 0U);
+  other.Release();
+  models_.chat->Answer("a summary");
+  Until([this] { return FirstJob(Key("s")).state == JobState::kDone; });
+  EXPECT_EQ(FirstJob(Key("s")).attempts, 1) << "to wait is no attempt";
+  engine_.reset();
+  EXPECT_EQ(budget.HeldByUse(), MemoryByUse());
+}
+
 // Calls that end well, are refused, lose to others, come too late, or meet a store that fails, and
 // jobs that end in each way.
 TEST_F(EngineMemoryTest, AfterAnyMixOfCallsOnlyCachesAreCounted) {

@@ -33,17 +33,16 @@ class EngineReadTest : public EngineTest {
   }
 
   std::vector<std::string> ListIds(std::string after, std::int64_t max_sessions) {
-    using Listed = std::vector<std::pair<std::string, SessionInfo>>;
-    auto promise = std::make_shared<std::promise<absl::StatusOr<Listed>>>();
+    auto promise = std::make_shared<std::promise<absl::StatusOr<SessionList>>>();
     auto future = promise->get_future();
     engine_->ListSessions("tenant", /*subject=*/"", std::move(after), max_sessions, Far(),
-                          [promise](absl::StatusOr<Listed> sessions) {
-                            promise->set_value(Detached(std::move(sessions)));
+                          [promise](absl::StatusOr<SessionList> list) {
+                            promise->set_value(Detached(std::move(list)));
                           });
-    const auto sessions = Await(std::move(future));
-    EXPECT_TRUE(sessions.ok()) << sessions.status();
+    const auto list = Await(std::move(future));
+    EXPECT_TRUE(list.ok()) << list.status();
     std::vector<std::string> ids;
-    for (const auto& [id, info] : *sessions) {
+    for (const auto& [id, info] : list->sessions) {
       EXPECT_TRUE(info.exists());
       ids.push_back(id);
     }

@@ -70,7 +70,7 @@ TEST_F(EngineSearchTest, AnUnknownSessionIsEmptyAndIsNotCreated) {
   const auto updated = Update(*engine_, "word");
   ASSERT_TRUE(updated.ok()) << updated.status();
   EXPECT_THAT(updated->kept, SizeIs(1));
-  EXPECT_FALSE((*real_->LoadSession(kKey)).has_value());
+  EXPECT_FALSE((*real_->LoadSession(kKey, kAllActive)).has_value());
 }
 
 TEST_F(EngineSearchTest, AQueryRightAfterAPutFindsItWhateverTheCoherence) {
@@ -209,7 +209,7 @@ TEST_F(EngineSearchTest, QueriesBesidePutsAndResetsAlwaysAnswer) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    const auto row = (*real_->LoadSession(kKey))->row;
+    const auto row = (*real_->LoadSession(kKey, kAllActive))->row;
     EXPECT_EQ(static_cast<std::int64_t>(FoundBodies("red").size()),
               row.active_count + row.archived_count + row.content_count);
   }

@@ -137,7 +137,7 @@ TEST_P(EngineUsageTest, APutThatWaitsSaysWhatItsJobsTook) {
 TEST_P(EngineUsageTest, WhatAJobTookIsStoredWithItsEnd) {
   Turn("one");
   Turn("two");
-  const auto loaded = real_->LoadSession(kKey);
+  const auto loaded = real_->LoadSession(kKey, kAllActive);
   ASSERT_TRUE(loaded.ok() && loaded->has_value());
   Usage stored;
   for (const BlockState& block : (*loaded)->blocks) {

@@ -13,6 +13,7 @@
 #include "core/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/message_embedder.h"
 #include "core/blocks/vector_entry.h"
 
 namespace memoryd {
@@ -42,6 +43,7 @@ constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
 constexpr std::int64_t kCopies = 3;
 constexpr std::int64_t kMessageBytes = 1024;
 constexpr std::int64_t kSizesAtOnce = 10'000;
+constexpr auto kEmbeddedBytes = static_cast<std::int64_t>(kEmbeddedTextBytes);
 
 bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
 
@@ -411,6 +413,10 @@ void JobRunner::Begin(const std::shared_ptr<Attempt>& attempt) {
   options_.loader->WithCurrent(attempt->session, [this, attempt](const absl::Status& status) {
     const Section section(*this);
     if (!section) return;
+    if (ErrorReason(status) == "MEMORY_SHORT") {
+      AwaitMemory(attempt, status);
+      return;
+    }
     if (!status.ok()) {
       Failed(attempt, status);
       return;
@@ -572,13 +578,29 @@ absl::StatusOr<MemoryBudget::Hold> JobRunner::TakeMemory(const Job& job, bool of
     if (options_.memory->limit() > 0) bytes = std::min(bytes, most);
   } else {
     PositionRange range{job.begin, job.end};
+    std::int64_t stored = 0;
+    std::int64_t largest = kReadBytes;
     while (range.begin < range.end) {
       MEMORYD_ASSIGN_OR_RETURN(
           const std::vector<RowSize> sizes,
           options_.store->ReadSizes(job.key.session, job.message_generation, range, kSizesAtOnce));
-      for (const RowSize& row : sizes) bytes += kCopies * row.bytes + kMessageBytes;
+      for (const RowSize& row : sizes) {
+        stored += row.bytes;
+        largest = std::max(largest, row.bytes);
+        const std::int64_t fed = Embeds(job.key) ? std::min(row.bytes, kEmbeddedBytes) : row.bytes;
+        bytes += kCopies * fed + kMessageBytes;
+      }
       if (std::ssize(sizes) < kSizesAtOnce) break;
       range.end = sizes.back().position;
+    }
+    if (Embeds(job.key)) {
+      // One read at a time is held whole.
+      bytes += 2 * std::min(stored, largest);
+    } else if (stored > options_.max_message_bytes) {
+      return Error(absl::StatusCode::kResourceExhausted, "JOB_TOO_LARGE",
+                   fmt::format("the job's messages have {} bytes; the most is {}, twice the "
+                               "setting active_mib. Raise active_mib",
+                               stored, options_.max_message_bytes));
     }
     if (options_.memory->limit() > 0 && bytes > most) {
       return Error(
@@ -622,6 +644,10 @@ absl::StatusOr<std::vector<BlockMessage>> JobRunner::ReadMessages(const Job& job
     if (rows.empty()) break;
     range.begin = rows.back()->position + 1;
     for (const MessagePtr& row : rows) {
+      if (Embeds(job.key)) {
+        messages.push_back(WordsAlone(*options_.bodies, *row));
+        continue;
+      }
       BlockMessage& message = messages.emplace_back();
       message.row = row;
       message.id = MessageId(*row, job.message_generation);
@@ -755,6 +781,11 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
           // Somebody has undone a change meanwhile, or changed a message: the block is fed once
           // more, in the state it has now.
           Begin(attempt);
+          return;
+        }
+        if (ErrorReason(status) == "MEMORY_SHORT") {
+          // The session was evicted while a model was asked, and could not be read again.
+          AwaitMemory(attempt, status);
           return;
         }
         if (!status.ok()) {

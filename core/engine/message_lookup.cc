@@ -191,6 +191,22 @@ bool MustCheckRoles(const WriteRequest& request) {
   return takes_all && request.limits != nullptr && request.limits->may_write != nullptr;
 }
 
+absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key,
+                                        const SessionRow& row) {
+  OldestActive oldest{row.generation, row.revision, {}};
+  MEMORYD_ASSIGN_OR_RETURN(oldest.messages,
+                           store.ReadRange(key, row.generation, {row.watermark, row.next_position},
+                                           kOldestRows, kOldestBytes));
+  return oldest;
+}
+
+absl::StatusOr<MemoryBudget::Hold> TakeForOldest(MemoryBudget& budget, std::string_view tenant) {
+  // While they are read, the store's client library holds them as well.
+  std::int64_t bytes = 2 * kOldestBytes;
+  if (budget.limit() > 0) bytes = std::min(bytes, budget.MostOfTenant(MemoryUse::kRequests) / 2);
+  return budget.Take(tenant, MemoryUse::kRequests, bytes);
+}
+
 absl::Status MessageNotFound(std::string_view field) {
   return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
                fmt::format("{}: the session has no such message", field));

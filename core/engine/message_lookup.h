@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/engine/page.h"
 #include "core/engine/write.h"
 #include "core/model/body_reader.h"
@@ -16,6 +18,12 @@ namespace memoryd {
 
 // How far a tool's call and its result may lie apart to be known as a pair, in positions.
 inline constexpr std::int64_t kToolPairReach = 1000;
+
+// The oldest active messages of the session, but for the pinned; not all, where they are many.
+absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key, const SessionRow& row);
+
+// The memory for what ReadOldest() reads, and for its commit. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+absl::StatusOr<MemoryBudget::Hold> TakeForOldest(MemoryBudget& budget, std::string_view tenant);
 
 // NOT_FOUND `MESSAGE_NOT_FOUND`; `field` has the id.
 absl::Status MessageNotFound(std::string_view field = "message_id");

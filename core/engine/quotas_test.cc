@@ -77,13 +77,44 @@ TEST_F(QuotasTest, SessionsCountAndAnotherTenantsDoNot) {
 }
 
 TEST_F(QuotasTest, BytesCountAndASetTakesWhatItGivesBack) {
-  Start(WithQuota({.bytes = 10}));
+  const std::int64_t config = std::ssize(WordSettings().ToJson());
+  Start(WithQuota({.bytes = config + 10}));
   MustDo(NewPut(kKey, {{"user", "12345678"}}));
-  ExpectExceeded(Do(NewPut(kKey, {{"user", "123"}})), "bytes", 8);
+  ExpectExceeded(Do(NewPut(kKey, {{"user", "123"}})), "bytes", config + 8);
   MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "1234567890"}}));
-  ExpectExceeded(Do(NewWrite(WriteKind::kSet, kKey, {{"user", "12345678901"}})), "bytes", 10);
+  ExpectExceeded(Do(NewWrite(WriteKind::kSet, kKey, {{"user", "12345678901"}})), "bytes",
+                 config + 10);
   MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "1"}}));
   MustDo(NewPut(kKey, {{"user", "23456789"}}));
+}
+
+TEST_F(QuotasTest, ConfigurationsCount) {
+  Start(WithQuota({.bytes = 1000}));
+  const auto with_text = [](WriteKind kind, const SessionKey& key, std::size_t bytes) {
+    WriteRequest write = NewWrite(kind, key);
+    BlockSettings block;
+    block.name = "rules";
+    block.kind = "static";
+    block.content = {std::string(bytes, '\0')};
+    write.settings.emplace().blocks = {block};
+    return write;
+  };
+  const SessionKey other{"tenant", "other"};
+  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, kKey, 1000)), "bytes", 0);
+  MustDo(with_text(WriteKind::kCreateSession, kKey, 300));
+  const std::int64_t used = real_->ReadUsage("tenant")->bytes;
+  EXPECT_GE(used, 300);
+  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, other, 600)), "bytes", used);
+  ExpectExceeded(Do(with_text(WriteKind::kPut, other, 600)), "bytes", used);
+  ExpectExceeded(Do(with_text(WriteKind::kUpdateSession, kKey, 1000)), "bytes", used);
+  MustDo(with_text(WriteKind::kUpdateSession, kKey, 1));
+  MustDo(with_text(WriteKind::kCreateSession, other, 300));
+  // By what is counted along, and by what is stored.
+  const std::int64_t both = real_->ReadUsage("tenant")->bytes;
+  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, {"tenant", "third"}, 600)), "bytes", both);
+  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(WriteKind::kDeleteSession, other));
+  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, kKey, 1000)), "bytes", 0);
 }
 
 TEST_F(QuotasTest, WhatWasStoredBeforeTheStartCounts) {

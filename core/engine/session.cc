@@ -7,6 +7,7 @@
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/engine/shared_config.h"
+#include "core/policy/policy.h"
 
 namespace memoryd {
 
@@ -24,9 +25,12 @@ absl::StatusOr<Session> Session::FromStore(LoadedSession loaded) {
   MEMORYD_ASSIGN_OR_RETURN(const auto settings, SessionSettings::FromJson(session.row.config));
   MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(settings));
   session.config = SharedConfig(session.row.config, std::move(config));
+  session.whole = !loaded.too_large.has_value();
+  session.active_bytes = loaded.too_large.value_or(0);
   session.pinned.reserve(session.row.pinned.size());
   for (MessagePtr& message : loaded.active) {
     session.content_bytes += message->ByteSize();
+    session.active_bytes += ActiveSize(*message);
     // Pinned messages below the watermark; one above it may be pinned as well.
     const bool pinned = session.pinned.size() < session.row.pinned.size() &&
                         session.row.pinned[session.pinned.size()] == message->position;
@@ -77,18 +81,30 @@ void HideExpired(Session& session, std::int64_t now_us) {
   std::erase_if(session.active, hides);
 }
 
-SessionCounts CountsOf(const Session& session) {
+namespace {
+
+void AddBlock(const BlockState& state, SessionCounts& counts) {
+  if (state.name == kUsageBlock) return;
+  if (!state.state.empty() || state.next_entry > 1) ++counts.blocks;
+  counts.entries += CountEntries(state);
+  counts.jobs += state.next - 1;
+}
+
+}  // namespace
+
+SessionCounts CountsOf(const SessionRow& row, const std::vector<BlockState>& blocks) {
   SessionCounts counts;
-  if (!session.exists()) return counts;
+  if (row.revision == 0 || row.deleted) return counts;
   counts.sessions = 1;
-  counts.messages = session.row.active_count + session.row.archived_count;
-  counts.contents = session.row.content_count;
-  for (const auto& [name, state] : session.blocks) {
-    if (name == kUsageBlock) continue;
-    if (!state->state.empty() || state->next_entry > 1) ++counts.blocks;
-    counts.entries += CountEntries(*state);
-    counts.jobs += state->next - 1;
-  }
+  counts.messages = row.active_count + row.archived_count;
+  counts.contents = row.content_count;
+  for (const BlockState& state : blocks) AddBlock(state, counts);
+  return counts;
+}
+
+SessionCounts CountsOf(const Session& session) {
+  SessionCounts counts = CountsOf(session.row, {});
+  for (const auto& [name, state] : session.blocks) AddBlock(*state, counts);
   return counts;
 }
 

@@ -28,6 +28,12 @@ struct Session {
   // What is not here may still be in the store.
   std::list<RequestRecord> recent_requests;
 
+  // False where the active messages are more than may be held at once: `pinned` and `active` are
+  // empty then, whatever the row counts.
+  bool whole = true;
+  // Of the active messages, held or not: see ActiveSize().
+  std::int64_t active_bytes = 0;
+
   // Approximate memory taken by the messages, block states and replies above.
   std::size_t content_bytes = 0;
 
@@ -38,7 +44,8 @@ struct Session {
   // DATA_LOSS when the stored configuration can't be read.
   static absl::StatusOr<Session> FromStore(LoadedSession loaded);
 
-  std::size_t ByteSize() const { return content_bytes + row.config.size(); }
+  // With the configuration twice: as it is stored, and as it is used.
+  std::size_t ByteSize() const { return content_bytes + 2 * row.config.size(); }
 };
 
 // Whether the time of one of the session's active messages is over by `now_us`, though the sweeper
@@ -59,6 +66,7 @@ struct SessionCounts {
   friend bool operator==(const SessionCounts&, const SessionCounts&) = default;
 };
 SessionCounts CountsOf(const Session& session);
+SessionCounts CountsOf(const SessionRow& row, const std::vector<BlockState>& blocks);
 
 // Approximate memory that a cached record takes.
 std::size_t ByteSize(const RequestRecord& record);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -91,6 +92,8 @@ FactJob CallerOf(const WriteRequest& request, std::int64_t now_us) {
   return {"", now_us, request.writer, request.limits == nullptr ? 1 : request.limits->max_trust};
 }
 
+std::int64_t Size(std::string_view text) { return static_cast<std::int64_t>(text.size()); }
+
 const std::deque<MessagePtr>& NoMessages() {
   static const auto* const kNone = new std::deque<MessagePtr>();
   return *kNone;
@@ -118,7 +121,7 @@ absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingM
 }
 
 SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
-                           const Random& random)
+                           const Random& random, std::int64_t max_active_bytes)
     : base_(base),
       base_revision_(base.row.revision),
       base_usage_(UsageOf(base.row)),
@@ -127,15 +130,30 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       rules_(rules),
       now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),
       random_(random),
+      max_active_bytes_(max_active_bytes),
       row_(base.row),
       timed_(HasTimedItems(base.row)),
       config_(base.config),
+      active_bytes_(base.active_bytes),
       pinned_(base.pinned) {}
 
 TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
   if (row.revision == 0 || row.deleted) return {};
   return {1, row.active_count + row.archived_count + row.content_count,
-          row.message_bytes + row.content_bytes};
+          row.message_bytes + row.content_bytes + Size(row.config)};
+}
+
+std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {
+  if (request.kind == WriteKind::kUpdateSession) {
+    if (!exists() || !request.settings.has_value()) return 0;
+    const auto settings = SessionSettings::FromJson(row_.config);
+    if (!settings.ok()) return 0;
+    return Size(settings->With(*request.settings).ToJson()) - Size(row_.config);
+  }
+  if (exists()) return 0;
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  settings.retention = settings.retention.Or(request.default_retention);
+  return Size(settings.ToJson());
 }
 
 TenantUsage SessionDraft::Growth(const Write& write) const {
@@ -151,10 +169,15 @@ TenantUsage SessionDraft::Growth(const Write& write) const {
       request.kind == WriteKind::kPublishStaged) {
     return exists() ? TenantUsage() : request.staged->usage;
   }
+  TenantUsage growth;
+  if (request.kind == WriteKind::kUpdateSession) {
+    growth.bytes = ConfigGrowth(request);
+    return growth;
+  }
   const bool adds = request.kind == WriteKind::kPut || request.kind == WriteKind::kSet ||
                     request.kind == WriteKind::kCreateSession;
   if (!adds) return {};
-  TenantUsage growth;
+  growth.bytes = ConfigGrowth(request);
   if (!exists()) growth.sessions = 1;
   growth.messages = static_cast<std::int64_t>(request.RowCount());
   for (const IncomingMessage& incoming : request.messages) growth.bytes += Bytes(incoming.message);
@@ -162,7 +185,8 @@ TenantUsage SessionDraft::Growth(const Write& write) const {
   if (request.kind == WriteKind::kSet) {
     const TenantUsage replaced = UsageOf(row_);
     growth.messages -= replaced.messages;
-    growth.bytes -= replaced.bytes;
+    // The configuration stays.
+    if (exists()) growth.bytes -= replaced.bytes - Size(row_.config);
   }
   return growth;
 }
@@ -243,6 +267,8 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
       return AddUsageAlone(request);
     case WriteKind::kNoteEmbedder:
       return AddEmbedder(request);
+    case WriteKind::kArchiveOldest:
+      return AddArchive(request);
   }
   return Refused(absl::InternalError("a write of an unknown kind"));
 }
@@ -294,6 +320,7 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
     return Refused(Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
                          "the session was replaced or deleted meanwhile"));
   }
+  if (!whole()) return Refused(SessionTooLarge(active_bytes_));
   std::shared_ptr<const SessionConfig> config = config_;
   SessionSettings settings;
   if (!exists() || request.settings.has_value()) {
@@ -315,16 +342,50 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
-  if (!exists()) Create(settings, *config);
+  const auto put = [&](SessionDraft& copy) { copy.Put(write, settings, *config); };
+  if (absl::Status status = CheckActiveBytes(request, put); !status.ok()) return Refused(status);
+  const std::size_t jobs = jobs_.size();
+  WriteResult result = Put(write, settings, *config);
+  NoteJobs(write, jobs);
+  return Stored(request, std::move(result));
+}
+
+WriteResult SessionDraft::Put(const Write& write, const SessionSettings& settings,
+                              const SessionConfig& config) {
+  if (!exists()) Create(settings, config);
   WriteResult result;
   result.messages = Append(write);
   result.contents = AppendContents(write);
-  const std::size_t jobs = jobs_.size();
   AddPutJobs(result.messages);
   result.archived_count = Flush();
   DropOldest();
-  NoteJobs(write, jobs);
-  return Stored(request, std::move(result));
+  return result;
+}
+
+absl::Status SessionDraft::CheckActiveBytes(
+    const WriteRequest& request, const std::function<void(SessionDraft& copy)>& draft) const {
+  std::int64_t bytes = request.kind == WriteKind::kSet ? 0 : active_bytes_;
+  for (const IncomingMessage& incoming : request.messages)
+    bytes += Bytes(incoming.message) + kActiveMessageBytes;
+  if (bytes <= max_active_bytes_) return absl::OkStatus();
+  for (std::size_t i = 0; i < request.messages.size(); ++i) {
+    const std::int64_t size = Bytes(request.messages[i].message);
+    if (size + kActiveMessageBytes <= max_active_bytes_) continue;
+    return InvalidField(fmt::format("messages[{}]", i),
+                        fmt::format("must be at most {} bytes, by the setting active_mib; got {}",
+                                    max_active_bytes_ - kActiveMessageBytes, size));
+  }
+  // What leaves with it may be enough.
+  SessionDraft copy(*this);
+  draft(copy);
+  if (copy.active_bytes_ <= max_active_bytes_) return absl::OkStatus();
+  return ActiveBytesExceeded("messages", copy.active_bytes_, max_active_bytes_);
+}
+
+bool SessionDraft::MayPin(std::int64_t size) const {
+  // The other half is for what comes and goes.
+  for (const MessagePtr& message : pinned_) size += ActiveSize(*message);
+  return size <= max_active_bytes_ / 2;
 }
 
 void SessionDraft::NoteJobs(Write& write, std::size_t first) {
@@ -352,6 +413,16 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
   if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
+  const auto set = [&](SessionDraft& copy) { copy.Set(write, settings, *config); };
+  if (absl::Status status = CheckActiveBytes(request, set); !status.ok()) return Refused(status);
+  WriteResult result = Set(write, settings, *config);
+  // What was there before went with what it was to feed.
+  NoteJobs(write, 0);
+  return Stored(request, std::move(result));
+}
+
+WriteResult SessionDraft::Set(const Write& write, const SessionSettings& settings,
+                              const SessionConfig& config) {
   WriteResult result;
   if (exists()) {
     result.removed_active = row_.active_count;
@@ -360,17 +431,32 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     RemoveAllMessages();
     RemoveContents();
     // In LlamaIndex blocks keep what they know, whatever becomes of the messages.
-    if (config->counting.profile != Profile::kLlamaIndex) RemoveBlocksButUsage();
+    if (config.counting.profile != Profile::kLlamaIndex) RemoveBlocksButUsage();
   } else {
-    Create(settings, *config);
+    Create(settings, config);
   }
   result.messages = Append(write);
   result.contents = AppendContents(write);
   // LlamaIndex looks at the limit at the next put only.
-  const std::size_t jobs = jobs_.size();
-  if (config->counting.profile != Profile::kLlamaIndex) result.archived_count = Flush();
+  if (config.counting.profile != Profile::kLlamaIndex) result.archived_count = Flush();
   DropOldest();
-  NoteJobs(write, jobs);
+  return result;
+}
+
+SessionDraft::Decision SessionDraft::AddArchive(const WriteRequest& request) {
+  const OldestActive& oldest = *request.oldest;
+  if (!exists() || whole() || row_.generation != oldest.generation ||
+      row_.revision != oldest.revision || active_bytes_ <= max_active_bytes_) {
+    return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+  }
+  oldest_.assign(oldest.messages.begin(), oldest.messages.end());
+  const bool more = row_.active_count > std::ssize(row_.pinned) + std::ssize(oldest_);
+  WriteResult result;
+  const std::int64_t surplus = active_bytes_ - max_active_bytes_;
+  result.archived_count = Archive(ByteFlush(View(), surplus, more));
+  // The newest message alone is too much. It may leave, since a Put follows.
+  if (result.archived_count == 0) result.archived_count = Archive(ByteFlush(View(), surplus, true));
+  if (result.archived_count == 0) return Refused(SessionTooLarge(active_bytes_));
   return Stored(request, std::move(result));
 }
 
@@ -403,9 +489,7 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
       break;
     case ResetScope::kArchived:
       if (row_.archived_count > 0) {
-        garbage_.push_back({row_.generation,
-                            pinned_.empty() ? row_.floor : pinned_.back()->position + 1,
-                            row_.watermark});
+        garbage_.push_back({row_.generation, FirstUnpinned(row_), row_.watermark});
         row_.floor = row_.watermark;
       }
       row_.archived_count = 0;
@@ -533,7 +617,7 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
     const bool follows = pinned_.empty() || pinned_.back()->position + 1 == message->position;
     const bool pin = follows && row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
                      row_.archived_count == 0 && pinned_.size() < kMaxPinned &&
-                     IsPinnable(*config_, *message);
+                     IsPinnable(*config_, *message) && MayPin(ActiveSize(*message));
     if (pin) {
       pinned_.push_back(message);
       row_.pinned.push_back(message->position);
@@ -544,6 +628,7 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
     ++row_.active_count;
     row_.active_tokens += message->token_count;
     row_.message_bytes += Bytes(*message);
+    active_bytes_ += ActiveSize(*message);
     NoteTime(*message);
     stored_.push_back(message);
     messages.push_back(std::move(message));
@@ -571,7 +656,8 @@ std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
 }
 
 ActiveView SessionDraft::View() const {
-  const std::deque<MessagePtr>& base = base_removed_ ? NoMessages() : base_.active;
+  const std::deque<MessagePtr>& known = base_.whole ? base_.active : oldest_;
+  const std::deque<MessagePtr>& base = base_removed_ ? NoMessages() : known;
   const std::size_t from_base = std::min(dropped_, base.size());
   return ActiveView(base, from_base,
                     std::span<const MessagePtr>(appended_).subspan(dropped_ - from_base));
@@ -586,11 +672,23 @@ std::int64_t SessionDraft::Flush() {
   const std::vector<std::size_t> rounds = config_->counting.profile == Profile::kLlamaIndex
                                               ? LlamaIndexFlush(view, tokens, limits)
                                               : DefaultFlush(view, tokens, limits);
+  std::int64_t count = Archive(rounds);
+  if (config_->counting.profile != Profile::kLlamaIndex && active_bytes_ > max_active_bytes_) {
+    count += Archive(ByteFlush(View(), active_bytes_ - max_active_bytes_, /*more=*/false));
+  }
+  return count;
+}
+
+std::int64_t SessionDraft::Archive(const std::vector<std::size_t>& rounds) {
+  const ActiveView view = View();
   std::size_t leaving = 0;
   for (const std::size_t round : rounds) leaving += round;
   if (leaving == 0) return 0;
   AddJobs(view, rounds);
-  for (std::size_t i = 0; i < leaving; ++i) row_.active_tokens -= view.at(i).token_count;
+  for (std::size_t i = 0; i < leaving; ++i) {
+    row_.active_tokens -= view.at(i).token_count;
+    active_bytes_ -= ActiveSize(view.at(i));
+  }
   row_.watermark = view.at(leaving - 1).position + 1;
   dropped_ += leaving;
   const auto count = static_cast<std::int64_t>(leaving);
@@ -599,7 +697,9 @@ std::int64_t SessionDraft::Flush() {
   return count;
 }
 
-std::int64_t SessionDraft::ActiveBytes() const { return memoryd::ActiveBytes(pinned_, View()); }
+std::int64_t SessionDraft::ActiveBytes() const {
+  return active_bytes_ - row_.active_count * kActiveMessageBytes;
+}
 
 void SessionDraft::RemoveActiveMessages() {
   EraseActiveEmbeddings();
@@ -610,7 +710,7 @@ void SessionDraft::RemoveActiveMessages() {
     if (row_.active_count > 0) {
       // The pinned ones lie below the floor where a Reset has taken what was archived.
       const std::int64_t begin =
-          pinned_.empty() ? row_.floor : std::min(row_.floor, pinned_.front()->position);
+          row_.pinned.empty() ? row_.floor : std::min(row_.floor, row_.pinned.front());
       garbage_.push_back({row_.generation, begin, row_.next_position});
     }
     row_.floor = row_.next_position;
@@ -618,14 +718,14 @@ void SessionDraft::RemoveActiveMessages() {
     // Archived messages stay below. Where there are any, the policy bounds what is active, so those
     // rows go in this commit.
     erase_ = {{row_.watermark, row_.next_position}};
-    if (!pinned_.empty()) {
-      row_.floor = std::max(row_.floor, pinned_.back()->position + 1);
-      garbage_.push_back({row_.generation, pinned_.front()->position, row_.floor});
+    if (!row_.pinned.empty()) {
+      row_.floor = FirstUnpinned(row_);
+      garbage_.push_back({row_.generation, row_.pinned.front(), row_.floor});
     }
   }
   row_.watermark = row_.next_position;
   row_.pinned.clear();
-  row_.active_count = row_.active_tokens = 0;
+  row_.active_count = row_.active_tokens = active_bytes_ = 0;
   base_removed_ = true;
   pinned_.clear();
 }
@@ -638,6 +738,7 @@ void SessionDraft::RemoveAllMessages() {
   row_.floor = row_.watermark = row_.next_position;
   row_.pinned.clear();
   row_.active_count = row_.archived_count = row_.active_tokens = row_.message_bytes = 0;
+  active_bytes_ = 0;
   base_removed_ = true;
   pinned_.clear();
   CancelJobs();
@@ -1083,9 +1184,15 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   changed.ids = std::move(ids);
   changed.token_count = write.token_counts.messages.front();
   MessagePtr message(changed);
+  const bool active = IsActive(row_, stored.position);
+  const std::int64_t active_bytes = active_bytes_ + (active ? Bytes(*message) - Bytes(stored) : 0);
+  if (active_bytes > std::max(max_active_bytes_, active_bytes_)) {
+    return Refused(ActiveBytesExceeded("parts", active_bytes, max_active_bytes_));
+  }
+  active_bytes_ = active_bytes;
   row_.message_bytes =
       std::max<std::int64_t>(0, row_.message_bytes + Bytes(*message) - Bytes(stored));
-  if (IsActive(row_, stored.position)) {
+  if (active) {
     row_.active_tokens += message->token_count - stored.token_count;
   }
   for (MessagePtr& pinned : pinned_) {
@@ -1128,6 +1235,7 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
     if (IsActive(row_, position)) {
       --row_.active_count;
       row_.active_tokens -= message->token_count;
+      active_bytes_ -= ActiveSize(*message);
       ++result.removed_active;
     } else {
       --row_.archived_count;
@@ -1312,6 +1420,8 @@ void SessionDraft::ApplyTo(Session& session) {
     session.content_bytes += pinned_[i]->ByteSize();
   }
   session.pinned = std::move(pinned_);
+  session.active_bytes = active_bytes_;
+  session.whole = session.whole || base_removed_;
   for (RequestRecord& record : requests_) {
     session.content_bytes += ByteSize(record);
     session.recent_requests.push_back(std::move(record));

@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_ENGINE_SESSION_DRAFT_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <span>
@@ -47,9 +48,10 @@ class SessionDraft {
   using Random = std::function<std::uint64_t()>;
 
   // `now_us` becomes the ingest and update time, unless the session has a later one already: by
-  // their times one can tell what came before a tombstone, whatever the clocks of servers say.
+  // their times one can tell what came before a tombstone, whatever the clocks of servers say. What
+  // is put may not make more than `max_active_bytes` active, see Session::active_bytes.
   SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
-               const Random& random);
+               const Random& random, std::int64_t max_active_bytes = kAllActive);
 
   // Adds a write. Several Puts fit into one draft; any other write needs one of its own, see
   // CanShare(). A write that is refused leaves the draft as it was. Counts the tokens of a Put or
@@ -63,8 +65,7 @@ class SessionDraft {
 
   static bool CanShare(const Write& write) { return write.request.kind == WriteKind::kPut; }
 
-  // By how much a write would have the tenant store more, at least; nothing for what isn't a Put, a
-  // Set or a CreateSession.
+  // By how much a write would have the tenant store more, at least; nothing for what adds nothing.
   TenantUsage Growth(const Write& write) const;
   // By how much the tenant stores more, or less, once this is committed.
   TenantUsage Change() const;
@@ -80,7 +81,9 @@ class SessionDraft {
   bool dirty() const { return dirty_; }
 
   // Whether ApplyTo() leaves out messages that the session has: it must be read from the store.
-  bool must_load() const { return must_load_; }
+  bool must_load() const {
+    return must_load_ || (!base_.whole && active_bytes_ <= max_active_bytes_);
+  }
 
   // What to commit. Once, after the last Add().
   SessionChange TakeChange(const SessionKey& key);
@@ -91,7 +94,11 @@ class SessionDraft {
 
  private:
   Decision AddPut(Write& write);
+  // What AddPut() and AddSet() do once nothing is against it.
+  WriteResult Put(const Write& write, const SessionSettings& settings, const SessionConfig& config);
+  WriteResult Set(const Write& write, const SessionSettings& settings, const SessionConfig& config);
   Decision AddSet(Write& write);
+  Decision AddArchive(const WriteRequest& request);
   Decision AddReset(const WriteRequest& request);
   Decision AddCreate(const WriteRequest& request);
   Decision AddUpdate(const WriteRequest& request);
@@ -117,7 +124,18 @@ class SessionDraft {
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
   // What the session stores.
   static TenantUsage UsageOf(const SessionRow& row);
+  // By how much the session's configuration grows.
+  std::int64_t ConfigGrowth(const WriteRequest& request) const;
+  // Of the bodies alone.
   std::int64_t ActiveBytes() const;
+  // Whether the active messages are at hand.
+  bool whole() const { return base_.whole || base_removed_; }
+  // OK when the write leaves no more active than may be. `draft`, which makes the changes in a
+  // copy, is called only where it might.
+  absl::Status CheckActiveBytes(const WriteRequest& request,
+                                const std::function<void(SessionDraft& copy)>& draft) const;
+  // Whether another message of this size may be pinned.
+  bool MayPin(std::int64_t size) const;
   absl::Status CheckRevision(const WriteRequest& request) const;
   // OK when what was found for the write is what is stored.
   absl::Status CheckFound(const WriteRequest& request) const;
@@ -138,6 +156,8 @@ class SessionDraft {
   void NoteJobs(Write& write, std::size_t first);
   // Moves what the policy wants out; returns how many messages.
   std::int64_t Flush();
+  // The same of the oldest messages, round by round.
+  std::int64_t Archive(const std::vector<std::size_t>& rounds);
   // A job for every block that takes messages, for each round of `view`'s oldest messages.
   void AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds);
   // Jobs for the blocks that are fed with what is put.
@@ -249,6 +269,7 @@ class SessionDraft {
   const TokenRules& rules_;
   const std::int64_t now_us_;
   const Random& random_;
+  const std::int64_t max_active_bytes_;
 
   bool dirty_ = false;
   bool staged_ = false;  // By the last write.
@@ -261,6 +282,10 @@ class SessionDraft {
   bool base_removed_ = false;
   // The oldest active messages that left, counted over the base's and then the appended ones.
   std::size_t dropped_ = 0;
+  // What stands for base_.active where that is not whole: its oldest messages, as far as they are
+  // known.
+  std::deque<MessagePtr> oldest_;
+  std::int64_t active_bytes_ = 0;
   std::int64_t retired_messages_ = 0;
   bool more_entries_ = false;  // That the sweeper has to take out.
   std::vector<MessagePtr> pinned_;

@@ -40,7 +40,7 @@ void SessionDraft::EmbedMessages() {
   EmbeddingState embeddings = state == nullptr ? EmbeddingState() : EmbeddingsOf(state->state);
   std::optional<NextEmbeddings>& made = embeddings.next;
   const std::int64_t first =
-      pinned_.empty() ? row_.floor : std::min(row_.floor, pinned_.front()->position);
+      row_.pinned.empty() ? row_.floor : std::min(row_.floor, row_.pinned.front());
   const auto jobs_from = [this, first](std::int64_t position) {
     const std::int64_t begin = std::max(first, position);
     return PositionRange{begin, std::min(row_.next_position, begin + kEmbeddedMessages)};
@@ -175,9 +175,8 @@ void SessionDraft::EraseActiveEmbeddings() {
       continue;
     }
     erased_entries_.push_back({stored.generation, {row_.watermark, row_.next_position}});
-    if (pinned_.empty()) continue;
-    erased_entries_.push_back(
-        {stored.generation, {pinned_.front()->position, pinned_.back()->position + 1}});
+    if (row_.pinned.empty()) continue;
+    erased_entries_.push_back({stored.generation, {row_.pinned.front(), row_.pinned.back() + 1}});
   }
 }
 

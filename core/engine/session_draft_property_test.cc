@@ -135,7 +135,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   }
 
   void ExpectCacheEqualsStore() {
-    auto stored = store_->LoadSession(kKey);
+    auto stored = store_->LoadSession(kKey, kAllActive);
     ASSERT_TRUE(stored.ok() && stored->has_value()) << stored.status();
     auto loaded = Session::FromStore(**std::move(stored));
     ASSERT_TRUE(loaded.ok()) << loaded.status();

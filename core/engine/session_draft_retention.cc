@@ -1,10 +1,12 @@
 // What a session's retention takes out of it, and when the sweeper is to look at it next.
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/fact_ttl.h"
+#include "core/engine/message_filter.h"
 #include "core/engine/oldest_messages.h"
 #include "core/engine/session_draft.h"
 
@@ -58,6 +60,7 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
   const ActiveView view = View();
   for (std::size_t i = 0; i < leaving.active; ++i) {
     row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - Bytes(view.at(i)));
+    active_bytes_ -= ActiveSize(view.at(i));
     row_.active_tokens -= view.at(i).token_count;
   }
   row_.active_count -= static_cast<std::int64_t>(leaving.active);
@@ -190,10 +193,14 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
   };
   std::for_each(pinned_.begin(), pinned_.end(), look);
   for (const MessagePtr& message : sweep.expired_messages) {
-    if (message->position >= row_.floor) gone.push_back(message);
+    const std::int64_t position = message->position;
+    const bool stored = position >= row_.floor || IsActive(row_, position);
+    if (stored && (IsArchived(position) || !base_.whole)) gone.push_back(message);
   }
-  const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
-  std::for_each(active, base_.active.end(), look);
+  if (base_.whole) {
+    const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
+    std::for_each(active, base_.active.end(), look);
+  }
   retired_messages_ += std::ssize(gone);
   for (const ContentPtr& content : sweep.expired_contents) {
     const std::int64_t position = content->position;
@@ -261,12 +268,19 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   bool held = sweep.leaving.held;
   result.removed_archived = sweep.leaving.archived;
   if (row_.archived_count == 0) {
+    // Where only its oldest messages are at hand, what comes behind is looked at the next time.
+    if (!base_.whole && request.oldest.has_value() && row_.revision == request.oldest->revision) {
+      oldest_.assign(request.oldest->messages.begin(), request.oldest->messages.end());
+    }
     const LeavingMessages active =
         OldestToLeave(retention, row_, pinned_, View(), now_us_, sweep.keep_from);
     DropMessages(active, 0);
     held = held || active.held;
     result.removed_active = static_cast<std::int64_t>(active.active);
     row_.drop_us = NextActiveDrop();
+    if (View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
+      row_.drop_us = oldest_.empty() ? now_us_ + kLaterUs : now_us_;
+    }
   } else {
     row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
   }

@@ -12,6 +12,7 @@
 #include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/engine/entry_sweep.h"
+#include "core/engine/message_lookup.h"
 #include "core/engine/page.h"
 
 namespace memoryd {
@@ -167,15 +168,35 @@ absl::Status SessionExpiry::FindExpired(const DueSession& due, std::int64_t now_
     }
     return absl::OkStatus();
   };
-  if (row.archived_count > 0) {
+  const bool active = MayBeTooLarge(row);
+  if (active && !row.pinned.empty()) {
     MEMORYD_RETURN_IF_ERROR(
-        look(row.generation, {FirstUnpinned(row), row.watermark}, sweep.expired_messages));
+        look(row.generation, {row.pinned.front(), row.pinned.back() + 1}, sweep.expired_messages));
+  }
+  if (active || row.archived_count > 0) {
+    const std::int64_t end = active ? row.next_position : row.watermark;
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {FirstUnpinned(row), end}, sweep.expired_messages));
   }
   if (row.content_count == 0) return absl::OkStatus();
   return look(row.content_generation, StoredContents(row), sweep.expired_contents);
 }
 
-absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int64_t now_us) const {
+bool SessionExpiry::MayBeTooLarge(const SessionRow& row) const {
+  return row.message_bytes + row.active_count * kActiveMessageBytes > options_.max_active_bytes;
+}
+
+absl::StatusOr<SessionSettings> SessionExpiry::SettingsOf(const DueSession& due) const {
+  if (!due.row.config.empty()) return SessionSettings::FromJson(due.row.config);
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> loaded,
+                           options_.store->LoadSession(due.key, /*max_active_bytes=*/0));
+  if (!loaded.has_value()) return SessionSettings();
+  return SessionSettings::FromJson(loaded->row.config);
+}
+
+absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
+                                                 const SessionSettings& settings,
+                                                 std::int64_t now_us) const {
   const SessionRow& row = due.row;
   SweepRequest sweep;
   sweep.generation = row.generation;
@@ -186,7 +207,6 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
   if (row.drop_us == 0 || row.drop_us > now_us) return sweep;
   sweep.watermark = row.watermark;
   sweep.next_content = row.next_content;
-  MEMORYD_ASSIGN_OR_RETURN(const SessionSettings settings, SessionSettings::FromJson(row.config));
   MEMORYD_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::Resolve(settings));
   if (HasTimedItems(row)) MEMORYD_RETURN_IF_ERROR(FindExpired(due, now_us, sweep));
   const Retention& retention = config.retention;
@@ -232,15 +252,14 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due, std::int
   return sweep;
 }
 
-absl::Status SessionExpiry::SweepEntries(const DueSession& due,
+absl::Status SessionExpiry::SweepEntries(const DueSession& due, const SessionSettings& listed,
                                          const std::shared_ptr<Round>& round) {
-  MEMORYD_ASSIGN_OR_RETURN(const SessionSettings listed, SessionSettings::FromJson(due.row.config));
   if (!listed.blocks.has_value() ||
       std::none_of(listed.blocks->begin(), listed.blocks->end(), HasEntries)) {
     return absl::OkStatus();
   }
   MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> session,
-                           options_.store->LoadSession(due.key));
+                           options_.store->LoadSession(due.key, /*max_active_bytes=*/0));
   if (!session.has_value()) return absl::OkStatus();
   for (const BlockState& block : session->blocks) {
     const auto settings =
@@ -312,7 +331,12 @@ void SessionExpiry::Sweep() {
     for (const DueSession& due : *listed) {
       if (options_.stopping()) break;
       if (stuck.contains(due.key) || !seen.insert(due.key).second || IsTouched(due)) continue;
-      absl::StatusOr<SweepRequest> sweep = Look(due, now_us);
+      const bool is_due = due.row.drop_us > 0 && due.row.drop_us <= now_us;
+      // Of a session that only expires nobody asks how it is configured.
+      const absl::StatusOr<SessionSettings> settings =
+          is_due ? SettingsOf(due) : absl::StatusOr<SessionSettings>(SessionSettings());
+      absl::StatusOr<SweepRequest> sweep =
+          settings.ok() ? Look(due, *settings, now_us) : settings.status();
       if (!sweep.ok()) {
         stuck.insert(due.key);
         continue;
@@ -320,10 +344,17 @@ void SessionExpiry::Sweep() {
       WriteRequest write;
       write.kind = WriteKind::kSweep;
       write.sweep = *std::move(sweep);
+      const bool reaches_active = write.sweep->leaving.archived == due.row.archived_count;
+      const bool reads_oldest = is_due && reaches_active && MayBeTooLarge(due.row);
+      if (reads_oldest) {
+        auto oldest = ReadOldest(*options_.store, due.key, due.row);
+        if (oldest.ok()) write.oldest = *std::move(oldest);
+      }
       Submit(due, std::move(write), round);
-      const bool is_due = due.row.drop_us > 0 && due.row.drop_us <= now_us;
+      // So that the oldest messages of one session are in memory at a time.
+      if (reads_oldest) round->WaitUntilBelow(1);
       // What can't be read now is due the next time too.
-      if (is_due) SweepEntries(due, round).IgnoreError();
+      if (is_due) SweepEntries(due, *settings, round).IgnoreError();
     }
     round->WaitUntilBelow(1);
     if (options_.stopping()) return;

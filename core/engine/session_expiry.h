@@ -28,6 +28,7 @@ class SessionExpiry {
     Store* store = nullptr;
     SessionCache* cache = nullptr;
     EngineStats* stats = nullptr;
+    std::int64_t max_active_bytes = kAllActive;
     std::function<void(WriteRequest, Write::Done)> submit;
     std::function<std::int64_t()> now_us;
     std::function<bool()> stopping;
@@ -54,14 +55,20 @@ class SessionExpiry {
       MEMORYD_EXCLUDES(mutex_);
   bool IsTouched(const DueSession& due) MEMORYD_EXCLUDES(mutex_);
   // What is to become of the session's messages.
-  absl::StatusOr<SweepRequest> Look(const DueSession& due, std::int64_t now_us) const;
+  // Whether the session may not be held whole, so that its active messages are looked at here.
+  bool MayBeTooLarge(const SessionRow& row) const;
+  // What is configured, read from the store where it was not listed.
+  absl::StatusOr<SessionSettings> SettingsOf(const DueSession& due) const;
+  absl::StatusOr<SweepRequest> Look(const DueSession& due, const SessionSettings& settings,
+                                    std::int64_t now_us) const;
   // Finds what of the session is not in memory and has a time of its own that is over.
   absl::Status FindExpired(const DueSession& due, std::int64_t now_us, SweepRequest& sweep) const;
   // Where what its open jobs have still to feed begins.
   absl::StatusOr<std::int64_t> FirstToFeed(const DueSession& due,
                                            const SessionConfig& config) const;
   // Has entries of blocks taken out that hold what is gone of the session.
-  absl::Status SweepEntries(const DueSession& due, const std::shared_ptr<Round>& round);
+  absl::Status SweepEntries(const DueSession& due, const SessionSettings& listed,
+                            const std::shared_ptr<Round>& round);
   void Submit(const DueSession& due, WriteRequest write, const std::shared_ptr<Round>& round);
 
   const Options options_;

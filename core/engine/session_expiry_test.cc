@@ -23,8 +23,9 @@ class SessionExpiryTest : public EngineTest {
     StartQuiet(Coherence::kExclusive);
   }
   // Sweeps only when a test does.
-  void StartQuiet(Coherence coherence) {
+  void StartQuiet(Coherence coherence, std::int64_t max_active_bytes = kAllActive) {
     EngineOptions options = Options(coherence);
+    options.max_active_bytes = max_active_bytes_ = max_active_bytes;
     options.sweep_interval = std::chrono::hours(1);
     Start(std::move(options));
     expiry_ = MakeExpiry(*engine_);
@@ -39,6 +40,7 @@ class SessionExpiryTest : public EngineTest {
     };
     options.now_us = [this] { return now_us_.load(); };
     options.stopping = [] { return false; };
+    options.max_active_bytes = max_active_bytes_;
     return std::make_unique<SessionExpiry>(std::move(options));
   }
 
@@ -68,6 +70,7 @@ class SessionExpiryTest : public EngineTest {
     expiry_->NoteRead(key, info.row, *info.config);
   }
 
+  std::int64_t max_active_bytes_ = kAllActive;
   EngineStats stats_;
   std::unique_ptr<SessionExpiry> expiry_;
 };
@@ -138,7 +141,7 @@ TEST_F(SessionExpiryTest, TheEngineNotesItsReads) {
   now_us_ += kTtl / 2;
   EXPECT_THAT(Bodies(key), ElementsAre("a"));
   engine_.reset();
-  const auto stored = real_->LoadSession(key);
+  const auto stored = real_->LoadSession(key, kAllActive);
   ASSERT_TRUE(stored.ok() && stored->has_value());
   EXPECT_GT((*stored)->row.expire_us, before);
 }
@@ -155,6 +158,55 @@ TEST_F(SessionExpiryTest, WhatCouldNotBeStoredStaysNoted) {
   EXPECT_EQ(Info(key).row.expire_us, before);
   expiry_->FlushReads();
   EXPECT_GT(Info(key).row.expire_us, before);
+}
+
+// Sessions whose active messages are too many to be held are swept without being read whole.
+TEST_F(SessionExpiryTest, WhatIsTooLargeToBeHeldIsSwept) {
+  const std::string text(1000, 'x');
+  const SessionKey expires{"t", "expires"};
+  const SessionKey old{"t", "old"};
+  const SessionKey timed{"t", "timed"};
+  for (int i = 0; i < 10; ++i) {
+    Put(expires, {kTtl, {}, {}, {}}, text);
+    Put(old, {{}, {}, {}, kTtl}, text + std::to_string(i));
+    WriteRequest put = NewPut(timed, {{"user", text + std::to_string(i)}});
+    if (i % 2 == 0) put.messages.front().message.ids.value().expire_us = now_us_ + kTtl;
+    put.settings = With({});
+    MustDo(std::move(put));
+  }
+  now_us_ += kTtl / 2;
+  Put(old, {{}, {}, {}, kTtl}, text + "new");
+  StartQuiet(Coherence::kExclusive, 3000);
+  EXPECT_FALSE(Get(*engine_, old).ok());
+  now_us_ += kTtl * 5 / 8;
+  for (int i = 0; i < 3; ++i) {
+    expiry_->Sweep();
+    now_us_ += 2 * kSecond;
+  }
+  EXPECT_THAT(AllBodies(old), ElementsAre(text + "new"));
+  EXPECT_THAT(Bodies(old), ElementsAre(text + "new"));
+  EXPECT_THAT(AllBodies(timed),
+              ElementsAre(text + "1", text + "3", text + "5", text + "7", text + "9"));
+  now_us_ += kTtl;
+  expiry_->Sweep();
+  EXPECT_FALSE(Info(expires).exists());
+}
+
+TEST_F(SessionExpiryTest, TheRetentionOfALargeConfigurationHoldsToo) {
+  const SessionKey key{"t", "s"};
+  SessionSettings settings = With({{}, {}, {}, kTtl});
+  BlockSettings block;
+  block.name = "rules";
+  block.kind = "static";
+  settings.blocks = {block};
+  settings.subject = std::string(kSmallConfigBytes, 's');
+  WriteRequest put = NewPut(key, {{"user", "a"}});
+  put.settings = settings;
+  MustDo(std::move(put));
+  now_us_ += 2 * kTtl;
+  expiry_->Sweep();
+  EXPECT_THAT(AllBodies(key), IsEmpty());
+  EXPECT_TRUE(Info(key).exists());
 }
 
 TEST_F(SessionExpiryTest, OldMessagesGoWithoutAPut) {

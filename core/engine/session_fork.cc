@@ -98,6 +98,7 @@ absl::Status SessionFork::Plan() {
   }
   const SessionRow& row = base_.row;
   if (!base_.exists()) return SessionNotFound();
+  if (!base_.whole) return SessionTooLarge(base_.active_bytes);
   if (request_.expected_revision.value_or(row.revision) != row.revision) {
     return RevisionMismatch(row.revision);
   }
@@ -140,11 +141,14 @@ absl::Status SessionFork::Plan() {
   }
   // So that a copy for which there is no room is refused before it is made. How much of what was
   // archived belongs to a part of the session is not known yet.
+  copy.config = row.config;
+  const auto config_bytes = static_cast<std::int64_t>(row.config.size());
   staged_->usage = {1, copy.active_count + copy.content_count,
-                    copy.message_bytes + row.content_bytes};
+                    copy.message_bytes + row.content_bytes + config_bytes};
   if (whole) {
     staged_->usage.messages += row.archived_count;
-    staged_->usage.bytes = std::max(staged_->usage.bytes, row.message_bytes + row.content_bytes);
+    staged_->usage.bytes =
+        std::max(staged_->usage.bytes, row.message_bytes + row.content_bytes + config_bytes);
   }
   if (!whole || row.block_generation == 0) return absl::OkStatus();
   while (copy.block_generation == 0) copy.block_generation = options_.random();
@@ -329,8 +333,9 @@ void SessionFork::Publish() {
       self->Fail(std::move(status));
     } else if (self->SourceStands()) {
       const SessionRow& copy = self->staged_->row;
-      self->staged_->usage = {1, copy.active_count + copy.archived_count + copy.content_count,
-                              copy.message_bytes + copy.content_bytes};
+      self->staged_->usage = {
+          1, copy.active_count + copy.archived_count + copy.content_count,
+          copy.message_bytes + copy.content_bytes + static_cast<std::int64_t>(copy.config.size())};
       WriteRequest publish;
       publish.kind = WriteKind::kPublishStaged;
       publish.key = self->request_.target;

@@ -18,6 +18,10 @@ constexpr std::chrono::seconds kWriteTime(30);
 // Leaves room for what is put behind it.
 constexpr std::int64_t kLastPosition = std::numeric_limits<std::int64_t>::max() / 2;
 
+std::int64_t ConfigBytes(const SessionRow& row) {
+  return static_cast<std::int64_t>(row.config.size());
+}
+
 absl::Status CheckPosition(std::string_view kind, std::size_t index, std::int64_t position,
                            std::int64_t next) {
   if (position >= next && position <= kLastPosition) return absl::OkStatus();
@@ -38,7 +42,9 @@ SessionImport::SessionImport(Options options, ImportRequest request,
   row.create_us = request_.create_us;
   row.generation = options_.random();
   while (row.content_generation == 0) row.content_generation = options_.random();
-  staged_->usage = {1, 0, 0};
+  // Known from the beginning, and part of what is stored.
+  row.config = staged_->settings.ToJson();
+  staged_->usage = {1, 0, ConfigBytes(row)};
   staged_->id_field = "begin.session_id";
 }
 
@@ -100,7 +106,8 @@ absl::StatusOr<StagedRows> SessionImport::Take(const ImportedItems& items) {
     row.content_bytes += static_cast<std::int64_t>(content->body.size());
     rows.contents.push_back(std::move(content));
   }
-  staged_->usage = {1, message_count_ + row.content_count, row.message_bytes + row.content_bytes};
+  staged_->usage = {1, message_count_ + row.content_count,
+                    row.message_bytes + row.content_bytes + ConfigBytes(row)};
   return rows;
 }
 

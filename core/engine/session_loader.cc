@@ -1,21 +1,34 @@
 #include "core/engine/session_loader.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
+#include "core/base/status_macros.h"
 #include "core/engine/write.h"
 
 namespace memoryd {
+namespace {
+
+// Active messages that are read without asking the budget.
+constexpr std::int64_t kUnaskedBytes = std::int64_t{1} << 20;
+// While a session is read, the store's client library holds its bytes as well.
+constexpr std::int64_t kCopies = 2;
+
+}  // namespace
 
 SessionLoader::SessionLoader(Store* store, SessionCache* cache, Executor* executor,
-                             EngineStats* stats, bool shared)
+                             EngineStats* stats, MemoryBudget* budget, bool shared,
+                             std::int64_t max_active_bytes)
     : store_(*store),
       cache_(*cache),
       executor_(*executor),
       stats_(*stats),
+      budget_(*budget),
+      max_active_bytes_(max_active_bytes),
       freshness_(shared ? std::make_unique<Freshness>(store) : nullptr) {}
 
 void SessionLoader::WithLoaded(std::shared_ptr<CachedSession> session, bool anew,
@@ -35,6 +48,21 @@ void SessionLoader::WithLoaded(std::shared_ptr<CachedSession> session, bool anew
   done(absl::OkStatus());
 }
 
+absl::StatusOr<std::optional<LoadedSession>> SessionLoader::Read(const SessionKey& key,
+                                                                 MemoryBudget::Hold& memory) {
+  std::int64_t allowed = std::min(kUnaskedBytes, max_active_bytes_);
+  for (;;) {
+    MEMORYD_ASSIGN_OR_RETURN(std::optional<LoadedSession> loaded, store_.LoadSession(key, allowed));
+    const std::int64_t needed = loaded.has_value() ? loaded->too_large.value_or(0) : 0;
+    if (needed <= allowed || needed > max_active_bytes_) return loaded;
+    // Other servers may add to it before it is read.
+    allowed = std::min(needed + kUnaskedBytes, max_active_bytes_);
+    memory.Release();
+    MEMORYD_ASSIGN_OR_RETURN(memory,
+                             budget_.Take(key.tenant, MemoryUse::kSessions, kCopies * allowed));
+  }
+}
+
 void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
   executor_.Submit([this, session] {
     std::int64_t basis = -1;
@@ -46,8 +74,9 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
     }
     absl::Status status;
     Session loaded = Session::Absent();
+    MemoryBudget::Hold memory;
     try {
-      auto stored = store_.LoadSession(session->key);
+      auto stored = Read(session->key, memory);
       ReachFailpoint("session_loaded");
       if (!stored.ok()) {
         status = Reported(stored.status());
@@ -90,6 +119,8 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
       again = !session->waiting.empty();
       session->loading = again;
     }
+    // Counted by the cache from here on.
+    memory.Release();
     cache_.Recharge(session, bytes);
     if (again) Load(session);
     for (const CachedSession::Waiter& waiter : waiting) {

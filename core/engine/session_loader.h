@@ -2,8 +2,12 @@
 #ifndef MEMORYD_CORE_ENGINE_SESSION_LOADER_H_
 #define MEMORYD_CORE_ENGINE_SESSION_LOADER_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/engine/engine_stats.h"
 #include "core/engine/executor.h"
 #include "core/engine/freshness.h"
@@ -15,9 +19,12 @@ namespace memoryd {
 // A session is loaded once for all who wait for it. Any thread may call; nothing waits on it.
 class SessionLoader {
  public:
-  // All must outlive it. `shared`: other servers write to the store too.
+  // All must outlive it. `shared`: other servers write to the store too. A session with more than
+  // `max_active_bytes` of active messages is loaded without them, see Session::whole. A session
+  // with more than 1 MiB of them is read once the budget has granted the bytes; if it does not, the
+  // load ends RESOURCE_EXHAUSTED `MEMORY_SHORT`.
   SessionLoader(Store* store, SessionCache* cache, Executor* executor, EngineStats* stats,
-                bool shared);
+                MemoryBudget* budget, bool shared, std::int64_t max_active_bytes);
 
   bool shared() const { return freshness_ != nullptr; }
 
@@ -27,12 +34,17 @@ class SessionLoader {
   void WithLoaded(std::shared_ptr<CachedSession> session, bool anew, CachedSession::Waiter done);
 
  private:
+  // Reads the session from the store; `memory` has what the budget has granted for it.
+  absl::StatusOr<std::optional<LoadedSession>> Read(const SessionKey& key,
+                                                    MemoryBudget::Hold& memory);
   void Load(const std::shared_ptr<CachedSession>& session);
 
   Store& store_;
   SessionCache& cache_;
   Executor& executor_;
   EngineStats& stats_;
+  MemoryBudget& budget_;
+  const std::int64_t max_active_bytes_;
   const std::unique_ptr<Freshness> freshness_;  // Null when this server alone writes.
 };
 

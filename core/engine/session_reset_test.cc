@@ -87,7 +87,7 @@ TEST_F(SessionDraftTest, ADeletedSessionComesBackWithHigherRevisionsAndPositions
   EXPECT_FALSE(session_.exists());
   EXPECT_TRUE(change_->row.deleted);
   EXPECT_EQ(change_->row.config, "{}");
-  EXPECT_EQ(session_.ByteSize(), session_.row.config.size());
+  EXPECT_EQ(session_.ByteSize(), 2 * session_.row.config.size());
   EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).kind, DecisionKind::kUnchanged);
   ExpectRefused(Plain(WriteKind::kUpdateSession), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
   ExpectRefused(WithRevision(Put({{"user", "x"}}), 3), absl::StatusCode::kAborted,

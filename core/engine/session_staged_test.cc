@@ -38,7 +38,7 @@ class SessionStagedTest : public SessionDraftTest {
     block.next_entry = 3;
     block.state = "known";
     staged->jobs.push_back({"vectors", {2, 4}});
-    staged->usage = {1, 4, 34};
+    staged->usage = {1, 4, 34 + std::ssize(staged->settings.ToJson())};
     return staged;
   }
 

@@ -2,7 +2,7 @@
 #define MEMORYD_CORE_ENGINE_SHARED_CONFIG_H_
 
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "core/model/session_config.h"
 
@@ -11,7 +11,7 @@ namespace memoryd {
 // `config` as one object for all sessions of this process that have it now: agents make many
 // sessions alike. `settings_json` is what it was resolved from, see SessionSettings::ToJson(). Any
 // thread.
-std::shared_ptr<const SessionConfig> SharedConfig(const std::string& settings_json,
+std::shared_ptr<const SessionConfig> SharedConfig(std::string_view settings_json,
                                                   SessionConfig config);
 
 }  // namespace memoryd

@@ -31,6 +31,14 @@ TEST(SharedConfigTest, OneThatNobodyHasAnyMoreIsMadeAnew) {
   EXPECT_EQ(SharedConfig("gone", WithLimit(4))->token_limit, 4);
 }
 
+TEST(SharedConfigTest, SettingsWhoseHashIsThatOfOthersGetTheirOwn) {
+  // As if both texts had one hash.
+  const auto first = SharedConfig("clash", WithLimit(5));
+  const auto second = SharedConfig("clash", WithLimit(6));
+  EXPECT_EQ(first->token_limit, 5);
+  EXPECT_EQ(second->token_limit, 6);
+}
+
 TEST(SharedConfigTest, ManyConfigurationsThatComeAndGoLeaveOthersAlone) {
   std::vector<std::shared_ptr<const SessionConfig>> kept;
   for (int i = 0; i < 1000; ++i) {
@@ -40,7 +48,7 @@ TEST(SharedConfigTest, ManyConfigurationsThatComeAndGoLeaveOthersAlone) {
   }
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const auto number = static_cast<std::int64_t>(10 * i);
-    EXPECT_EQ(SharedConfig("many " + std::to_string(number), WithLimit(-1)), kept[i]);
+    EXPECT_EQ(SharedConfig("many " + std::to_string(number), WithLimit(number)), kept[i]);
     EXPECT_EQ(kept[i]->token_limit, number);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <type_traits>
 
 #include "core/base/error.h"
@@ -38,16 +37,14 @@ Erased DecodeErased(const std::string& reply) {
   return erased;
 }
 
-}  // namespace
-
-void OrderForErasure(std::vector<ListedSession>& sessions) {
-  std::stable_partition(sessions.begin(), sessions.end(), [](const ListedSession& session) {
-    const auto settings = SessionSettings::FromJson(session.row.config);
-    if (!settings.ok() || !settings->blocks.has_value()) return false;
-    return std::any_of(settings->blocks->begin(), settings->blocks->end(),
-                       [](const BlockSettings& block) { return block.TakesPuts(); });
-  });
+bool HandsOn(const SessionRow& row) {
+  const auto settings = SessionSettings::FromJson(row.config);
+  if (!settings.ok() || !settings->blocks.has_value()) return false;
+  return std::any_of(settings->blocks->begin(), settings->blocks->end(),
+                     [](const BlockSettings& block) { return block.TakesPuts(); });
 }
+
+}  // namespace
 
 void SubjectErase::Start() {
   options_.run([self = shared_from_this()] {
@@ -59,24 +56,22 @@ void SubjectErase::Start() {
   });
 }
 
-absl::StatusOr<std::vector<ListedSession>> SubjectErase::List() const {
-  std::vector<ListedSession> sessions;
+absl::Status SubjectErase::ForEach(bool with_configs,
+                                   const std::function<absl::Status(ListedSession)>& each) {
+  const SessionListLimits limits{.max_sessions = kListedAtOnce, .with_configs = with_configs};
   for (std::string after;;) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        std::vector<ListedSession> page,
-        options_.store->ListSubject(request_.tenant, request_.subject, after, kListedAtOnce,
-                                    /*tombstones=*/true));
-    const bool last = std::ssize(page) < kListedAtOnce;
-    if (!last) after = page.back().session;
-    std::move(page.begin(), page.end(), std::back_inserter(sessions));
-    if (last) return sessions;
+    MEMORYD_ASSIGN_OR_RETURN(SessionPage page, options_.store->ListSubject(
+                                                   request_.tenant, request_.subject, after, limits,
+                                                   /*tombstones=*/true));
+    if (page.more) after = page.sessions.back().session;
+    for (ListedSession& entry : page.sessions) MEMORYD_RETURN_IF_ERROR(each(std::move(entry)));
+    if (!page.more) return absl::OkStatus();
   }
 }
 
-absl::StatusOr<EraseReceipt> SubjectErase::Count() const {
+absl::StatusOr<EraseReceipt> SubjectErase::Count() {
   EraseReceipt receipt;
-  MEMORYD_ASSIGN_OR_RETURN(std::vector<ListedSession> listed, List());
-  for (ListedSession& entry : listed) {
+  const auto add = [&](const ListedSession& entry) -> absl::Status {
     if (IsLate()) {
       return Error(absl::StatusCode::kDeadlineExceeded, "SUBJECT_TOO_LARGE",
                    "what there is of the subject could not be counted within the call's time");
@@ -84,32 +79,38 @@ absl::StatusOr<EraseReceipt> SubjectErase::Count() const {
     const SessionKey key{request_.tenant, entry.session};
     MEMORYD_ASSIGN_OR_RETURN(const std::int64_t replies, options_.store->CountRequests(key));
     receipt.replies += replies;
-    std::optional<LoadedSession> loaded = LoadedSession{std::move(entry.row), {}, {}};
     // All else is in the row.
-    if (loaded->row.block_generation != 0) {
-      MEMORYD_ASSIGN_OR_RETURN(loaded, options_.store->LoadSession(key));
+    if (entry.row.block_generation == 0) {
+      receipt.removed += CountsOf(entry.row, {});
+      return absl::OkStatus();
     }
-    if (!loaded.has_value()) continue;
-    MEMORYD_ASSIGN_OR_RETURN(const Session session, Session::FromStore(*std::move(loaded)));
-    receipt.removed += CountsOf(session);
-  }
+    MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> loaded,
+                             options_.store->LoadSession(key, /*max_active_bytes=*/0));
+    if (loaded.has_value()) receipt.removed += CountsOf(loaded->row, loaded->blocks);
+    return absl::OkStatus();
+  };
+  MEMORYD_RETURN_IF_ERROR(ForEach(/*with_configs=*/false, add));
   return receipt;
 }
 
 void SubjectErase::Look() {
-  auto found = List();
-  if (!found.ok()) {
-    options_.done(found.status());
+  found_.clear();
+  const absl::Status status = ForEach(/*with_configs=*/true, [this](const ListedSession& entry) {
+    found_.push_back({entry.session, entry.row.deleted, HandsOn(entry.row)});
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    options_.done(status);
     return;
   }
-  found_ = *std::move(found);
   next_ = 0;
   still_written_ = !found_.empty() && ++looks_ > kLooks;
   if (found_.empty() || still_written_) {
     PurgeTenant();
     return;
   }
-  OrderForErasure(found_);
+  std::stable_partition(found_.begin(), found_.end(),
+                        [](const Found& session) { return session.hands_on; });
   EraseNext();
 }
 
@@ -119,9 +120,9 @@ void SubjectErase::EraseNext() {
   } else if (next_ == found_.size()) {
     Look();
   } else {
-    const ListedSession& entry = found_[next_++];
+    const Found& entry = found_[next_++];
     const SessionKey key{request_.tenant, entry.session};
-    if (entry.row.deleted) {
+    if (entry.deleted) {
       ForgetReplies(key);
       return;
     }

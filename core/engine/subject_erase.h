@@ -34,10 +34,6 @@ struct EraseReceipt {
   std::string left;  // Why not, in capitals; empty for a dry run.
 };
 
-// Brings what was listed into the order in which it is to be erased: those that hand messages on to
-// other sessions before all others, so that nothing is put to a session of which all is gone.
-void OrderForErasure(std::vector<ListedSession>& sessions);
-
 // One erasure on its way (docs/adr/0030). Each step is a read or a purge on a reader, or a write
 // through the committers, and only one of them is under way at a time.
 class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
@@ -59,8 +55,15 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   void Start();
 
  private:
-  absl::StatusOr<std::vector<ListedSession>> List() const;
-  absl::StatusOr<EraseReceipt> Count() const;
+  struct Found {
+    std::string session;
+    bool deleted = false;
+    bool hands_on = false;  // What is put, to other sessions.
+  };
+
+  // Calls `each` for every session of the subject, a page at a time.
+  absl::Status ForEach(bool with_configs, const std::function<absl::Status(ListedSession)>& each);
+  absl::StatusOr<EraseReceipt> Count();
   // Looks for what is left of the subject, and erases that.
   void Look();
   void EraseNext();
@@ -79,7 +82,9 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   EraseReceipt receipt_;
   int looks_ = 0;
   bool still_written_ = false;
-  std::vector<ListedSession> found_;
+  // In the order in which they are erased: those that hand on before all others, so that nothing is
+  // put to a session of which all is gone.
+  std::vector<Found> found_;
   std::size_t next_ = 0;
   // Sessions that have garbage, and the last one that has none any more.
   std::vector<std::string> to_purge_;

@@ -1,5 +1,7 @@
 #include "core/engine/write.h"
 
+#include <fmt/format.h>
+
 #include "core/base/error.h"
 #include "core/base/visible_text.h"
 
@@ -39,6 +41,33 @@ absl::Status RevisionMismatch(std::int64_t current) {
   return Error(absl::StatusCode::kAborted, "REVISION_MISMATCH",
                "expected_revision is not the session's revision: read it again and decide anew",
                {{"current_revision", std::to_string(current)}});
+}
+
+absl::Status SessionTooLarge(std::int64_t active_bytes) {
+  return Error(
+      absl::StatusCode::kFailedPrecondition, "ACTIVE_BYTES",
+      fmt::format(
+          "session_id: its active messages have {} bytes, more than the setting active_mib "
+          "allows to read at once; read them with GetAll or StreamAll, make them fewer with "
+          "DeleteMessage, Reset or Set, or raise active_mib",
+          active_bytes),
+      {{"field", "session_id"},
+       {"setting", "active_mib"},
+       {"active_bytes", std::to_string(active_bytes)}});
+}
+
+absl::Status ActiveBytesExceeded(std::string_view field, std::int64_t active_bytes,
+                                 std::int64_t max_active_bytes) {
+  return Error(
+      absl::StatusCode::kResourceExhausted, "ACTIVE_BYTES",
+      fmt::format(
+          "{}: with them the session's active messages would have {} bytes, more than the {} "
+          "that the setting active_mib allows; make room with DeleteMessage, Reset or Set",
+          field, active_bytes, max_active_bytes),
+      {{"field", std::string(field)},
+       {"setting", "active_mib"},
+       {"active_bytes", std::to_string(active_bytes)},
+       {"max_active_bytes", std::to_string(max_active_bytes)}});
 }
 
 absl::Status BlockNotFound() {

@@ -96,7 +96,8 @@ enum class WriteKind {
   kSweep,
   kTakeOutEntries,
   kStoreUsage,
-  kNoteEmbedder
+  kNoteEmbedder,
+  kArchiveOldest
 };
 enum class ResetScope { kProfile, kMessages, kActive, kArchived, kEverything };
 
@@ -212,8 +213,9 @@ struct SweepRequest {
   // There are more that go, or else when the first that stays was accepted; 0: nobody asks.
   bool more = false;
   std::int64_t next_ingest_us = 0;
-  // Of a session with times of items: archived messages and contents whose time is over, ascending,
-  // and the first time of the others; 0: none has one.
+  // Of a session with times of items: messages and contents whose time is over, ascending, and the
+  // first time of the others; 0: none has one. Active messages, pinned ones too, only where the
+  // session may not be held whole.
   std::vector<MessagePtr> expired_messages;
   std::vector<ContentPtr> expired_contents;
   std::int64_t next_expire_us = 0;
@@ -223,6 +225,17 @@ struct SweepRequest {
   // Before so long the session is not looked through for such items again.
   std::int64_t pause_us = 0;
 };
+
+// The oldest active messages of a session that can't be held whole, but for the pinned.
+struct OldestActive {
+  // Of the session as they were read.
+  std::uint64_t generation = 0;
+  std::int64_t revision = 0;
+  std::vector<MessagePtr> messages;
+};
+// As many as are read at once, about.
+inline constexpr std::int64_t kOldestBytes = std::int64_t{8} << 20;
+inline constexpr std::int64_t kOldestRows = 10'000;
 
 // What the sweeper has found of a block's entries that hold what is not to be said any more.
 struct EntryRemoval {
@@ -276,6 +289,8 @@ struct WriteRequest {
   std::optional<Job> job;                 // kRetryJob: the one that failed.
   // kSweep: the session goes if it has expired, else messages that its retention does not keep.
   std::optional<SweepRequest> sweep;
+  // kArchiveOldest, and a kSweep of a session that may not be held whole.
+  std::optional<OldestActive> oldest;
   // kTakeOutEntries: nothing is done where others have taken out entries of the block since.
   std::optional<EntryRemoval> entry_removal;
   // kNoteEmbedder: what answers for the session's embedder. If that is not what made the session's
@@ -329,6 +344,11 @@ absl::Status CheckNewName(std::string_view field, std::string_view name);
 // ABORTED `REVISION_MISMATCH`.
 absl::Status RevisionMismatch(std::int64_t current);
 absl::Status BlockNotFound();
+// FAILED_PRECONDITION `ACTIVE_BYTES`: so many bytes are active, too many to be read at once.
+absl::Status SessionTooLarge(std::int64_t active_bytes);
+// RESOURCE_EXHAUSTED `ACTIVE_BYTES`: with what `field` has, so many would be.
+absl::Status ActiveBytesExceeded(std::string_view field, std::int64_t active_bytes,
+                                 std::int64_t max_active_bytes);
 
 // ABORTED `MESSAGE_CHANGED` for a message that has changed since it was found.
 absl::Status MessageChanged();

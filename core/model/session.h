@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/shared_string.h"
+
 namespace memoryd {
 
 // Every stored row belongs to one key; order is bytewise.
@@ -72,7 +74,7 @@ struct SessionRow {
   // Random; tells a writer whose reply was lost whether the stored row is its own.
   std::uint64_t commit_tag = 0;
   // The configuration, see session_config.h. Opaque to stores.
-  std::string config;
+  SharedString config;
   // Of the configuration, so that stores find sessions by it; empty: none. A tombstone keeps that
   // of its session, whose replies are still kept, until they are forgotten.
   std::string subject;
@@ -84,6 +86,9 @@ struct SessionRow {
 inline bool HasTimedItems(const SessionRow& row) { return (row.drop_us & 1) != 0; }
 
 inline constexpr std::size_t kMaxPinned = 8;
+
+// What an active message counts besides its body, for what it takes in memory.
+inline constexpr std::int64_t kActiveMessageBytes = 256;
 
 }  // namespace memoryd
 

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/model/session.h"
+
 namespace memoryd {
 namespace {
 
@@ -45,25 +47,27 @@ std::vector<bool> TiedToPrevious(const ActiveView& view) {
 
 struct Cut {
   std::size_t index = 0;
-  std::int64_t tokens = 0;  // Of the messages before `index`.
+  std::int64_t size = 0;  // Of the messages before `index`.
 };
 
-// The first place between two turns at which `enough(tokens before it)`, else the last such place;
-// index 0 when there is only one turn.
-template <typename Enough>
-Cut CutBetweenTurns(const ActiveView& view, const Enough& enough) {
-  const std::vector<bool> tied = TiedToPrevious(view);
+// The first place between two turns at which `enough(size before it)`, else the last such place;
+// index 0 when there is only one turn. `tied` is TiedToPrevious().
+template <typename SizeOf, typename Enough>
+Cut CutBetweenTurns(const ActiveView& view, const std::vector<bool>& tied, const SizeOf& size_of,
+                    const Enough& enough) {
   Cut cut;
-  std::int64_t tokens = 0;
+  std::int64_t size = 0;
   for (std::size_t i = 0; i < view.size(); ++i) {
     if (i > 0 && IsUser(view.at(i)) && (tied.empty() || !tied[i])) {
-      cut = {i, tokens};
-      if (enough(tokens)) break;
+      cut = {i, size};
+      if (enough(size)) break;
     }
-    tokens += view.at(i).token_count;
+    size += size_of(view.at(i));
   }
   return cut;
 }
+
+std::int64_t TokensOf(const Message& message) { return message.token_count; }
 
 }  // namespace
 
@@ -104,11 +108,47 @@ std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t activ
                                       const FlushLimits& limits) {
   const double threshold = Threshold(limits);
   if (!IsAbove(active_tokens, threshold)) return {};
-  const Cut cut = CutBetweenTurns(view, [&](std::int64_t tokens) {
+  const auto enough = [&](std::int64_t tokens) {
     return tokens >= limits.flush_size && !IsAbove(active_tokens - tokens, threshold);
-  });
+  };
+  const Cut cut = CutBetweenTurns(view, TiedToPrevious(view), &TokensOf, enough);
   if (cut.index == 0) return {};
   return {cut.index};
+}
+
+std::int64_t ActiveSize(const Message& message) {
+  return static_cast<std::int64_t>(message.body.size()) + kActiveMessageBytes;
+}
+
+std::vector<std::size_t> ByteFlush(const ActiveView& view, std::int64_t surplus, bool more) {
+  // Of a round: a job holds its messages in memory.
+  constexpr std::int64_t kRoundBytes = std::int64_t{16} << 20;
+  const std::size_t most = more ? view.size() : view.size() - std::min<std::size_t>(1, view.size());
+  if (surplus <= 0 || most == 0) return {};
+  const std::vector<bool> tied = TiedToPrevious(view);
+  const Cut turns = CutBetweenTurns(view, tied, &ActiveSize,
+                                    [surplus](std::int64_t bytes) { return bytes >= surplus; });
+  std::size_t cut = turns.index;
+  // The turns behind what is shown may be enough.
+  if (turns.size < surplus && !(more && cut > 0)) {
+    std::int64_t bytes = turns.size;
+    while (cut < most && bytes < surplus) bytes += ActiveSize(view.at(cut++));
+    std::size_t whole = cut;
+    while (whole < most && whole < tied.size() && tied[whole]) ++whole;
+    if (whole >= tied.size() || !tied[whole]) cut = whole;
+  }
+  std::vector<std::size_t> rounds;
+  std::int64_t round_bytes = 0;
+  for (std::size_t i = 0; i < cut; ++i) {
+    const std::int64_t bytes = ActiveSize(view.at(i));
+    if (rounds.empty() || round_bytes + bytes > kRoundBytes) {
+      rounds.push_back(0);
+      round_bytes = 0;
+    }
+    ++rounds.back();
+    round_bytes += bytes;
+  }
+  return rounds;
 }
 
 std::size_t CutBeforeCalls(const ActiveView& view, std::size_t cut) {
@@ -124,9 +164,10 @@ Window DefaultWindow(const ActiveView& view, std::int64_t pinned_tokens, std::in
                      std::int64_t token_limit) {
   const std::int64_t tokens = pinned_tokens + active_tokens;
   if (tokens <= token_limit) return {0, tokens, 0};
-  const Cut cut =
-      CutBetweenTurns(view, [&](std::int64_t before) { return tokens - before <= token_limit; });
-  const std::int64_t left = tokens - cut.tokens;
+  const Cut cut = CutBetweenTurns(view, TiedToPrevious(view), &TokensOf, [&](std::int64_t before) {
+    return tokens - before <= token_limit;
+  });
+  const std::int64_t left = tokens - cut.size;
   return {cut.index, left, std::max<std::int64_t>(0, left - token_limit)};
 }
 

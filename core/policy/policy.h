@@ -62,6 +62,15 @@ std::vector<std::size_t> LlamaIndexFlush(const ActiveView& view, std::int64_t ac
 std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t active_tokens,
                                       const FlushLimits& limits);
 
+// Bytes of one message among active ones: of its body, and kActiveMessageBytes.
+std::int64_t ActiveSize(const Message& message);
+
+// What leaves so that the view has at least `surplus` bytes less, and rounds of some 16 MiB: whole
+// turns, as in DefaultFlush(). Where those are not enough, messages of the newest turn leave as
+// well, without their calls' results staying if that can be; the newest message stays. `more`: the
+// view is the oldest part of what is active, and all of it may leave.
+std::vector<std::size_t> ByteFlush(const ActiveView& view, std::int64_t surplus, bool more);
+
 // The most of the oldest messages, at most `cut`, that can go without a tool result staying behind
 // whose call goes. Calls and results belong together as in DefaultFlush().
 std::size_t CutBeforeCalls(const ActiveView& view, std::size_t cut);

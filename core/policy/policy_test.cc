@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "core/model/session.h"
+
 namespace memoryd {
 namespace {
 
@@ -382,6 +384,76 @@ TEST(DefaultWindowTest, ReturnsAllWithinTheLimitAndSaysByHowMuchALoneTurnIsOver)
   EXPECT_EQ(alone.first, 1U);
   EXPECT_EQ(alone.tokens, 14);
   EXPECT_EQ(alone.over_limit_tokens, 4);
+}
+
+std::vector<std::size_t> Bytes(const Log& log, std::int64_t surplus, bool more = false) {
+  const Layout layout(log, 0, log.empty() ? 0 : 1);
+  return ByteFlush(layout.view(), surplus, more);
+}
+
+// Its size among active messages.
+MessageDraft Sized(MessageDraft message, std::int64_t size) {
+  message.body = std::string(static_cast<std::size_t>(size - kActiveMessageBytes), 'b');
+  return message;
+}
+
+TEST(ByteFlushTest, NothingLeavesThatNeedNot) {
+  EXPECT_THAT(Bytes({}, 100), IsEmpty());
+  const Log log = {Sized(User(1), 1000), Sized(User(1), 1000)};
+  EXPECT_THAT(Bytes(log, 0), IsEmpty());
+  EXPECT_THAT(Bytes(log, -5), IsEmpty());
+  EXPECT_THAT(Bytes({Sized(User(1), 1000)}, 500), IsEmpty());
+}
+
+TEST(ByteFlushTest, WholeTurnsLeaveUntilItIsEnough) {
+  const Log log = {Sized(User(1), 1000), Sized(Assistant(1), 1000), Sized(User(1), 1000),
+                   Sized(Assistant(1), 1000), Sized(User(1), 1000)};
+  EXPECT_THAT(Bytes(log, 1), ElementsAre(2));
+  EXPECT_THAT(Bytes(log, 2000), ElementsAre(2));
+  EXPECT_THAT(Bytes(log, 2001), ElementsAre(4));
+  EXPECT_THAT(Bytes(log, 4000), ElementsAre(4));
+  // The newest message stays, however much it is.
+  EXPECT_THAT(Bytes(log, 4001), ElementsAre(4));
+}
+
+TEST(ByteFlushTest, TheNewestTurnIsCutWhereItAloneIsTooMuch) {
+  const Log log = {Sized(User(1), 1000), Sized(User(1), 1000), Sized(Assistant(1), 1000),
+                   Sized(Assistant(1), 1000), Sized(Assistant(1), 1000)};
+  EXPECT_THAT(Bytes(log, 1000), ElementsAre(1));
+  EXPECT_THAT(Bytes(log, 1001), ElementsAre(2));
+  EXPECT_THAT(Bytes(log, 3500), ElementsAre(4));
+  EXPECT_THAT(Bytes(log, 9000), ElementsAre(4));
+}
+
+TEST(ByteFlushTest, ACallLeavesWithItsResultIfThatCanBe) {
+  const Log log = {Sized(User(1), 1000), Sized(Call("a"), 1000), Sized(Result("a"), 1000),
+                   Sized(Assistant(1), 1000)};
+  EXPECT_THAT(Bytes(log, 1500), ElementsAre(3));
+  const Log last = {Sized(User(1), 1000), Sized(Call("a"), 1000), Sized(Result("a"), 1000)};
+  EXPECT_THAT(Bytes(last, 500), ElementsAre(1));
+  // Nothing else would be enough.
+  EXPECT_THAT(Bytes(last, 1500), ElementsAre(2));
+}
+
+TEST(ByteFlushTest, OfTheOldestPartAllMayLeave) {
+  const Log turns = {Sized(User(1), 1000), Sized(Assistant(1), 1000), Sized(User(1), 1000)};
+  // The second turn may go on behind what is shown.
+  EXPECT_THAT(Bytes(turns, 9000, /*more=*/true), ElementsAre(2));
+  EXPECT_THAT(Bytes(turns, 500, /*more=*/true), ElementsAre(2));
+  const Log turn = {Sized(User(1), 1000), Sized(Assistant(1), 1000), Sized(Assistant(1), 1000)};
+  EXPECT_THAT(Bytes(turn, 9000, /*more=*/true), ElementsAre(3));
+  EXPECT_THAT(Bytes(turn, 1500, /*more=*/true), ElementsAre(2));
+  EXPECT_THAT(Bytes({Sized(User(1), 1000)}, 1, /*more=*/true), ElementsAre(1));
+}
+
+TEST(ByteFlushTest, ARoundIsNoMoreThanAJobMayHold) {
+  constexpr std::int64_t kMib = std::int64_t{1} << 20;
+  Log log;
+  for (int i = 0; i < 6; ++i) log.push_back(Sized(User(1), 6 * kMib));
+  log.push_back(Sized(User(1), 20 * kMib));
+  log.push_back(Sized(User(1), kMib));
+  log.push_back(Sized(User(1), kMib));
+  EXPECT_THAT(Bytes(log, 57 * kMib), ElementsAre(2, 2, 2, 1, 1));
 }
 
 }  // namespace

@@ -86,8 +86,10 @@ std::vector<CommitResult> ObservedStore::Commit(std::span<const SessionChange> c
   return results;
 }
 
-absl::StatusOr<std::optional<LoadedSession>> ObservedStore::LoadSession(const SessionKey& key) {
-  return Timed(StoreOperation::kLoadSession, [&] { return store_.LoadSession(key); });
+absl::StatusOr<std::optional<LoadedSession>> ObservedStore::LoadSession(
+    const SessionKey& key, std::int64_t max_active_bytes) {
+  return Timed(StoreOperation::kLoadSession,
+               [&] { return store_.LoadSession(key, max_active_bytes); });
 }
 
 absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadRange(const SessionKey& key,
@@ -131,21 +133,20 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> ObservedStore::FindReq
                [&] { return store_.FindRequests(key, request_ids); });
 }
 
-absl::StatusOr<std::vector<ListedSession>> ObservedStore::ListSessions(std::string_view tenant,
-                                                                       std::string_view after,
-                                                                       std::int64_t max_sessions) {
+absl::StatusOr<SessionPage> ObservedStore::ListSessions(std::string_view tenant,
+                                                        std::string_view after,
+                                                        const SessionListLimits& limits) {
   return Timed(StoreOperation::kListSessions,
-               [&] { return store_.ListSessions(tenant, after, max_sessions); });
+               [&] { return store_.ListSessions(tenant, after, limits); });
 }
 
-absl::StatusOr<std::vector<ListedSession>> ObservedStore::ListSubject(std::string_view tenant,
-                                                                      std::string_view subject,
-                                                                      std::string_view after,
-                                                                      std::int64_t max_sessions,
-                                                                      bool tombstones) {
-  return Timed(StoreOperation::kListSubject, [&] {
-    return store_.ListSubject(tenant, subject, after, max_sessions, tombstones);
-  });
+absl::StatusOr<SessionPage> ObservedStore::ListSubject(std::string_view tenant,
+                                                       std::string_view subject,
+                                                       std::string_view after,
+                                                       const SessionListLimits& limits,
+                                                       bool tombstones) {
+  return Timed(StoreOperation::kListSubject,
+               [&] { return store_.ListSubject(tenant, subject, after, limits, tombstones); });
 }
 
 absl::StatusOr<std::int64_t> ObservedStore::CountRequests(const SessionKey& key) {

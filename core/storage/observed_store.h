@@ -122,7 +122,8 @@ class ObservedStore final : public Store {
 
   absl::Status Migrate() override;
   std::vector<CommitResult> Commit(std::span<const SessionChange> changes) override;
-  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override;
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key,
+                                                           std::int64_t max_active_bytes) override;
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
                                                     PositionRange range, std::int64_t max_messages,
                                                     std::int64_t max_bytes) override;
@@ -140,14 +141,11 @@ class ObservedStore final : public Store {
       std::span<const SessionKey> keys) override;
   absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
       const SessionKey& key, std::span<const std::string> request_ids) override;
-  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
-                                                          std::string_view after,
-                                                          std::int64_t max_sessions) override;
-  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
-                                                         std::string_view subject,
-                                                         std::string_view after,
-                                                         std::int64_t max_sessions,
-                                                         bool tombstones) override;
+  absl::StatusOr<SessionPage> ListSessions(std::string_view tenant, std::string_view after,
+                                           const SessionListLimits& limits) override;
+  absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
+                                          std::string_view after, const SessionListLimits& limits,
+                                          bool tombstones) override;
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;

@@ -68,9 +68,9 @@ TEST_F(ObservedStoreTest, ACommitCountsOnceAndEachOfItsChangesByOutcome) {
 }
 
 TEST_F(ObservedStoreTest, AReadThatFailsIsAnErrorOfItsOperation) {
-  EXPECT_TRUE(store_->LoadSession({"tenant", "a"}).ok());
+  EXPECT_TRUE(store_->LoadSession({"tenant", "a"}, kAllActive).ok());
   faulty_->FailReads(absl::UnavailableError("away"));
-  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}, kAllActive).ok());
   EXPECT_EQ(Calls(StoreOperation::kLoadSession), 2u);
   EXPECT_EQ(Errors(StoreOperation::kLoadSession), 1u);
   EXPECT_EQ(Errors(StoreOperation::kReadRange), 0u);
@@ -88,7 +88,7 @@ TEST_F(ObservedStoreTest, ErrorsAreToldWithTheirCause) {
   faulty_->AnswerNext(CommitOutcome::kFailed, absl::UnavailableError("busy"));
   store.Commit(changes);
   faulty_->FailReads(absl::DataLossError("a row"));
-  EXPECT_FALSE(store.LoadSession({"tenant", "a"}).ok());
+  EXPECT_FALSE(store.LoadSession({"tenant", "a"}, kAllActive).ok());
   ASSERT_EQ(told.size(), 2);
   EXPECT_EQ(told[0], std::pair(StoreOperation::kCommit, absl::UnavailableError("busy")));
   EXPECT_EQ(told[1], std::pair(StoreOperation::kLoadSession, absl::DataLossError("a row")));
@@ -105,7 +105,7 @@ TEST_F(ObservedStoreTest, ErrorsCountByTheClassOfTheirCause) {
   const absl::Status away = absl::UnavailableError("away");
   for (const char* code : {"53100", "53300", "SQLITE_FULL", "99XYZ", ""}) {
     faulty_->FailReads(WithCause(away, code, "x"));
-    EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+    EXPECT_FALSE(store_->LoadSession({"tenant", "a"}, kAllActive).ok());
   }
   EXPECT_EQ(errors("53"), 2u);
   EXPECT_EQ(errors("SQLITE_FULL"), 1u);
@@ -115,10 +115,10 @@ TEST_F(ObservedStoreTest, ErrorsCountByTheClassOfTheirCause) {
 
 TEST_F(ObservedStoreTest, ARefusedConfigurationIsAnErrorAndALargeReplyIsNone) {
   faulty_->FailReads(absl::FailedPreconditionError("the store's user lacks a privilege"));
-  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}, kAllActive).ok());
   EXPECT_EQ(Errors(StoreOperation::kLoadSession), 1u);
   faulty_->FailReads(ReplyTooLarge());
-  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}).ok());
+  EXPECT_FALSE(store_->LoadSession({"tenant", "a"}, kAllActive).ok());
   EXPECT_EQ(Errors(StoreOperation::kLoadSession), 1u);
 }
 

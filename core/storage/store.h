@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -137,7 +138,13 @@ struct LoadedSession {
   SessionRow row;
   std::vector<MessagePtr> active;  // Pinned, then from the watermark on; empty for a tombstone.
   std::vector<BlockState> blocks;  // Of row.block_generation, by name; empty for a tombstone.
+  // How much the active messages are, where that is more than was asked for: `active` is empty then
+  // and none of their bodies was read.
+  std::optional<std::int64_t> too_large = {};
 };
+
+// Active messages however many bytes they are.
+inline constexpr std::int64_t kAllActive = std::numeric_limits<std::int64_t>::max();
 
 struct SessionVersion {
   std::uint64_t generation = 0;
@@ -149,11 +156,28 @@ struct ListedSession {
   SessionRow row;
 };
 
-// A session that the sweeper has to look at.
+// What a list of sessions brings at the most.
+struct SessionListLimits {
+  std::int64_t max_sessions = 0;
+  // Bytes of configurations. One session is listed however large its configuration is.
+  std::int64_t max_bytes = std::int64_t{1} << 20;
+  // Otherwise configurations are not read: those of the rows are empty.
+  bool with_configs = true;
+};
+
+struct SessionPage {
+  std::vector<ListedSession> sessions;
+  bool more = false;  // There are further ones, unless `max_sessions` was 0.
+};
+
+// A session that the sweeper has to look at. A configuration of more than kSmallConfigBytes is not
+// read: the row's is empty.
 struct DueSession {
   SessionKey key;
   SessionRow row;
 };
+
+inline constexpr std::int64_t kSmallConfigBytes = 256;
 
 // A session that was read: it expires no sooner than this.
 struct SessionTouch {
@@ -166,7 +190,7 @@ struct SessionTouch {
 struct TenantUsage {
   std::int64_t sessions = 0;
   std::int64_t messages = 0;  // And contents.
-  std::int64_t bytes = 0;     // Of their bodies.
+  std::int64_t bytes = 0;     // Of their bodies, and of the sessions' configurations.
 
   friend bool operator==(const TenantUsage&, const TenantUsage&) = default;
 };
@@ -252,8 +276,11 @@ class Store {
   virtual std::vector<CommitResult> Commit(std::span<const SessionChange> changes) = 0;
 
   // The row, the active messages and the block states, consistent with each other, in one round
-  // trip; nullopt when there is no row. A tombstone is returned as such.
-  virtual absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) = 0;
+  // trip; nullopt when there is no row. A tombstone is returned as such. No active message is read
+  // where all of them are more than `max_active_bytes`: those of their bodies and
+  // kActiveMessageBytes for each.
+  virtual absl::StatusOr<std::optional<LoadedSession>> LoadSession(
+      const SessionKey& key, std::int64_t max_active_bytes) = 0;
 
   // Rows of a generation (of messages, contents or entries) in `range`, ascending, at most
   // `max_messages` and, but for the first, at most `max_bytes` of bodies.
@@ -291,16 +318,14 @@ class Store {
       const SessionKey& key, std::span<const std::string> request_ids) = 0;
 
   // The tenant's sessions without tombstones whose id is bytewise greater than `after`, ascending.
-  virtual absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
-                                                                  std::string_view after,
-                                                                  std::int64_t max_sessions) = 0;
+  virtual absl::StatusOr<SessionPage> ListSessions(std::string_view tenant, std::string_view after,
+                                                   const SessionListLimits& limits) = 0;
 
   // The same of one subject, which is not empty; with `tombstones` also those that have kept it.
-  virtual absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
-                                                                 std::string_view subject,
-                                                                 std::string_view after,
-                                                                 std::int64_t max_sessions,
-                                                                 bool tombstones) = 0;
+  virtual absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
+                                                  std::string_view after,
+                                                  const SessionListLimits& limits,
+                                                  bool tombstones) = 0;
 
   // How many request records of the session are neither forgotten nor named by its garbage.
   virtual absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) = 0;

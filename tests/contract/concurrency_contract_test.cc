@@ -58,7 +58,7 @@ TEST_P(ConcurrencyContractTest, WritersOfOneSessionAreOrderedByRevision) {
   std::atomic<int> lost = 0;
   OnAllThreads([&](int thread) {
     for (int i = 0; i < kMessages;) {
-      const auto loaded = store().LoadSession(key);
+      const auto loaded = store().LoadSession(key, kAllActive);
       ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
       // A row beside messages of another moment would part these.
       ASSERT_EQ(static_cast<std::int64_t>((*loaded)->active.size()), (*loaded)->row.active_count);
@@ -118,7 +118,7 @@ TEST_P(ConcurrencyContractTest, ALoadSeesOneMoment) {
       return;
     }
     while (!written) {
-      const auto loaded = store().LoadSession(key);
+      const auto loaded = store().LoadSession(key, kAllActive);
       ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
       ASSERT_EQ((*loaded)->active.size(), static_cast<std::size_t>(kMessages));
       ASSERT_EQ((*loaded)->active.front()->position, (*loaded)->row.watermark);

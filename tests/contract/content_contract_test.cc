@@ -65,9 +65,9 @@ TEST_P(ContentContractTest, ColumnsOfContentsComeBackAtTheirExtremes) {
   change.row.content_count = std::numeric_limits<std::int64_t>::max() - 1;
   MustCommit(change);
   ExpectStored(change);
-  const auto listed = store().ListSessions("tenant", "", 10);
-  ASSERT_TRUE(listed.ok() && listed->size() == 1) << listed.status();
-  EXPECT_EQ(listed->front().row, change.row);
+  const auto listed = store().ListSessions("tenant", "", {.max_sessions = 10});
+  ASSERT_TRUE(listed.ok() && listed->sessions.size() == 1) << listed.status();
+  EXPECT_EQ(listed->sessions.front().row, change.row);
 
   change = Following(change, 0);
   change.row.content_generation = std::uint64_t{1} << 63;

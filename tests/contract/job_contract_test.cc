@@ -146,9 +146,9 @@ TEST_P(JobContractTest, BlocksComeBackToTheByteByName) {
   ExpectStored(change);
   EXPECT_TRUE(Load(kKey)->blocks == (std::vector{plain, large, extreme}));
 
-  const auto listed = store().ListSessions("tenant", "", 10);
-  ASSERT_TRUE(listed.ok() && listed->size() == 1) << listed.status();
-  EXPECT_EQ(listed->front().row, change.row);
+  const auto listed = store().ListSessions("tenant", "", {.max_sessions = 10});
+  ASSERT_TRUE(listed.ok() && listed->sessions.size() == 1) << listed.status();
+  EXPECT_EQ(listed->sessions.front().row, change.row);
 
   // Written over whole, and removed by name; what a change does not name stays.
   change = Following(change, 1);
@@ -761,7 +761,7 @@ TEST_P(JobContractTest, ClaimersBesideEachOtherNeverGetTheSameJob) {
             ++runs[job.key];
           }
           // Whoever holds a job of the one block is the only one to change the session.
-          const auto loaded = store().LoadSession(job.key.session);
+          const auto loaded = store().LoadSession(job.key.session, kAllActive);
           ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
           ASSERT_EQ((*loaded)->blocks.at(0).done + 1, job.key.number);
           SessionChange before;

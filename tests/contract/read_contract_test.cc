@@ -33,13 +33,20 @@ class ReadContractTest : public StoreTest {
 
   std::vector<std::string> List(std::string_view tenant, std::string_view after,
                                 std::int64_t max_sessions) {
-    const auto listed = store().ListSessions(tenant, after, max_sessions);
+    const auto listed = store().ListSessions(tenant, after, {.max_sessions = max_sessions});
     EXPECT_TRUE(listed.ok()) << listed.status();
     std::vector<std::string> names;
     if (listed.ok()) {
-      for (const ListedSession& session : *listed) names.push_back(session.session);
+      for (const ListedSession& session : listed->sessions) names.push_back(session.session);
     }
     return names;
+  }
+  // A session with so large a configuration.
+  void Configure(const std::string& session, std::size_t config_bytes) {
+    SessionChange change = NewSession({"tenant", session});
+    change.write_config = true;
+    change.row.config = std::string(config_bytes, 'c');
+    MustCommit(change);
   }
 };
 
@@ -215,11 +222,79 @@ TEST_P(ReadContractTest, ListsHoldWholeRowsAndNoTombstones) {
   const SessionChange deleted = NewSession({"tenant", "deleted"});
   MustCommit(deleted);
   MustCommit(Deleting(deleted, 0));
-  const auto listed = store().ListSessions("tenant", "", 10);
+  const auto listed = store().ListSessions("tenant", "", {.max_sessions = 10});
   ASSERT_TRUE(listed.ok()) << listed.status();
-  ASSERT_EQ(listed->size(), 1U);
-  EXPECT_EQ(listed->front().session, kKey.session);
-  EXPECT_EQ(listed->front().row, kept.row);
+  ASSERT_EQ(listed->sessions.size(), 1U);
+  EXPECT_EQ(listed->sessions.front().session, kKey.session);
+  EXPECT_EQ(listed->sessions.front().row, kept.row);
+  EXPECT_FALSE(listed->more);
+}
+
+TEST_P(ReadContractTest, BytesOfConfigurationsBoundAListButForItsFirstSession) {
+  for (const char* session : {"a", "b", "c", "d"}) Configure(session, 100);
+  Configure("e", 1000);
+  Configure("f", 1000);
+  const auto list = [this](std::string_view after, SessionListLimits limits) {
+    const auto listed = store().ListSessions("tenant", after, limits);
+    EXPECT_TRUE(listed.ok()) << listed.status();
+    std::string text;
+    if (!listed.ok()) return text;
+    for (const ListedSession& session : listed->sessions) {
+      text += session.session;
+      EXPECT_EQ(session.row.config.empty(), !limits.with_configs);
+    }
+    return text + (listed->more ? "+" : "");
+  };
+  EXPECT_EQ(list("", {.max_sessions = 10, .max_bytes = 10'000}), "abcdef");
+  EXPECT_EQ(list("", {.max_sessions = 6, .max_bytes = 10'000}), "abcdef");
+  EXPECT_EQ(list("", {.max_sessions = 5, .max_bytes = 10'000}), "abcde+");
+  EXPECT_EQ(list("", {.max_sessions = 10, .max_bytes = 300}), "abc+");
+  EXPECT_EQ(list("", {.max_sessions = 10, .max_bytes = 299}), "ab+");
+  EXPECT_EQ(list("", {.max_sessions = 10, .max_bytes = 0}), "a+");
+  EXPECT_EQ(list("d", {.max_sessions = 10, .max_bytes = 300}), "e+");
+  EXPECT_EQ(list("e", {.max_sessions = 10, .max_bytes = 300}), "f");
+  EXPECT_EQ(list("f", {.max_sessions = 10, .max_bytes = 300}), "");
+  EXPECT_EQ(list("", {.max_sessions = 10, .max_bytes = 0, .with_configs = false}), "abcdef");
+}
+
+TEST_P(ReadContractTest, ALoadReadsNoActiveMessagesThatAreMoreThanWasAskedFor) {
+  constexpr std::int64_t kBody = 1000;
+  SessionChange change = NewSession(kKey, 0);
+  for (int i = 0; i < 6; ++i) {
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = std::string(kBody, 'b');
+    change.messages.push_back(message);
+  }
+  change.row.pinned = {1};
+  change.row.watermark = 5;
+  change.row.active_count = 3;
+  change.row.archived_count = 3;
+  change.row.message_bytes = 6 * kBody;
+  change.row.block_generation = 7;
+  BlockState block;
+  block.name = "b";
+  change.blocks = {block};
+  MustCommit(change);
+  constexpr std::int64_t kActive = 3 * (kBody + kActiveMessageBytes);
+  for (const std::int64_t allowed : {kAllActive, kActive * 2, kActive}) {
+    const auto loaded = store().LoadSession(kKey, allowed);
+    ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+    EXPECT_THAT(PositionsOf((*loaded)->active), ElementsAre(1, 5, 6));
+    EXPECT_EQ((*loaded)->too_large, std::nullopt);
+  }
+  for (const std::int64_t allowed : {kActive - 1, kBody, std::int64_t{0}}) {
+    const auto loaded = store().LoadSession(kKey, allowed);
+    ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
+    EXPECT_THAT((*loaded)->active, IsEmpty());
+    EXPECT_EQ((*loaded)->too_large, kActive);
+    EXPECT_EQ((*loaded)->row, change.row);
+    EXPECT_EQ((*loaded)->blocks.size(), 1U);
+  }
+  // What the row says of its bytes need not be asked of the rows.
+  MustCommit(Deleting(change, 0));
+  const auto deleted = store().LoadSession(kKey, 0);
+  ASSERT_TRUE(deleted.ok() && deleted->has_value()) << deleted.status();
+  EXPECT_EQ((*deleted)->too_large, std::nullopt);
 }
 
 TEST_P(ReadContractTest, UsageIsOfTheTenantsSessionsWithoutTombstones) {
@@ -242,13 +317,15 @@ TEST_P(ReadContractTest, UsageIsOfTheTenantsSessionsWithoutTombstones) {
   second.row.message_bytes = 1;
   MustCommit(second);
   MustCommit(NewSession({"tenant2", "s"}));
-  EXPECT_EQ(usage("tenant"), (TenantUsage{2, 17, (std::int64_t{5} << 40) + 8}));
+  const auto config = static_cast<std::int64_t>(change.row.config.size());
+  EXPECT_GT(config, 0);
+  EXPECT_EQ(usage("tenant"), (TenantUsage{2, 17, (std::int64_t{5} << 40) + 8 + 2 * config}));
   MustCommit(Deleting(change, 0));
-  EXPECT_EQ(usage("tenant"), (TenantUsage{1, 10, 1}));
+  EXPECT_EQ(usage("tenant"), (TenantUsage{1, 10, 1 + config}));
   change = Following(second, 0);
   change.row.message_bytes = 0;
   MustCommit(change);
-  EXPECT_EQ(usage("tenant").bytes, 0);
+  EXPECT_EQ(usage("tenant").bytes, config);
 }
 
 // Keys whose parts give the same string when joined, and equal sessions of two tenants.

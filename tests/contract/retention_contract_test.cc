@@ -56,6 +56,23 @@ TEST_P(RetentionContractTest, SessionsOfAllTenantsAreListedByTheirTime) {
   EXPECT_THAT(List(300, 0), IsEmpty());
 }
 
+TEST_P(RetentionContractTest, ConfigurationsOfSessionsThatAreDueAreReadIfTheyAreSmall) {
+  SessionChange small = Due({"t1", "a"}, 100, 0);
+  small.write_config = true;
+  small.row.config = std::string(kSmallConfigBytes, 'c');
+  MustCommit(small);
+  SessionChange large = Due({"t1", "b"}, 101, 0);
+  large.write_config = true;
+  large.row.config = std::string(kSmallConfigBytes + 1, 'c');
+  MustCommit(large);
+  const auto listed = store().ListDueSessions(200, 10);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->size(), 2U);
+  EXPECT_EQ(listed->front().row, small.row);
+  large.row.config = "";
+  EXPECT_EQ(listed->back().row, large.row);
+}
+
 TEST_P(RetentionContractTest, TimesStayUnlessTheyAreWritten) {
   SessionChange change = Due(kKey, 100, 200);
   MustCommit(change);

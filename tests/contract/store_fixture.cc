@@ -81,7 +81,7 @@ void StoreTest::MustCommit(const SessionChange& change) {
 }
 
 std::optional<LoadedSession> StoreTest::Load(const SessionKey& key) {
-  auto loaded = store().LoadSession(key);
+  auto loaded = store().LoadSession(key, kAllActive);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return loaded.ok() ? *std::move(loaded) : std::nullopt;
 }
@@ -152,7 +152,7 @@ SessionChange Deleting(const SessionChange& before, std::int64_t update_us) {
   SessionChange change = Following(before, 0);
   change.row.deleted = true;
   change.row.update_us = update_us;
-  change.row.config.clear();
+  change.row.config = "";
   change.write_config = true;
   change.garbage = {{before.row.generation, 0, before.row.next_position}};
   return change;

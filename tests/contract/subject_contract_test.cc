@@ -23,11 +23,12 @@ class SubjectContractTest : public StoreTest {
   std::vector<std::string> List(std::string_view tenant, std::string_view subject,
                                 std::string_view after = "", std::int64_t max_sessions = 10,
                                 bool tombstones = false) {
-    const auto listed = store().ListSubject(tenant, subject, after, max_sessions, tombstones);
+    const auto listed =
+        store().ListSubject(tenant, subject, after, {.max_sessions = max_sessions}, tombstones);
     EXPECT_TRUE(listed.ok()) << listed.status();
     std::vector<std::string> ids;
     if (!listed.ok()) return ids;
-    for (const ListedSession& session : *listed) {
+    for (const ListedSession& session : listed->sessions) {
       EXPECT_EQ(session.row.subject, subject);
       ids.push_back(session.session);
     }

@@ -131,10 +131,11 @@ class FaultyStore : public Store {
     return results;
   }
 
-  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key,
+                                                           std::int64_t max_active_bytes) override
       MEMORYD_EXCLUDES(mutex_) {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
-    auto loaded = store_->LoadSession(key);
+    auto loaded = store_->LoadSession(key, max_active_bytes);
     MutexLock lock(mutex_);
     ++loads_;
     WaitWhile(loads_stall_);
@@ -194,20 +195,17 @@ class FaultyStore : public Store {
     return store_->FindRequests(key, request_ids);
   }
 
-  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
-                                                          std::string_view after,
-                                                          std::int64_t max_sessions) override {
+  absl::StatusOr<SessionPage> ListSessions(std::string_view tenant, std::string_view after,
+                                           const SessionListLimits& limits) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
-    return store_->ListSessions(tenant, after, max_sessions);
+    return store_->ListSessions(tenant, after, limits);
   }
 
-  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
-                                                         std::string_view subject,
-                                                         std::string_view after,
-                                                         std::int64_t max_sessions,
-                                                         bool tombstones) override {
+  absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
+                                          std::string_view after, const SessionListLimits& limits,
+                                          bool tombstones) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
-    return store_->ListSubject(tenant, subject, after, max_sessions, tombstones);
+    return store_->ListSubject(tenant, subject, after, limits, tombstones);
   }
 
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override {

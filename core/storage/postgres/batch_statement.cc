@@ -392,7 +392,10 @@ class BatchStatement::Rows {
   explicit Rows(BatchStatement& statement) : statement_(statement) {}
 
   void Text(const std::string& text) { statement_.Add(text.data(), text.size(), kText); }
-  void Bytes(std::string_view bytes) { statement_.Add(bytes.data(), bytes.size(), kBytea); }
+  void Bytes(std::string_view bytes) {
+    // libpq takes a null pointer for NULL, and an empty view may have one.
+    statement_.Add(bytes.empty() ? "" : bytes.data(), bytes.size(), kBytea);
+  }
   void Int8(std::int64_t number) { Number(static_cast<std::uint64_t>(number), 8, kInt8); }
   void Int2(std::int16_t number) { Number(static_cast<std::uint16_t>(number), 2, kInt2); }
   void Bool(bool value) { Number(value ? 1 : 0, 1, kBool); }

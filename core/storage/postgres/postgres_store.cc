@@ -46,15 +46,24 @@ Parameters ArraysOf(const QueryResult& result, const std::vector<int>& rows, int
   return arrays;
 }
 
-// The session's id, then its columns.
-absl::StatusOr<std::vector<ListedSession>> DecodeListed(const QueryResult& result) {
-  std::vector<ListedSession> sessions;
+// The session's id, then its columns, then how many there are.
+absl::StatusOr<SessionPage> DecodeListed(const QueryResult& result) {
+  SessionPage page;
   for (int row = 0; row < result.size(); ++row) {
-    ListedSession& listed = sessions.emplace_back();
+    ListedSession& listed = page.sessions.emplace_back();
     listed.session = std::string(result.Text(row, 0));
     MEMORYD_ASSIGN_OR_RETURN(listed.row, DecodeSession(result, row, 1));
+    page.more = result.Int(row, kSessionColumnCount + 1) > result.size();
   }
-  return sessions;
+  return page;
+}
+
+// The first parameters of what lists sessions.
+Parameters ListParameters(std::string_view tenant, std::string_view after,
+                          const SessionListLimits& limits) {
+  return {std::string(tenant), std::string(after),
+          std::to_string(std::max<std::int64_t>(0, limits.max_sessions)),
+          std::to_string(limits.max_bytes), limits.with_configs ? "true" : "false"};
 }
 
 class PostgresStore : public Store, private PoolDropper {
@@ -77,7 +86,8 @@ class PostgresStore : public Store, private PoolDropper {
 
   absl::Status Migrate() override;
   std::vector<CommitResult> Commit(std::span<const SessionChange> changes) override;
-  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override;
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key,
+                                                           std::int64_t max_active_bytes) override;
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
                                                     PositionRange range, std::int64_t max_messages,
                                                     std::int64_t max_bytes) override;
@@ -95,14 +105,11 @@ class PostgresStore : public Store, private PoolDropper {
       std::span<const SessionKey> keys) override;
   absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
       const SessionKey& key, std::span<const std::string> request_ids) override;
-  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
-                                                          std::string_view after,
-                                                          std::int64_t max_sessions) override;
-  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
-                                                         std::string_view subject,
-                                                         std::string_view after,
-                                                         std::int64_t max_sessions,
-                                                         bool tombstones) override;
+  absl::StatusOr<SessionPage> ListSessions(std::string_view tenant, std::string_view after,
+                                           const SessionListLimits& limits) override;
+  absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
+                                          std::string_view after, const SessionListLimits& limits,
+                                          bool tombstones) override;
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
@@ -180,12 +187,17 @@ std::vector<CommitResult> PostgresStore::Commit(std::span<const SessionChange> c
   return results;
 }
 
-absl::StatusOr<std::optional<LoadedSession>> PostgresStore::LoadSession(const SessionKey& key) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Run(readers_, kLoadSession, {key.tenant, key.session}));
+absl::StatusOr<std::optional<LoadedSession>> PostgresStore::LoadSession(
+    const SessionKey& key, std::int64_t max_active_bytes) {
+  MEMORYD_ASSIGN_OR_RETURN(
+      const QueryResult result,
+      Run(readers_, kLoadSession, {key.tenant, key.session, std::to_string(max_active_bytes)}));
   if (result.size() == 0) return std::nullopt;
   LoadedSession loaded;
   MEMORYD_ASSIGN_OR_RETURN(loaded.row, DecodeSession(result, 0, 0));
+  const std::int64_t active_bytes =
+      result.Int(0, kSessionColumnCount + kMessageColumnCount + kBlockColumnCount);
+  if (active_bytes > max_active_bytes) loaded.too_large = active_bytes;
   for (int row = 1; row < result.size(); ++row) {
     constexpr int kBlock = kSessionColumnCount + kMessageColumnCount;
     if (!result.IsNull(row, kBlock)) {
@@ -315,24 +327,23 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> PostgresStore::FindReq
   return records;
 }
 
-absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSessions(std::string_view tenant,
-                                                                       std::string_view after,
-                                                                       std::int64_t max_sessions) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListSessions,
-                                                         {std::string(tenant), std::string(after),
-                                                          std::to_string(max_sessions)}));
+absl::StatusOr<SessionPage> PostgresStore::ListSessions(std::string_view tenant,
+                                                        std::string_view after,
+                                                        const SessionListLimits& limits) {
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           Run(readers_, kListSessions, ListParameters(tenant, after, limits)));
   return DecodeListed(result);
 }
 
-absl::StatusOr<std::vector<ListedSession>> PostgresStore::ListSubject(std::string_view tenant,
-                                                                      std::string_view subject,
-                                                                      std::string_view after,
-                                                                      std::int64_t max_sessions,
-                                                                      bool tombstones) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Run(readers_, kListSubject,
-                               {std::string(tenant), std::string(after), std::string(subject),
-                                tombstones ? "true" : "false", std::to_string(max_sessions)}));
+absl::StatusOr<SessionPage> PostgresStore::ListSubject(std::string_view tenant,
+                                                       std::string_view subject,
+                                                       std::string_view after,
+                                                       const SessionListLimits& limits,
+                                                       bool tombstones) {
+  Parameters parameters = ListParameters(tenant, after, limits);
+  parameters.emplace_back(subject);
+  parameters.emplace_back(tombstones ? "true" : "false");
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListSubject, parameters));
   return DecodeListed(result);
 }
 
@@ -442,9 +453,10 @@ absl::StatusOr<std::vector<DueSession>> PostgresStore::ListDueSessions(std::int6
                                                                        std::int64_t max_sessions) {
   std::vector<DueSession> due;
   for (const Query* query : {&kListExpiring, &kListDropping}) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        const QueryResult result,
-        Run(readers_, *query, {std::to_string(now_us), std::to_string(max_sessions)}));
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                             Run(readers_, *query,
+                                 {std::to_string(now_us), std::to_string(max_sessions),
+                                  std::to_string(kSmallConfigBytes)}));
     for (int row = 0; row < result.size(); ++row) {
       DueSession& session = due.emplace_back();
       session.key = {std::string(result.Text(row, 0)), std::string(result.Text(row, 1))};

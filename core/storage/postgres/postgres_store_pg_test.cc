@@ -34,7 +34,7 @@ CommitResult CommitOne(Store& store, const SessionChange& change) {
 
 std::vector<std::string> Bodies(Store& store, const SessionKey& key) {
   std::vector<std::string> bodies;
-  const auto loaded = store.LoadSession(key);
+  const auto loaded = store.LoadSession(key, kAllActive);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (loaded.ok() && loaded->has_value()) {
     for (const MessagePtr& message : (*loaded)->active) bodies.emplace_back(message->body);
@@ -85,7 +85,7 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
       "memoryd_schema WHERE "
       "version > 1");
   const auto store = database.Open();
-  const auto loaded = store->LoadSession(change.key);
+  const auto loaded = store->LoadSession(change.key, kAllActive);
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
   EXPECT_EQ((*loaded)->row, change.row);
   EXPECT_EQ((*loaded)->row.content_generation, 0U);
@@ -96,7 +96,7 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
   change.contents = {MakeMessage(change.row.next_content++, "content")};
   change.row.content_count = 1;
   EXPECT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
-  EXPECT_EQ((*store->LoadSession(change.key))->row, change.row);
+  EXPECT_EQ((*store->LoadSession(change.key, kAllActive))->row, change.row);
 }
 
 TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
@@ -117,7 +117,7 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
       "expire_us, DROP COLUMN drop_us; "
       "DELETE FROM memoryd_schema WHERE version > 2");
   const auto store = database.Open();
-  const auto loaded = store->LoadSession(change.key);
+  const auto loaded = store->LoadSession(change.key, kAllActive);
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
   EXPECT_EQ((*loaded)->row, change.row);
   EXPECT_THAT(Bodies(*store, change.key), ElementsAre("s 1", "s 2"));
@@ -129,8 +129,8 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
   change.jobs.resize(1);
   change.jobs[0].key = {change.key, change.row.block_generation, "b", 1};
   EXPECT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
-  EXPECT_EQ((*store->LoadSession(change.key))->row, change.row);
-  EXPECT_EQ((*store->LoadSession(change.key))->blocks, change.blocks);
+  EXPECT_EQ((*store->LoadSession(change.key, kAllActive))->row, change.row);
+  EXPECT_EQ((*store->LoadSession(change.key, kAllActive))->blocks, change.blocks);
   EXPECT_TRUE(store->FindJob(change.jobs[0].key)->has_value());
 }
 
@@ -201,7 +201,7 @@ TEST(PostgresStoreTest, WhatTheServerRefusesIsToldWithItsCause) {
   EXPECT_EQ(CauseOf(full.status).text, "no space left");
 
   database.Run("ALTER TABLE memoryd_messages RENAME TO elsewhere");
-  const absl::Status renamed = store->LoadSession({"t", "s"}).status();
+  const absl::Status renamed = store->LoadSession({"t", "s"}, kAllActive).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(renamed)) << renamed;
   EXPECT_EQ(CauseOf(renamed).code, "42P01");
   EXPECT_THAT(CauseOf(renamed).text, HasSubstr("\"memoryd_messages\" does not exist"));
@@ -269,11 +269,11 @@ TEST(PostgresStoreTest, AReadWithoutAnAnswerEndsInTime) {
   options.timeout_ms = 1000;
   const auto store = database.Open(options);
   const SessionKey key = {"t", "s"};
-  ASSERT_TRUE(store->LoadSession(key).ok());
+  ASSERT_TRUE(store->LoadSession(key, kAllActive).ok());
   proxy.Inject(TestProxy::Fault::kSwallowReply);
-  EXPECT_TRUE(absl::IsUnavailable(store->LoadSession(key).status()));
+  EXPECT_TRUE(absl::IsUnavailable(store->LoadSession(key, kAllActive).status()));
   EXPECT_TRUE(proxy.injected());
-  EXPECT_TRUE(store->LoadSession(key).ok());
+  EXPECT_TRUE(store->LoadSession(key, kAllActive).ok());
 }
 
 TEST(PostgresStoreTest, ALoadMovesTheConfigurationOnceHoweverManyMessagesThereAre) {
@@ -295,7 +295,7 @@ TEST(PostgresStoreTest, ALoadMovesTheConfigurationOnceHoweverManyMessagesThereAr
   ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
 
   const std::int64_t before = proxy.replied_bytes();
-  const auto loaded = store->LoadSession(change.key);
+  const auto loaded = store->LoadSession(change.key, kAllActive);
   const std::int64_t moved = proxy.replied_bytes() - before;
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
   EXPECT_EQ((*loaded)->row.config, change.row.config);
@@ -316,7 +316,7 @@ TEST(PostgresStoreTest, TheFirstCallsFindTheirConnectionsOpen) {
   ASSERT_TRUE(store.ok()) << store.status();
   proxy.Refuse(true);
   const SessionChange change = CreateChange("s", 1);
-  EXPECT_TRUE((*store)->LoadSession(change.key).ok());
+  EXPECT_TRUE((*store)->LoadSession(change.key, kAllActive).ok());
   EXPECT_THAT(CommitOne(**store, change), Is(CommitOutcome::kCommitted));
 }
 
@@ -330,7 +330,7 @@ TEST(PostgresStoreTest, BatchesLargerThanAStatementsParametersAreWritten) {
   }
   ASSERT_THAT(store->Commit(changes), Each(Is(CommitOutcome::kCommitted)));
   EXPECT_EQ(database.Run("SELECT count(*) FROM memoryd_messages")[0][0].as<int>(), 16000);
-  const auto loaded = store->LoadSession(changes[0].key);
+  const auto loaded = store->LoadSession(changes[0].key, kAllActive);
   ASSERT_TRUE(loaded.ok());
   ASSERT_THAT((*loaded)->active, SizeIs(7000));
   EXPECT_EQ((*loaded)->active[6999]->body, "huge 7000");
@@ -360,7 +360,7 @@ TEST(PostgresStoreTest, EveryByteComesBackFromListsAndFromArrays) {
     change.row.config = bytes;
     change.row.pinned = {1, 2};
     ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
-    const auto loaded = store->LoadSession(change.key);
+    const auto loaded = store->LoadSession(change.key, kAllActive);
     ASSERT_TRUE(loaded.ok());
     EXPECT_EQ((*loaded)->row, change.row);
     ASSERT_EQ((*loaded)->active.size(), change.messages.size());
@@ -388,7 +388,7 @@ TEST(PostgresStoreTest, TwoStoresRacingOnOneSessionLoseNothing) {
     threads.emplace_back([&, t] {
       Store& store = t % 2 == 0 ? *first : *second;
       for (int done = 0; done < kEach;) {
-        const auto loaded = store.LoadSession(create.key);
+        const auto loaded = store.LoadSession(create.key, kAllActive);
         ASSERT_TRUE(loaded.ok());
         SessionChange before = create;
         before.row = (*loaded)->row;
@@ -606,7 +606,7 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
   };
   const std::string key = "('t', 's50', " + generation;
   const std::vector<Call> calls = {
-      {kLoadSession, "('t', 's50')", Reach::kSession},
+      {kLoadSession, "('t', 's50', 1000)", Reach::kSession},
       {kReadRange, key + ", 100, 400, 50, 1000000)", Reach::kSession},
       {kReadPositions, key + ", '{3,5,7}', 1000000)", Reach::kSession},
       {kFindPositions, key + ", '{id3,id5,id9999}')", Reach::kSession},
@@ -616,12 +616,12 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
       {kCountRequests, "('t', 's50')", Reach::kSession},
       {kListJobs, key + ", 'b1', 0, -1, 5)", Reach::kSession},
       {kFindJob, key + ", 'b1', 1)", Reach::kSession},
-      {kListSessions, "('t', 's50', 5)", Reach::kTenant},
-      {kListSubject, "('t', 's50', 'of 1', false, 5)", Reach::kTenant},
+      {kListSessions, "('t', 's50', 5, 1000, true)", Reach::kTenant},
+      {kListSubject, "('t', 's50', 5, 1000, true, 'of 1', false)", Reach::kTenant},
       {kListGarbage, "('t', 's50', 5)", Reach::kTenant},
       {kReadUsage, "('t')", Reach::kTenant},
-      {kListExpiring, "(100, 5)", Reach::kDue, "memoryd_sessions_expire_us"},
-      {kListDropping, "(100, 5)", Reach::kDue, "memoryd_sessions_drop_us"},
+      {kListExpiring, "(100, 5, 256)", Reach::kDue, "memoryd_sessions_expire_us"},
+      {kListDropping, "(100, 5, 256)", Reach::kDue, "memoryd_sessions_drop_us"},
       {kClaimableJobs, "(false, 0, 5)", Reach::kDue, "memoryd_jobs_ready"},
       {kCountJobs, "", Reach::kDue, "memoryd_jobs_counted"},
   };
@@ -677,7 +677,7 @@ TEST(PostgresStoreTest, ReadsOfALargeSessionGoByPrimaryKey) {
   EXPECT_THAT(Bodies(*store, change.key), SizeIs(3));
   const std::string generation = std::to_string(static_cast<std::int64_t>(change.row.generation));
   const std::vector<std::pair<Query, std::string>> calls = {
-      {kLoadSession, "('t', 's')"},
+      {kLoadSession, "('t', 's', 1000)"},
       {kReadRange, "('t', 's', " + generation + ", 1000, 300000, 100, 1000000)"},
   };
   for (const auto& [query, arguments] : calls) {

@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_READ_QUERIES_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_READ_QUERIES_H_
 
+#include "core/model/session.h"
 #include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/row_codec.h"
 
@@ -20,26 +21,40 @@ namespace memoryd {
 
 // The row, then the blocks, then the active messages behind its watermark and the pinned ones
 // before it, of one snapshot and by ranges of the primary keys. The row comes once: its
-// configuration may be larger than all that follows. Without the LIMIT, which never cuts anything,
-// the planner would rather read a whole table that is mostly one session.
+// configuration may be larger than all that follows. Beside it stands how much the active messages
+// are, unless the row tells that it is at most $3: above that none of them is sent. Without the
+// LIMIT, which never cuts anything, the planner would rather read a whole table that is mostly one
+// session.
 inline constexpr Query kLoadSession{
     "load_session",
-    "WITH s AS (SELECT * FROM memoryd_sessions WHERE tenant = $1 AND session = $2) "
+    "WITH s AS (SELECT * FROM memoryd_sessions WHERE tenant = $1 AND session = $2), "
+    "a AS (SELECT CASE WHEN deleted OR message_bytes + 256 * active_count <= $3::bigint THEN 0 "
+    "ELSE (SELECT coalesce(sum(octet_length(r.body) + 256), 0)::bigint FROM ("
+    "SELECT body FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
+    "AND generation = (SELECT generation FROM s) AND position >= (SELECT watermark FROM s) "
+    "ORDER BY position LIMIT (SELECT greatest(next_position - watermark, 1000000) FROM s)) r) "
+    "+ (SELECT coalesce(sum(octet_length(p.body) + 256), 0)::bigint FROM memoryd_messages p "
+    "WHERE p.tenant = $1 AND p.session = $2 AND p.generation = s.generation "
+    "AND p.position = ANY (s.pinned) AND p.position < s.watermark) END AS bytes FROM s) "
     "SELECT " MEMORYD_SESSION_COLUMNS ", " MEMORYD_NO_MESSAGE ", " MEMORYD_NO_BLOCK
-    " FROM s "
+    ", a.bytes FROM s, a "
     "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
-    " FROM (SELECT * FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
+    ", NULL FROM (SELECT * FROM memoryd_messages WHERE tenant = $1 AND session = $2 "
     "AND generation = (SELECT generation FROM s) AND position >= (SELECT watermark FROM s) "
     "ORDER BY position LIMIT (SELECT greatest(next_position - watermark, 1000000) FROM s)) m "
-    "WHERE (SELECT NOT deleted FROM s) "
+    "WHERE (SELECT NOT deleted FROM s) AND (SELECT bytes FROM a) <= $3::bigint "
     "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
-    " FROM s JOIN memoryd_messages m ON m.tenant = $1 AND m.session = $2 "
+    ", NULL FROM s JOIN memoryd_messages m ON m.tenant = $1 AND m.session = $2 "
     "AND m.generation = s.generation AND m.position = ANY (s.pinned) "
     "AND m.position < s.watermark WHERE NOT s.deleted "
+    "AND (SELECT bytes FROM a) <= $3::bigint "
     "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_NO_MESSAGE ", " MEMORYD_BLOCK_COLUMNS
+    ", NULL"
     " FROM s JOIN memoryd_blocks b ON b.tenant = $1 AND b.session = $2 "
     "AND b.generation = s.block_generation WHERE NOT s.deleted "
     "ORDER BY position NULLS FIRST, name NULLS FIRST"};
+
+static_assert(kActiveMessageBytes == 256, "as load_session counts");
 
 #undef MEMORYD_NO_SESSION
 #undef MEMORYD_NO_MESSAGE
@@ -91,18 +106,31 @@ inline constexpr char kConfirmRequests[] =
     "UPDATE memoryd_requests SET create_us = create_us "
     "WHERE tenant = $1 AND session = $2 AND request_id = ANY ($3::text[])";
 
+// Of sessions by their id, one more than the $3 that are wanted: as many as $4 bytes of
+// configurations allow, which stand beside the rows until they are sent. With how many there are.
+#define MEMORYD_LISTED \
+  "SELECT s.session, " MEMORYD_SESSION_COLUMNS_WITH(                                           \
+      "CASE WHEN $5::boolean THEN s.config ELSE '' END")                                       \
+      ", s.listed FROM (SELECT *, row_number() OVER w AS n, sum(CASE WHEN $5::boolean "        \
+      "THEN octet_length(config) ELSE 0 END) OVER w AS bytes, count(*) OVER () AS listed FROM ("
+#define MEMORYD_OF_LISTED                                                          \
+  " ORDER BY r.session LIMIT $3::bigint + 1) r WINDOW w AS (ORDER BY session)) s " \
+  "WHERE s.n <= $3::bigint AND (s.n = 1 OR s.bytes <= $4::bigint) ORDER BY s.session"
+
 inline constexpr Query kListSessions{
-    "list_sessions",
-    "SELECT s.session, " MEMORYD_SESSION_COLUMNS
-    " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND NOT s.deleted "
-    "ORDER BY s.session LIMIT $3::bigint"};
+    "list_sessions", MEMORYD_LISTED
+    "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session > $2 "
+    "AND NOT r.deleted" MEMORYD_OF_LISTED};
 
 // The condition of the index, which a plan for any subject could not know to hold.
 inline constexpr Query kListSubject{
-    "list_subject",
-    "SELECT s.session, " MEMORYD_SESSION_COLUMNS
-    " FROM memoryd_sessions s WHERE s.tenant = $1 AND s.session > $2 AND s.subject = $3 "
-    "AND s.subject <> '' AND (NOT s.deleted OR $4::boolean) ORDER BY s.session LIMIT $5::bigint"};
+    "list_subject", MEMORYD_LISTED
+    "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session > $2 "
+    "AND r.subject = $6 AND r.subject <> '' "
+    "AND (NOT r.deleted OR $7::boolean)" MEMORYD_OF_LISTED};
+
+#undef MEMORYD_LISTED
+#undef MEMORYD_OF_LISTED
 
 inline constexpr Query kCountRequests{
     "count_requests",
@@ -115,15 +143,21 @@ inline constexpr Query kListGarbage{
     "SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = $1 AND session > $2 "
     "ORDER BY session LIMIT $3::bigint"};
 
+#define MEMORYD_DUE_COLUMNS                             \
+  "s.tenant, s.session, " MEMORYD_SESSION_COLUMNS_WITH( \
+      "CASE WHEN octet_length(s.config) <= $3::bigint THEN s.config ELSE '' END")
+
 inline constexpr Query kListExpiring{
-    "list_expiring", "SELECT s.tenant, s.session, " MEMORYD_SESSION_COLUMNS
+    "list_expiring", "SELECT " MEMORYD_DUE_COLUMNS
                      " FROM memoryd_sessions s WHERE s.expire_us > 0 AND s.expire_us <= $1::bigint "
                      "AND NOT s.deleted ORDER BY s.expire_us LIMIT $2::bigint"};
 
 inline constexpr Query kListDropping{
-    "list_dropping", "SELECT s.tenant, s.session, " MEMORYD_SESSION_COLUMNS
+    "list_dropping", "SELECT " MEMORYD_DUE_COLUMNS
                      " FROM memoryd_sessions s WHERE s.drop_us > 0 AND s.drop_us <= $1::bigint "
                      "AND NOT s.deleted ORDER BY s.drop_us LIMIT $2::bigint"};
+
+#undef MEMORYD_DUE_COLUMNS
 
 inline constexpr Query kTouchSessions{
     "touch_sessions",
@@ -135,7 +169,8 @@ inline constexpr Query kTouchSessions{
 inline constexpr Query kReadUsage{
     "read_usage",
     "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0)::bigint, "
-    "coalesce(sum(message_bytes + content_bytes), 0)::bigint FROM memoryd_sessions "
+    "coalesce(sum(message_bytes + content_bytes + octet_length(config)), 0)::bigint "
+    "FROM memoryd_sessions "
     "WHERE tenant = $1 AND NOT deleted"};
 
 // In transaction pooling as well, since the pooler's connections have the settings that commits

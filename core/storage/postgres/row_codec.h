@@ -14,12 +14,14 @@
 namespace memoryd {
 
 // The columns in the order the decoders expect them, of the tables `s`, `m`, `b` and `j`.
-#define MEMORYD_SESSION_COLUMNS                                                            \
-  "s.generation, s.revision, s.next_position, s.floor_position, s.watermark, s.pinned, "   \
-  "s.active_count, s.archived_count, s.active_tokens, s.content_generation, "              \
-  "s.next_content, s.content_count, s.block_generation, s.create_us, s.update_us, "        \
-  "s.deleted, s.commit_tag, s.config, s.message_bytes, s.content_bytes, s.edit_revision, " \
+#define MEMORYD_SESSION_COLUMNS_WITH(config)                                             \
+  "s.generation, s.revision, s.next_position, s.floor_position, s.watermark, s.pinned, " \
+  "s.active_count, s.archived_count, s.active_tokens, s.content_generation, "            \
+  "s.next_content, s.content_count, s.block_generation, s.create_us, s.update_us, "      \
+  "s.deleted, s.commit_tag, " config                                                     \
+  ", s.message_bytes, s.content_bytes, s.edit_revision, "                                \
   "s.subject, coalesce(s.expire_us, 0), coalesce(s.drop_us, 0)"
+#define MEMORYD_SESSION_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("s.config")
 #define MEMORYD_MESSAGE_COLUMNS                                                        \
   "m.position, m.message_id, m.role, m.token_count, m.ingest_us, m.tool_ids, m.body, " \
   "m.checksum"
@@ -31,6 +33,7 @@ namespace memoryd {
   "j.lease, j.lease_until, j.last_error, j.calls, j.prompt_tokens, j.completion_tokens"
 inline constexpr int kSessionColumnCount = 24;
 inline constexpr int kMessageColumnCount = 8;
+inline constexpr int kBlockColumnCount = 7;
 
 // From the columns that begin at `column`. DATA_LOSS for a row that can't be read back.
 absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int column);

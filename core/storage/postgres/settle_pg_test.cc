@@ -52,7 +52,7 @@ class SettleTest : public ::testing::Test {
   }
 
   std::size_t Stored() {
-    const auto loaded = other_->LoadSession(change_.key);
+    const auto loaded = other_->LoadSession(change_.key, kAllActive);
     return loaded.ok() && loaded->has_value() ? (*loaded)->active.size() : 0;
   }
 
@@ -204,7 +204,7 @@ TEST_F(SettleEntriesTest, ALostAnswerIsKnownByItsEntryAfterOthersHaveWritten) {
                                         Is(CommitOutcome::kCommitted));
                           }),
               Is(CommitOutcome::kCommitted));
-  EXPECT_EQ((*other_->LoadSession(change_.key))->blocks, change_.blocks);
+  EXPECT_EQ((*other_->LoadSession(change_.key, kAllActive))->blocks, change_.blocks);
 }
 
 TEST_F(SettleEntriesTest, ALostRaceIsCertainWhenAnotherEntryHasThePosition) {
@@ -245,7 +245,7 @@ TEST_F(SettleTest, AStoreOutOfReachFailsAtOnceAndComesBackByItself) {
   const CommitResult result = Commit(*store_, change_);
   EXPECT_THAT(result, Is(CommitOutcome::kFailed));
   EXPECT_TRUE(absl::IsUnavailable(result.status)) << result.status;
-  EXPECT_TRUE(absl::IsUnavailable(store_->LoadSession(change_.key).status()));
+  EXPECT_TRUE(absl::IsUnavailable(store_->LoadSession(change_.key, kAllActive).status()));
   EXPECT_TRUE(absl::IsUnavailable(store_->Ping()));
   proxy_.Refuse(false);
   CommitResult again = result;

@@ -21,7 +21,7 @@ auto Is(CommitOutcome outcome) { return Field(&CommitResult::outcome, outcome); 
 
 std::vector<std::string> Bodies(Store& store, const SessionKey& key) {
   std::vector<std::string> bodies;
-  const auto loaded = store.LoadSession(key);
+  const auto loaded = store.LoadSession(key, kAllActive);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (loaded.ok() && loaded->has_value()) {
     for (const MessagePtr& message : (*loaded)->active) bodies.emplace_back(message->body);

@@ -90,7 +90,7 @@ class OpenFilesTest : public ::testing::Test {
   static fs::path Log(const fs::path& file) { return file.string() + "-wal"; }
 
   static std::int64_t RevisionOf(Store& store) {
-    const auto loaded = store.LoadSession({"t", "s"});
+    const auto loaded = store.LoadSession({"t", "s"}, kAllActive);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     return loaded.ok() && loaded->has_value() ? (*loaded)->row.revision : 0;
   }

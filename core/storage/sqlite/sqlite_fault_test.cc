@@ -58,7 +58,7 @@ std::unique_ptr<Store> Open(const std::filesystem::path& path) {
 
 // The revision of session `i`, whose messages, block and jobs must be those of that revision.
 std::int64_t WholeRevision(Store& store, int i) {
-  const auto loaded = store.LoadSession(Key(i));
+  const auto loaded = store.LoadSession(Key(i), kAllActive);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   if (!loaded.ok() || !loaded->has_value()) return 0;
   EXPECT_EQ(static_cast<std::int64_t>((*loaded)->active.size()), (*loaded)->row.revision);

@@ -75,7 +75,8 @@ struct Read {
 std::vector<Read> AllReads() {
   const PositionRange range{1, 9};
   return {
-      {"LoadSession", Reach::kSession, [](Store& s) { return s.LoadSession(kKey).status(); }},
+      {"LoadSession", Reach::kSession,
+       [](Store& s) { return s.LoadSession(kKey, kAllActive).status(); }},
       {"ReadRange", Reach::kSession,
        [=](Store& s) { return s.ReadRange(kKey, 1, range, 5, 100).status(); }},
       {"ReadPositions", Reach::kSession,
@@ -101,9 +102,9 @@ std::vector<Read> AllReads() {
          return s.FindJob({kKey, 1, "block", 1}).status();
        }},
       {"ListSessions", Reach::kTenant,
-       [](Store& s) { return s.ListSessions("t", "", 5).status(); }},
+       [](Store& s) { return s.ListSessions("t", "", {.max_sessions = 5}).status(); }},
       {"ListSubject", Reach::kTenant,
-       [](Store& s) { return s.ListSubject("t", "u", "", 5, false).status(); }},
+       [](Store& s) { return s.ListSubject("t", "u", "", {.max_sessions = 5}, false).status(); }},
       {"ReadUsage", Reach::kTenant, [](Store& s) { return s.ReadUsage("t").status(); }},
       {"ListGarbage", Reach::kTenant, [](Store& s) { return s.ListGarbage("t", "", 5).status(); }},
       {"ListDueSessions", Reach::kDue, [](Store& s) { return s.ListDueSessions(1, 5).status(); }},

@@ -1,6 +1,7 @@
 #include "core/storage/sqlite/sqlite_read.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -14,37 +15,46 @@
 namespace memoryd::sqlite {
 namespace {
 
-#define MEMORYD_SESSION_COLUMNS                                                           \
+#define MEMORYD_SESSION_COLUMNS_WITH(config)                                              \
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
-  " block_generation, create_us, update_us, deleted, commit_tag, config,"                 \
-  " message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us"
+  " block_generation, create_us, update_us, deleted, commit_tag, " config                 \
+  ", message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us"
+#define MEMORYD_SESSION_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("config")
+// Where the first parameter says so.
+#define MEMORYD_LISTED_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("CASE WHEN ? THEN config ELSE x'' END")
+// The least that a larger one takes is its length, which stands beside the row.
+#define MEMORYD_DUE_COLUMNS \
+  MEMORYD_SESSION_COLUMNS_WITH("CASE WHEN length(config) <= ? THEN config ELSE x'' END")
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
 
 constexpr char kListSessions[] =
-    "SELECT " MEMORYD_SESSION_COLUMNS
+    "SELECT " MEMORYD_LISTED_COLUMNS
     ", session FROM memoryd_sessions"
     " WHERE tenant = ? AND session > ? AND NOT deleted ORDER BY session LIMIT ?";
 
 // The condition of the index, by which SQLite sees that it serves.
 constexpr char kListSubject[] =
-    "SELECT " MEMORYD_SESSION_COLUMNS
+    "SELECT " MEMORYD_LISTED_COLUMNS
     ", session FROM memoryd_sessions WHERE tenant = ? AND session > ? AND subject = ?"
     " AND subject <> '' AND (NOT deleted OR ?) ORDER BY session LIMIT ?";
 
 constexpr char kListExpiring[] =
-    "SELECT " MEMORYD_SESSION_COLUMNS
+    "SELECT " MEMORYD_DUE_COLUMNS
     ", session, tenant FROM memoryd_sessions WHERE expire_us > 0 AND expire_us <= ? AND NOT deleted"
     " ORDER BY expire_us LIMIT ?";
 
 constexpr char kListDropping[] =
-    "SELECT " MEMORYD_SESSION_COLUMNS
+    "SELECT " MEMORYD_DUE_COLUMNS
     ", session, tenant FROM memoryd_sessions WHERE drop_us > 0 AND drop_us <= ? AND NOT deleted"
     " ORDER BY drop_us LIMIT ?";
 
+#undef MEMORYD_DUE_COLUMNS
+#undef MEMORYD_LISTED_COLUMNS
 #undef MEMORYD_SESSION_COLUMNS
+#undef MEMORYD_SESSION_COLUMNS_WITH
 
 constexpr char kCountRequests[] =
     "SELECT count(*) FROM memoryd_requests"
@@ -54,7 +64,7 @@ constexpr char kCountRequests[] =
 
 constexpr char kSelectUsage[] =
     "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0),"
-    " coalesce(sum(message_bytes + content_bytes), 0)"
+    " coalesce(sum(message_bytes + content_bytes + length(config)), 0)"
     " FROM memoryd_sessions WHERE tenant = ? AND NOT deleted";
 
 constexpr char kSelectMessages[] =
@@ -62,6 +72,11 @@ constexpr char kSelectMessages[] =
     " FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
+
+// The length of a body is known without reading it.
+constexpr char kSumActive[] =
+    "SELECT coalesce(sum(length(body)), 0), count(*) FROM memoryd_messages"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?";
 
 constexpr char kSelectPosition[] =
     "SELECT position FROM memoryd_messages"
@@ -115,15 +130,26 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   return row;
 }
 
-absl::StatusOr<std::vector<ListedSession>> ReadListed(Query& query) {
-  std::vector<ListedSession> sessions;
+// Of a query that finds one session more than are asked for.
+absl::StatusOr<SessionPage> ReadListed(Query& query, const SessionListLimits& limits) {
+  SessionPage page;
+  std::int64_t bytes = 0;
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
-    if (!found) return sessions;
+    if (!found) return page;
+    bytes += std::ssize(query.Bytes(17));
+    const bool full = std::ssize(page.sessions) >= limits.max_sessions ||
+                      (!page.sessions.empty() && bytes > limits.max_bytes);
+    if (full) {
+      page.more = true;
+      return page;
+    }
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
-    sessions.push_back({query.String(24), std::move(row)});
+    page.sessions.push_back({query.String(24), std::move(row)});
   }
 }
+
+std::int64_t OneMoreThan(std::int64_t count) { return std::max<std::int64_t>(0, count) + 1; }
 
 absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
   MessageDraft draft;
@@ -163,6 +189,29 @@ absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t gene
   }
 }
 
+// How much the active messages are; 0 where the row tells that it is at most `max_bytes`.
+absl::StatusOr<std::int64_t> ReadActiveBytes(Database& db, const SessionKey& key,
+                                             const SessionRow& row, std::int64_t max_bytes) {
+  if (row.message_bytes + row.active_count * kActiveMessageBytes <= max_bytes) return 0;
+  std::int64_t bytes = 0;
+  const auto add = [&](PositionRange range) -> absl::Status {
+    Query query = db.Prepare(kSumActive);
+    query.BindText(key.tenant)
+        .BindText(key.session)
+        .BindBits(row.generation)
+        .Bind(range.begin)
+        .Bind(range.end);
+    MEMORYD_RETURN_IF_ERROR(query.Next().status());
+    bytes += query.Int(0) + query.Int(1) * kActiveMessageBytes;
+    return absl::OkStatus();
+  };
+  for (const std::int64_t position : row.pinned) {
+    if (position < row.watermark) MEMORYD_RETURN_IF_ERROR(add({position, position + 1}));
+  }
+  MEMORYD_RETURN_IF_ERROR(add({row.watermark, row.next_position}));
+  return bytes;
+}
+
 absl::StatusOr<std::vector<BlockState>> ReadBlocks(Database& db, const SessionKey& key,
                                                    std::uint64_t generation) {
   std::vector<BlockState> blocks;
@@ -185,7 +234,8 @@ absl::StatusOr<std::vector<BlockState>> ReadBlocks(Database& db, const SessionKe
 
 }  // namespace
 
-absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key) {
+absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key,
+                                                         std::int64_t max_active_bytes) {
   const ReadTransaction transaction(db);
   MEMORYD_RETURN_IF_ERROR(transaction.status());
   LoadedSession loaded;
@@ -198,6 +248,13 @@ absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const Ses
   }
   const SessionRow& row = loaded.row;
   if (row.deleted) return loaded;
+  MEMORYD_ASSIGN_OR_RETURN(loaded.blocks, ReadBlocks(db, key, row.block_generation));
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t active_bytes,
+                           ReadActiveBytes(db, key, row, max_active_bytes));
+  if (active_bytes > max_active_bytes) {
+    loaded.too_large = active_bytes;
+    return loaded;
+  }
   for (const std::int64_t position : row.pinned) {
     if (position >= row.watermark) break;
     MEMORYD_RETURN_IF_ERROR(
@@ -205,7 +262,6 @@ absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const Ses
   }
   MEMORYD_RETURN_IF_ERROR(AppendRange(db, key, row.generation, {row.watermark, row.next_position},
                                       kNoLimit, kNoLimit, loaded.active));
-  MEMORYD_ASSIGN_OR_RETURN(loaded.blocks, ReadBlocks(db, key, row.block_generation));
   return loaded;
 }
 
@@ -303,25 +359,27 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
   return records;
 }
 
-absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::string_view tenant,
-                                                        std::string_view after,
-                                                        std::int64_t max_sessions) {
+absl::StatusOr<SessionPage> ListSessions(Database& db, std::string_view tenant,
+                                         std::string_view after, const SessionListLimits& limits) {
   Query query = db.Prepare(kListSessions);
-  query.BindText(tenant).BindText(after).Bind(std::max<std::int64_t>(0, max_sessions));
-  return ReadListed(query);
+  query.Bind(limits.with_configs ? 1 : 0)
+      .BindText(tenant)
+      .BindText(after)
+      .Bind(OneMoreThan(limits.max_sessions));
+  return ReadListed(query, limits);
 }
 
-absl::StatusOr<std::vector<ListedSession>> ListSubject(Database& db, std::string_view tenant,
-                                                       std::string_view subject,
-                                                       std::string_view after,
-                                                       std::int64_t max_sessions, bool tombstones) {
+absl::StatusOr<SessionPage> ListSubject(Database& db, std::string_view tenant,
+                                        std::string_view subject, std::string_view after,
+                                        const SessionListLimits& limits, bool tombstones) {
   Query query = db.Prepare(kListSubject);
-  query.BindText(tenant)
+  query.Bind(limits.with_configs ? 1 : 0)
+      .BindText(tenant)
       .BindText(after)
       .BindText(subject)
       .Bind(tombstones ? 1 : 0)
-      .Bind(std::max<std::int64_t>(0, max_sessions));
-  return ReadListed(query);
+      .Bind(OneMoreThan(limits.max_sessions));
+  return ReadListed(query, limits);
 }
 
 absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,
@@ -329,7 +387,7 @@ absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64
   std::vector<DueSession> due;
   for (const char* sql : {kListExpiring, kListDropping}) {
     Query query = db.Prepare(sql);
-    query.Bind(now_us).Bind(std::max<std::int64_t>(0, max_sessions));
+    query.Bind(kSmallConfigBytes).Bind(now_us).Bind(std::max<std::int64_t>(0, max_sessions));
     for (;;) {
       MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
       if (!found) break;

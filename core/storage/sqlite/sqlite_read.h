@@ -15,7 +15,8 @@
 
 namespace memoryd::sqlite {
 
-absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key);
+absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const SessionKey& key,
+                                                         std::int64_t max_active_bytes);
 
 absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey& key,
                                                   std::uint64_t generation, PositionRange range,
@@ -38,14 +39,12 @@ absl::StatusOr<std::vector<std::optional<SessionVersion>>> Revisions(
 absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
     Database& db, const SessionKey& key, std::span<const std::string> request_ids);
 
-absl::StatusOr<std::vector<ListedSession>> ListSessions(Database& db, std::string_view tenant,
-                                                        std::string_view after,
-                                                        std::int64_t max_sessions);
+absl::StatusOr<SessionPage> ListSessions(Database& db, std::string_view tenant,
+                                         std::string_view after, const SessionListLimits& limits);
 
-absl::StatusOr<std::vector<ListedSession>> ListSubject(Database& db, std::string_view tenant,
-                                                       std::string_view subject,
-                                                       std::string_view after,
-                                                       std::int64_t max_sessions, bool tombstones);
+absl::StatusOr<SessionPage> ListSubject(Database& db, std::string_view tenant,
+                                        std::string_view subject, std::string_view after,
+                                        const SessionListLimits& limits, bool tombstones);
 
 absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,
                                                         std::int64_t max_sessions);

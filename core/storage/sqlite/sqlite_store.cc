@@ -67,9 +67,10 @@ class SqliteStore final : public Store {
     return results;
   }
 
-  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key) override {
+  absl::StatusOr<std::optional<LoadedSession>> LoadSession(const SessionKey& key,
+                                                           std::int64_t max_active_bytes) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
-    return sqlite::LoadSession(*db, key);
+    return sqlite::LoadSession(*db, key, max_active_bytes);
   }
 
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
@@ -113,20 +114,17 @@ class SqliteStore final : public Store {
     return sqlite::FindRequests(*db, key, request_ids);
   }
 
-  absl::StatusOr<std::vector<ListedSession>> ListSessions(std::string_view tenant,
-                                                          std::string_view after,
-                                                          std::int64_t max_sessions) override {
+  absl::StatusOr<SessionPage> ListSessions(std::string_view tenant, std::string_view after,
+                                           const SessionListLimits& limits) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
-    return sqlite::ListSessions(*db, tenant, after, max_sessions);
+    return sqlite::ListSessions(*db, tenant, after, limits);
   }
 
-  absl::StatusOr<std::vector<ListedSession>> ListSubject(std::string_view tenant,
-                                                         std::string_view subject,
-                                                         std::string_view after,
-                                                         std::int64_t max_sessions,
-                                                         bool tombstones) override {
+  absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
+                                          std::string_view after, const SessionListLimits& limits,
+                                          bool tombstones) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
-    return sqlite::ListSubject(*db, tenant, subject, after, max_sessions, tombstones);
+    return sqlite::ListSubject(*db, tenant, subject, after, limits, tombstones);
   }
 
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override {

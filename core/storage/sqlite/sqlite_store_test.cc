@@ -150,7 +150,7 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
       "  ('t', 'gone', 8, 4, 2, 2, 2, '', 0, 0, 0, 11, 12, 1, 98, x'');"
       "INSERT INTO memoryd_messages VALUES ('t', 's', 7, 1, NULL, 1, 5, 11, NULL, x'626F6479');");
   const auto store = OpenReady(file_);
-  const auto loaded = store->LoadSession({"t", "s"});
+  const auto loaded = store->LoadSession({"t", "s"}, kAllActive);
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
   SessionRow expected;
   expected.generation = 7;
@@ -165,7 +165,7 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
   EXPECT_EQ((*loaded)->row, expected);
   ASSERT_EQ((*loaded)->active.size(), 1U);
   EXPECT_EQ((*loaded)->active.front()->body, "body");
-  const auto gone = store->LoadSession({"t", "gone"});
+  const auto gone = store->LoadSession({"t", "gone"}, kAllActive);
   ASSERT_TRUE(gone.ok() && gone->has_value()) << gone.status();
   EXPECT_TRUE((*gone)->row.deleted);
 
@@ -178,7 +178,7 @@ TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
   change.contents = {content};
   change.row.content_count = 1;
   EXPECT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
-  EXPECT_EQ((*store->LoadSession({"t", "s"}))->row, change.row);
+  EXPECT_EQ((*store->LoadSession({"t", "s"}, kAllActive))->row, change.row);
 }
 
 TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
@@ -210,7 +210,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
           "ALTER TABLE memoryd_sessions DROP COLUMN edit_revision;"
           "PRAGMA user_version = 2;");
   const auto store = OpenReady(file_);
-  const auto loaded = store->LoadSession(change.key);
+  const auto loaded = store->LoadSession(change.key, kAllActive);
   ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status();
   EXPECT_EQ((*loaded)->row, change.row);
   EXPECT_TRUE((*loaded)->blocks.empty());
@@ -225,7 +225,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
   next.jobs.resize(1);
   next.jobs[0].key = {next.key, 7, "b", 1};
   EXPECT_EQ(CommitOne(*store, next), CommitOutcome::kCommitted);
-  EXPECT_EQ((*store->LoadSession(next.key))->blocks, next.blocks);
+  EXPECT_EQ((*store->LoadSession(next.key, kAllActive))->blocks, next.blocks);
   EXPECT_TRUE(store->FindJob(next.jobs[0].key)->has_value());
 }
 
@@ -365,7 +365,7 @@ TEST_F(SqliteStoreTest, WhatWasAcknowledgedSurvivesKill) {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "exit " << WEXITSTATUS(status);
-    const auto loaded = OpenReady(file_)->LoadSession({"t", "s"});
+    const auto loaded = OpenReady(file_)->LoadSession({"t", "s"}, kAllActive);
     ASSERT_TRUE(loaded.ok() && loaded->has_value());
     EXPECT_GE((*loaded)->row.revision, acknowledged);
     EXPECT_LE((*loaded)->row.revision, acknowledged + 1);
@@ -399,7 +399,7 @@ TEST_F(SqliteStoreTest, AStoreInMemoryIsItsOwnAndHoldsNoFile) {
   const auto first = OpenReady(":memory:");
   const auto second = OpenReady(":memory:");
   EXPECT_EQ(CommitOne(*first, Revision(1)), CommitOutcome::kCommitted);
-  const auto loaded = second->LoadSession({"t", "s"});
+  const auto loaded = second->LoadSession({"t", "s"}, kAllActive);
   ASSERT_TRUE(loaded.ok());
   EXPECT_FALSE(loaded->has_value());
   EXPECT_TRUE(first->Ping().ok());
