@@ -4,7 +4,7 @@
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
-	debian13-test experimental-test format clean
+	debian13-test experimental-test under-attack format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -123,6 +123,11 @@ faults: environment
 # The catalogue of hostile inputs, floods included.
 hostile: environment
 	@$(with_postgres) $(python) tests/hostile/run.py $(ARGS)
+
+# Attacks that last, on a server of 512 MiB, while a second tenant puts and gets. Some six hours:
+# make under-attack ARGS='rapid_reset half_bodies --store sqlite --seconds 10', ARGS='--soak 30'
+under-attack: environment
+	@$(with_postgres) $(python) tests/hostile/under_attack.py $(ARGS)
 
 # Random clients while servers and PostgreSQL are killed, stopped and cut off:
 # make torture SECONDS=60 SEED=1 STORE=sqlite ARGS='--clock-skew 3600'

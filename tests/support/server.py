@@ -21,6 +21,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 _READY = "listening on "
 _METRICS = "metrics on "
+_HEALTH = "health on "
 
 CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
@@ -37,9 +38,10 @@ CHANNEL_OPTIONS = [
 class Server:
     """Runs memoryd from construction, once it serves, until stop() or kill().
 
-    `target` is the address to dial, `metrics` that of the metrics, if any. `log` gets standard error,
-    which else is part of output(). Use as a context manager; leaving it ends the process, and shows
-    what a process that has ended by itself had to say.
+    `target` is the address to dial, `metrics` and `health` those of these ports, if any. `log` gets
+    standard error, which else is part of output(). `before` is a command that becomes the server.
+    Use as a context manager; leaving it ends the process, and shows what a process that has ended
+    by itself had to say.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class Server:
         wait: bool = True,
         log: int | IO = subprocess.STDOUT,
         binary: os.PathLike = BINARY,
+        before: Sequence[str] = (),
     ) -> None:
-        command = [str(binary), f"--listen={listen}", f"--store={store}", *arguments]
+        command = [*before, str(binary), f"--listen={listen}", f"--store={store}", *arguments]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -65,6 +68,7 @@ class Server:
         )
         self.target = ""
         self.metrics = ""
+        self.health = ""
         self._paused = False
         self._told_to_end = False
         self._output: collections.deque[str] = collections.deque(maxlen=200)
@@ -79,6 +83,8 @@ class Server:
             self._output.append(line)
             if line.startswith(_METRICS):
                 self.metrics = line[len(_METRICS):].strip()
+            if line.startswith(_HEALTH):
+                self.health = line[len(_HEALTH):].strip()
             if not self.target and line.startswith(_READY):
                 self.target = line[len(_READY):].strip()
                 self._ready.set()
