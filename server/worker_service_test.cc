@@ -172,10 +172,9 @@ class WorkerServiceTest : public ::testing::Test {
     message.role = "user";
     message.parts.emplace_back().text = text;
     request.max_tokens = 5;
-    Model()->Complete({"default", "s", "b", "job"}, request, deadline,
-                      [promise](absl::StatusOr<ChatReply> reply) {
-                        promise->set_value(std::move(reply));
-                      });
+    Model()->Complete(
+        {"default", "s", "b", "job"}, request, deadline,
+        [promise](absl::StatusOr<ChatReply> reply) { promise->set_value(std::move(reply)); });
     return promise->get_future();
   }
 

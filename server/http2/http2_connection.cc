@@ -26,6 +26,11 @@ constexpr std::size_t kMaxQueuedFrames = 512;
 // Beyond it a connection is ended.
 constexpr double kNuisanceBurst = 1000;
 constexpr double kNuisanceRate = 200;
+// Of headers as they are unpacked, an entry's 32 bytes included. Nothing that calls sends so many:
+// a small block that names an entry of HPACK's table again and again would keep the loop busy.
+constexpr std::size_t kLargeHeaders = 96 << 10;
+constexpr std::size_t kMostHeaders = 256 << 10;
+constexpr double kLargeHeadersWeight = 5;
 constexpr int kConnectionWindow = 1 << 20;
 constexpr std::int64_t kPotShare = 16;
 
@@ -43,6 +48,7 @@ struct Http2Connection::Callbacks {
     Http2Connection& self = Of(user_data);
     self.in_headers_ = true;
     self.header_since_ = Clock::now();
+    self.unpacked_header_bytes_ = 0;
     if (!IsRequest(frame)) return 0;
     const std::int32_t stream = frame->hd.stream_id;
     ++self.calls_of_chunk_;
@@ -62,6 +68,7 @@ struct Http2Connection::Callbacks {
                       const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
                       std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
     Http2Connection& self = Of(user_data);
+    self.CountHeader(name_size + value_size);
     if (self.flooded_) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (!IsRequest(frame)) return 0;
     auto* const call =
@@ -80,6 +87,8 @@ struct Http2Connection::Callbacks {
                              std::uint8_t /*flags*/, void* user_data) {
     const std::string_view given(reinterpret_cast<const char*>(name), name_size);
     Http2Connection& self = Of(user_data);
+    self.CountHeader(name_size + value_size);
+    if (self.flooded_) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (!IsRequest(frame)) return 0;
     auto* const call =
         static_cast<Http2Call*>(nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
@@ -453,6 +462,16 @@ void Http2Connection::CountNuisance(double weight) {
   nuisance_at_ = now;
   nuisance_ = std::max(0.0, nuisance_ - gone) + weight;
   if (nuisance_ > kNuisanceBurst) flooded_ = true;
+}
+
+void Http2Connection::CountHeader(std::size_t bytes) {
+  constexpr std::size_t kEntry = 32;
+  const std::size_t before = unpacked_header_bytes_;
+  unpacked_header_bytes_ += bytes + kEntry;
+  if (before <= kLargeHeaders && unpacked_header_bytes_ > kLargeHeaders) {
+    CountNuisance(kLargeHeadersWeight);
+  }
+  if (unpacked_header_bytes_ > kMostHeaders) flooded_ = true;
 }
 
 bool Http2Connection::TakeFromPot(std::int64_t bytes) {

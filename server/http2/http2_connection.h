@@ -103,6 +103,8 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   void SendPreface();
   // Counts something of no use; ends the connection when there is too much of it.
   void CountNuisance(double weight);
+  // Counts an entry of a header block, its name and value.
+  void CountHeader(std::size_t bytes);
   void EndForFlood();
   bool TakeFromPot(std::int64_t bytes);
   void GiveToPot(std::int64_t bytes);
@@ -126,6 +128,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   const std::int64_t base_bytes_;
   std::int64_t pot_bytes_ = 0;  // Taken from the pot beside base_bytes_.
   std::int64_t header_bytes_ = 0;
+  std::size_t unpacked_header_bytes_ = 0;  // Of the block that is coming.
   // Since when a header block is unfinished.
   Clock::time_point header_since_;
   bool in_headers_ = false;

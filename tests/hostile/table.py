@@ -179,7 +179,7 @@ TABLE = (
     Row(54, "odd bytes in header names and values", "OK, ignored, never echoed; no credential",
         frames.odd_header_bytes),
     Row(55, "-bin header that is not base64", "OK, ignored", frames.bad_base64),
-    Row(56, "HPACK index bomb of 58 MB", "RESOURCE_EXHAUSTED, memory flat",
+    Row(56, "HPACK index bomb of 58 MB", "its connection ends, memory flat",
         frames.flat(frames.hpack_bomb)),
     Row(57, "CONTINUATION flood, settings not acknowledged", "ended; others are served",
         floods.held(floods.continuation_flood)),
