@@ -538,7 +538,7 @@ std::unique_ptr<JobRunner> Engine::MakeJobRunner() {
   jobs.submit = [this](WriteRequest write, Write::Done done) {
     Submit(std::move(write), std::move(done));
   };
-  jobs.max_message_bytes = 2 * options_.max_active_bytes;
+  jobs.max_message_bytes = 2 * std::min(options_.max_active_bytes, kAllActive / 2);
   jobs.now_us = options_.now_us;
   jobs.random = options_.random;
   jobs.settings = options_.jobs;
