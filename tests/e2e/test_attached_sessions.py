@@ -323,7 +323,8 @@ def test_no_session_names_itself(calls, session_id):
     calls.ForkSession(session_id=source, new_session_id=session_id)
     calls.Put(session_id=session_id, messages=[user("again")], wait=WAIT)
     settled(calls, source, session_id)
-    assert texts(calls, session_id)[:2] == ["hello", "again"]
+    # What the source says arrives there too, before or after.
+    assert set(texts(calls, session_id)) == {"hello", "again"}
     assert memory_text(calls.Get(session_id=session_id)) == ""
     assert calls.Query(session_id=session_id, query="again").results[0].session_id == ""
 
