@@ -68,10 +68,12 @@ class HealthService::Watcher final : public RpcHandler,
     }
     {
       MutexLock lock(mutex_);
+      if (done_) return;
       name_ = request.service();
       watching_ = true;
+      // Under the lock, so that OnDone() removes what is added.
+      service_.Add(shared_from_this());
     }
-    service_.Add(shared_from_this());
     Tell();
   }
 
@@ -88,7 +90,13 @@ class HealthService::Watcher final : public RpcHandler,
     Tell();
   }
 
-  void OnDone() override { service_.Remove(shared_from_this()); }
+  void OnDone() override {
+    {
+      MutexLock lock(mutex_);
+      done_ = true;
+    }
+    service_.Remove(shared_from_this());
+  }
 
   void Tell() {
     std::string name;
@@ -114,6 +122,7 @@ class HealthService::Watcher final : public RpcHandler,
   std::string name_ MEMORYD_GUARDED_BY(mutex_);
   bool watching_ MEMORYD_GUARDED_BY(mutex_) = false;
   bool sending_ MEMORYD_GUARDED_BY(mutex_) = false;
+  bool done_ MEMORYD_GUARDED_BY(mutex_) = false;
   std::optional<HealthCheckResponse::ServingStatus> told_ MEMORYD_GUARDED_BY(mutex_);
 };
 

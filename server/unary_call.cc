@@ -14,9 +14,6 @@
 namespace memoryd {
 namespace {
 
-// Smaller ones are counted, and never refused.
-constexpr std::size_t kLargeReply = 64 << 10;
-
 absl::Status CheckMetadata(const CallMetadata& metadata, bool authenticates) {
   // A token that is too large is a wrong one, which the authenticator says.
   const std::size_t bytes = metadata.bytes - (authenticates ? metadata.authorization_bytes : 0);
@@ -95,8 +92,7 @@ absl::Status UnaryCall::Admit() {
 void UnaryCall::Succeed(std::string reply) {
   // What was written is written, whether there is room to say so or not; what was read can be read
   // again.
-  if (reply.size() > kLargeReply && reply_hold_.bytes() == 0 &&
-      TraitsOf(method_).right == Right::kRead) {
+  if (reply_hold_.bytes() == 0 && TraitsOf(method_).right == Right::kRead) {
     if (const absl::Status status = TakeReply(reply.size()); !status.ok()) {
       Fail(status);
       return;

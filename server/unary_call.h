@@ -173,6 +173,8 @@ class AwaitedCall final : public ParsedCall<Request>,
       : ParsedCall<Request>(environment, method, std::move(rpc)), handler_(std::move(handler)) {}
 
   void OnMessage(std::string_view bytes) override {
+    // A large message is read on another thread, and the call may be cancelled meanwhile.
+    if (taken_.exchange(true)) return;
     // From now on only what works on the call refers to it.
     const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
     this->rpc().SetHandler(nullptr);
@@ -190,6 +192,7 @@ class AwaitedCall final : public ParsedCall<Request>,
   }
 
   void OnReadEnd(const absl::Status& status) override {
+    if (taken_.exchange(true)) return;
     const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
     this->rpc().SetHandler(nullptr);
     this->Fail(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
@@ -198,10 +201,14 @@ class AwaitedCall final : public ParsedCall<Request>,
   }
 
   // Nobody waits for the answer, but the place among the calls is free again.
-  void OnCancel() override { this->Fail(absl::CancelledError("the call was cancelled")); }
+  void OnCancel() override {
+    if (!taken_.exchange(true)) this->Fail(absl::CancelledError("the call was cancelled"));
+  }
 
  private:
   Handler handler_;
+  // Who sets it decides what becomes of the call.
+  std::atomic<bool> taken_{false};
 };
 
 // Admits the call, then waits for its request, parses it and hands the call to

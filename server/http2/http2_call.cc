@@ -24,6 +24,8 @@ constexpr std::size_t kMaxAuthorization = 64 << 10;
 constexpr std::size_t kMaxKept = 8 << 10;
 // A handler parses more than this on another thread, so that other connections go on meanwhile.
 constexpr std::size_t kLargeMessage = 32 << 10;
+// For a call that counts for no tenant: health and reflection.
+constexpr std::size_t kMostUncharged = 16 << 10;
 constexpr std::size_t kPrefixBytes = 5;
 // RFC 9113, section 6.5.2.
 constexpr std::size_t kEntryOverhead = 32;
@@ -205,6 +207,18 @@ void Http2Call::Start() {
     return;
   }
   path_ = {};
+  content_type_ = {};
+  // What is kept of the metadata is kept as long as the stream.
+  const auto kept =
+      static_cast<std::int64_t>(metadata_.authorization.size() + metadata_.request_id.size() +
+                                metadata_.traceparent.size() + metadata_.tracestate.size());
+  if (!connection_->TakeFromPot(kept)) {
+    answered_ = finished_ = ended_ = true;
+    nghttp2_submit_rst_stream(connection_->session_, NGHTTP2_FLAG_NONE, stream_,
+                              NGHTTP2_REFUSED_STREAM);
+    return;
+  }
+  from_pot_ += kept;
   const auto self = shared_from_this();
   (*start)(self);
 }
@@ -245,9 +259,13 @@ void Http2Call::DoRead() {
   if (charged_) {
     hold_.Resize(kBytes + static_cast<std::int64_t>(metadata_.bytes + unread_.size()));
   }
+  // From within OnMessage(): what is left of `bytes` comes next.
+  if (parsing_unread_) return;
   if (!unread_.empty()) {
     const std::string bytes = std::exchange(unread_, {});
+    parsing_unread_ = true;
     Parse(bytes);
+    parsing_unread_ = false;
   }
   if (reading_ && request_ended_) EndOfRequest();
   if (connection_ != nullptr) connection_->Touch();
@@ -283,6 +301,10 @@ void Http2Call::Parse(std::string_view bytes) {
       nghttp2_session_consume_stream(connection_->session_, stream_, part);
       if (prefix_size_ < kPrefixBytes) return;
       if (!BeginMessage()) return;
+      if (in_size_ == 0) {
+        Deliver({});
+        continue;
+      }
     }
     const std::size_t part = std::min(in_size_ - in_.size(), bytes.size());
     const std::string_view taken = bytes.substr(0, part);
@@ -310,7 +332,10 @@ bool Http2Call::BeginMessage() {
         Error(absl::StatusCode::kUnimplemented, "COMPRESSED", "messages must not be compressed"));
     return false;
   }
-  const std::size_t most = connection_->environment_.max_message_bytes;
+  // What asks for no tenant asks little.
+  const std::size_t most =
+      charged_ ? connection_->environment_.max_message_bytes
+               : std::min(kMostUncharged, connection_->environment_.max_message_bytes);
   if (in_size_ > most) {
     EndReading(Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
                      fmt::format("a request may have {} bytes; this one has {}", most, in_size_)));
@@ -326,8 +351,7 @@ bool Http2Call::BeginMessage() {
     nghttp2_session_set_local_window_size(connection_->session_, NGHTTP2_FLAG_NONE, stream_,
                                           static_cast<std::int32_t>(in_size_));
   }
-  if (in_size_ == 0) Deliver({});
-  return in_size_ > 0;
+  return true;
 }
 
 void Http2Call::Deliver(std::string message) {

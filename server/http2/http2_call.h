@@ -75,7 +75,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   void DoSend(std::string message, MemoryBudget::Hold hold);
   void DoFinish(int code, std::string message, std::string details, std::string request_id);
   void Parse(std::string_view bytes);
-  // The prefix of a message is complete.
+  // The prefix of a message is complete. False when nothing more is read.
   bool BeginMessage();
   void Deliver(std::string message);
   void EndReading(const absl::Status& status);
@@ -104,6 +104,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   bool charged_ = false;
   std::string tenant_;
   bool reading_ = false;
+  bool parsing_unread_ = false;
   bool request_ended_ = false;
   bool read_ended_ = false;
   bool has_message_ = false;

@@ -1,6 +1,8 @@
 #include "server/http2/http2_connection.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +18,10 @@ constexpr Seconds kHandshake(5);
 constexpr Seconds kSettle(10);
 constexpr Seconds kHeadersUnfinished(10);
 constexpr Seconds kWriteStuck(30);
+// Until the last call is named to a peer that does not say that he has heard of the end.
+constexpr Seconds kNoticeTime(1);
+// In the ping behind the notice that the connection ends.
+constexpr std::array<std::uint8_t, 8> kNoticed = {'n', 'o', 't', 'i', 'c', 'e', 'd', 0};
 constexpr std::size_t kMinChunk = 4096;
 constexpr std::size_t kMaxChunk = 65536;
 // Calls that one chunk of bytes may begin before other connections have their turn.
@@ -53,7 +59,7 @@ struct Http2Connection::Callbacks {
     const std::int32_t stream = frame->hd.stream_id;
     ++self.calls_of_chunk_;
     // A call that nobody has room for is not looked at; its headers are dropped as they come.
-    if (self.going_away_ || !self.TakeFromPot(Http2Call::kBytes)) {
+    if (self.last_call_named_ || !self.TakeFromPot(Http2Call::kBytes)) {
       self.CountNuisance(1);
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
       return 0;
@@ -126,6 +132,9 @@ struct Http2Connection::Callbacks {
       case NGHTTP2_PING:
         if ((frame->hd.flags & NGHTTP2_FLAG_ACK) != 0) {
           self.ping_open_ = false;
+          if (std::equal(kNoticed.begin(), kNoticed.end(), frame->ping.opaque_data)) {
+            self.NameLastCall();
+          }
         } else {
           // Some clients measure the way to the server with each reply.
           constexpr double kPing = 0.1;
@@ -523,6 +532,7 @@ void Http2Connection::Tick(Clock::time_point now) {
     ping_sent_ = now;
     Touch();
   }
+  if (going_away_ && now > noticed_at_ + kNoticeTime) NameLastCall();
   if (environment_.max_age.count() > 0) {
     if (!going_away_ && now > started_ + environment_.max_age) {
       BeginShutdown();
@@ -547,7 +557,15 @@ void Http2Connection::BeginShutdown() {
     Close(ConnectionEnd::kShutdown);
     return;
   }
-  // Calls that the peer has sent up to here are still served.
+  // What the peer sends before he hears of it is still served (RFC 9113, 6.8).
+  nghttp2_submit_shutdown_notice(session_);
+  nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, kNoticed.data());
+  noticed_at_ = Clock::now();
+  Touch();
+}
+
+void Http2Connection::NameLastCall() {
+  if (!going_away_ || std::exchange(last_call_named_, true)) return;
   nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
                         nullptr, 0);
@@ -560,7 +578,10 @@ void Http2Connection::Close(ConnectionEnd why) {
   nghttp2_session* const session = std::exchange(session_, nullptr);
   // Ends the waits; the transport closes the socket.
   descriptor_.release();
-  for (auto& [stream, call] : std::exchange(calls_, {})) call->StreamClosed(/*in_order=*/false);
+  // All are detached before any handler hears of it: it may reach for another call.
+  const auto calls = std::exchange(calls_, {});
+  for (const auto& [stream, call] : calls) call->Detach();
+  for (const auto& [stream, call] : calls) call->StreamClosed(/*in_order=*/false);
   sent_.clear();
   nghttp2_session_del(session);
   transport_.reset();

@@ -101,6 +101,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   // False when the socket takes no more now, or is closed.
   bool WriteOut();
   void SendPreface();
+  void NameLastCall();
   // Counts something of no use; ends the connection when there is too much of it.
   void CountNuisance(double weight);
   // Counts an entry of a header block, its name and value.
@@ -139,7 +140,9 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   bool reading_paused_ = false;
   bool touched_ = false;
   bool receiving_ = false;
-  bool going_away_ = false;
+  bool going_away_ = false;       // The peer was told that the connection ends,
+  bool last_call_named_ = false;  // and which of his calls is served last.
+  Clock::time_point noticed_at_;
   bool flooded_ = false;
   IdleResetFilter filter_;
   Clock::time_point last_read_ = started_;
