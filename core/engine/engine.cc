@@ -54,9 +54,9 @@ bool MakesSession(WriteKind kind) {
 // Whether a Put archives messages of the session before it can be decided on.
 bool MakesRoom(CachedSession& place) {
   MutexLock lock(place.mutex);
-  const Session& session = place.session;
-  return place.loaded && !session.whole && session.config->policy == PolicyKind::kFifo &&
-         session.config->counting.profile == Profile::kDefault;
+  return place.loaded && !place.session.whole &&
+         place.session.config->policy == PolicyKind::kFifo &&
+         place.session.config->counting.profile == Profile::kDefault;
 }
 
 // Whether the write names messages or a content that must be found before it is decided on.
