@@ -40,7 +40,7 @@ struct Http2ServerOptions {
   std::chrono::seconds max_connection_age_grace{0};
 };
 
-// docs/adr/0050-own-front.md says why this is not gRPC's server.
+// docs/adr/0052-own-front.md says why this is not gRPC's server.
 class Http2Server {
  public:
   // Serves `methods` until Shutdown(). All that is pointed to outlives it. UNAVAILABLE in one line
