@@ -63,7 +63,7 @@ std::string ParseListen(const std::string& value, std::vector<std::string>& out)
   return {};
 }
 
-// The metrics' HTTP server takes more than one address, and options, in one text: nothing of that.
+// One address, by its IP or as localhost.
 std::string ParseMetricsListen(const std::string& value, std::string& out) {
   out.clear();
   if (value == "off") return {};

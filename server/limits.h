@@ -15,8 +15,7 @@ inline constexpr std::int32_t kMaxPageSize = 1000;
 // A call ends by then, however far away the caller's deadline is.
 inline constexpr std::chrono::seconds kMaxDeadline(30);
 // What a call may bring along besides its request, by HTTP/2's count: 32 bytes an entry more than
-// its name and value, the token apart where there is authentication. gRPC holds to it only those
-// clients that have acknowledged its settings.
+// its name and value, the token apart where there is authentication.
 inline constexpr std::size_t kMaxMetadataBytes = 8 << 10;
 inline constexpr std::size_t kMaxMetadataEntries = 64;
 // How often the server asks whether a connection with a call on it still stands; a client may ask

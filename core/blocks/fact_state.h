@@ -61,7 +61,7 @@ struct FactJob {
   std::string job_id;  // Empty for a caller.
   std::int64_t now_us = 0;
   std::string writer = {};  // The caller's credential.
-  // What it adds is trusted no more, and it changes no fact that is.
+  // A fact that the job adds has at most this trust, and the job changes no fact that has more.
   double max_trust = 1;
 };
 

@@ -20,7 +20,7 @@
 
 namespace memoryd {
 
-// Of a message's words, so many bytes are embedded.
+// Only the first bytes of a message's words are embedded, so many of them.
 inline constexpr std::size_t kEmbeddedTextBytes = 2000;
 
 // The text of a message that is embedded; "" for one without words.

@@ -86,7 +86,7 @@ TEST_P(ActiveBytesTest, DefaultArchivesTheOldest) {
   EXPECT_THAT(AllBodies(kKey), SizeIs(10));
   EXPECT_EQ(Info().row.archived_count, 3);
   EXPECT_EQ(Info().row.active_tokens, 7 * 5);
-  // What is read anew is the same.
+  // Another server on the same store holds the same messages.
   StartBounded(kBound);
   EXPECT_THAT(Bodies(kKey), SizeIs(kHeld));
   MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(10)}}));

@@ -80,7 +80,7 @@ class JobRunner {
     std::function<std::int64_t()> now_us;
     std::function<std::uint64_t()> random;
     JobSettings settings;
-    // Of the messages that one job may bring.
+    // The most bytes that the messages of one job may have.
     std::int64_t max_message_bytes = std::int64_t{96} << 20;
     // No other server uses the store: what others hold is left from before.
     bool take_over = false;

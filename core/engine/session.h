@@ -31,7 +31,7 @@ struct Session {
   // False where the active messages are more than may be held at once: `pinned` and `active` are
   // empty then, whatever the row counts.
   bool whole = true;
-  // Of the active messages, held or not: see ActiveSize().
+  // Bytes of the active messages by ActiveSize(), whether they are held here or not.
   std::int64_t active_bytes = 0;
 
   // Approximate memory taken by the messages, block states and replies above.

@@ -47,14 +47,18 @@ absl::Status NotGranted(const std::string& field, std::string_view why) {
       {{"field", field}});
 }
 
+// `config` is null for a session that is not there.
+bool HasBlock(const SessionConfig* config, const BlockSettings& block) {
+  return config != nullptr &&
+         std::find(config->blocks.begin(), config->blocks.end(), block) != config->blocks.end();
+}
+
 // Of blocks that the session does not have yet, what a limited caller says in `settings`.
 void LimitNewBlocks(const WriteRequest& request, const SessionConfig* old,
                     SessionSettings& settings) {
   if (request.limits == nullptr || !settings.blocks.has_value()) return;
   for (BlockSettings& block : *settings.blocks) {
-    const bool is_there = old != nullptr && std::find(old->blocks.begin(), old->blocks.end(),
-                                                      block) != old->blocks.end();
-    if (is_there) continue;
+    if (HasBlock(old, block)) continue;
     LimitFirstFacts(block, settings.profile.value_or(Profile::kDefault), request.limits->max_trust);
   }
 }
@@ -63,13 +67,8 @@ void LimitNewBlocks(const WriteRequest& request, const SessionConfig* old,
 // `old`, null for a new one.
 absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
                           const SessionConfig& now) {
-  const auto is_there = [](const std::vector<BlockSettings>& blocks, const BlockSettings& block) {
-    return std::find(blocks.begin(), blocks.end(), block) != blocks.end();
-  };
-  static const auto* const kNone = new std::vector<BlockSettings>();
-  const std::vector<BlockSettings>& before = old == nullptr ? *kNone : old->blocks;
   for (std::size_t i = 0; i < now.blocks.size(); ++i) {
-    if (!is_there(before, now.blocks[i]) &&
+    if (!HasBlock(old, now.blocks[i]) &&
         HasTexts(now.blocks[i], now.counting.profile, limits.max_trust)) {
       return NotGranted(fmt::format("config.blocks[{}]", i),
                         "it may not add or change a block with texts of its own");
@@ -77,8 +76,8 @@ absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
   }
   if (old == nullptr) return absl::OkStatus();
   // What a block knows goes with it, or with options that let it know less.
-  for (const BlockSettings& block : before) {
-    if (!is_there(now.blocks, block) || now.counting.profile != old->counting.profile) {
+  for (const BlockSettings& block : old->blocks) {
+    if (!HasBlock(&now, block) || now.counting.profile != old->counting.profile) {
       return NotGranted("config.blocks", fmt::format("block `{}` must stay as it is", block.name));
     }
   }
@@ -139,8 +138,7 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
 
 TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
   if (row.revision == 0 || row.deleted) return {};
-  return {1, row.active_count + row.archived_count + row.content_count,
-          row.message_bytes + row.content_bytes + Size(row.config)};
+  return StoredUsage(row);
 }
 
 std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {

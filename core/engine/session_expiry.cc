@@ -183,7 +183,7 @@ absl::Status SessionExpiry::FindExpired(const DueSession& due, std::int64_t now_
 }
 
 bool SessionExpiry::MayBeTooLarge(const SessionRow& row) const {
-  return row.message_bytes + row.active_count * kActiveMessageBytes > options_.max_active_bytes;
+  return MostActiveBytes(row) > options_.max_active_bytes;
 }
 
 absl::StatusOr<SessionSettings> SessionExpiry::SettingsOf(const DueSession& due) const {

@@ -54,11 +54,11 @@ class SessionExpiry {
   void Touch(const SessionKey& key, const SessionRow& row, const Retention& retention)
       MEMORYD_EXCLUDES(mutex_);
   bool IsTouched(const DueSession& due) MEMORYD_EXCLUDES(mutex_);
-  // What is to become of the session's messages.
   // Whether the session may not be held whole, so that its active messages are looked at here.
   bool MayBeTooLarge(const SessionRow& row) const;
   // What is configured, read from the store where it was not listed.
   absl::StatusOr<SessionSettings> SettingsOf(const DueSession& due) const;
+  // What is to become of the session's messages.
   absl::StatusOr<SweepRequest> Look(const DueSession& due, const SessionSettings& settings,
                                     std::int64_t now_us) const;
   // Finds what of the session is not in memory and has a time of its own that is over.

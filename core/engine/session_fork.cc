@@ -333,9 +333,7 @@ void SessionFork::Publish() {
       self->Fail(std::move(status));
     } else if (self->SourceStands()) {
       const SessionRow& copy = self->staged_->row;
-      self->staged_->usage = {
-          1, copy.active_count + copy.archived_count + copy.content_count,
-          copy.message_bytes + copy.content_bytes + static_cast<std::int64_t>(copy.config.size())};
+      self->staged_->usage = StoredUsage(copy);
       WriteRequest publish;
       publish.kind = WriteKind::kPublishStaged;
       publish.key = self->request_.target;

@@ -265,7 +265,7 @@ struct EntryRemoval {
 struct CallerLimits {
   // Of messages that it may write, change and take out, by their role as sent. Empty: any.
   std::function<bool(std::string_view role)> may_write;
-  // Facts that it adds are trusted no more, and it changes none that is.
+  // A fact that the caller adds has at most this trust, and the caller changes no fact with more.
   double max_trust = 1;
 };
 

@@ -89,6 +89,11 @@ inline constexpr std::size_t kMaxPinned = 8;
 
 // What an active message counts besides its body, for what it takes in memory.
 inline constexpr std::int64_t kActiveMessageBytes = 256;
+// The most that the active messages of a session may have, as far as its row tells: the bytes of a
+// row are those of archived messages too.
+inline std::int64_t MostActiveBytes(const SessionRow& row) {
+  return row.message_bytes + row.active_count * kActiveMessageBytes;
+}
 
 }  // namespace memoryd
 

@@ -195,6 +195,12 @@ struct TenantUsage {
   friend bool operator==(const TenantUsage&, const TenantUsage&) = default;
 };
 
+// What a session that is there counts for its tenant.
+inline TenantUsage StoredUsage(const SessionRow& row) {
+  return {1, row.active_count + row.archived_count + row.content_count,
+          row.message_bytes + row.content_bytes + static_cast<std::int64_t>(row.config.size())};
+}
+
 // What one call has purged of a session.
 struct SessionPurge {
   std::int64_t rows = 0;

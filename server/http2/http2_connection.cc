@@ -499,11 +499,6 @@ void Http2Connection::Touch() {
   if (!std::exchange(touched_, true)) owner_.Touched(this);
 }
 
-bool Http2Connection::HasUnsent() const {
-  if (!open()) return false;
-  return out_begin_ < out_.size() || nghttp2_session_want_write(session_) != 0;
-}
-
 void Http2Connection::Tick(Clock::time_point now) {
   if (!open()) return;
   if (shaking_) {

@@ -85,8 +85,6 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   void Flush();
 
   bool open() const { return session_ != nullptr; }
-  // Whether something waits to be sent, as far as the peer's windows let it.
-  bool HasUnsent() const;
 
  private:
   friend class Http2Call;

@@ -192,7 +192,7 @@ absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t gene
 // How much the active messages are; 0 where the row tells that it is at most `max_bytes`.
 absl::StatusOr<std::int64_t> ReadActiveBytes(Database& db, const SessionKey& key,
                                              const SessionRow& row, std::int64_t max_bytes) {
-  if (row.message_bytes + row.active_count * kActiveMessageBytes <= max_bytes) return 0;
+  if (MostActiveBytes(row) <= max_bytes) return 0;
   std::int64_t bytes = 0;
   const auto add = [&](PositionRange range) -> absl::Status {
     Query query = db.Prepare(kSumActive);
