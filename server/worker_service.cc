@@ -59,13 +59,14 @@ absl::Status WorkerService::Admit(const std::shared_ptr<WorkerStream>& stream) {
   MEMORYD_RETURN_IF_ERROR(stream->rpc().ChargeTo(tenant));
   MutexLock lock(mutex_);
   std::size_t& count = per_tenant_[tenant];
-  if (streams_.size() > options_.max_streams || count >= options_.max_streams_per_tenant) {
+  if (admitted_ >= options_.max_streams || count >= options_.max_streams_per_tenant) {
     if (count == 0) per_tenant_.erase(tenant);
     return Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_WORKERS",
                  fmt::format("a tenant may have {} workers attached, a server {}",
                              options_.max_streams_per_tenant, options_.max_streams));
   }
   ++count;
+  ++admitted_;
   stream->set_tenant(std::move(tenant));
   return absl::OkStatus();
 }
@@ -77,9 +78,10 @@ void WorkerService::Forget(WorkerStream* stream) {
   const auto found = streams_.find(stream);
   gone = std::move(found->second);
   streams_.erase(found);
-  if (const auto count = per_tenant_.find(gone->tenant());
-      count != per_tenant_.end() && --count->second == 0) {
-    per_tenant_.erase(count);
+  // Without a tenant it was never admitted.
+  if (const auto count = per_tenant_.find(gone->tenant()); count != per_tenant_.end()) {
+    --admitted_;
+    if (--count->second == 0) per_tenant_.erase(count);
   }
   changed_.NotifyAll();
 }

@@ -69,6 +69,7 @@ class WorkerService final {
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   // All whose calls have not ended, admitted or not.
   std::map<WorkerStream*, std::shared_ptr<WorkerStream>> streams_ MEMORYD_GUARDED_BY(mutex_);
+  std::size_t admitted_ MEMORYD_GUARDED_BY(mutex_) = 0;
   std::map<std::string, std::size_t, std::less<>> per_tenant_ MEMORYD_GUARDED_BY(mutex_);
   std::thread watcher_;
 };

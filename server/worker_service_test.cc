@@ -532,6 +532,62 @@ TEST_F(WorkerServiceTest, StreamsOfATenantAreBounded) {
   again.Join();
 }
 
+// A call whose end nobody takes note of.
+class EndlessCall final : public RpcCall {
+ public:
+  const CallMetadata& metadata() const override { return metadata_; }
+  const std::vector<std::string>& certificate_names() const override { return names_; }
+  TimePoint deadline() const override { return TimePoint::max(); }
+  bool IsCancelled() const override { return false; }
+  void SetHandler(std::shared_ptr<RpcHandler> handler) override { handler_ = std::move(handler); }
+  absl::Status ChargeTo(std::string_view /*tenant*/) override { return absl::OkStatus(); }
+  void Read() override {}
+  absl::StatusOr<MemoryBudget::Hold> TakeReply(std::int64_t /*bytes*/) override {
+    return MemoryBudget::Hold();
+  }
+  void Send(std::string /*message*/, MemoryBudget::Hold /*hold*/) override {}
+  void SendLast(std::string /*message*/, MemoryBudget::Hold /*hold*/) override {}
+  void Finish(const absl::Status& status, std::string_view /*request_id*/) override {
+    end_ = status;
+  }
+  void Cancel() override {}
+
+  const absl::Status& end() const { return end_; }
+  // The caller is gone.
+  void Go() {
+    const std::shared_ptr<RpcHandler> handler = std::move(handler_);
+    handler->OnDone();
+  }
+
+ private:
+  const CallMetadata metadata_;
+  const std::vector<std::string> names_;
+  std::shared_ptr<RpcHandler> handler_;
+  absl::Status end_;
+};
+
+TEST_F(WorkerServiceTest, OneWhoWasRefusedTakesNobodysPlace) {
+  WorkerServiceOptions options;
+  options.max_streams = 2;
+  options.max_streams_per_tenant = 1;
+  Serve(options);
+  std::vector<std::shared_ptr<EndlessCall>> refused;
+  {
+    AgentStream agent(*stub_);
+    agent.Join(1);
+    for (int i = 0; i < 5; ++i) {
+      refused.push_back(std::make_shared<EndlessCall>());
+      service_->Attach(refused.back());
+      EXPECT_TRUE(absl::IsResourceExhausted(refused.back()->end())) << refused.back()->end();
+    }
+  }
+  Attached(0);
+  while (service_->stream_count() != refused.size()) std::this_thread::yield();
+  AgentStream agent(*stub_);
+  agent.Join(1);
+  for (const auto& call : refused) call->Go();
+}
+
 TEST_F(WorkerServiceTest, ADrainIsToldThenEndsTheStreams) {
   Serve();
   AgentStream agent(*stub_);
