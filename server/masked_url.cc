@@ -133,7 +133,12 @@ std::string MaskedStore(std::string_view url) {
   const std::size_t begin = kScheme.size() + 2;
   std::string masked(kScheme);
   masked += "//";
-  const std::string place = MaskedUser(url.substr(begin, query - begin));
+  std::string place = MaskedUser(url.substr(begin, query - begin));
+  // An @ behind the `?`: what stands before it may be a password with a slash and a question mark.
+  if (place.find('@') == std::string::npos && url.find('@', query) != std::string_view::npos) {
+    const std::size_t colon = std::min(place.find(':'), place.size());
+    if (colon < place.size()) place = place.substr(0, colon + 1) + std::string(kMask);
+  }
   // A database that is a connection string.
   masked += Decoded(place).find('=') == std::string::npos ? place : std::string(kMask);
   if (query < url.size()) {

@@ -91,6 +91,7 @@ def test_settings_without_a_password_may_be_read_by_everybody(tmp_path):
     f"postgresql://u:{PASSWORD}@h/d", f"postgresql://u:{PASSWORD}@h1:1,h2:2/d",
     f"postgresql://u:x{PASSWORD}@{PASSWORD}@h/d", f"postgresql://u:/{PASSWORD}@h/d",
     f"postgresql://u:?{PASSWORD}@h/d", f"postgresql://u:a@b/{PASSWORD}@h/d",
+    f"postgresql://u:{PASSWORD}/a?b@h/d", f"postgresql://u:a/b?{PASSWORD}@h/d",
     f"postgresql://h/d?password={PASSWORD}", f"postgresql://h/d?pass%77ord={PASSWORD}",
     f"postgresql://h/d?connect_timeout=9&PASSWORD={PASSWORD}",
     f"postgresql://h/d?sslpassword={PASSWORD}", f"postgresql://h/d?oauth_client_secret={PASSWORD}",
