@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
@@ -32,6 +33,8 @@ namespace http = boost::beast::http;
 constexpr std::chrono::seconds kRequestTime(10);
 constexpr std::size_t kMaxHeaders = 8 << 10;
 constexpr std::size_t kMaxConnections = 64;
+// Without descriptors or memory the next try is then.
+constexpr std::chrono::milliseconds kAcceptAgain(100);
 
 }  // namespace
 
@@ -43,7 +46,8 @@ class MetricsListener::Server {
       : metrics_(std::move(metrics)),
         ready_(std::move(ready)),
         socket_(std::move(socket)),
-        acceptor_(context_) {
+        acceptor_(context_),
+        again_(context_) {
     acceptor_.assign(protocol, ::dup(socket_.descriptor()));
     Accept();
     thread_ = std::thread([this] { context_.run(); });
@@ -123,8 +127,13 @@ class MetricsListener::Server {
         }
         sessions_.push_back(std::make_shared<Session>(this, std::move(socket)));
         sessions_.back()->Read();
+        Accept();
+        return;
       }
-      Accept();
+      again_.expires_after(kAcceptAgain);
+      again_.async_wait([this](beast::error_code cancelled) {
+        if (!cancelled) Accept();
+      });
     });
   }
 
@@ -161,6 +170,7 @@ class MetricsListener::Server {
   const ListeningSocket socket_;
   asio::io_context context_{1};
   asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer again_;
   // The one that came first in front.
   std::list<std::shared_ptr<Session>> sessions_;
   std::thread thread_;
