@@ -71,6 +71,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
  private:
   absl::Status Admit() {
     if (!admitted_) return Draining();
+    MEMORYD_RETURN_IF_ERROR(CheckDeadline(*rpc_, start_));
     MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
     trace_ = TraceOf(*rpc_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kImportSession));
@@ -79,6 +80,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
       return Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_GRANTED",
                    "the credential is untrusted, or may write messages of some roles alone");
     }
+    MEMORYD_RETURN_IF_ERROR(AdmitMemory(environment_, caller_, Method::kImportSession));
     MEMORYD_RETURN_IF_ERROR(rpc_->ChargeTo(caller_.tenant));
     MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(caller_.tenant));
     return absl::OkStatus();
@@ -96,9 +98,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
 
   // Of one request; what it begins goes on with the next one.
   absl::Status Take(std::string_view bytes) {
-    if (environment_.memory != nullptr) {
-      MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit(caller_.tenant));
-    }
+    MEMORYD_RETURN_IF_ERROR(AdmitMemory(environment_, caller_, Method::kImportSession));
     const auto request = std::make_shared<v1::ImportSessionRequest>();
     MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, *request));
     const bool begins = request->step_case() == v1::ImportSessionRequest::kBegin;

@@ -88,6 +88,7 @@ class PageStream final : public RpcHandler, public std::enable_shared_from_this<
  private:
   absl::Status Admit() {
     if (!admitted_) return Draining();
+    MEMORYD_RETURN_IF_ERROR(CheckDeadline(*rpc_, start_));
     MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
     trace_ = TraceOf(*rpc_);
     MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, Method::kStreamAll));

@@ -75,15 +75,11 @@ absl::Status UnaryCall::Admit() {
     return Error(absl::StatusCode::kUnavailable, "DRAINING",
                  "the server is going away; nothing was started, try another or try again");
   }
-  if (rpc_->deadline() <= start_) {
-    return absl::DeadlineExceededError("the call's deadline has passed; nothing was started");
-  }
+  MEMORYD_RETURN_IF_ERROR(CheckDeadline(*rpc_, start_));
   MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
   trace_ = TraceOf(*rpc_);
   MEMORYD_RETURN_IF_ERROR(Authorize(environment_, caller_, method_));
-  if (environment_.memory != nullptr && TraitsOf(method_).takes_memory) {
-    MEMORYD_RETURN_IF_ERROR(environment_.memory->Admit(tenant()));
-  }
+  MEMORYD_RETURN_IF_ERROR(AdmitMemory(environment_, caller_, method_));
   MEMORYD_RETURN_IF_ERROR(rpc_->ChargeTo(tenant()));
   MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant()));
   return absl::OkStatus();
@@ -183,6 +179,16 @@ absl::Status Authorize(const CallEnvironment& environment, const Caller& caller,
   absl::Status status = CheckRight(caller, TraitsOf(method).right);
   if (!status.ok()) environment.stats->AuthFailed(ErrorReason(status));
   return status;
+}
+
+absl::Status AdmitMemory(const CallEnvironment& environment, const Caller& caller, Method method) {
+  if (environment.memory == nullptr || !TraitsOf(method).takes_memory) return absl::OkStatus();
+  return environment.memory->Admit(caller.tenant);
+}
+
+absl::Status CheckDeadline(const RpcCall& rpc, RpcCall::TimePoint now) {
+  if (rpc.deadline() > now) return absl::OkStatus();
+  return absl::DeadlineExceededError("the call's deadline has passed; nothing was started");
 }
 
 TracePtr TraceOf(const RpcCall& rpc) {

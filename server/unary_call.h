@@ -56,6 +56,12 @@ absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, const RpcCal
 // Whether that caller has the right that the method needs.
 absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
 
+// RESOURCE_EXHAUSTED while the process is short of memory, for a method that takes some.
+absl::Status AdmitMemory(const CallEnvironment& environment, const Caller& caller, Method method);
+
+// DEADLINE_EXCEEDED for a call whose deadline had passed before it came.
+absl::Status CheckDeadline(const RpcCall& rpc, RpcCall::TimePoint now);
+
 // The call's trace, with a span of its own; null where the caller names none.
 TracePtr TraceOf(const RpcCall& rpc);
 
