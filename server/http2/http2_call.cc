@@ -17,8 +17,9 @@ namespace {
 
 using Seconds = std::chrono::seconds;
 
-constexpr Seconds kBodyIdle(10);
-constexpr Seconds kReplyUnread(30);
+// Whoever sends or reads a message byte by byte, so that it is never idle, must be as fast as this
+// when its time is over.
+constexpr std::size_t kBytesPerSecond = 64 << 10;
 // Longer tokens are wrong ones.
 constexpr std::size_t kMaxAuthorization = 64 << 10;
 constexpr std::size_t kMaxKept = 8 << 10;
@@ -262,10 +263,15 @@ void Http2Call::DoRead() {
   // From within OnMessage(): what is left of `bytes` comes next.
   if (parsing_unread_) return;
   if (!unread_.empty()) {
-    const std::string bytes = std::exchange(unread_, {});
+    std::string bytes = std::exchange(unread_, {});
     parsing_unread_ = true;
-    Parse(bytes);
+    const std::size_t rest = Parse(std::string_view(bytes).substr(unread_begin_)).size();
     parsing_unread_ = false;
+    unread_begin_ = 0;
+    if (rest > 0 && connection_ != nullptr && !read_ended_) {
+      unread_begin_ = bytes.size() - rest;
+      unread_ = std::move(bytes);
+    }
   }
   if (reading_ && request_ended_) EndOfRequest();
   if (connection_ != nullptr) connection_->Touch();
@@ -278,29 +284,28 @@ void Http2Call::TakeData(std::string_view bytes) {
     nghttp2_session_consume_stream(connection_->session_, stream_, bytes.size());
     return;
   }
-  Parse(bytes);
+  Keep(Parse(bytes));
 }
 
-void Http2Call::Parse(std::string_view bytes) {
-  while (!bytes.empty() && connection_ != nullptr) {
-    if (!reading_) {
-      if (read_ended_) return;
-      if (const absl::Status status = Charge(static_cast<std::int64_t>(bytes.size()));
-          !status.ok()) {
-        GiveUp(NGHTTP2_ENHANCE_YOUR_CALM);
-        return;
-      }
-      unread_.append(bytes);
-      return;
-    }
+void Http2Call::Keep(std::string_view bytes) {
+  if (bytes.empty() || connection_ == nullptr || read_ended_) return;
+  if (Charge(static_cast<std::int64_t>(bytes.size())).ok()) {
+    unread_.append(bytes);
+  } else {
+    GiveUp(NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+}
+
+std::string_view Http2Call::Parse(std::string_view bytes) {
+  while (!bytes.empty() && reading_ && connection_ != nullptr) {
     if (prefix_size_ < kPrefixBytes) {
+      if (prefix_size_ == 0) message_since_ = last_data_;
       const std::size_t part = std::min(kPrefixBytes - prefix_size_, bytes.size());
       std::copy_n(bytes.data(), part, prefix_.data() + prefix_size_);
       prefix_size_ += part;
       bytes.remove_prefix(part);
       nghttp2_session_consume_stream(connection_->session_, stream_, part);
-      if (prefix_size_ < kPrefixBytes) return;
-      if (!BeginMessage()) return;
+      if (prefix_size_ < kPrefixBytes || !BeginMessage()) break;
       if (in_size_ == 0) {
         Deliver({});
         continue;
@@ -323,6 +328,7 @@ void Http2Call::Parse(std::string_view bytes) {
     in_.append(taken);
     if (in_.size() == in_size_) Deliver(std::exchange(in_, {}));
   }
+  return bytes;
 }
 
 bool Http2Call::BeginMessage() {
@@ -392,10 +398,12 @@ void Http2Call::EndOfRequest() {
 }
 
 absl::StatusOr<MemoryBudget::Hold> Http2Call::TakeReply(std::int64_t bytes) {
+  if (!charged_) return MemoryBudget::Hold();
   return budget_.Take(tenant_, MemoryUse::kReplies, bytes);
 }
 
 void Http2Call::Measure(std::string_view message, MemoryBudget::Hold& hold) {
+  if (!charged_) return;
   const auto size = static_cast<std::int64_t>(message.size());
   if (hold.bytes() == 0) {
     hold = budget_.Count(tenant_, MemoryUse::kReplies, size);
@@ -421,8 +429,18 @@ void Http2Call::SendLast(std::string message, MemoryBudget::Hold hold) {
 
 void Http2Call::DoSend(std::string message, MemoryBudget::Hold hold) {
   if (connection_ == nullptr || finished_) return;
-  if (outgoing_.empty()) last_progress_ = Clock::now();
+  const auto from_pot = static_cast<std::int64_t>(charged_ ? 0 : message.size());
+  if (from_pot > 0 && !Charge(from_pot).ok()) {
+    GiveUp(NGHTTP2_ENHANCE_YOUR_CALM);
+    return;
+  }
+  if (outgoing_.empty()) {
+    outgoing_since_ = last_progress_ = Clock::now();
+    outgoing_bytes_ = 0;
+  }
+  outgoing_bytes_ += message.size();
   Outgoing& outgoing = outgoing_.emplace_back();
+  outgoing.from_pot = from_pot;
   outgoing.prefix = PrefixOf(message.size());
   outgoing.message = std::move(message);
   outgoing.hold = std::move(hold);
@@ -508,6 +526,8 @@ std::ptrdiff_t Http2Call::Fill(std::uint8_t* buffer, std::size_t size, std::uint
       if (outgoing.offset == kPrefixBytes + outgoing.message.size()) {
         outgoing.message = {};
         outgoing.hold.Release();
+        connection_->GiveToPot(outgoing.from_pot);
+        from_pot_ -= outgoing.from_pot;
         ++next_;
       }
     }
@@ -594,29 +614,50 @@ void Http2Call::Detach() {
 }
 
 void Http2Call::Tick(Clock::time_point now) {
-  Http2Stats& stats = *connection_->environment_.stats;
   if (finished_) {
     // What waits for the caller to read it.
-    if (!ended_ && (now > finished_at_ + kReplyUnread || now > deadline_)) {
-      stats.GaveUpReply();
-      GiveUp(NGHTTP2_CANCEL);
-    }
+    if (!ended_ && (IsReplyTooSlow(now) || now > deadline_)) GiveUpReply();
     return;
   }
-  if (!outgoing_.empty() && now > last_progress_ + kReplyUnread) {
-    stats.GaveUpReply();
-    GiveUp(NGHTTP2_CANCEL);
+  if (!outgoing_.empty() && IsReplyTooSlow(now)) {
+    GiveUpReply();
     return;
   }
-  const bool half = prefix_size_ > 0 || !in_.empty() || !has_message_;
-  if (reading_ && half && !request_ended_ && now > last_data_ + kBodyIdle) {
-    stats.GaveUpRequest();
-    EndReading(Error(absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
-                     fmt::format("nothing of the request came for {} seconds", kBodyIdle.count())));
-    return;
-  }
+  if (reading_ && !request_ended_) TickRequest(now);
   // A second for the answer that the handler itself has for it.
-  if (deadline_ != TimePoint::max() && now > deadline_ + Seconds(1)) GiveUp(NGHTTP2_CANCEL);
+  if (connection_ != nullptr && !finished_ && deadline_ != TimePoint::max() &&
+      now > deadline_ + Seconds(1)) {
+    GiveUp(NGHTTP2_CANCEL);
+  }
+}
+
+bool Http2Call::IsReplyTooSlow(Clock::time_point now) const {
+  const Seconds unread = connection_->environment_.times.reply_unread;
+  if (outgoing_.empty()) return now > finished_at_ + unread;
+  return now > last_progress_ + unread || now > outgoing_since_ + TimeFor(outgoing_bytes_);
+}
+
+std::chrono::seconds Http2Call::TimeFor(std::size_t bytes) const {
+  return connection_->environment_.times.message + Seconds(bytes / kBytesPerSecond);
+}
+
+void Http2Call::GiveUpReply() {
+  connection_->environment_.stats->GaveUpReply();
+  GiveUp(NGHTTP2_CANCEL);
+}
+
+void Http2Call::TickRequest(Clock::time_point now) {
+  const Seconds most = connection_->environment_.times.body_idle;
+  // Between the messages of a stream nobody has to send.
+  const bool idle = now > last_data_ + most && (prefix_size_ > 0 || !has_message_);
+  const bool slow = prefix_size_ > 0 &&
+                    now > message_since_ + TimeFor(prefix_size_ == kPrefixBytes ? in_size_ : 0);
+  if (!idle && !slow) return;
+  connection_->environment_.stats->GaveUpRequest();
+  EndReading(
+      Error(absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
+            idle ? fmt::format("nothing of the request came for {} seconds", most.count())
+                 : fmt::format("the request came slower than {} bytes a second", kBytesPerSecond)));
 }
 
 }  // namespace memoryd

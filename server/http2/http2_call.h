@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -64,7 +65,8 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
     std::array<char, 5> prefix;
     std::string message;
     MemoryBudget::Hold hold;
-    std::size_t offset = 0;  // Of prefix and message together.
+    std::int64_t from_pot = 0;  // In place of `hold` for a call without a tenant.
+    std::size_t offset = 0;     // Of prefix and message together.
   };
 
   // On the loop's thread now, or as its task.
@@ -74,7 +76,10 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   void DoRead();
   void DoSend(std::string message, MemoryBudget::Hold hold);
   void DoFinish(int code, std::string message, std::string details, std::string request_id);
-  void Parse(std::string_view bytes);
+  // Returns what is left when nobody asks for more.
+  std::string_view Parse(std::string_view bytes);
+  // Keeps what nobody has asked for.
+  void Keep(std::string_view bytes);
   // The prefix of a message is complete. False when nothing more is read.
   bool BeginMessage();
   void Deliver(std::string message);
@@ -83,6 +88,11 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   void SubmitTrailers();
   void GiveUp(std::uint32_t code);
   absl::Status Charge(std::int64_t bytes);
+  void TickRequest(Clock::time_point now);
+  bool IsReplyTooSlow(Clock::time_point now) const;
+  // How long a message of so many bytes may be under way.
+  std::chrono::seconds TimeFor(std::size_t bytes) const;
+  void GiveUpReply();
 
   Http2Connection* connection_;  // Null once that or the stream is gone.
   const std::shared_ptr<EventLoop> loop_;
@@ -109,20 +119,24 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   bool read_ended_ = false;
   bool has_message_ = false;
   Clock::time_point last_data_;
-  std::string unread_;  // Came while nobody asked.
+  Clock::time_point message_since_;  // When its first byte came, while prefix_size_ > 0.
+  std::string unread_;               // Came while nobody asked,
+  std::size_t unread_begin_ = 0;     // but for this much of it.
   std::array<char, 5> prefix_ = {};
   std::size_t prefix_size_ = 0;
   std::string in_;
   std::size_t in_size_ = 0;
   // Of the reply.
   std::vector<Outgoing> outgoing_;
-  std::size_t next_ = 0;   // Of outgoing_.
+  std::size_t next_ = 0;  // Of outgoing_.
+  std::size_t outgoing_bytes_ = 0;
   bool answered_ = false;  // The headers are submitted.
   bool deferred_ = false;
   bool finished_ = false;
   bool ended_ = false;  // The trailers are submitted.
   Clock::time_point finished_at_;
-  Clock::time_point last_progress_;  // Since something waits to be sent.
+  Clock::time_point outgoing_since_;  // While outgoing_ is not empty.
+  Clock::time_point last_progress_;   // The same.
   std::vector<std::pair<std::string, std::string>> trailers_;
 };
 

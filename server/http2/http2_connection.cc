@@ -38,7 +38,7 @@ constexpr std::size_t kLargeHeaders = 96 << 10;
 constexpr std::size_t kMostHeaders = 256 << 10;
 constexpr double kLargeHeadersWeight = 5;
 constexpr int kConnectionWindow = 1 << 20;
-constexpr std::int64_t kPotShare = 16;
+constexpr std::int64_t kPartOfPot = 16;
 
 }  // namespace
 
@@ -59,8 +59,8 @@ struct Http2Connection::Callbacks {
     const std::int32_t stream = frame->hd.stream_id;
     ++self.calls_of_chunk_;
     // A call that nobody has room for is not looked at; its headers are dropped as they come.
+    if (self.last_call_named_) self.CountNuisance(1);
     if (self.last_call_named_ || !self.TakeFromPot(Http2Call::kBytes)) {
-      self.CountNuisance(1);
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
       return 0;
     }
@@ -195,7 +195,9 @@ struct Http2Connection::Callbacks {
 
   static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
     Http2Connection& self = Of(user_data);
-    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR) {
+    // What is refused for want of room has been counted, or is not the peer's doing.
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
+        frame->rst_stream.error_code != NGHTTP2_REFUSED_STREAM) {
       self.CountNuisance(1);
     }
     const bool ends = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
@@ -240,12 +242,14 @@ struct Http2Connection::Callbacks {
 Http2Connection::Http2Connection(const Http2Environment& environment,
                                  const std::shared_ptr<EventLoop>& loop, Http2Owner* owner,
                                  int socket, std::unique_ptr<Transport> transport,
-                                 std::int64_t base_bytes)
+                                 std::shared_ptr<PotShare> share, std::int64_t base_bytes)
     : environment_(environment),
       loop_(loop),
-      descriptor_(loop->context(), socket),
+      socket_(socket),
+      descriptor_(loop->context()),
       transport_(std::move(transport)),
       owner_(*owner),
+      share_(std::move(share)),
       base_bytes_(base_bytes) {}
 
 Http2Connection::~Http2Connection() = default;
@@ -253,6 +257,13 @@ Http2Connection::~Http2Connection() = default;
 void Http2Connection::Start() {
   nghttp2_session_server_new2(&session_, Callbacks::Get(), this, Callbacks::Options());
   environment_.stats->Opened();
+  boost::system::error_code error;
+  descriptor_.assign(socket_, error);
+  if (error) {
+    // The kernel watches no more sockets for this process.
+    Close(ConnectionEnd::kTooMany);
+    return;
+  }
   Shake();
 }
 
@@ -484,14 +495,16 @@ void Http2Connection::CountHeader(std::size_t bytes) {
 }
 
 bool Http2Connection::TakeFromPot(std::int64_t bytes) {
-  if (pot_bytes_ + bytes > environment_.pot->limit() / kPotShare) return false;
-  if (!environment_.pot->Take(bytes)) return false;
+  const bool fits = pot_bytes_ + bytes <= share_->pot().limit() / kPartOfPot;
+  const PotShare::Outcome outcome = fits ? share_->Take(bytes) : PotShare::Outcome::kShareEmpty;
+  if (outcome == PotShare::Outcome::kShareEmpty) CountNuisance(1);
+  if (outcome != PotShare::Outcome::kTaken) return false;
   pot_bytes_ += bytes;
   return true;
 }
 
 void Http2Connection::GiveToPot(std::int64_t bytes) {
-  environment_.pot->Give(bytes);
+  share_->Give(bytes);
   pot_bytes_ -= bytes;
 }
 
@@ -516,12 +529,14 @@ void Http2Connection::Tick(Clock::time_point now) {
     Close(ConnectionEnd::kStuck);
     return;
   }
-  if (ping_open_) {
-    if (now > ping_sent_ + environment_.keepalive / 3 && last_read_ < ping_sent_) {
+  if (ping_open_ && now > ping_sent_ + environment_.keepalive / 3) {
+    if (last_read_ < ping_sent_) {
       Close(ConnectionEnd::kStuck);
       return;
     }
-  } else if (!calls_.empty() && now > last_read_ + environment_.keepalive) {
+    // One who sends something is there, whether he answers pings or not.
+    ping_open_ = false;
+  } else if (!ping_open_ && !calls_.empty() && now > last_read_ + environment_.keepalive) {
     nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
     ping_open_ = true;
     ping_sent_ = now;
@@ -581,7 +596,7 @@ void Http2Connection::Close(ConnectionEnd why) {
   nghttp2_session_del(session);
   transport_.reset();
   GiveToPot(std::exchange(header_bytes_, 0));
-  environment_.pot->Give(base_bytes_);
+  share_->Give(base_bytes_);
   environment_.stats->Closed(why);
   owner_.Closed(this);
 }

@@ -17,6 +17,7 @@
 #include "core/engine/executor.h"
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_stats.h"
+#include "server/http2/http2_times.h"
 #include "server/http2/idle_reset_filter.h"
 #include "server/http2/transport.h"
 #include "server/http2/unauthenticated_pot.h"
@@ -40,7 +41,6 @@ class Http2Owner {
 struct Http2Environment {
   const RpcMethods* methods = nullptr;
   MemoryBudget* budget = nullptr;
-  UnauthenticatedPot* pot = nullptr;
   Http2Stats* stats = nullptr;
   // Runs the handlers of large messages, which may take long to parse.
   Executor* large_messages = nullptr;
@@ -50,16 +50,18 @@ struct Http2Environment {
   // 0: as old as it likes.
   std::chrono::seconds max_age{0};
   std::chrono::seconds max_age_grace{0};
+  Http2Times times;
 };
 
 // Made, used and destroyed on the thread of its loop. Bounds what its peer can make it hold:
 //   - it reads no more while the peer does not read;
-//   - header blocks, and calls without a tenant, take from the pot, at most 1/16 of it;
+//   - header blocks, and calls without a tenant, take from the share of its address, at most 1/16
+//     of the whole pot;
 //   - what costs the server more than the peer (resets of calls under way, settings, priorities,
 //     empty frames, frames that are refused, ten pings) is counted, and ends the connection at
 //     1,000 beyond 200 a second;
-//   - a body that brings no byte for 10 seconds, and a reply that is not read by the call's
-//     deadline or 30 seconds after it was made, are given up.
+//   - a message that is sent or read too slowly is given up (Http2Times), and so is a reply that is
+//     not read by the call's deadline.
 class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -67,10 +69,10 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   static constexpr std::int64_t kPlainBytes = 16 << 10;
   static constexpr std::int64_t kTlsBytes = 64 << 10;
 
-  // `base_bytes` are those that `owner` has taken from the pot for it.
+  // `base_bytes` are those that `owner` has taken from `share` for it.
   Http2Connection(const Http2Environment& environment, const std::shared_ptr<EventLoop>& loop,
                   Http2Owner* owner, int socket, std::unique_ptr<Transport> transport,
-                  std::int64_t base_bytes);
+                  std::shared_ptr<PotShare> share, std::int64_t base_bytes);
   ~Http2Connection();
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
@@ -105,6 +107,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   // Counts an entry of a header block, its name and value.
   void CountHeader(std::size_t bytes);
   void EndForFlood();
+  // What exceeds the connection's own part, or that of its address, counts as of no use.
   bool TakeFromPot(std::int64_t bytes);
   void GiveToPot(std::int64_t bytes);
   // To be flushed when the event under way has been handled.
@@ -113,6 +116,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
 
   const Http2Environment& environment_;
   const std::shared_ptr<EventLoop> loop_;
+  const int socket_;  // Of transport_.
   boost::asio::posix::stream_descriptor descriptor_;
   std::unique_ptr<Transport> transport_;
   Http2Owner& owner_;
@@ -124,8 +128,9 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   std::vector<std::shared_ptr<Http2Call>> sent_;
   std::string out_;
   std::size_t out_begin_ = 0;
+  const std::shared_ptr<PotShare> share_;
   const std::int64_t base_bytes_;
-  std::int64_t pot_bytes_ = 0;  // Taken from the pot beside base_bytes_.
+  std::int64_t pot_bytes_ = 0;  // Taken beside base_bytes_.
   std::int64_t header_bytes_ = 0;
   std::size_t unpacked_header_bytes_ = 0;  // Of the block that is coming.
   // Since when a header block is unfinished.

@@ -54,56 +54,75 @@ std::string AddressOf(const sockaddr_storage& name) {
   return {};
 }
 
-// How many connections there are, in all and of one address. Any thread.
-class ConnectionCount {
+// Bounds the connections, and what they take from the pot, in all and of one address. Callers of a
+// UNIX socket have no address, and are bounded together with all. Any thread.
+class PeerAddresses {
  public:
-  ConnectionCount(std::size_t most, std::size_t most_of_one)
-      : most_(most), most_of_one_(most_of_one) {}
+  PeerAddresses(UnauthenticatedPot* pot, std::size_t most, std::size_t most_of_one)
+      : pot_(*pot), most_(most), most_of_one_(most_of_one) {}
 
-  // kPeer: it may come.
-  ConnectionEnd Enter(const std::string& address) {
+  // Takes `bytes` for a connection. Null, and `why` set, when it may not come.
+  std::shared_ptr<PotShare> Enter(const std::string& address, std::int64_t bytes,
+                                  ConnectionEnd& why) {
     MutexLock lock(mutex_);
-    if (count_ >= most_) return ConnectionEnd::kTooMany;
-    if (!address.empty()) {
-      std::size_t& of_one = by_address_[address];
-      if (of_one >= most_of_one_) return ConnectionEnd::kTooManyOfOne;
-      ++of_one;
+    why = ConnectionEnd::kTooMany;
+    if (count_ >= most_) return nullptr;
+    Peer& peer = peers_[address];
+    if (peer.share == nullptr) {
+      const std::int64_t limit = address.empty() ? pot_.limit() : pot_.limit() / 2;
+      peer.share = std::make_shared<PotShare>(&pot_, limit);
     }
-    ++count_;
-    return ConnectionEnd::kPeer;
+    const bool too_many = !address.empty() && peer.connections >= most_of_one_;
+    const PotShare::Outcome outcome =
+        too_many ? PotShare::Outcome::kShareEmpty : peer.share->Take(bytes);
+    if (outcome == PotShare::Outcome::kTaken) {
+      ++peer.connections;
+      ++count_;
+      return peer.share;
+    }
+    if (outcome == PotShare::Outcome::kShareEmpty) why = ConnectionEnd::kTooManyOfOne;
+    if (peer.connections == 0) peers_.erase(address);
+    return nullptr;
   }
 
+  // Its bytes have been given back.
   void Leave(const std::string& address) {
     MutexLock lock(mutex_);
     --count_;
-    const auto found = by_address_.find(address);
-    if (found != by_address_.end() && --found->second == 0) by_address_.erase(found);
+    const auto found = peers_.find(address);
+    if (--found->second.connections == 0) peers_.erase(found);
   }
 
  private:
+  struct Peer {
+    std::size_t connections = 0;
+    std::shared_ptr<PotShare> share;
+  };
+
+  UnauthenticatedPot& pot_;
   const std::size_t most_;
   const std::size_t most_of_one_;
   Mutex mutex_;
   std::size_t count_ MEMORYD_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<std::string, std::size_t> by_address_ MEMORYD_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Peer> peers_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 // The connections of one loop.
 class Shard final : public Http2Owner {
  public:
-  Shard(const Http2Environment& environment, ConnectionCount* count)
+  Shard(const Http2Environment& environment, PeerAddresses* peers)
       : environment_(environment),
-        count_(*count),
+        peers_(*peers),
         loop_(std::make_shared<EventLoop>([this] { Tick(); }, [this] { FlushTouched(); })) {}
 
   void Start() { loop_->Start(); }
   void Stop() { loop_->Stop(); }
   EventLoop& loop() { return *loop_; }
 
-  void Add(int socket, std::unique_ptr<Transport> transport, std::int64_t bytes,
-           std::string address) {
-    auto connection = std::make_shared<Http2Connection>(environment_, loop_, this, socket,
-                                                        std::move(transport), bytes);
+  void Add(int socket, std::unique_ptr<Transport> transport, std::shared_ptr<PotShare> share,
+           std::int64_t bytes, std::string address) {
+    auto connection = std::make_shared<Http2Connection>(
+        environment_, loop_, this, socket, std::move(transport), std::move(share), bytes);
     connections_.emplace(connection.get(), Kept{connection, std::move(address)});
     open_.fetch_add(1, std::memory_order_relaxed);
     connection->Start();
@@ -128,7 +147,7 @@ class Shard final : public Http2Owner {
 
   void Closed(Http2Connection* connection) override {
     const auto found = connections_.find(connection);
-    count_.Leave(found->second.address);
+    peers_.Leave(found->second.address);
     connections_.erase(found);
     open_.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -160,7 +179,7 @@ class Shard final : public Http2Owner {
   }
 
   const Http2Environment& environment_;
-  ConnectionCount& count_;
+  PeerAddresses& peers_;
   const std::shared_ptr<EventLoop> loop_;
   std::atomic<std::size_t> open_{0};
   bool shutting_down_ = false;
@@ -174,17 +193,17 @@ class Server final : public Http2Server {
   Server(Http2ServerOptions options, const RpcMethods* methods, MemoryBudget* budget)
       : options_(std::move(options)),
         pot_(options_.unauthenticated_bytes),
-        count_(options_.max_connections, options_.max_connections_per_address),
+        peers_(&pot_, options_.max_connections, options_.max_connections_per_address),
         large_messages_(kLargeMessageThreads, kMaxLargeMessages, &exceptions_) {
     environment_.methods = methods;
     environment_.budget = budget;
-    environment_.pot = &pot_;
     environment_.stats = &stats_;
     environment_.large_messages = &large_messages_;
     environment_.max_message_bytes = options_.max_message_bytes;
     environment_.keepalive = options_.keepalive;
     environment_.max_age = options_.max_connection_age;
     environment_.max_age_grace = options_.max_connection_age_grace;
+    environment_.times = options_.times;
     if (options_.tls != nullptr) tls_.emplace(options_.tls);
   }
 
@@ -197,7 +216,7 @@ class Server final : public Http2Server {
       for (ListeningSocket& socket : sockets) sockets_.push_back(std::move(socket));
     }
     for (int i = 0; i < options_.threads; ++i) {
-      shards_.push_back(std::make_unique<Shard>(environment_, &count_));
+      shards_.push_back(std::make_unique<Shard>(environment_, &peers_));
     }
     // All are accepted on the first loop and handed out by turns.
     for (const ListeningSocket& socket : sockets_) {
@@ -219,6 +238,8 @@ class Server final : public Http2Server {
 
   void Shutdown(std::chrono::steady_clock::time_point deadline) override {
     if (std::exchange(shut_down_, true) || shards_.empty()) return;
+    // Whoever connects from now on is told at once that nobody listens.
+    sockets_.clear();
     shards_[0]->loop().Post([this] { acceptors_.clear(); });
     for (const auto& shard : shards_) {
       shard->loop().Post([shard = shard.get()] { shard->BeginShutdown(); });
@@ -231,7 +252,6 @@ class Server final : public Http2Server {
       shard->loop().Post([shard = shard.get()] { shard->CloseAll(); });
     }
     for (const auto& shard : shards_) shard->Stop();
-    sockets_.clear();
   }
 
  private:
@@ -250,10 +270,11 @@ class Server final : public Http2Server {
     return false;
   }
 
+  // What waits may have come to its end just before the acceptors were dropped.
   void WaitForCallers(Acceptor& acceptor) {
     acceptor.waits.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                               [this, &acceptor](const boost::system::error_code& error) {
-                                if (error) return;
+                                if (error || acceptors_.empty()) return;
                                 if (AcceptSome(acceptor)) {
                                   WaitForCallers(acceptor);
                                 } else {
@@ -266,7 +287,7 @@ class Server final : public Http2Server {
   void WaitForRoom(Acceptor& acceptor) {
     acceptor.again.expires_after(kAcceptAgain);
     acceptor.again.async_wait([this, &acceptor](const boost::system::error_code& error) {
-      if (!error) WaitForCallers(acceptor);
+      if (!error && !acceptors_.empty()) WaitForCallers(acceptor);
     });
   }
 
@@ -297,25 +318,23 @@ class Server final : public Http2Server {
   void Take(int socket, bool is_unix, std::string address) {
     const bool with_tls = tls_.has_value() && !is_unix;
     const std::int64_t bytes = with_tls ? Http2Connection::kTlsBytes : Http2Connection::kPlainBytes;
-    ConnectionEnd refused = count_.Enter(address);
-    if (refused == ConnectionEnd::kPeer && !pot_.Take(bytes)) {
-      count_.Leave(address);
-      refused = ConnectionEnd::kTooMany;
-    }
-    if (refused != ConnectionEnd::kPeer) {
-      stats_.Refused(refused);
+    ConnectionEnd why = ConnectionEnd::kPeer;
+    const std::shared_ptr<PotShare> share = peers_.Enter(address, bytes, why);
+    if (share == nullptr) {
+      stats_.Refused(why);
       ::close(socket);
       return;
     }
-    const absl::Status status = Hand(socket, with_tls, bytes, address);
+    const absl::Status status = Hand(socket, with_tls, share, bytes, address);
     if (status.ok()) return;
     spdlog::warn("a connection was refused: {}", std::string(status.message()));
     stats_.Refused(ConnectionEnd::kHandshake);
-    pot_.Give(bytes);
-    count_.Leave(address);
+    share->Give(bytes);
+    peers_.Leave(address);
   }
 
-  absl::Status Hand(int socket, bool with_tls, std::int64_t bytes, const std::string& address) {
+  absl::Status Hand(int socket, bool with_tls, const std::shared_ptr<PotShare>& share,
+                    std::int64_t bytes, const std::string& address) {
     std::shared_ptr<SSL_CTX> context;
     if (with_tls) {
       auto current = tls_->Current();
@@ -330,16 +349,17 @@ class Server final : public Http2Server {
     MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
                              Transport::Make(socket, std::move(context)));
     Shard* const shard = shards_[next_++ % shards_.size()].get();
-    shard->loop().Post([shard, socket, bytes, address, transport = std::move(transport)]() mutable {
-      shard->Add(socket, std::move(transport), bytes, address);
-    });
+    shard->loop().Post(
+        [shard, socket, share, bytes, address, transport = std::move(transport)]() mutable {
+          shard->Add(socket, std::move(transport), share, bytes, address);
+        });
     return absl::OkStatus();
   }
 
   Http2ServerOptions options_;
   UnauthenticatedPot pot_;
   Http2Stats stats_;
-  ConnectionCount count_;
+  PeerAddresses peers_;
   Counter exceptions_{0};
   Executor large_messages_;
   Http2Environment environment_;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
 #include "server/http2/http2_stats.h"
+#include "server/http2/http2_times.h"
 #include "server/rpc_call.h"
 #include "server/tls_files.h"
 
@@ -31,13 +32,14 @@ struct Http2ServerOptions {
   // Connections beyond are closed as they come.
   std::size_t max_connections = 4096;
   std::size_t max_connections_per_address = 2048;
-  // For connections and callers without a tenant.
+  // For connections and callers without a tenant. Those of one address have half of it.
   std::int64_t unauthenticated_bytes = 128 << 20;
   std::size_t max_message_bytes = 4 << 20;
   std::chrono::seconds keepalive{30};
   // 0: connections may be as old as they like.
   std::chrono::seconds max_connection_age{0};
   std::chrono::seconds max_connection_age_grace{0};
+  Http2Times times;
 };
 
 // docs/adr/0052-own-front.md says why this is not gRPC's server.

@@ -16,10 +16,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/mutex.h"
+#include "core/engine/executor.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 #include "server/unary_call.h"
 
@@ -99,9 +101,13 @@ class Http2ServerTest : public ::testing::Test {
     return stub.Get(&context, request, &response);
   }
 
-  // Waits until nobody holds anything.
+  // Waits until nobody holds anything, or for a minute.
   void ExpectAllGivenBack() {
-    while (server_->stats().open() > 0 || budget_.held() > 0) std::this_thread::yield();
+    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    while ((server_->stats().open() > 0 || budget_.held() > 0) && Clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(server_->stats().open(), 0);
     EXPECT_EQ(budget_.held(), 0);
     EXPECT_EQ(budget_.holders(), 0);
     EXPECT_EQ(server_->unauthenticated_held(), 0);
@@ -112,6 +118,98 @@ class Http2ServerTest : public ::testing::Test {
   std::atomic<int> cancelled_{0};
   std::unique_ptr<Http2Server> server_;
 };
+
+// A connection whose frames are the test's own.
+class RawConnection {
+ public:
+  // `source`: the last byte of 127.0.0.x that it comes from.
+  explicit RawConnection(const std::string& target, std::uint32_t source = 1)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in name = {};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(0x7F000000U + source);
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    name.sin_port = htons(static_cast<in_port_t>(std::stoi(target.substr(target.rfind(':') + 1))));
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0, {}));
+  }
+  ~RawConnection() { ::close(socket_); }
+  RawConnection(const RawConnection&) = delete;
+  RawConnection& operator=(const RawConnection&) = delete;
+
+  static constexpr std::uint8_t kData = 0;
+  static constexpr std::uint8_t kHeaders = 1;
+  static constexpr std::uint8_t kReset = 3;
+  static constexpr std::uint8_t kSettings = 4;
+  static constexpr std::uint8_t kEndStream = 1;
+  static constexpr std::uint8_t kEndHeaders = 4;
+
+  static std::string Number(std::uint32_t value) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFFU);
+    return bytes;
+  }
+  static std::string Frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream,
+                           const std::string& payload) {
+    const std::string size = Number(static_cast<std::uint32_t>(payload.size())).substr(1);
+    return size + static_cast<char>(type) + static_cast<char>(flags) + Number(stream) + payload;
+  }
+  static std::string Prefixed(const std::string& message) {
+    return std::string(1, '\0') + Number(static_cast<std::uint32_t>(message.size())) + message;
+  }
+
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // The headers of a call, by RFC 7541: fields of the static table, or literals not to be indexed.
+  void Start(std::uint32_t stream, const std::string& path) {
+    const auto literal = [](const std::string& index, const std::string& value) {
+      return index + static_cast<char>(value.size()) + value;
+    };
+    Send(Frame(kHeaders, kEndHeaders, stream,
+               "\x83\x86" + literal("\x04", path) + literal("\x01", "x") +
+                   literal("\x0F\x10", "application/grpc")));
+  }
+  // The type of the next frame of that stream, and whether the frame ends it. kReset when the
+  // connection is closed.
+  std::pair<std::uint8_t, bool> Next(std::uint32_t stream) {
+    for (;;) {
+      std::string head(9, '\0');
+      if (!Fill(head)) return {kReset, true};
+      std::string payload(static_cast<unsigned char>(head[0]) * 65536U +
+                              static_cast<unsigned char>(head[1]) * 256U +
+                              static_cast<unsigned char>(head[2]),
+                          '\0');
+      if (!Fill(payload)) return {kReset, true};
+      const auto type = static_cast<std::uint8_t>(head[3]);
+      if (head.substr(5) != Number(stream) || stream == 0) continue;
+      return {type, type == kReset || (static_cast<unsigned char>(head[4]) & kEndStream) != 0};
+    }
+  }
+  // Waits for the end of a stream; whether it is an answer, and no reset.
+  bool IsAnswered(std::uint32_t stream) {
+    for (;;) {
+      const auto [type, ends] = Next(stream);
+      if (ends) return type != kReset;
+    }
+  }
+
+ private:
+  bool Fill(std::string& bytes) {
+    for (std::size_t filled = 0; filled < bytes.size();) {
+      const ssize_t size = ::recv(socket_, bytes.data() + filled, bytes.size() - filled, 0);
+      if (size <= 0) return false;
+      filled += static_cast<std::size_t>(size);
+    }
+    return true;
+  }
+
+  const int socket_;
+};
+
+constexpr char kGet[] = "/memoryd.v1.MemoryService/Get";
 
 TEST_F(Http2ServerTest, MessagesOfEverySizeGoThereAndBack) {
   Serve();
@@ -209,6 +307,167 @@ TEST_F(Http2ServerTest, ConnectionsOfOneAddressAreBounded) {
   EXPECT_EQ(Get(*Connect(), "s", "", response).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_GE(server_->stats().ended(ConnectionEnd::kTooManyOfOne), 1u);
   EXPECT_TRUE(Get(*one, "s", "", response).ok()) << "others are unhurt";
+}
+
+TEST_F(Http2ServerTest, OneAddressTakesHalfOfWhatIsForTheUnknown) {
+  Http2ServerOptions options;
+  options.unauthenticated_bytes = 16 * (16 << 10);
+  Serve(options);
+  std::vector<std::unique_ptr<RawConnection>> greedy;
+  for (int i = 0; i < 12; ++i) {
+    greedy.push_back(std::make_unique<RawConnection>(server_->addresses()[0], 2));
+  }
+  while (server_->stats().ended(ConnectionEnd::kTooManyOfOne) < 4) std::this_thread::yield();
+  EXPECT_EQ(server_->stats().open(), 8);
+  EXPECT_EQ(server_->unauthenticated_held(), 8 * (16 << 10));
+  v1::GetResponse response;
+  EXPECT_TRUE(Get(*Connect(), "s", "", response).ok()) << "others are unhurt";
+  greedy.clear();
+  ExpectAllGivenBack();
+}
+
+// Answers with as many bytes as it is told, for nobody's account.
+class ForEverybody final : public RpcHandler {
+ public:
+  explicit ForEverybody(RpcCallPtr rpc) : rpc_(std::move(rpc)) {}
+  void OnMessage(std::string_view bytes) override {
+    rpc_->SendLast(std::string(static_cast<std::size_t>(std::stoi(std::string(bytes))), 'x'), {});
+  }
+  void OnReadEnd(const absl::Status& status) override { rpc_->Finish(status, {}); }
+
+ private:
+  const RpcCallPtr rpc_;
+};
+
+TEST_F(Http2ServerTest, RepliesToTheUnknownAreBounded) {
+  methods_.Add("/x/Reflect", [](RpcCallPtr rpc) {
+    rpc->SetHandler(std::make_shared<ForEverybody>(rpc));
+    rpc->Read();
+  });
+  Http2ServerOptions options;
+  options.unauthenticated_bytes = 16 * (64 << 10);
+  Serve(options);
+  {
+    RawConnection connection(server_->addresses()[0]);
+    std::uint32_t stream = 1;
+    for (const auto& [bytes, answered] : {std::pair("40000", true), std::pair("60000", true),
+                                          std::pair("70000", false), std::pair("50", true)}) {
+      connection.Start(stream, "/x/Reflect");
+      connection.Send(RawConnection::Frame(RawConnection::kData, RawConnection::kEndStream, stream,
+                                           RawConnection::Prefixed(bytes)));
+      // The whole connection may have 65,535 bytes that are not acknowledged.
+      connection.Send(RawConnection::Frame(8, 0, 0, RawConnection::Number(100'000)));
+      EXPECT_EQ(connection.IsAnswered(stream), answered) << bytes;
+      stream += 2;
+    }
+  }
+  ExpectAllGivenBack();
+}
+
+TEST_F(Http2ServerTest, ARequestThatTricklesIsGivenUp) {
+  Http2ServerOptions options;
+  options.times.message = std::chrono::seconds(0);
+  Serve(options);
+  {
+    RawConnection connection(server_->addresses()[0]);
+    connection.Start(1, kGet);
+    const std::string message = RawConnection::Prefixed(std::string(1000, 'x'));
+    std::atomic<bool> answered{false};
+    std::thread trickling([&] {
+      for (std::size_t i = 0; i < message.size() - 1 && !answered; ++i) {
+        connection.Send(RawConnection::Frame(RawConnection::kData, 0, 1, message.substr(i, 1)));
+        // The server is never without a byte for long, nor ever has them all.
+        if (i > message.size() / 2) {
+          while (server_->stats().half_requests() == 0) std::this_thread::yield();
+        }
+      }
+    });
+    EXPECT_TRUE(connection.IsAnswered(1));
+    answered = true;
+    trickling.join();
+    EXPECT_EQ(server_->stats().half_requests(), 1u);
+  }
+  ExpectAllGivenBack();
+}
+
+TEST_F(Http2ServerTest, AReplyThatNobodyReadsIsGivenUp) {
+  Http2ServerOptions options;
+  options.times.reply_unread = std::chrono::seconds(0);
+  Serve(options);
+  {
+    RawConnection connection(server_->addresses()[0]);
+    connection.Start(1, kGet);
+    v1::GetRequest request;
+    request.set_session_id("s");
+    // More than a stream may have that is not acknowledged.
+    request.set_input("1000000");
+    connection.Send(RawConnection::Frame(RawConnection::kData, RawConnection::kEndStream, 1,
+                                         RawConnection::Prefixed(request.SerializeAsString())));
+    EXPECT_FALSE(connection.IsAnswered(1));
+    EXPECT_EQ(server_->stats().unread_replies(), 1u);
+    EXPECT_EQ(budget_.held(), 0);
+  }
+  ExpectAllGivenBack();
+}
+
+// Counts the messages of a stream, and asks for each from another thread.
+class Counting final : public RpcHandler, public std::enable_shared_from_this<Counting> {
+ public:
+  Counting(RpcCallPtr rpc, Executor* readers) : rpc_(std::move(rpc)), readers_(*readers) {}
+  void OnMessage(std::string_view bytes) override {
+    if (bytes != std::to_string(count_)) {
+      rpc_->Finish(absl::DataLossError("messages are missing or out of order"), {});
+      return;
+    }
+    // Now within the call, now on another thread.
+    if (++count_ % 3 == 0) {
+      rpc_->Read();
+    } else {
+      readers_.Submit([self = shared_from_this()] { self->rpc_->Read(); });
+    }
+  }
+  void OnReadEnd(const absl::Status& status) override {
+    if (status.ok() && count_ == 2000) {
+      rpc_->SendLast("all", {});
+    } else {
+      rpc_->Finish(absl::DataLossError("messages are missing"), {});
+    }
+  }
+
+ private:
+  const RpcCallPtr rpc_;
+  Executor& readers_;
+  int count_ = 0;
+};
+
+TEST_F(Http2ServerTest, MessagesThatComeAtOnceAreReadOneByOne) {
+  Counter exceptions{0};
+  Executor readers(1, 16, &exceptions);
+  methods_.Add("/x/Count", [&readers](RpcCallPtr rpc) {
+    ASSERT_TRUE(rpc->ChargeTo("tenant").ok());
+    rpc->SetHandler(std::make_shared<Counting>(rpc, &readers));
+    rpc->Read();
+  });
+  Serve();
+  {
+    RawConnection connection(server_->addresses()[0]);
+    connection.Start(1, "/x/Count");
+    std::string body;
+    for (int i = 0; i < 2000; ++i) body += RawConnection::Prefixed(std::to_string(i));
+    std::string frames;
+    constexpr std::size_t kFrame = 16'000;
+    for (std::size_t begin = 0; begin < body.size(); begin += kFrame) {
+      const bool last = begin + kFrame >= body.size();
+      frames += RawConnection::Frame(RawConnection::kData, last ? RawConnection::kEndStream : 0, 1,
+                                     body.substr(begin, kFrame));
+    }
+    connection.Send(frames);
+    // Headers, a message, and trailers without an error behind it.
+    EXPECT_EQ(connection.Next(1).first, RawConnection::kHeaders);
+    EXPECT_EQ(connection.Next(1).first, RawConnection::kData);
+    EXPECT_TRUE(connection.IsAnswered(1));
+  }
+  ExpectAllGivenBack();
 }
 
 TEST_F(Http2ServerTest, AnAddressInUseIsNamed) {

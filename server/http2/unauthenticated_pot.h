@@ -29,6 +29,37 @@ class UnauthenticatedPot {
   std::atomic<std::int64_t> held_{0};
 };
 
+// What the connections of one address hold of the pot, so that no address empties it. Any thread.
+class PotShare {
+ public:
+  enum class Outcome : std::uint8_t { kTaken, kShareEmpty, kPotEmpty };
+
+  // `pot` outlives it.
+  PotShare(UnauthenticatedPot* pot, std::int64_t limit) : pot_(*pot), limit_(limit) {}
+
+  // Unless kTaken, nothing is taken.
+  [[nodiscard]] Outcome Take(std::int64_t bytes) {
+    if (held_.fetch_add(bytes, std::memory_order_relaxed) + bytes > limit_) {
+      held_.fetch_sub(bytes, std::memory_order_relaxed);
+      return Outcome::kShareEmpty;
+    }
+    if (pot_.Take(bytes)) return Outcome::kTaken;
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+    return Outcome::kPotEmpty;
+  }
+  void Give(std::int64_t bytes) {
+    pot_.Give(bytes);
+    held_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+
+  const UnauthenticatedPot& pot() const { return pot_; }
+
+ private:
+  UnauthenticatedPot& pot_;
+  const std::int64_t limit_;
+  std::atomic<std::int64_t> held_{0};
+};
+
 }  // namespace memoryd
 
 #endif  // MEMORYD_SERVER_HTTP2_UNAUTHENTICATED_POT_H_
