@@ -149,8 +149,10 @@ class WorkerServiceTest : public ::testing::Test {
     server_->Shutdown(Clock::now());
     server_.reset();
     EXPECT_EQ(service_->stream_count(), 0u);
-    // The thread that looks at the streams may be the last to hold one.
+    // A thread that looks at the streams, or calls a worker, may be the last to hold one.
     service_.reset();
+    const Clock::time_point deadline = Later();
+    while (budget_.held() > 0 && Clock::now() < deadline) std::this_thread::yield();
     EXPECT_EQ(budget_.held(), 0);
     EXPECT_EQ(registry_.attached(), 0u);
     EXPECT_EQ(registry_.open_calls(), 0u);
