@@ -33,8 +33,6 @@ namespace http = boost::beast::http;
 constexpr std::chrono::seconds kRequestTime(10);
 constexpr std::size_t kMaxHeaders = 8 << 10;
 constexpr std::size_t kMaxConnections = 64;
-// Without descriptors or memory the next try is then.
-constexpr std::chrono::milliseconds kAcceptAgain(100);
 
 }  // namespace
 

@@ -17,8 +17,8 @@ namespace {
 
 using Seconds = std::chrono::seconds;
 
-// Whoever sends or reads a message byte by byte, so that it is never idle, must be as fast as this
-// when its time is over.
+// The least rate of a message once Http2Times::message has passed. A peer that moves it byte by
+// byte is never idle.
 constexpr std::size_t kBytesPerSecond = 64 << 10;
 // Longer tokens are wrong ones.
 constexpr std::size_t kMaxAuthorization = 64 << 10;
@@ -429,8 +429,8 @@ void Http2Call::SendLast(std::string message, MemoryBudget::Hold hold) {
 
 void Http2Call::DoSend(std::string message, MemoryBudget::Hold hold) {
   if (connection_ == nullptr || finished_) return;
-  const auto from_pot = static_cast<std::int64_t>(charged_ ? 0 : message.size());
-  if (from_pot > 0 && !Charge(from_pot).ok()) {
+  // A tenant's reply is counted by `hold`.
+  if (!charged_ && !Charge(static_cast<std::int64_t>(message.size())).ok()) {
     GiveUp(NGHTTP2_ENHANCE_YOUR_CALM);
     return;
   }
@@ -440,7 +440,6 @@ void Http2Call::DoSend(std::string message, MemoryBudget::Hold hold) {
   }
   outgoing_bytes_ += message.size();
   Outgoing& outgoing = outgoing_.emplace_back();
-  outgoing.from_pot = from_pot;
   outgoing.prefix = PrefixOf(message.size());
   outgoing.message = std::move(message);
   outgoing.hold = std::move(hold);
@@ -524,10 +523,13 @@ std::ptrdiff_t Http2Call::Fill(std::uint8_t* buffer, std::size_t size, std::uint
       outgoing.offset += part;
       filled += part;
       if (outgoing.offset == kPrefixBytes + outgoing.message.size()) {
+        if (!charged_) {
+          const auto sent = static_cast<std::int64_t>(outgoing.message.size());
+          connection_->GiveToPot(sent);
+          from_pot_ -= sent;
+        }
         outgoing.message = {};
         outgoing.hold.Release();
-        connection_->GiveToPot(outgoing.from_pot);
-        from_pot_ -= outgoing.from_pot;
         ++next_;
       }
     }

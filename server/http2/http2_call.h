@@ -65,8 +65,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
     std::array<char, 5> prefix;
     std::string message;
     MemoryBudget::Hold hold;
-    std::int64_t from_pot = 0;  // In place of `hold` for a call without a tenant.
-    std::size_t offset = 0;     // Of prefix and message together.
+    std::size_t offset = 0;  // Of prefix and message together.
   };
 
   // On the loop's thread now, or as its task.

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -32,8 +33,6 @@ constexpr int kLargeMessageThreads = 2;
 constexpr std::size_t kMaxLargeMessages = 1024;
 // Connections taken before others of the loop have their turn.
 constexpr int kAcceptAtOnce = 16;
-// Without descriptors or memory the next try is then.
-constexpr std::chrono::milliseconds kAcceptAgain(100);
 constexpr std::chrono::milliseconds kShutdownLook(5);
 
 // The bytes of an IP address; empty for a UNIX socket.
@@ -69,8 +68,8 @@ class PeerAddresses {
     if (count_ >= most_) return nullptr;
     Peer& peer = peers_[address];
     if (peer.share == nullptr) {
-      const std::int64_t limit = address.empty() ? pot_.limit() : pot_.limit() / 2;
-      peer.share = std::make_shared<PotShare>(&pot_, limit);
+      constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+      peer.share = std::make_shared<PotShare>(&pot_, address.empty() ? kNone : pot_.limit() / 2);
     }
     const bool too_many = !address.empty() && peer.connections >= most_of_one_;
     const PotShare::Outcome outcome =
@@ -238,7 +237,7 @@ class Server final : public Http2Server {
 
   void Shutdown(std::chrono::steady_clock::time_point deadline) override {
     if (std::exchange(shut_down_, true) || shards_.empty()) return;
-    // Whoever connects from now on is told at once that nobody listens.
+    // From here on the kernel refuses new connections, which would wait in the backlog for nothing.
     sockets_.clear();
     shards_[0]->loop().Post([this] { acceptors_.clear(); });
     for (const auto& shard : shards_) {

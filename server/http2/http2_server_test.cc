@@ -172,6 +172,11 @@ class RawConnection {
                "\x83\x86" + literal("\x04", path) + literal("\x01", "x") +
                    literal("\x0F\x10", "application/grpc")));
   }
+  // A whole call with one message.
+  void Call(std::uint32_t stream, const std::string& path, const std::string& message) {
+    Start(stream, path);
+    Send(Frame(kData, kEndStream, stream, Prefixed(message)));
+  }
   // The type of the next frame of that stream, and whether the frame ends it. kReset when the
   // connection is closed.
   std::pair<std::uint8_t, bool> Next(std::uint32_t stream) {
@@ -317,7 +322,7 @@ TEST_F(Http2ServerTest, OneAddressTakesHalfOfWhatIsForTheUnknown) {
   for (int i = 0; i < 12; ++i) {
     greedy.push_back(std::make_unique<RawConnection>(server_->addresses()[0], 2));
   }
-  // Those that are taken are opened on the thread of their loop.
+  // A loop opens a connection on its own thread, some time after it was accepted.
   while (server_->stats().ended(ConnectionEnd::kTooManyOfOne) < 4 || server_->stats().open() < 8) {
     std::this_thread::yield();
   }
@@ -355,9 +360,7 @@ TEST_F(Http2ServerTest, RepliesToTheUnknownAreBounded) {
     std::uint32_t stream = 1;
     for (const auto& [bytes, answered] : {std::pair("40000", true), std::pair("60000", true),
                                           std::pair("70000", false), std::pair("50", true)}) {
-      connection.Start(stream, "/x/Reflect");
-      connection.Send(RawConnection::Frame(RawConnection::kData, RawConnection::kEndStream, stream,
-                                           RawConnection::Prefixed(bytes)));
+      connection.Call(stream, "/x/Reflect", bytes);
       // The whole connection may have 65,535 bytes that are not acknowledged.
       connection.Send(RawConnection::Frame(8, 0, 0, RawConnection::Number(100'000)));
       EXPECT_EQ(connection.IsAnswered(stream), answered) << bytes;
@@ -399,20 +402,19 @@ TEST_F(Http2ServerTest, AReplyThatNobodyReadsIsGivenUp) {
   Serve(options);
   {
     RawConnection connection(server_->addresses()[0]);
-    connection.Start(1, kGet);
     v1::GetRequest request;
     request.set_session_id("s");
     // More than a stream may have that is not acknowledged.
     request.set_input("1000000");
-    connection.Send(RawConnection::Frame(RawConnection::kData, RawConnection::kEndStream, 1,
-                                         RawConnection::Prefixed(request.SerializeAsString())));
+    connection.Call(1, kGet, request.SerializeAsString());
     EXPECT_FALSE(connection.IsAnswered(1));
     EXPECT_EQ(server_->stats().unread_replies(), 1u);
   }
   ExpectAllGivenBack();
 }
 
-// Counts the messages of a stream, and asks for each from another thread.
+// Counts the messages of a stream. It asks for the next now within OnMessage(), now from another
+// thread.
 class Counting final : public RpcHandler, public std::enable_shared_from_this<Counting> {
  public:
   Counting(RpcCallPtr rpc, Executor* readers) : rpc_(std::move(rpc)), readers_(*readers) {}
@@ -421,7 +423,6 @@ class Counting final : public RpcHandler, public std::enable_shared_from_this<Co
       rpc_->Finish(absl::DataLossError("messages are missing or out of order"), {});
       return;
     }
-    // Now within the call, now on another thread.
     if (++count_ % 3 == 0) {
       rpc_->Read();
     } else {

@@ -17,7 +17,7 @@ namespace memoryd {
 enum class ConnectionEnd : std::uint8_t {
   kPeer,
   kTooMany,       // Connections in all, or of the unauthenticated memory.
-  kTooManyOfOne,  // Of one address.
+  kTooManyOfOne,  // The same of one address.
   kHandshake,     // TLS failed or took too long.
   kProtocol,      // Not HTTP/2.
   kFlood,         // More control frames, resets or headers than anybody needs.

@@ -4,12 +4,16 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace memoryd {
+
+// How long to wait before the next accept when the process lacks descriptors or memory.
+inline constexpr std::chrono::milliseconds kAcceptAgain(100);
 
 // Closes what it has, and removes the file of a UNIX socket.
 class ListeningSocket {
