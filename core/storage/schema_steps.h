@@ -17,9 +17,11 @@ struct SchemaStep {
 };
 
 // `readable_from` of the step to version i + 1. Binaries of versions below 8 refuse whatever is
-// newer.
-inline constexpr std::int64_t kReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8};
-inline constexpr std::size_t kReleasedSteps = std::size(kReadableFrom);
+// newer. Step 9 moves large values in SQLite alone (docs/adr/0053-large-values-apart.md).
+inline constexpr std::int64_t kPostgresReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 8};
+inline constexpr std::int64_t kSqliteReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+inline constexpr std::size_t kReleasedSteps = std::size(kPostgresReadableFrom);
+static_assert(std::size(kSqliteReadableFrom) == kReleasedSteps);
 
 // Steps behind the last released one: none, but in the executable memoryd_later_schema, which
 // stands for a newer memoryd and has a definition of its own (tests/torture/later_steps.cc).

@@ -12,7 +12,7 @@ namespace memoryd {
 namespace {
 
 // Index i leads from version i to i + 1. What has been released is never changed; a new one stands
-// in kReadableFrom too.
+// in kPostgresReadableFrom too.
 //
 // Names compare bytewise (COLLATE "C"), and every key begins with (tenant, session), so that the
 // tables can be distributed by hash. Half of a session's page is left free and no index holds a
@@ -162,6 +162,8 @@ ALTER TABLE memoryd_sessions ADD COLUMN expire_us bigint, ADD COLUMN drop_us big
 CREATE INDEX memoryd_sessions_expire_us ON memoryd_sessions (expire_us) WHERE expire_us > 0;
 CREATE INDEX memoryd_sessions_drop_us ON memoryd_sessions (drop_us) WHERE drop_us > 0;
 )sql",
+    // SQLite's step: PostgreSQL keeps large values apart by itself.
+    "SELECT 1",
 };
 static_assert(std::size(kMigrations) == kReleasedSteps);
 
@@ -172,7 +174,7 @@ std::int64_t Newest() {
 // The step to version `from` + 1.
 SchemaStep StepFrom(std::int64_t from) {
   const auto index = static_cast<std::size_t>(from);
-  return index < kReleasedSteps ? SchemaStep{kMigrations[index], kReadableFrom[index]}
+  return index < kReleasedSteps ? SchemaStep{kMigrations[index], kPostgresReadableFrom[index]}
                                 : LaterPostgresSteps()[index - kReleasedSteps];
 }
 

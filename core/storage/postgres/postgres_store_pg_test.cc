@@ -238,12 +238,11 @@ TEST(PostgresStoreTest, ASchemaWithoutMarksGetsThemWithItsNextStep) {
   database.Open();
   database.Run(
       fmt::format("ALTER TABLE memoryd_schema DROP COLUMN readable_from; "
-                  "DELETE FROM memoryd_schema WHERE version = {0}; "
-                  "ALTER TABLE memoryd_sessions DROP COLUMN expire_us, DROP COLUMN drop_us",
+                  "DELETE FROM memoryd_schema WHERE version = {0}",
                   kReleasedSteps));
   database.Open();
   EXPECT_EQ(database.Run("SELECT max(readable_from) FROM memoryd_schema")[0][0].as<int>(),
-            static_cast<int>(kReadableFrom[kReleasedSteps - 1]));
+            static_cast<int>(kPostgresReadableFrom[kReleasedSteps - 1]));
 }
 
 TEST(PostgresStoreTest, WaitsForAnotherServersMigrationNoLongerThanForACall) {

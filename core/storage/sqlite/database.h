@@ -48,6 +48,11 @@ class Query {
   // True for a row, false at the end.
   absl::StatusOr<bool> Next();
 
+  // Not text, a blob or NULL.
+  bool IsInteger(int column) const {
+    return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;
+  }
+  bool IsNull(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
   std::int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
   std::uint64_t Bits(int column) const { return static_cast<std::uint64_t>(Int(column)); }
   // Valid until the next Step(). Text and blobs alike, NUL bytes included; empty for NULL.
@@ -86,6 +91,8 @@ class Database {
 
   // Rows that the last INSERT, UPDATE or DELETE changed.
   std::int64_t changes() const { return sqlite3_changes64(db_); }
+  // Of the last row that was inserted into a table with ids.
+  std::int64_t last_inserted_id() const { return sqlite3_last_insert_rowid(db_); }
   bool in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
 
   // Ends the transaction, if SQLite has not done so itself.

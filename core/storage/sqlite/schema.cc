@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kApplicationId = 0x6D656D64;
 
 // The step to version i + 1 stands at index i. Never edit one that was released; a new one stands
-// in kReadableFrom too.
+// in kSqliteReadableFrom too.
 //
 // WITHOUT ROWID keeps a session's messages side by side in the order they are read, and spares a
 // second tree. Ids are text under SQLite's default collation, which compares bytes. Unsigned 64-bit
@@ -157,6 +157,42 @@ ALTER TABLE memoryd_sessions ADD COLUMN drop_us INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX memoryd_expiring ON memoryd_sessions (expire_us) WHERE expire_us > 0;
 CREATE INDEX memoryd_dropping ON memoryd_sessions (drop_us) WHERE drop_us > 0;
 )sql",
+    // See value.h. Values that are stored already stay where they are: moving them could take
+    // longer than a start may.
+    R"sql(
+CREATE TABLE memoryd_values (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
+
+CREATE TRIGGER memoryd_message_deleted AFTER DELETE ON memoryd_messages
+  WHEN typeof(old.body) = 'integer' OR typeof(old.tool_ids) = 'integer'
+  BEGIN DELETE FROM memoryd_values WHERE id IN (old.body, old.tool_ids); END;
+CREATE TRIGGER memoryd_message_replaced AFTER UPDATE OF body, tool_ids ON memoryd_messages
+  WHEN typeof(old.body) = 'integer' OR typeof(old.tool_ids) = 'integer'
+  BEGIN
+    DELETE FROM memoryd_values WHERE id IN (old.body, old.tool_ids)
+      AND id IS NOT new.body AND id IS NOT new.tool_ids;
+  END;
+
+CREATE TRIGGER memoryd_session_deleted AFTER DELETE ON memoryd_sessions
+  WHEN typeof(old.config) = 'integer'
+  BEGIN DELETE FROM memoryd_values WHERE id = old.config; END;
+CREATE TRIGGER memoryd_config_replaced AFTER UPDATE OF config ON memoryd_sessions
+  WHEN typeof(old.config) = 'integer' AND old.config IS NOT new.config
+  BEGIN DELETE FROM memoryd_values WHERE id = old.config; END;
+
+CREATE TRIGGER memoryd_block_deleted AFTER DELETE ON memoryd_blocks
+  WHEN typeof(old.state) = 'integer'
+  BEGIN DELETE FROM memoryd_values WHERE id = old.state; END;
+CREATE TRIGGER memoryd_state_replaced AFTER UPDATE OF state ON memoryd_blocks
+  WHEN typeof(old.state) = 'integer' AND old.state IS NOT new.state
+  BEGIN DELETE FROM memoryd_values WHERE id = old.state; END;
+
+CREATE TRIGGER memoryd_request_deleted AFTER DELETE ON memoryd_requests
+  WHEN typeof(old.reply) = 'integer'
+  BEGIN DELETE FROM memoryd_values WHERE id = old.reply; END;
+CREATE TRIGGER memoryd_reply_replaced AFTER UPDATE OF reply ON memoryd_requests
+  WHEN typeof(old.reply) = 'integer' AND old.reply IS NOT new.reply
+  BEGIN DELETE FROM memoryd_values WHERE id = old.reply; END;
+)sql",
 };
 
 static_assert(kSteps.size() == kReleasedSteps);
@@ -168,7 +204,7 @@ std::int64_t Newest() {
 // The step to version `from` + 1.
 SchemaStep StepFrom(std::int64_t from) {
   const auto index = static_cast<std::size_t>(from);
-  return index < kReleasedSteps ? SchemaStep{kSteps[index], kReadableFrom[index]}
+  return index < kReleasedSteps ? SchemaStep{kSteps[index], kSqliteReadableFrom[index]}
                                 : LaterSqliteSteps()[index - kReleasedSteps];
 }
 

@@ -1,7 +1,9 @@
 #include "core/storage/sqlite/sqlite_commit.h"
 
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
 #include "core/storage/sqlite/row_format.h"
+#include "core/storage/sqlite/value.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd::sqlite {
@@ -34,8 +37,12 @@ constexpr char kUpdateSession[] =
     " floor_position = ?, watermark = ?, pinned = ?, active_count = ?, archived_count = ?,"
     " active_tokens = ?, content_generation = ?, next_content = ?, content_count = ?,"
     " message_bytes = ?, content_bytes = ?, edit_revision = ?, block_generation = ?,"
-    " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?, config = coalesce(?, config)"
+    " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?"
     " WHERE tenant = ? AND session = ? AND revision = ?";
+
+// Apart from kUpdateSession, since it starts a trigger.
+constexpr char kSetConfig[] =
+    "UPDATE memoryd_sessions SET config = ? WHERE tenant = ? AND session = ?";
 
 constexpr char kSetSubject[] =
     "UPDATE memoryd_sessions SET subject = ? WHERE tenant = ? AND session = ? AND subject <> ?";
@@ -111,10 +118,19 @@ bool IsOfTheChange(int code) {
   return primary == SQLITE_CONSTRAINT || primary == SQLITE_TOOBIG;
 }
 
-// Sets `won` to whether the stored revision was the expected one and the row was written.
+bool IsInsert(const SessionChange& change) { return change.expected_revision == 0; }
+
+// Whether the configuration is written by a statement of its own, once the revision has won. A new
+// session's goes with the row, unless it is large.
+bool IsSetApart(const SessionChange& change) {
+  return change.write_config && (!IsInsert(change) || NewValue(change.row.config).is_large());
+}
+
+// Sets `won` to whether the stored revision was the expected one and the row was written, but for a
+// configuration that IsSetApart().
 int WriteRow(Database& db, const SessionChange& change, bool& won) {
   const SessionRow& row = change.row;
-  const bool insert = change.expected_revision == 0;
+  const bool insert = IsInsert(change);
   const std::string pinned = EncodePositions(row.pinned);
   Query query = db.Prepare(insert ? kInsertSession : kUpdateSession);
   query.BindBits(row.generation)
@@ -137,18 +153,24 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
       .Bind(row.update_us)
       .Bind(row.deleted ? 1 : 0)
       .BindBits(row.commit_tag);
-  if (change.write_config) {
-    query.BindBlob(row.config);
-  } else if (insert) {
-    query.BindBlob({});
-  } else {
-    query.BindNull();
+  if (insert) {
+    const bool with_config = change.write_config && !IsSetApart(change);
+    query.BindBlob(with_config ? std::string_view(row.config) : std::string_view());
   }
   query.BindText(change.key.tenant).BindText(change.key.session);
   if (!insert) query.Bind(change.expected_revision);
   const int code = Done(query.Step());
   won = code == SQLITE_OK && db.changes() == 1;
   return code;
+}
+
+int SetConfig(Database& db, const SessionChange& change) {
+  NewValue config(change.row.config);
+  if (const int code = config.Store(db); code != SQLITE_OK) return code;
+  Query query = db.Prepare(kSetConfig);
+  config.BindTo(query);
+  query.BindText(change.key.tenant).BindText(change.key.session);
+  return Done(query.Step());
 }
 
 int SetSubject(Database& db, const SessionChange& change) {
@@ -185,28 +207,50 @@ int EraseMessages(Database& db, const SessionChange& change, std::uint64_t gener
   return Done(query.Step());
 }
 
+int StoreValues(Database& db, std::initializer_list<NewValue*> values) {
+  for (NewValue* value : values) {
+    if (const int code = value->Store(db); code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+void BindToolIds(Query& query, const NewValue& ids) {
+  if (ids.is_empty()) {
+    query.BindNull();
+  } else {
+    ids.BindTo(query);
+  }
+}
+
 int ReplaceMessage(Database& db, const SessionKey& key, std::uint64_t generation,
                    const Message& message) {
   const std::string tool_ids = EncodeToolIds(message);
-  Query query = db.Prepare(kReplaceMessage);
-  query.Bind(message.token_count);
-  if (tool_ids.empty()) {
-    query.BindNull();
-  } else {
-    query.BindBlob(tool_ids);
+  NewValue body(message.body), ids(tool_ids);
+  if (const int code = StoreValues(db, {&body, &ids}); code != SQLITE_OK) return code;
+  {
+    Query query = db.Prepare(kReplaceMessage);
+    query.Bind(message.token_count);
+    BindToolIds(query, ids);
+    body.BindTo(query);
+    query.Bind(ChecksumOf(message, tool_ids))
+        .BindText(key.tenant)
+        .BindText(key.session)
+        .BindBits(generation)
+        .Bind(message.position);
+    if (const int code = Done(query.Step()); code != SQLITE_OK) return code;
   }
-  query.BindBlob(message.body)
-      .Bind(ChecksumOf(message, tool_ids))
-      .BindText(key.tenant)
-      .BindText(key.session)
-      .BindBits(generation)
-      .Bind(message.position);
-  return Done(query.Step());
+  if (db.changes() == 1) return SQLITE_OK;
+  for (const NewValue* value : {&body, &ids}) {
+    if (const int code = value->TakeBack(db); code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
 }
 
 int InsertMessage(Database& db, const SessionKey& key, std::uint64_t generation,
                   const Message& message) {
   const std::string tool_ids = EncodeToolIds(message);
+  NewValue body(message.body), ids(tool_ids);
+  if (const int code = StoreValues(db, {&body, &ids}); code != SQLITE_OK) return code;
   Query query = db.Prepare(kInsertMessage);
   query.BindText(key.tenant).BindText(key.session).BindBits(generation).Bind(message.position);
   if (message.ids->message_id.empty()) {
@@ -217,12 +261,9 @@ int InsertMessage(Database& db, const SessionKey& key, std::uint64_t generation,
   query.Bind(static_cast<std::int64_t>(message.role))
       .Bind(message.token_count)
       .Bind(message.ingest_us);
-  if (tool_ids.empty()) {
-    query.BindNull();
-  } else {
-    query.BindBlob(tool_ids);
-  }
-  query.BindBlob(message.body).Bind(ChecksumOf(message, tool_ids));
+  BindToolIds(query, ids);
+  body.BindTo(query);
+  query.Bind(ChecksumOf(message, tool_ids));
   return Done(query.Step());
 }
 
@@ -247,6 +288,8 @@ int InsertMessages(Database& db, const SessionChange& change, CommitOutcome& out
 }
 
 int WriteBlock(Database& db, const SessionChange& change, const BlockState& block) {
+  NewValue state(block.state);
+  if (const int code = state.Store(db); code != SQLITE_OK) return code;
   Query query = db.Prepare(kUpsertBlock);
   query.BindText(change.key.tenant)
       .BindText(change.key.session)
@@ -256,8 +299,8 @@ int WriteBlock(Database& db, const SessionChange& change, const BlockState& bloc
       .Bind(block.next)
       .BindBits(block.entry_generation)
       .Bind(block.next_entry)
-      .Bind(block.update_us)
-      .BindBlob(block.state);
+      .Bind(block.update_us);
+  state.BindTo(query);
   return Done(query.Step());
 }
 
@@ -358,13 +401,15 @@ int WriteBlocksAndJobs(Database& db, const SessionChange& change) {
 }
 
 int InsertRequest(Database& db, const SessionKey& key, const RequestRecord& request) {
+  NewValue reply(request.reply);
+  if (const int code = reply.Store(db); code != SQLITE_OK) return code;
   Query query = db.Prepare(kInsertRequest);
   query.BindText(key.tenant)
       .BindText(key.session)
       .BindText(request.request_id)
-      .BindBlob(request.fingerprint)
-      .BindBlob(request.reply)
-      .Bind(request.create_us);
+      .BindBlob(request.fingerprint);
+  reply.BindTo(query);
+  query.Bind(request.create_us);
   return Done(query.Step());
 }
 
@@ -387,6 +432,9 @@ int WriteParts(Database& db, const SessionChange& change, CommitOutcome& outcome
   if (!won) {
     outcome = CommitOutcome::kRevisionLost;
     return SQLITE_OK;
+  }
+  if (IsSetApart(change)) {
+    if (const int code = SetConfig(db, change); code != SQLITE_OK) return code;
   }
   if (change.write_config) {
     if (const int code = SetSubject(db, change); code != SQLITE_OK) return code;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
+#include "core/storage/sqlite/value.h"
 
 namespace memoryd::sqlite {
 namespace {
@@ -39,7 +40,7 @@ constexpr char kDeleteGarbage[] =
     " WHERE tenant = ? AND session = ? AND generation = ? AND end_position = ?";
 
 constexpr char kSelectRows[] =
-    "SELECT position, length(body) FROM memoryd_messages"
+    "SELECT position, " MEMORYD_LENGTH_OF("body") " FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
 

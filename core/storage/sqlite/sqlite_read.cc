@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/storage/checksum.h"
 #include "core/storage/sqlite/row_format.h"
+#include "core/storage/sqlite/value.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd::sqlite {
@@ -24,8 +25,9 @@ namespace {
 // Where the first parameter says so.
 #define MEMORYD_LISTED_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("CASE WHEN ? THEN config ELSE x'' END")
 // The least that a larger one takes is its length, which stands beside the row.
-#define MEMORYD_DUE_COLUMNS \
-  MEMORYD_SESSION_COLUMNS_WITH("CASE WHEN length(config) <= ? THEN config ELSE x'' END")
+#define MEMORYD_DUE_COLUMNS     \
+  MEMORYD_SESSION_COLUMNS_WITH( \
+      "CASE WHEN typeof(config) = 'blob' AND length(config) <= ? THEN config ELSE x'' END")
 
 constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
@@ -62,9 +64,10 @@ constexpr char kCountRequests[] =
     " (SELECT coalesce(max(end_position), 0) FROM memoryd_garbage"
     "  WHERE tenant = ? AND session = ? AND generation = 0)";
 
+// A configuration that is missing counts nothing: who reads the session is told.
 constexpr char kSelectUsage[] =
     "SELECT count(*), coalesce(sum(active_count + archived_count + content_count), 0),"
-    " coalesce(sum(message_bytes + content_bytes + length(config)), 0)"
+    " coalesce(sum(message_bytes + content_bytes + coalesce(" MEMORYD_LENGTH_OF("config") ", 0)), 0)"
     " FROM memoryd_sessions WHERE tenant = ? AND NOT deleted";
 
 constexpr char kSelectMessages[] =
@@ -73,9 +76,9 @@ constexpr char kSelectMessages[] =
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
 
-// The length of a body is known without reading it.
+// A body that is missing counts nothing: who reads the message is told.
 constexpr char kSumActive[] =
-    "SELECT coalesce(sum(length(body)), 0), count(*) FROM memoryd_messages"
+    "SELECT coalesce(sum(" MEMORYD_LENGTH_OF("body") "), 0), count(*) FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?";
 
 constexpr char kSelectPosition[] =
@@ -83,7 +86,7 @@ constexpr char kSelectPosition[] =
     " WHERE tenant = ? AND session = ? AND generation = ? AND message_id = ?";
 
 constexpr char kSelectSizes[] =
-    "SELECT position, token_count, length(body) FROM memoryd_messages"
+    "SELECT position, token_count, " MEMORYD_LENGTH_OF("body") " FROM memoryd_messages"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position DESC LIMIT ?";
 
@@ -101,7 +104,7 @@ constexpr char kSelectRequest[] =
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
+absl::StatusOr<SessionRow> ReadSessionRow(Database& db, const Query& query) {
   SessionRow row;
   row.generation = query.Bits(0);
   row.revision = query.Int(1);
@@ -120,7 +123,7 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
   row.update_us = query.Int(14);
   row.deleted = query.Int(15) != 0;
   row.commit_tag = query.Bits(16);
-  row.config = query.String(17);
+  MEMORYD_ASSIGN_OR_RETURN(row.config, ReadValue(db, query, 17));
   row.message_bytes = query.Int(18);
   row.content_bytes = query.Int(19);
   row.edit_revision = query.Int(20);
@@ -131,27 +134,26 @@ absl::StatusOr<SessionRow> ReadSessionRow(const Query& query) {
 }
 
 // Of a query that finds one session more than are asked for.
-absl::StatusOr<SessionPage> ReadListed(Query& query, const SessionListLimits& limits) {
+absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query,
+                                       const SessionListLimits& limits) {
   SessionPage page;
   std::int64_t bytes = 0;
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return page;
-    bytes += std::ssize(query.Bytes(17));
-    const bool full = std::ssize(page.sessions) >= limits.max_sessions ||
-                      (!page.sessions.empty() && bytes > limits.max_bytes);
-    if (full) {
-      page.more = true;
-      return page;
-    }
-    MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
+    page.more = std::ssize(page.sessions) >= limits.max_sessions;
+    if (page.more) return page;
+    MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
+    bytes += std::ssize(row.config);
+    page.more = !page.sessions.empty() && bytes > limits.max_bytes;
+    if (page.more) return page;
     page.sessions.push_back({query.String(24), std::move(row)});
   }
 }
 
 std::int64_t OneMoreThan(std::int64_t count) { return std::max<std::int64_t>(0, count) + 1; }
 
-absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
+absl::StatusOr<MessagePtr> ReadMessage(Database& db, const Query& query) {
   MessageDraft draft;
   draft.position = query.Int(0);
   draft.SetMessageId(query.String(1));
@@ -160,10 +162,11 @@ absl::StatusOr<MessagePtr> ReadMessage(const Query& query) {
   draft.role = static_cast<Role>(role);
   draft.token_count = query.Int(3);
   draft.ingest_us = query.Int(4);
-  if (!DecodeToolIds(query.Bytes(5), draft)) return UnreadableRow();
-  draft.body = query.String(6);
+  MEMORYD_ASSIGN_OR_RETURN(const std::string tool_ids, ReadValue(db, query, 5));
+  if (!DecodeToolIds(tool_ids, draft)) return UnreadableRow();
+  MEMORYD_ASSIGN_OR_RETURN(draft.body, ReadValue(db, query, 6));
   MessagePtr message(draft);
-  MEMORYD_RETURN_IF_ERROR(CheckChecksum(*message, query.Bytes(5), query.Int(7)));
+  MEMORYD_RETURN_IF_ERROR(CheckChecksum(*message, tool_ids, query.Int(7)));
   return message;
 }
 
@@ -182,7 +185,7 @@ absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t gene
   for (bool first = true;; first = false) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return absl::OkStatus();
-    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, ReadMessage(query));
+    MEMORYD_ASSIGN_OR_RETURN(MessagePtr message, ReadMessage(db, query));
     bytes += static_cast<std::int64_t>(message->body.size());
     if (!first && bytes > max_bytes) return absl::OkStatus();
     messages.push_back(std::move(message));
@@ -228,7 +231,7 @@ absl::StatusOr<std::vector<BlockState>> ReadBlocks(Database& db, const SessionKe
     block.entry_generation = query.Bits(3);
     block.next_entry = query.Int(4);
     block.update_us = query.Int(5);
-    block.state = query.String(6);
+    MEMORYD_ASSIGN_OR_RETURN(block.state, ReadValue(db, query, 6));
   }
 }
 
@@ -244,7 +247,7 @@ absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const Ses
     query.BindText(key.tenant).BindText(key.session);
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return std::nullopt;
-    MEMORYD_ASSIGN_OR_RETURN(loaded.row, ReadSessionRow(query));
+    MEMORYD_ASSIGN_OR_RETURN(loaded.row, ReadSessionRow(db, query));
   }
   const SessionRow& row = loaded.row;
   if (row.deleted) return loaded;
@@ -325,6 +328,7 @@ absl::StatusOr<std::vector<RowSize>> ReadSizes(Database& db, const SessionKey& k
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return sizes;
+    if (query.IsNull(2)) return UnreadableRow();
     sizes.push_back({query.Int(0), query.Int(1), query.Int(2)});
   }
 }
@@ -352,9 +356,9 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
     Query query = db.Prepare(kSelectRequest);
     query.BindText(key.tenant).BindText(key.session).BindText(request_ids[i]);
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
-    if (found) {
-      records[i] = RequestRecord{request_ids[i], query.String(0), query.String(1), query.Int(2)};
-    }
+    if (!found) continue;
+    MEMORYD_ASSIGN_OR_RETURN(std::string reply, ReadValue(db, query, 1));
+    records[i] = RequestRecord{request_ids[i], query.String(0), std::move(reply), query.Int(2)};
   }
   return records;
 }
@@ -366,7 +370,7 @@ absl::StatusOr<SessionPage> ListSessions(Database& db, std::string_view tenant,
       .BindText(tenant)
       .BindText(after)
       .Bind(OneMoreThan(limits.max_sessions));
-  return ReadListed(query, limits);
+  return ReadListed(db, query, limits);
 }
 
 absl::StatusOr<SessionPage> ListSubject(Database& db, std::string_view tenant,
@@ -379,7 +383,7 @@ absl::StatusOr<SessionPage> ListSubject(Database& db, std::string_view tenant,
       .BindText(subject)
       .Bind(tombstones ? 1 : 0)
       .Bind(OneMoreThan(limits.max_sessions));
-  return ReadListed(query, limits);
+  return ReadListed(db, query, limits);
 }
 
 absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,
@@ -391,7 +395,7 @@ absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64
     for (;;) {
       MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
       if (!found) break;
-      MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(query));
+      MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
       due.push_back({{query.String(25), query.String(24)}, std::move(row)});
     }
   }

@@ -21,6 +21,7 @@
 #include "core/storage/sqlite/sqlite_jobs.h"
 #include "core/storage/sqlite/sqlite_purge.h"
 #include "core/storage/sqlite/sqlite_read.h"
+#include "core/storage/sqlite/value.h"
 
 namespace memoryd {
 namespace {
@@ -342,6 +343,11 @@ absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
   std::error_code error;
   if (left_open && std::filesystem::file_size(file->path(), error) <= kLargestCheckedFile) {
     MEMORYD_RETURN_IF_ERROR(QuickCheck(*writer));
+    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t strays, sqlite::CountStrayValues(*writer));
+    // No more than that, since nobody can read them.
+    if (strays > 0) {
+      Warn(options, fmt::format("{} of the large values in {} belong to no row", strays, path));
+    }
   }
   std::vector<std::unique_ptr<Database>> readers;
   for (int i = 0; i < std::max(1, options.readers); ++i) {

@@ -15,6 +15,7 @@
 
 #include "core/storage/schema_steps.h"
 #include "core/storage/sqlite/temporary_folder.h"
+#include "core/storage/sqlite/undone_step.h"
 
 namespace memoryd::sqlite {
 namespace {
@@ -126,6 +127,7 @@ TEST_F(SqliteStoreTest, ASecondProcessIsRefused) {
 
 TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
   OpenReady(file_).reset();
+  Execute(file_, kUndoSchema9);
   Execute(
       file_,
       "DROP TABLE memoryd_blocks;"
@@ -194,6 +196,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
     const auto store = OpenReady(file_);
     ASSERT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
   }
+  Execute(file_, kUndoSchema9);
   Execute(file_,
           "DROP TABLE memoryd_blocks;"
           "DROP TABLE memoryd_jobs;"

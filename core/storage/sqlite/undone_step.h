@@ -1,0 +1,23 @@
+// For tests of upgrades: back to an older schema.
+#ifndef MEMORYD_CORE_STORAGE_SQLITE_UNDONE_STEP_H_
+#define MEMORYD_CORE_STORAGE_SQLITE_UNDONE_STEP_H_
+
+namespace memoryd::sqlite {
+
+// From schema 9 to 8, in a store without large values.
+inline constexpr char kUndoSchema9[] =
+    "DROP TRIGGER memoryd_message_deleted;"
+    "DROP TRIGGER memoryd_message_replaced;"
+    "DROP TRIGGER memoryd_session_deleted;"
+    "DROP TRIGGER memoryd_config_replaced;"
+    "DROP TRIGGER memoryd_block_deleted;"
+    "DROP TRIGGER memoryd_state_replaced;"
+    "DROP TRIGGER memoryd_request_deleted;"
+    "DROP TRIGGER memoryd_reply_replaced;"
+    "DROP TABLE memoryd_values;"
+    "DELETE FROM memoryd_schema WHERE version > 8;"
+    "PRAGMA user_version = 8;";
+
+}  // namespace memoryd::sqlite
+
+#endif  // MEMORYD_CORE_STORAGE_SQLITE_UNDONE_STEP_H_

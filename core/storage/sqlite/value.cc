@@ -1,0 +1,68 @@
+#include "core/storage/sqlite/value.h"
+
+#include "core/base/status_macros.h"
+
+namespace memoryd::sqlite {
+namespace {
+
+constexpr char kInsertValue[] = "INSERT INTO memoryd_values (value) VALUES (?)";
+constexpr char kSelectValue[] = "SELECT value FROM memoryd_values WHERE id = ?";
+constexpr char kCountStrays[] =
+    "SELECT count(*) FROM memoryd_values WHERE id NOT IN ("
+    "SELECT body FROM memoryd_messages WHERE typeof(body) = 'integer'"
+    " UNION ALL SELECT tool_ids FROM memoryd_messages WHERE typeof(tool_ids) = 'integer'"
+    " UNION ALL SELECT config FROM memoryd_sessions WHERE typeof(config) = 'integer'"
+    " UNION ALL SELECT state FROM memoryd_blocks WHERE typeof(state) = 'integer'"
+    " UNION ALL SELECT reply FROM memoryd_requests WHERE typeof(reply) = 'integer')";
+constexpr char kSelectTable[] = "SELECT 1 FROM sqlite_schema WHERE name = 'memoryd_values'";
+constexpr char kDeleteValue[] = "DELETE FROM memoryd_values WHERE id = ?";
+
+int Done(int code) { return code == SQLITE_DONE ? SQLITE_OK : code; }
+
+}  // namespace
+
+int NewValue::Store(Database& db) {
+  if (!is_large()) return SQLITE_OK;
+  Query query = db.Prepare(kInsertValue);
+  query.BindBlob(bytes_);
+  const int code = Done(query.Step());
+  if (code == SQLITE_OK) id_ = db.last_inserted_id();
+  return code;
+}
+
+void NewValue::BindTo(Query& query) const {
+  if (id_.has_value()) {
+    query.Bind(*id_);
+  } else {
+    query.BindBlob(bytes_);
+  }
+}
+
+int NewValue::TakeBack(Database& db) const {
+  if (!id_.has_value()) return SQLITE_OK;
+  Query query = db.Prepare(kDeleteValue);
+  query.Bind(*id_);
+  return Done(query.Step());
+}
+
+absl::StatusOr<std::string> ReadValue(Database& db, const Query& query, int column) {
+  if (!query.IsInteger(column)) return query.String(column);
+  Query value = db.Prepare(kSelectValue);
+  value.Bind(query.Int(column));
+  MEMORYD_ASSIGN_OR_RETURN(const bool found, value.Next());
+  if (!found) return UnreadableRow();
+  return value.String(0);
+}
+
+absl::StatusOr<std::int64_t> CountStrayValues(Database& db) {
+  {
+    Query table = db.Prepare(kSelectTable);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, table.Next());
+    if (!found) return 0;
+  }
+  Query query = db.Prepare(kCountStrays);
+  MEMORYD_RETURN_IF_ERROR(query.Next().status());
+  return query.Int(0);
+}
+
+}  // namespace memoryd::sqlite
