@@ -253,8 +253,7 @@ def test_query_says_where_it_stopped_looking(calls, session_id):
 
 
 @pytest.mark.large
-def test_query_looks_at_messages_that_are_more_than_a_reply_may_be(own_calls, session_id):
-    calls = own_calls
+def test_query_looks_at_messages_that_are_more_than_a_reply_may_be(calls, session_id):
     picture = memory.Part(image=memory.Media(data=bytes(3 << 20)))
     for number in range(24):
         calls.Put(session_id=session_id, messages=[memory.Message(

@@ -274,8 +274,7 @@ def test_a_copy_is_whole_or_not_there_when_the_server_is_killed(store_kind, tmp_
             server.kill()
 
 
-def test_a_copy_is_of_one_moment_whatever_is_put_and_deleted_meanwhile(own_calls, session_id):
-    calls = own_calls
+def test_a_copy_is_of_one_moment_whatever_is_put_and_deleted_meanwhile(calls, session_id):
     count = 5000
     for at in range(0, count, 1000):
         calls.Put(session_id=session_id, config=SMALL,

@@ -231,8 +231,7 @@ def test_top_k_bounds_the_results(calls, session_id):
 
 
 @pytest.mark.large
-def test_a_reply_over_64_mebibytes_is_refused(own_calls, session_id):
-    calls = own_calls
+def test_a_reply_over_64_mebibytes_is_refused(calls, session_id):
     picture = memory.Part(image=memory.Media(data=PICTURE))
     for _ in range(23):
         calls.Put(session_id=session_id, messages=[
@@ -352,8 +351,7 @@ def test_autogen_list_returns_all_contents_whatever_is_asked(calls, session_id):
 
 
 @pytest.mark.large
-def test_autogen_list_over_64_mebibytes_is_refused(own_calls, session_id):
-    calls = own_calls
+def test_autogen_list_over_64_mebibytes_is_refused(calls, session_id):
     calls.CreateSession(session_id=session_id,
                         config=memory.SessionConfig(profile="autogen-list"))
     picture = Content(mime_type="image/*", image=memory.Media(data=PICTURE))

@@ -39,14 +39,6 @@ def store(store_kind):
 
 
 @pytest.fixture
-def own_calls(store):
-    """Calls to a server that no other test uses: for tests of many MiB or of tight times. SQLite copies
-    whole rows where it compares keys, so that what lies beside large ones takes long to write."""
-    with Server(store) as running, running.channel() as channel:
-        yield Calls(channel)
-
-
-@pytest.fixture
 def session_id() -> str:
     """A session that nobody else uses."""
     return f"session-{uuid.uuid4().hex}"
