@@ -40,9 +40,9 @@ struct BlockEnvironment {
   const BodyReader* bodies = nullptr;
   EntrySearch* entries = nullptr;
   BlockStats* stats = nullptr;  // May be null.
-  // Runs what takes long or waits for the store, away from the threads of models; where it is
-  // empty, such work is done on the thread that has come to it.
-  std::function<void(std::function<void()>)> run;
+  // Runs what takes long or waits for the store, for a tenant and away from the threads of models;
+  // where it is empty, such work is done on the thread that has come to it.
+  std::function<void(std::string_view tenant, std::function<void()> task)> run;
   OtherSessions* sessions = nullptr;
 };
 

@@ -279,6 +279,7 @@ class VectorBlock : public Block {
 
   // Runs on a model's thread, which the scan must not hold.
   void Search(EntryQuery query, std::vector<float> numbers, Done<BlockContent> done) const {
+    const std::string tenant = query.key.tenant;
     auto search = [self = Self(), query = std::move(query), numbers = std::move(numbers),
                    done = std::move(done)]() mutable {
       query.vector = numbers;
@@ -290,7 +291,7 @@ class VectorBlock : public Block {
       }
     };
     if (run_) {
-      run_(std::move(search));
+      run_(tenant, std::move(search));
     } else {
       search();
     }
@@ -299,7 +300,7 @@ class VectorBlock : public Block {
   const VectorSettings vector_;
   ModelDirectory& models_;
   EntrySearch& entries_;
-  const std::function<void(std::function<void()>)> run_;
+  const std::function<void(std::string_view, std::function<void()>)> run_;
 };
 
 // ---- llama-index ----

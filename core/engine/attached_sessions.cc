@@ -130,7 +130,8 @@ void AttachedSessions::Show(const SessionKey& other, RenderRequest request, bool
       done(Reported(status));
       return;
     }
-    options_.run([this, session, showing] { showing->Start(*session, options_); });
+    options_.run(session->key.tenant,
+                 [this, session, showing] { showing->Start(*session, options_); });
   });
 }
 
@@ -194,7 +195,7 @@ void AttachedSessions::ConfirmSource(const std::shared_ptr<Handing>& call) {
                source.session.row.block_generation == call->request.generation;
     }
     if (stands) {
-      options_.run([this, call] { Put(call); });
+      options_.run(call->source->key.tenant, [this, call] { Put(call); });
     } else {
       // The job is of nobody any more, and its end will not count.
       call->Done();

@@ -34,8 +34,8 @@ class AttachedSessions final : public OtherSessions {
   struct Options {
     SessionCache* cache = nullptr;
     SessionLoader* loader = nullptr;
-    // Runs what takes long.
-    std::function<void(std::function<void()>)> run;
+    // Runs what takes long, for a tenant.
+    Executor::Run run;
     // Of the configuration that is or was the session's.
     std::function<absl::StatusOr<std::shared_ptr<const BlockSet>>(
         CachedSession&, const std::shared_ptr<const SessionConfig>&)>

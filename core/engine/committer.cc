@@ -1,5 +1,6 @@
 #include "core/engine/committer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <unordered_map>
@@ -16,6 +17,8 @@ constexpr std::size_t kMaxGroups = 256;
 constexpr std::size_t kMaxWrites = 1024;
 constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxMessagesPerGroup = 1000;
+// What a write costs its tenant beside its bytes, so that many small ones count too.
+constexpr std::int64_t kWriteCost = 4096;
 // A batch in which everybody waits longer than this is not worth the round trip it saves, and nears
 // the store's timeout.
 constexpr std::chrono::milliseconds kMaxBatchTime(250);
@@ -49,10 +52,21 @@ void Committer::Enqueue(std::shared_ptr<Write> write) {
   {
     MutexLock lock(mutex_);
     was_empty = queue_.empty();
-    queue_.push_back(std::move(write));
+    // The session is the write's as long as the write is there.
+    const std::string& tenant = write->session->key.tenant;
+    queue_.Push(tenant, std::move(write));
     writes_.fetch_add(1, std::memory_order_relaxed);
   }
   if (was_empty) wake_.NotifyOne();
+}
+
+std::chrono::nanoseconds Committer::ExpectedWait(std::string_view tenant) {
+  MutexLock lock(mutex_);
+  const std::size_t own = queue_.SizeOf(tenant);
+  const std::size_t tenants = queue_.WaitingTenants() + (own == 0 ? 1 : 0);
+  const std::size_t all = writes_.load(std::memory_order_relaxed);
+  const std::size_t under_way = all - std::min(all, queue_.size());
+  return pace_.Expected(under_way + std::min((own + 1) * tenants, queue_.size()));
 }
 
 void Committer::Run() {
@@ -74,13 +88,12 @@ void Committer::Run() {
 std::vector<Committer::Group> Committer::TakeBatch() {
   std::vector<Group> groups;
   std::unordered_map<const CachedSession*, std::size_t> index;
-  std::deque<std::shared_ptr<Write>> left;
+  std::vector<std::pair<TenantQueue<std::shared_ptr<Write>>::Turn, std::shared_ptr<Write>>> left;
   std::size_t writes = 0;
   std::size_t bytes = 0;
   bool full = false;
   while (!queue_.empty() && !full) {
-    std::shared_ptr<Write> write = std::move(queue_.front());
-    queue_.pop_front();
+    auto [turn, write] = queue_.Take();
     const bool solitary = write->session->lost_in_a_row >= kLossesBeforeAlone;
     const auto found = index.find(write->session.get());
     if (found != index.end()) {
@@ -91,12 +104,12 @@ std::vector<Committer::Group> Committer::TakeBatch() {
       if (group.closed || write->alone || !SessionDraft::CanShare(*write) ||
           messages > kMaxMessagesPerGroup) {
         group.closed = true;
-        left.push_back(std::move(write));
+        left.emplace_back(turn, std::move(write));
         continue;
       }
     } else {
       if (solitary && !groups.empty()) {
-        left.push_back(std::move(write));
+        left.emplace_back(turn, std::move(write));
         continue;
       }
       index.emplace(write->session.get(), groups.size());
@@ -106,12 +119,13 @@ std::vector<Committer::Group> Committer::TakeBatch() {
     }
     ++writes;
     bytes += write->request.byte_size;
+    queue_.EndTurn(turn, static_cast<std::int64_t>(write->request.byte_size) + kWriteCost);
     groups[index.at(write->session.get())].writes.push_back(std::move(write));
     full = solitary || groups.size() >= kMaxGroups || writes >= kMaxWrites || bytes >= kMaxBytes ||
            pace_.Expected(writes) >= kMaxBatchTime;
   }
   while (!left.empty()) {
-    queue_.push_front(std::move(left.back()));
+    queue_.PutBack(left.back().first, std::move(left.back().second));
     left.pop_back();
   }
   return groups;

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -20,6 +20,7 @@
 #include "core/engine/session_cache.h"
 #include "core/engine/session_draft.h"
 #include "core/engine/session_usage.h"
+#include "core/engine/tenant_queue.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
 #include "core/storage/store.h"
@@ -27,7 +28,8 @@
 namespace memoryd {
 
 // A thread that owns a share of the sessions. While a batch is on its way to the store the next one
-// gathers, so the batches grow with the load. A session has at most one commit in flight.
+// gathers, so the batches grow with the load. A session has at most one commit in flight. Tenants
+// share the batches by the bytes that they write, so nobody waits behind all that another sent.
 class Committer {
  public:
   struct Options {
@@ -77,6 +79,8 @@ class Committer {
   std::chrono::nanoseconds ExpectedWait() const {
     return pace_.Expected(writes_.load(std::memory_order_relaxed));
   }
+  // At most how long those take that come before the next write of this tenant. Any thread.
+  std::chrono::nanoseconds ExpectedWait(std::string_view tenant) MEMORYD_EXCLUDES(mutex_);
 
  private:
   // The writes to one session in a batch.
@@ -113,7 +117,8 @@ class Committer {
   std::atomic<std::size_t> writes_{0};  // Queued, or in the batch that is under way.
   Mutex mutex_;
   CondVar wake_;
-  std::deque<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);
+  // Its costs are bytes.
+  TenantQueue<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

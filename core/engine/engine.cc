@@ -28,9 +28,10 @@ constexpr int kSearchTries = 3;
 // How often the message of a write is looked for that has changed by the time of the commit. Each
 // time somebody else has been successful, so that the more there are the more tries it takes.
 constexpr int kFindTries = 100;
-// A reply of more messages is built by a reader, so that others need not wait for it on the one
-// thread that confirms revisions.
+// A reply of more is built by a reader, so that others need not wait for it on the one thread that
+// confirms revisions, or on that of their connection.
 constexpr std::size_t kLargeContext = 200;
+constexpr std::int64_t kLargeContextBytes = 256 << 10;
 // For the write that notes what answers for a session's embedder.
 constexpr std::chrono::seconds kNoteTime(30);
 // Rows per statement: small, so that a sweep never holds up a commit for long.
@@ -114,11 +115,15 @@ Engine::Engine(Store* store, EngineOptions options)
             return store_->ReadRange(key, generation, {begin, end}, max_rows, max_bytes);
           },
           options_.vector_bytes, options_.memory),
-      block_environment_{
-          &models_,        options_.workers,
-          options_.bodies, &entries_,
-          &block_stats_,   [this](Executor::Task task) { executor_.Submit(std::move(task)); },
-          &attached_},
+      block_environment_{&models_,
+                         options_.workers,
+                         options_.bodies,
+                         &entries_,
+                         &block_stats_,
+                         [this](std::string_view tenant, Executor::Task task) {
+                           executor_.Submit(tenant, std::move(task));
+                         },
+                         &attached_},
       executor_(options_.readers, static_cast<std::size_t>(options_.max_pending_calls),
                 &stats_.exceptions),
       searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls),
@@ -167,7 +172,8 @@ Engine::Engine(Store* store, EngineOptions options)
     };
     committer.look_up = [this](std::shared_ptr<Write> write,
                                std::optional<SessionDraft::Decision> otherwise) {
-      executor_.Submit([this, write = std::move(write), otherwise = std::move(otherwise)] {
+      const std::string& tenant = write->session->key.tenant;
+      executor_.Submit(tenant, [this, write, otherwise = std::move(otherwise)] {
         Guarded(write, [&] { LookUp(write, otherwise); });
       });
     };
@@ -217,11 +223,15 @@ absl::Status Engine::Admit(std::int64_t bytes, bool forced) {
 absl::Status Engine::AdmitInTime(const WriteRequest& request) {
   // A third: what waits goes before it, and what comes until then with it.
   constexpr int kShareOfTime = 3;
-  const auto wait = CommitterOf(request.key).ExpectedWait();
+  Committer& committer = CommitterOf(request.key);
+  auto wait = committer.ExpectedWait();
   if (wait == wait.zero()) return absl::OkStatus();
   const auto left = request.deadline - std::chrono::steady_clock::now();
   // A call whose time is over hears that instead.
   if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
+  // What waits of other tenants is not all before it.
+  wait = committer.ExpectedWait(request.key.tenant);
+  if (wait * kShareOfTime <= left) return absl::OkStatus();
   Increment(stats_.refused_late);
   const auto wait_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
@@ -421,7 +431,7 @@ void Engine::Enqueue(std::shared_ptr<Write> write) {
 }
 
 void Engine::ArchiveOldest(std::shared_ptr<Write> write) {
-  executor_.Submit([this, write = std::move(write)] {
+  executor_.Submit(write->session->key.tenant, [this, write] {
     Guarded(write, [&] {
       if (write->finished()) return;
       WriteRequest archive;
@@ -550,7 +560,9 @@ AttachedSessions::Options Engine::AttachedOptions() {
   AttachedSessions::Options attached;
   attached.cache = &cache_;
   attached.loader = &loader_;
-  attached.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
+  attached.run = [this](std::string_view tenant, Executor::Task task) {
+    executor_.Submit(tenant, std::move(task));
+  };
   attached.blocks_of = [this](CachedSession& session,
                               const std::shared_ptr<const SessionConfig>& config) {
     return BlocksOf(session, config);
@@ -638,21 +650,23 @@ std::shared_ptr<Engine::Read<T>> Engine::StartRead(Deadline deadline, Done<T> do
 }
 
 template <typename T>
-void Engine::SubmitRead(const std::shared_ptr<Read<T>>& read, Executor::Task task) {
+void Engine::SubmitRead(std::string_view tenant, const std::shared_ptr<Read<T>>& read,
+                        Executor::Task task) {
   const auto guarded = [this, read, task = std::move(task)] { Guarded(read, task); };
-  if (!executor_.TrySubmit(guarded)) read->Finish(QueueFull(stats_.refused_calls));
+  if (!executor_.TrySubmit(tenant, guarded)) read->Finish(QueueFull(stats_.refused_calls));
 }
 
 template <typename T>
 void Engine::SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
                                const std::shared_ptr<Read<T>>& read, Executor::Task task) {
-  loader_.WithCurrent(session, [this, read, task = std::move(task)](const absl::Status& status) {
-    if (status.ok()) {
-      SubmitRead(read, task);
-    } else {
-      read->Finish(status);
-    }
-  });
+  loader_.WithCurrent(session,
+                      [this, session, read, task = std::move(task)](const absl::Status& status) {
+                        if (status.ok()) {
+                          SubmitRead(session->key.tenant, read, task);
+                        } else {
+                          read->Finish(status);
+                        }
+                      });
 }
 
 void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
@@ -662,7 +676,8 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
     std::optional<Context> context;
     {
       MutexLock lock(session->mutex);
-      if (session->loaded && session->session.whole && session->session.config->blocks.empty()) {
+      if (session->loaded && session->session.whole && session->session.config->blocks.empty() &&
+          session->session.active_bytes <= kLargeContextBytes) {
         context = ComposeLive(session->session);
         expiry_->NoteRead(key, session->session.row, *session->session.config);
       }
@@ -685,13 +700,14 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
     {
       MutexLock lock(session->mutex);
       large = session->session.active.size() > kLargeContext ||
+              session->session.active_bytes > kLargeContextBytes ||
               !session->session.config->blocks.empty();
     }
     const auto compose = [this, session, input, trace, read] {
       Guarded(read, [&] { ComposeContext(session, input, trace, read); });
     };
     if (large) {
-      executor_.Submit(compose);
+      executor_.Submit(session->key.tenant, compose);
     } else {
       compose();
     }
@@ -741,7 +757,9 @@ void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
   request.deadline = read->deadline();
   request.bodies = options_.bodies;
   request.counter = *std::move(counter);
-  request.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
+  request.run = [this, session](Executor::Task task) {
+    executor_.Submit(session->key.tenant, std::move(task));
+  };
   BuildBlockContext(std::move(request),
                     [read](absl::StatusOr<Context> context) { read->Finish(std::move(context)); });
 }
@@ -809,7 +827,7 @@ void Engine::ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline
 void Engine::GetJob(JobKey job, Deadline deadline, Done<Job> done) {
   const auto read = StartRead<Job>(deadline, std::move(done));
   if (read == nullptr) return;
-  SubmitRead(read, [this, read, job = std::move(job)] { read->Finish(FindJob(*store_, job)); });
+  SubmitRead(job.session.tenant, read, [this, read, job] { read->Finish(FindJob(*store_, job)); });
 }
 
 void Engine::SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read,
@@ -829,7 +847,7 @@ void Engine::SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>
                          "job_id: the job has ended, or an earlier one of its block is open"));
       return;
     }
-    executor_.Submit([this, read, job = std::move(job), reply]() mutable {
+    executor_.Submit(job.session.tenant, [this, read, job, reply]() mutable {
       job.number = std::stoll(reply);
       read->Finish(FindJob(*store_, job));
     });
@@ -839,7 +857,7 @@ void Engine::SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>
 void Engine::RetryJob(JobKey job, Deadline deadline, Done<Job> done) {
   const auto read = StartRead<Job>(deadline, std::move(done));
   if (read == nullptr) return;
-  SubmitRead(read, [this, read, job = std::move(job)] {
+  SubmitRead(job.session.tenant, read, [this, read, job] {
     auto found = FindJob(*store_, job);
     if (!found.ok()) {
       read->Finish(found.status());
@@ -861,7 +879,7 @@ void Engine::RetryJob(JobKey job, Deadline deadline, Done<Job> done) {
 void Engine::CancelJob(JobKey job, Deadline deadline, Done<Job> done) {
   const auto read = StartRead<Job>(deadline, std::move(done));
   if (read == nullptr) return;
-  SubmitRead(read, [this, read, job = std::move(job)] {
+  SubmitRead(job.session.tenant, read, [this, read, job] {
     if (const auto found = FindJob(*store_, job); !found.ok()) {
       read->Finish(found.status());
       return;
@@ -1069,7 +1087,7 @@ void Engine::CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shar
     read->Finish(std::move(*page));
   } else if (!read->finished()) {
     // Behind whoever waits for a reader.
-    SubmitRead(read, [this, read, page, total] { CountTotal(read, page, total); });
+    SubmitRead(total->tenant(), read, [this, read, page, total] { CountTotal(read, page, total); });
   }
 }
 
@@ -1424,7 +1442,7 @@ void Engine::QueueSearch(const std::shared_ptr<CachedSession>& session, Executor
     if (session->searching) return;
     session->searching = true;
   }
-  searchers_.Submit([this, session] { RunSearches(session); });
+  searchers_.Submit(session->key.tenant, [this, session] { RunSearches(session); });
 }
 
 // One step, and then whoever else waits: a session takes one searcher at the most, and a long
@@ -1442,7 +1460,7 @@ void Engine::RunSearches(const std::shared_ptr<CachedSession>& session) {
     session->searching = !session->searches.empty();
     if (!session->searching) return;
   }
-  searchers_.Submit([this, session] { RunSearches(session); });
+  searchers_.Submit(session->key.tenant, [this, session] { RunSearches(session); });
 }
 
 void Engine::Query(QueryRequest request, Deadline deadline, Done<Found> done) {
@@ -1460,8 +1478,8 @@ void Engine::ForkSession(ForkRequest request, Done<ForkReply> done) {
   SessionFork::Options options;
   options.store = store_;
   options.bodies = options_.bodies;
-  options.run = [this, read](Executor::Task task) {
-    executor_.Submit([this, read, task = std::move(task)] { Guarded(read, task); });
+  options.run = [this, read, tenant = request.source.tenant](Executor::Task task) {
+    executor_.Submit(tenant, [this, read, task = std::move(task)] { Guarded(read, task); });
   };
   options.with_current = [this](std::shared_ptr<CachedSession> session,
                                 CachedSession::Waiter current) {
@@ -1481,7 +1499,9 @@ absl::StatusOr<std::shared_ptr<SessionImport>> Engine::ImportSession(ImportReque
   MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(request.settings));
   MEMORYD_RETURN_IF_ERROR(CheckBlocks(request.key, request.settings));
   SessionImport::Options options;
-  options.run = [this](Executor::Task task) { executor_.Submit(std::move(task)); };
+  options.run = [this, tenant = request.key.tenant](Executor::Task task) {
+    executor_.Submit(tenant, std::move(task));
+  };
   options.submit = [this](WriteRequest write, Write::Done done) {
     Submit(std::move(write), std::move(done));
   };
@@ -1496,8 +1516,8 @@ void Engine::EraseSubject(EraseRequest request, Done<EraseReceipt> done) {
   if (read == nullptr) return;
   SubjectErase::Options options;
   options.store = store_;
-  options.run = [this, read](Executor::Task task) {
-    executor_.Submit([this, read, task = std::move(task)] { Guarded(read, task); });
+  options.run = [this, read, tenant = request.tenant](Executor::Task task) {
+    executor_.Submit(tenant, [this, read, task = std::move(task)] { Guarded(read, task); });
   };
   options.submit = [this](WriteRequest write, Write::Done written) {
     Submit(std::move(write), std::move(written));
@@ -1520,29 +1540,31 @@ void Engine::ListSessions(std::string tenant, std::string subject, std::string a
                           std::int64_t max_sessions, Deadline deadline, Done<SessionList> done) {
   const auto read = StartRead<SessionList>(deadline, std::move(done));
   if (read == nullptr) return;
-  SubmitRead(read, [this, read, tenant = std::move(tenant), subject = std::move(subject),
-                    after = std::move(after), max_sessions] {
-    const SessionListLimits limits{.max_sessions = max_sessions};
-    auto listed = subject.empty()
-                      ? store_->ListSessions(tenant, after, limits)
-                      : store_->ListSubject(tenant, subject, after, limits, /*tombstones=*/false);
-    if (!listed.ok()) {
-      read->Finish(listed.status());
-      return;
-    }
-    SessionList list;
-    list.more = listed->more;
-    for (ListedSession& entry : listed->sessions) {
-      auto session = Session::FromStore({std::move(entry.row), {}, {}});
-      if (!session.ok()) {
-        read->Finish(session.status());
-        return;
-      }
-      list.sessions.emplace_back(std::move(entry.session),
-                                 SessionInfo{std::move(session->row), std::move(session->config)});
-    }
-    read->Finish(std::move(list));
-  });
+  SubmitRead(
+      tenant, read,
+      [this, read, tenant, subject = std::move(subject), after = std::move(after), max_sessions] {
+        const SessionListLimits limits{.max_sessions = max_sessions};
+        auto listed = subject.empty() ? store_->ListSessions(tenant, after, limits)
+                                      : store_->ListSubject(tenant, subject, after, limits,
+                                                            /*tombstones=*/false);
+        if (!listed.ok()) {
+          read->Finish(listed.status());
+          return;
+        }
+        SessionList list;
+        list.more = listed->more;
+        for (ListedSession& entry : listed->sessions) {
+          auto session = Session::FromStore({std::move(entry.row), {}, {}});
+          if (!session.ok()) {
+            read->Finish(session.status());
+            return;
+          }
+          list.sessions.emplace_back(
+              std::move(entry.session),
+              SessionInfo{std::move(session->row), std::move(session->config)});
+        }
+        read->Finish(std::move(list));
+      });
 }
 
 absl::Status Engine::CheckStore() {

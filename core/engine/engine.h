@@ -242,7 +242,8 @@ class Engine {
   void Guarded(const std::shared_ptr<Call>& call, const Work& work);
   // Has a reader run `task`, which ends `read`; refuses the read when too many wait.
   template <typename T>
-  void SubmitRead(const std::shared_ptr<Read<T>>& read, Executor::Task task);
+  void SubmitRead(std::string_view tenant, const std::shared_ptr<Read<T>>& read,
+                  Executor::Task task);
   // The same once the session is as the store has it.
   template <typename T>
   void SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,

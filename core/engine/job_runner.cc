@@ -421,7 +421,7 @@ void JobRunner::Begin(const std::shared_ptr<Attempt>& attempt) {
       Failed(attempt, status);
       return;
     }
-    options_.executor->Submit([this, attempt] {
+    options_.executor->Submit(attempt->job.key.session.tenant, [this, attempt] {
       const Section feeding(*this);
       if (feeding) Guarded(attempt, [&] { Feed(attempt); });
     });
@@ -804,22 +804,24 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
 
 void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::milliseconds delay,
                          std::string stored_error, std::string shown_error, bool begun) {
-  options_.executor->Submit([this, attempt, delay, begun, stored_error = std::move(stored_error),
-                             shown_error = std::move(shown_error)] {
-    const Section section(*this);
-    if (!section) return;
-    {
-      // Before it is released: it may be claimed anew at once.
-      MutexLock lock(mutex_);
-      Unhold(attempt->job.key);
-    }
-    // When this fails the lease runs out in the end.
-    options_.store
-        ->ReleaseJob(lease_, attempt->job.key, std::chrono::microseconds(delay).count(),
-                     stored_error, attempt->usage->Total(), begun)
-        .IgnoreError();
-    Leave(attempt, JobState::kOpen, shown_error);
-  });
+  const std::string& tenant = attempt->job.key.session.tenant;
+  options_.executor->Submit(
+      tenant, [this, attempt, delay, begun, stored_error = std::move(stored_error),
+               shown_error = std::move(shown_error)] {
+        const Section section(*this);
+        if (!section) return;
+        {
+          // Before it is released: it may be claimed anew at once.
+          MutexLock lock(mutex_);
+          Unhold(attempt->job.key);
+        }
+        // When this fails the lease runs out in the end.
+        options_.store
+            ->ReleaseJob(lease_, attempt->job.key, std::chrono::microseconds(delay).count(),
+                         stored_error, attempt->usage->Total(), begun)
+            .IgnoreError();
+        Leave(attempt, JobState::kOpen, shown_error);
+      });
 }
 
 void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,

@@ -93,6 +93,7 @@ class PageTotal {
   // True once `count()` is the total; false when another step is due. Reads some 10,000 rows.
   absl::StatusOr<bool> Step(Store& store, const BodyReader& bodies);
   std::int64_t count() const { return count_; }
+  const std::string& tenant() const { return request_.key.tenant; }
 
  private:
   const SessionInfo info_;

@@ -58,7 +58,7 @@ void Quotas::Read(const std::string& tenant, Waiter done) {
       found.waiting.push_back(std::move(done));
       if (found.reading) return;
       found.reading = true;
-      executor_->Submit([this, tenant] { ReadNow(tenant); });
+      executor_->Submit(tenant, [this, tenant] { ReadNow(tenant); });
       return;
     }
   }

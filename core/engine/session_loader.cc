@@ -64,7 +64,7 @@ absl::StatusOr<std::optional<LoadedSession>> SessionLoader::Read(const SessionKe
 }
 
 void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
-  executor_.Submit([this, session] {
+  executor_.Submit(session->key.tenant, [this, session] {
     std::int64_t basis = -1;
     std::uint64_t forgotten = 0;
     {

@@ -372,7 +372,7 @@ void Http2Call::Deliver(std::string message) {
   }
   auto kept = std::make_shared<std::string>(std::move(message));
   const bool queued = connection_->environment_.large_messages->TrySubmit(
-      [handler, kept, self = shared_from_this()] { handler->OnMessage(*kept); });
+      tenant_, [handler, kept, self = shared_from_this()] { handler->OnMessage(*kept); });
   if (!queued) {
     EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
                      "too many large requests wait; nothing was started, try again later"));

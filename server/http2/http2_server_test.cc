@@ -426,7 +426,7 @@ class Counting final : public RpcHandler, public std::enable_shared_from_this<Co
     if (++count_ % 3 == 0) {
       rpc_->Read();
     } else {
-      readers_.Submit([self = shared_from_this()] { self->rpc_->Read(); });
+      readers_.Submit("tenant", [self = shared_from_this()] { self->rpc_->Read(); });
     }
   }
   void OnReadEnd(const absl::Status& status) override {

@@ -77,7 +77,7 @@ class BlockFixture {
     environment.entries = &entries;
     environment.stats = &stats;
     environment.sessions = &other_sessions;
-    environment.run = [this](std::function<void()> task) {
+    environment.run = [this](std::string_view /*tenant*/, std::function<void()> task) {
       ++tasks;
       task();
     };

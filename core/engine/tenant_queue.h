@@ -1,0 +1,124 @@
+// A queue in which tenants take turns, by what each has cost so far.
+#ifndef MEMORYD_CORE_ENGINE_TENANT_QUEUE_H_
+#define MEMORYD_CORE_ENGINE_TENANT_QUEUE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/node_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace memoryd {
+
+// The items of one tenant leave in the order they came. Between tenants, the next item is one of
+// the tenant that has cost least since it last had nothing in the queue; at the same cost, of the
+// tenant that has waited longest (start-time fair queueing). A tenant that returns begins at the
+// cost of the tenant served last, so it neither saves up nor owes.
+//
+// A tenant takes memory only while it has items or open turns. Not safe for several threads.
+template <typename T>
+class TenantQueue {
+ private:
+  struct Tenant {
+    std::deque<T> items;
+    std::int64_t cost = 0;
+    std::uint64_t place = 0;  // Among tenants of the same cost.
+    std::size_t turns = 0;    // Begun and not ended.
+  };
+  using Tenants = absl::node_hash_map<std::string, Tenant>;
+
+ public:
+  // A tenant whose item was taken, until EndTurn() or PutBack().
+  using Turn = typename Tenants::value_type*;
+
+  void Push(std::string_view tenant, T item) {
+    auto& found = *tenants_.try_emplace(absl::string_view(tenant.data(), tenant.size())).first;
+    if (found.second.items.empty()) {
+      found.second.cost = std::max(found.second.cost, served_cost_);
+      Wait(found);
+    }
+    found.second.items.push_back(std::move(item));
+    ++size_;
+  }
+
+  // Takes the next item. The queue must not be empty.
+  std::pair<Turn, T> Take() {
+    auto node = waiting_.extract(waiting_.begin());
+    const Turn turn = std::get<Turn>(node.value());
+    Tenant& tenant = turn->second;
+    served_cost_ = std::max(served_cost_, tenant.cost);
+    T item = std::move(tenant.items.front());
+    tenant.items.pop_front();
+    --size_;
+    ++tenant.turns;
+    if (!tenant.items.empty()) {
+      // The node is used again: this is done for every item.
+      node.value() = NextPlace(*turn);
+      waiting_.insert(std::move(node));
+    }
+    return {turn, std::move(item)};
+  }
+
+  // The item has cost so much, in units of the caller's; at least 0.
+  void EndTurn(Turn turn, std::int64_t cost) {
+    Tenant& tenant = turn->second;
+    --tenant.turns;
+    if (!tenant.items.empty()) {
+      auto node = waiting_.extract({tenant.cost, tenant.place, turn});
+      tenant.cost += cost;
+      std::get<0>(node.value()) = tenant.cost;
+      waiting_.insert(std::move(node));
+    } else if (tenant.turns > 0) {
+      tenant.cost += cost;
+    } else {
+      tenants_.erase(turn->first);
+    }
+  }
+
+  // Ends a turn that has cost nothing: the item is the tenant's first again.
+  void PutBack(Turn turn, T item) {
+    Tenant& tenant = turn->second;
+    --tenant.turns;
+    if (tenant.items.empty()) Wait(*turn);
+    tenant.items.push_front(std::move(item));
+    ++size_;
+  }
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  std::size_t SizeOf(std::string_view tenant) const {
+    const auto found = tenants_.find(absl::string_view(tenant.data(), tenant.size()));
+    return found == tenants_.end() ? 0 : found->second.items.size();
+  }
+  // Tenants that have items.
+  std::size_t WaitingTenants() const { return waiting_.size(); }
+  // Tenants that take memory.
+  std::size_t KnownTenants() const { return tenants_.size(); }
+
+ private:
+  using Key = std::tuple<std::int64_t, std::uint64_t, Turn>;  // Cost, place.
+
+  // Where the tenant waits from now on.
+  Key NextPlace(typename Tenants::value_type& tenant) {
+    tenant.second.place = ++last_place_;
+    return {tenant.second.cost, tenant.second.place, &tenant};
+  }
+  void Wait(typename Tenants::value_type& tenant) { waiting_.insert(NextPlace(tenant)); }
+
+  Tenants tenants_;
+  std::set<Key> waiting_;  // Those that have items.
+  std::size_t size_ = 0;
+  std::int64_t served_cost_ = 0;  // Of the tenant served last, when its turn began.
+  std::uint64_t last_place_ = 0;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_ENGINE_TENANT_QUEUE_H_
