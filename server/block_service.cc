@@ -106,7 +106,7 @@ void BlockService::GetBlock(RpcCallPtr rpc) {
       [this](const Call<v1::GetBlockRequest>& call) -> absl::Status {
         const v1::GetBlockRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckPlace(request));
-        engine_.GetBlock({call->tenant(), request.session_id()}, request.block(), call->deadline(),
+        engine_.GetBlock({call->tenant(), request.session_id()}, request.block(), EndOf(call),
                          [call](absl::StatusOr<BlockView> view) {
                            call->Finish(view.ok() ? GetBlockReply(*view)
                                                   : absl::StatusOr<std::string>(view.status()));
@@ -135,7 +135,7 @@ void BlockService::ListBlockEntries(RpcCallPtr rpc) {
           page.from_position = position.position;
         }
         engine_.ListBlockEntries(
-            std::move(page), call->deadline(),
+            std::move(page), EndOf(call),
             [call, scope = std::move(scope)](absl::StatusOr<EntryPage> entries) {
               if (!entries.ok()) {
                 call->Fail(entries.status());

@@ -121,7 +121,7 @@ void JobService::ListJobs(RpcCallPtr rpc) {
         // One more than the page tells whether there is a next one.
         filter.max_jobs = size + 1;
         engine_.ListJobs(
-            key, std::move(filter), call->deadline(),
+            key, std::move(filter), EndOf(call),
             [call, scope = std::move(scope), size](absl::StatusOr<std::vector<Job>> jobs) {
               if (!jobs.ok()) {
                 call->Fail(jobs.status());
@@ -143,7 +143,7 @@ void JobService::GetJob(RpcCallPtr rpc) {
   RunUnary<v1::GetJobRequest>(environment_, Method::kGetJob, std::move(rpc),
                               [this](const Call<v1::GetJobRequest>& call) -> absl::Status {
                                 MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                engine_.GetJob(std::move(key), call->deadline(),
+                                engine_.GetJob(std::move(key), EndOf(call),
                                                ReplyTo<v1::GetJobResponse>(call));
                                 return absl::OkStatus();
                               });
@@ -153,7 +153,7 @@ void JobService::RetryJob(RpcCallPtr rpc) {
   RunUnary<v1::RetryJobRequest>(environment_, Method::kRetryJob, std::move(rpc),
                                 [this](const Call<v1::RetryJobRequest>& call) -> absl::Status {
                                   MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                  engine_.RetryJob(std::move(key), call->deadline(),
+                                  engine_.RetryJob(std::move(key), EndOf(call),
                                                    ReplyTo<v1::RetryJobResponse>(call));
                                   return absl::OkStatus();
                                 });
@@ -163,7 +163,7 @@ void JobService::CancelJob(RpcCallPtr rpc) {
   RunUnary<v1::CancelJobRequest>(environment_, Method::kCancelJob, std::move(rpc),
                                  [this](const Call<v1::CancelJobRequest>& call) -> absl::Status {
                                    MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                   engine_.CancelJob(std::move(key), call->deadline(),
+                                   engine_.CancelJob(std::move(key), EndOf(call),
                                                      ReplyTo<v1::CancelJobResponse>(call));
                                    return absl::OkStatus();
                                  });

@@ -161,7 +161,7 @@ void MemoryService::Get(RpcCallPtr rpc) {
         std::optional<std::string> input;
         if (request.has_input()) input = request.input();
         engine_.Get(
-            {call->tenant(), request.session_id()}, std::move(input), call->deadline(),
+            {call->tenant(), request.session_id()}, std::move(input), EndOf(call),
             [call](absl::StatusOr<memoryd::Context> result) {
               call->Finish(result.ok() ? GetReply(*result,
                                                   [&call](std::size_t bytes) {
@@ -190,7 +190,7 @@ void MemoryService::GetAll(RpcCallPtr rpc) {
         page.include_total = request.include_total();
         std::string scope = PageScope("GetAll", page, request.filter());
         MEMORYD_RETURN_IF_ERROR(SetPlace(scope, request.page_token(), page));
-        engine_.ReadPage(std::move(page), call->deadline(),
+        engine_.ReadPage(std::move(page), EndOf(call),
                          [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
                            if (!result.ok()) {
                              call->Fail(result.status());
@@ -288,7 +288,7 @@ void MemoryService::GetContent(RpcCallPtr rpc) {
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("content_id", request.content_id(), kMaxIdBytes));
         engine_.GetContent({call->tenant(), request.session_id()}, request.content_id(),
-                           call->deadline(), [call](absl::StatusOr<ContentView> view) {
+                           EndOf(call), [call](absl::StatusOr<ContentView> view) {
                              call->Finish(view.ok() ? GetContentReply(*view)
                                                     : absl::StatusOr<std::string>(view.status()));
                            });
@@ -340,7 +340,7 @@ void MemoryService::Query(RpcCallPtr rpc) {
         MEMORYD_ASSIGN_OR_RETURN(QueryRequest request, FromProto(call->request()));
         request.key = {call->tenant(), call->request().session_id()};
         request.trace = call->trace();
-        engine_.Query(std::move(request), call->deadline(), [call](absl::StatusOr<Found> found) {
+        engine_.Query(std::move(request), EndOf(call), [call](absl::StatusOr<Found> found) {
           call->Finish(found.ok() ? QueryReply(*found, call->request()) : found.status());
         });
         return absl::OkStatus();
@@ -355,7 +355,7 @@ void MemoryService::UpdateContext(RpcCallPtr rpc) {
         request.key = {call->tenant(), call->request().session_id()};
         request.keep_alive = call;
         engine_.UpdateContext(
-            std::move(request), call->deadline(), [call](absl::StatusOr<UpdatedContext> updated) {
+            std::move(request), EndOf(call), [call](absl::StatusOr<UpdatedContext> updated) {
               call->Finish(updated.ok() ? UpdateContextReply(*updated, call->mutable_request())
                                         : updated.status());
             });

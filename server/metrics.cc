@@ -226,6 +226,9 @@ class Metrics final : public prometheus::Collectable {
         .Add(static_cast<double>(engine.pending_calls()));
     Family(families, "memoryd_pending_bytes", MetricType::Gauge, "Bytes of the writes that wait.")
         .Add(static_cast<double>(engine.pending_bytes()));
+    Family(families, "memoryd_cancelled_reads_total", MetricType::Counter,
+           "Reads whose caller was gone before the store was asked.")
+        .Add(Number(stats.cancelled_reads));
     Family(families, "memoryd_commit_batch_writes", MetricType::Histogram,
            "Writes that went to the store together.")
         .Add(stats.batch_writes.Snapshot(), 1);

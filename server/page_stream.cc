@@ -24,7 +24,9 @@ absl::Status Draining() {
 }
 
 // Either a page is being read or one is being sent, and whichever ends goes on, or finishes.
-class PageStream final : public RpcHandler, public std::enable_shared_from_this<PageStream> {
+class PageStream final : public RpcHandler,
+                         public CallWatch,
+                         public std::enable_shared_from_this<PageStream> {
  public:
   PageStream(Engine& engine, const CallEnvironment& environment, RpcCallPtr rpc)
       : engine_(engine),
@@ -75,6 +77,8 @@ class PageStream final : public RpcHandler, public std::enable_shared_from_this<
                     : status);
   }
 
+  bool IsCancelled() const override { return rpc_->IsCancelled(); }
+
   void OnSent() override {
     if (last_) {
       End(absl::OkStatus());
@@ -115,7 +119,7 @@ class PageStream final : public RpcHandler, public std::enable_shared_from_this<
 
   void ReadNext() {
     engine_.ReadPage(
-        page_, std::chrono::steady_clock::now() + kMaxDeadline,
+        page_, {std::chrono::steady_clock::now() + kMaxDeadline, shared_from_this()},
         [self = shared_from_this()](absl::StatusOr<Page> page) { self->Send(std::move(page)); });
   }
 

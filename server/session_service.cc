@@ -46,7 +46,7 @@ void SessionService::GetSession(RpcCallPtr rpc) {
       [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
         const std::string& session_id = call->request().session_id();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(session_id));
-        engine_.GetSession({call->tenant(), session_id}, call->deadline(),
+        engine_.GetSession({call->tenant(), session_id}, EndOf(call),
                            [call](absl::StatusOr<SessionInfo> info) {
                              if (!info.ok()) {
                                call->Fail(info.status());
@@ -76,7 +76,7 @@ void SessionService::ListSessions(RpcCallPtr rpc) {
           MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
           MEMORYD_RETURN_IF_ERROR(CheckId("page_token", after, kMaxSessionId));
         }
-        engine_.ListSessions(call->tenant(), subject, std::move(after), size, call->deadline(),
+        engine_.ListSessions(call->tenant(), subject, std::move(after), size, EndOf(call),
                              [call, scope = std::move(scope)](absl::StatusOr<SessionList> list) {
                                if (!list.ok()) {
                                  call->Fail(list.status());

@@ -21,6 +21,7 @@
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
 #include "core/base/memory_budget.h"
+#include "core/engine/call_end.h"
 #include "core/model/trace_context.h"
 #include "server/audit_log.h"
 #include "server/authenticator.h"
@@ -72,11 +73,11 @@ void ExportSpan(const CallEnvironment& environment, Method method, const TracePt
 // Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
 // gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
 // until the last reference goes, which may be after the caller has gone.
-class UnaryCall {
+class UnaryCall : public CallWatch {
  public:
   UnaryCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc);
   // A call that nobody has finished, since an exception came in the way, ends INTERNAL.
-  virtual ~UnaryCall();
+  ~UnaryCall() override;
   UnaryCall(const UnaryCall&) = delete;
   UnaryCall& operator=(const UnaryCall&) = delete;
 
@@ -106,6 +107,8 @@ class UnaryCall {
   virtual std::string_view subject() const { return {}; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
+
+  bool IsCancelled() const override { return rpc_->IsCancelled(); }
 
   // INVALID_ARGUMENT that names the field where that is known.
   static absl::Status Parse(std::string_view bytes, google::protobuf::Message& message);
@@ -168,6 +171,12 @@ class ParsedCall : public UnaryCall {
   google::protobuf::Arena arena_;
   Request* const request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
 };
+
+// Until when a read for the call is of use.
+template <typename Call>
+CallEnd EndOf(const std::shared_ptr<Call>& call) {
+  return {call->deadline(), call};
+}
 
 // A call until its request has come.
 template <typename Request, typename Handler>

@@ -149,7 +149,7 @@ struct AttachedSessions::Handing {
 
 void AttachedSessions::HandOn(const SessionKey& other, FeedRequest request,
                               Block::Done<FeedResult> done) {
-  auto begun = options_.begin(request.deadline, std::move(done));
+  auto begun = options_.begin(request.session.key.tenant, request.deadline, std::move(done));
   if (!begun) return;
   auto call = std::make_shared<Handing>();
   call->other = options_.cache->Acquire(other);

@@ -42,7 +42,9 @@ class AttachedSessions final : public OtherSessions {
         blocks_of;
     // Admits a call: what it returns is to be called in place of `done`, and all that is pointed to
     // lives until it is gone. Empty: refused, and `done` has been called.
-    std::function<Block::Done<FeedResult>(BlockDeadline, Block::Done<FeedResult>)> begin;
+    std::function<Block::Done<FeedResult>(std::string_view tenant, BlockDeadline,
+                                          Block::Done<FeedResult>)>
+        begin;
     std::function<void(WriteRequest, Write::Done)> submit;
     HandOnEncoder encode;
   };

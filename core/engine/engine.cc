@@ -81,9 +81,12 @@ bool NamesStored(const WriteRequest& request) {
 template <typename T>
 class Engine::Read : public PendingCall {
  public:
-  Read(Engine* engine, Deadline deadline, std::int64_t bytes, Done<T> done)
-      : PendingCall(deadline), engine_(engine), bytes_(bytes), done_(std::move(done)) {}
-  ~Read() override { engine_->Leave(bytes_); }
+  Read(Engine* engine, CallEnd end, Admission::Place place, Done<T> done)
+      : PendingCall(end.deadline),
+        engine_(engine),
+        watch_(std::move(end.watch)),
+        place_(std::move(place)),
+        done_(std::move(done)) {}
 
   void Finish(absl::StatusOr<T> result) {
     if (finished_.exchange(true)) return;
@@ -93,10 +96,20 @@ class Engine::Read : public PendingCall {
   }
   void Expire() override { Finish(StoreUnavailable()); }
   bool finished() const { return finished_.load(); }
+  // To be asked before work begins. Finishes the read if its caller is gone.
+  bool HasEnded() {
+    if (finished()) return true;
+    if (watch_ == nullptr || !watch_->IsCancelled()) return false;
+    Increment(engine_->stats_.cancelled_reads);
+    Finish(absl::CancelledError("the call was cancelled"));
+    return true;
+  }
+  CallEnd end() const { return {deadline(), watch_}; }
 
  private:
   Engine* const engine_;
-  const std::int64_t bytes_;
+  const std::shared_ptr<const CallWatch> watch_;
+  const Admission::Place place_;
   const Done<T> done_;
   std::atomic<bool> finished_{false};
 };
@@ -106,6 +119,11 @@ Engine::Engine(Store* store, EngineOptions options)
       options_(std::move(options)),
       token_rules_(options_.vocabulary_directory),
       cache_(options_.cache_bytes, options_.memory),
+      admission_(options_.max_pending_calls, options_.max_pending_bytes,
+                 [this] {
+                   MutexLock lock(mutex_);
+                   if (stopping_) changed_.NotifyAll();
+                 }),
       models_(options_.models, &session_usage_, [this](const SessionKey& key) { StoreUsage(key); }),
       recall_(store_, options_.bodies, options_.index_bytes, options_.memory,
               options_.word_vectors),
@@ -207,17 +225,19 @@ absl::Status Engine::QueueFull(Counter& refused) {
                "too many calls wait for the store; nothing was started, try again later");
 }
 
-absl::Status Engine::Admit(std::int64_t bytes, bool forced) {
+absl::StatusOr<Admission::Place> Engine::Admit(std::string_view tenant, std::int64_t bytes,
+                                               bool forced) {
   if (!serving_.load(std::memory_order_relaxed)) return StoreUnavailable();
-  const std::int64_t calls = pending_calls_.fetch_add(1) + 1;
-  const std::int64_t total = pending_bytes_.fetch_add(bytes) + bytes;
-  if (forced) return absl::OkStatus();
-  if (calls > options_.max_pending_calls || total > options_.max_pending_bytes) {
-    Leave(bytes);
-    return QueueFull(calls > options_.max_pending_calls ? stats_.refused_calls
-                                                        : stats_.refused_bytes);
+  Admission::Place place;
+  switch (admission_.Enter(tenant, bytes, forced, place)) {
+    case Admission::Outcome::kAdmitted:
+      break;
+    case Admission::Outcome::kTooManyCalls:
+      return QueueFull(stats_.refused_calls);
+    case Admission::Outcome::kTooManyBytes:
+      return QueueFull(stats_.refused_bytes);
   }
-  return absl::OkStatus();
+  return place;
 }
 
 absl::Status Engine::AdmitInTime(const WriteRequest& request) {
@@ -241,22 +261,14 @@ absl::Status Engine::AdmitInTime(const WriteRequest& request) {
                {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
 }
 
-void Engine::Leave(std::int64_t bytes) {
-  pending_bytes_.fetch_sub(bytes);
-  if (pending_calls_.fetch_sub(1) == 1) {
-    MutexLock lock(mutex_);
-    if (stopping_) changed_.NotifyAll();
-  }
-}
-
 bool Engine::Drain(Deadline deadline) {
   MutexLock lock(mutex_);
   stopping_ = true;
-  while (pending_calls_.load() > 0) {
+  while (admission_.calls() > 0) {
     if (deadline == Deadline::max()) {
       changed_.Wait(mutex_);
     } else if (!changed_.WaitUntil(mutex_, deadline)) {
-      return pending_calls_.load() == 0;
+      return admission_.calls() == 0;
     }
   }
   return true;
@@ -309,7 +321,7 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
       }
     });
   };
-  const auto read = StartRead<FoundMessages>(request->deadline, submit);
+  const auto read = StartRead<FoundMessages>(request->key.tenant, request->deadline, submit);
   if (read == nullptr) return;
   const std::shared_ptr<CachedSession> session = cache_.Acquire(request->key);
   SubmitCurrentRead(session, read, [this, session, read, request] {
@@ -330,39 +342,36 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
       request.kind == WriteKind::kPublishStaged || request.kind == WriteKind::kDropStaged ||
       request.kind == WriteKind::kForgetSession || request.kind == WriteKind::kArchiveOldest ||
       request.kind == WriteKind::kStoreUsage || !request.subject.empty();
-  absl::Status refusal = forced ? absl::OkStatus() : AdmitInTime(request);
-  if (refusal.ok()) refusal = Admit(bytes, forced);
-  if (!refusal.ok()) {
-    done(refusal, {}, false);
+  auto place = [&]() -> absl::StatusOr<Admission::Place> {
+    if (!forced) MEMORYD_RETURN_IF_ERROR(AdmitInTime(request));
+    return Admit(request.key.tenant, bytes, forced);
+  }();
+  if (!place.ok()) {
+    done(place.status(), {}, false);
     return;
   }
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
   // Lives as long as the write, which may be longer than the call: one that expired keeps its place
   // in a queue until the store moves on.
-  struct Admission {
-    Admission(Engine* owner, std::int64_t size) : engine(owner), bytes(size) {}
-    ~Admission() { engine->Leave(bytes); }
-    Admission(const Admission&) = delete;
-    Admission& operator=(const Admission&) = delete;
-
-    Engine* const engine;
-    const std::int64_t bytes;
+  struct Admitted {
+    Admission::Place place;
     const Write* write = nullptr;
   };
-  auto admission = std::make_shared<Admission>(this, bytes);
+  auto admitted = std::make_shared<Admitted>();
+  admitted->place = *std::move(place);
   auto write = std::make_shared<Write>(std::move(request), session,
-                                       [this, admission, done = std::move(done)](
+                                       [this, admitted, done = std::move(done)](
                                            absl::Status status, std::string reply, bool replayed) {
-                                         pending_.Remove(admission->write);
+                                         pending_.Remove(admitted->write);
                                          if (!status.ok() || replayed) {
                                            if (status.ok()) Increment(stats_.replays);
                                            done(std::move(status), std::move(reply), replayed);
                                          } else {
-                                           FinishWrite(*admission->write, std::move(reply), done);
+                                           FinishWrite(*admitted->write, std::move(reply), done);
                                          }
                                        });
-  admission->write = write.get();
-  admission.reset();
+  admitted->write = write.get();
+  admitted.reset();
   pending_.Add(write);
   bool loaded = false;
   {
@@ -385,13 +394,14 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
     return;
   }
   loader_.WithLoaded(std::move(session), /*anew=*/false,
-                     [enqueue, write](const absl::Status& status) {
-                       if (status.ok()) {
-                         enqueue();
-                       } else {
-                         write->Finish(status);
-                       }
-                     });
+                     {[enqueue, write](const absl::Status& status) {
+                        if (status.ok()) {
+                          enqueue();
+                        } else {
+                          write->Finish(status);
+                        }
+                      },
+                      [write] { return write->finished(); }});
 }
 
 // Counts ahead of the committer, which has to count again only when the configuration turns out to
@@ -567,8 +577,9 @@ AttachedSessions::Options Engine::AttachedOptions() {
                               const std::shared_ptr<const SessionConfig>& config) {
     return BlocksOf(session, config);
   };
-  attached.begin = [this](Deadline deadline, Done<FeedResult> done) -> Done<FeedResult> {
-    const auto read = StartRead<FeedResult>(deadline, std::move(done));
+  attached.begin = [this](std::string_view tenant, Deadline deadline,
+                          Done<FeedResult> done) -> Done<FeedResult> {
+    const auto read = StartRead<FeedResult>(tenant, deadline, std::move(done));
     if (read == nullptr) return nullptr;
     return [read](absl::StatusOr<FeedResult> result) { read->Finish(std::move(result)); };
   };
@@ -638,13 +649,14 @@ absl::StatusOr<std::shared_ptr<const BlockSet>> Engine::BlocksOf(
 }
 
 template <typename T>
-std::shared_ptr<Engine::Read<T>> Engine::StartRead(Deadline deadline, Done<T> done,
-                                                   std::int64_t bytes) {
-  if (absl::Status status = Admit(bytes); !status.ok()) {
-    done(std::move(status));
+std::shared_ptr<Engine::Read<T>> Engine::StartRead(std::string_view tenant, CallEnd end,
+                                                   Done<T> done, std::int64_t bytes) {
+  absl::StatusOr<Admission::Place> place = Admit(tenant, bytes);
+  if (!place.ok()) {
+    done(place.status());
     return nullptr;
   }
-  auto read = std::make_shared<Read<T>>(this, deadline, bytes, std::move(done));
+  auto read = std::make_shared<Read<T>>(this, std::move(end), *std::move(place), std::move(done));
   pending_.Add(read);
   return read;
 }
@@ -652,7 +664,9 @@ std::shared_ptr<Engine::Read<T>> Engine::StartRead(Deadline deadline, Done<T> do
 template <typename T>
 void Engine::SubmitRead(std::string_view tenant, const std::shared_ptr<Read<T>>& read,
                         Executor::Task task) {
-  const auto guarded = [this, read, task = std::move(task)] { Guarded(read, task); };
+  const auto guarded = [this, read, task = std::move(task)] {
+    if (!read->HasEnded()) Guarded(read, task);
+  };
   if (!executor_.TrySubmit(tenant, guarded)) read->Finish(QueueFull(stats_.refused_calls));
 }
 
@@ -660,16 +674,17 @@ template <typename T>
 void Engine::SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
                                const std::shared_ptr<Read<T>>& read, Executor::Task task) {
   loader_.WithCurrent(session,
-                      [this, session, read, task = std::move(task)](const absl::Status& status) {
-                        if (status.ok()) {
-                          SubmitRead(session->key.tenant, read, task);
-                        } else {
-                          read->Finish(status);
-                        }
-                      });
+                      {[this, session, read, task = std::move(task)](const absl::Status& status) {
+                         if (status.ok()) {
+                           SubmitRead(session->key.tenant, read, task);
+                         } else {
+                           read->Finish(status);
+                         }
+                       },
+                       [read] { return read->HasEnded(); }});
 }
 
-void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
+void Engine::Get(const SessionKey& key, std::optional<std::string> input, CallEnd end,
                  Done<Context> done, TracePtr trace) {
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
   if (!loader_.shared() && serving_.load(std::memory_order_relaxed)) {
@@ -688,10 +703,10 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
       return;
     }
   }
-  const auto read = StartRead<Context>(deadline, std::move(done));
+  const auto read = StartRead<Context>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  loader_.WithCurrent(session, [this, session, input = std::move(input), trace = std::move(trace),
-                                read](const absl::Status& status) {
+  auto compose_current = [this, session, input = std::move(input), trace = std::move(trace),
+                          read](const absl::Status& status) {
     if (!status.ok()) {
       read->Finish(status);
       return;
@@ -704,6 +719,7 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
               !session->session.config->blocks.empty();
     }
     const auto compose = [this, session, input, trace, read] {
+      if (read->HasEnded()) return;
       Guarded(read, [&] { ComposeContext(session, input, trace, read); });
     };
     if (large) {
@@ -711,7 +727,8 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, Deadli
     } else {
       compose();
     }
-  });
+  };
+  loader_.WithCurrent(session, {std::move(compose_current), [read] { return read->HasEnded(); }});
 }
 
 void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
@@ -778,11 +795,11 @@ SessionInfo Engine::InfoOf(CachedSession& session) {
   return {session.session.row, session.session.config};
 }
 
-void Engine::GetSession(const SessionKey& key, Deadline deadline, Done<SessionInfo> done) {
-  const auto read = StartRead<SessionInfo>(deadline, std::move(done));
+void Engine::GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> done) {
+  const auto read = StartRead<SessionInfo>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
-  loader_.WithCurrent(session, [this, session, read](const absl::Status& status) {
+  auto show = [this, session, read](const absl::Status& status) {
     if (!status.ok()) {
       read->Finish(status);
       return;
@@ -796,7 +813,8 @@ void Engine::GetSession(const SessionKey& key, Deadline deadline, Done<SessionIn
       info.usage += session_usage_.Of(session->key);
     }
     read->Finish(std::move(info));
-  });
+  };
+  loader_.WithCurrent(session, {std::move(show), [read] { return read->HasEnded(); }});
 }
 
 void Engine::StoreUsage(const SessionKey& key) {
@@ -809,9 +827,9 @@ void Engine::StoreUsage(const SessionKey& key) {
   Submit(std::move(write), [](const absl::Status&, const std::string&, bool) {});
 }
 
-void Engine::ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline,
+void Engine::ListJobs(const SessionKey& key, JobFilter filter, CallEnd end,
                       Done<std::vector<Job>> done) {
-  const auto read = StartRead<std::vector<Job>>(deadline, std::move(done));
+  const auto read = StartRead<std::vector<Job>>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
   SubmitCurrentRead(session, read, [this, session, read, filter]() mutable {
@@ -824,8 +842,8 @@ void Engine::ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline
   });
 }
 
-void Engine::GetJob(JobKey job, Deadline deadline, Done<Job> done) {
-  const auto read = StartRead<Job>(deadline, std::move(done));
+void Engine::GetJob(JobKey job, CallEnd end, Done<Job> done) {
+  const auto read = StartRead<Job>(job.session.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   SubmitRead(job.session.tenant, read, [this, read, job] { read->Finish(FindJob(*store_, job)); });
 }
@@ -854,8 +872,8 @@ void Engine::SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>
   });
 }
 
-void Engine::RetryJob(JobKey job, Deadline deadline, Done<Job> done) {
-  const auto read = StartRead<Job>(deadline, std::move(done));
+void Engine::RetryJob(JobKey job, CallEnd end, Done<Job> done) {
+  const auto read = StartRead<Job>(job.session.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   SubmitRead(job.session.tenant, read, [this, read, job] {
     auto found = FindJob(*store_, job);
@@ -876,8 +894,8 @@ void Engine::RetryJob(JobKey job, Deadline deadline, Done<Job> done) {
   });
 }
 
-void Engine::CancelJob(JobKey job, Deadline deadline, Done<Job> done) {
-  const auto read = StartRead<Job>(deadline, std::move(done));
+void Engine::CancelJob(JobKey job, CallEnd end, Done<Job> done) {
+  const auto read = StartRead<Job>(job.session.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   SubmitRead(job.session.tenant, read, [this, read, job] {
     if (const auto found = FindJob(*store_, job); !found.ok()) {
@@ -918,9 +936,8 @@ absl::StatusOr<Engine::BlockAt> Engine::FindBlock(CachedSession& session,
   return BlockNotFound();
 }
 
-void Engine::GetBlock(const SessionKey& key, std::string block, Deadline deadline,
-                      Done<BlockView> done) {
-  const auto read = StartRead<BlockView>(deadline, std::move(done));
+void Engine::GetBlock(const SessionKey& key, std::string block, CallEnd end, Done<BlockView> done) {
+  const auto read = StartRead<BlockView>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
   // A large state takes long to read: not on the one thread that confirms revisions.
@@ -975,8 +992,8 @@ absl::StatusOr<BlockView> Engine::ViewOfEmbeddings(CachedSession& session) {
   return view;
 }
 
-void Engine::ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done) {
-  auto read = StartRead<EntryPage>(deadline, std::move(done));
+void Engine::ListBlockEntries(EntryPageRequest request, CallEnd end, Done<EntryPage> done) {
+  auto read = StartRead<EntryPage>(request.key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
   request.now_us = options_.now_us();
@@ -1011,9 +1028,9 @@ void Engine::ReadEntries(std::shared_ptr<Read<EntryPage>> read,
   SubmitCurrentRead(session, read, std::move(read_rows));
 }
 
-void Engine::GetContent(const SessionKey& key, std::string content_id, Deadline deadline,
+void Engine::GetContent(const SessionKey& key, std::string content_id, CallEnd end,
                         Done<ContentView> done) {
-  const auto read = StartRead<ContentView>(deadline, std::move(done));
+  const auto read = StartRead<ContentView>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
   SubmitCurrentRead(session, read, [this, read, session, id = std::move(content_id)] {
@@ -1028,8 +1045,8 @@ void Engine::GetContent(const SessionKey& key, std::string content_id, Deadline 
   });
 }
 
-void Engine::ReadPage(PageRequest request, Deadline deadline, Done<Page> done) {
-  auto read = StartRead<Page>(deadline, std::move(done));
+void Engine::ReadPage(PageRequest request, CallEnd end, Done<Page> done) {
+  auto read = StartRead<Page>(request.key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
   request.now_us = options_.now_us();
@@ -1085,7 +1102,7 @@ void Engine::CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shar
   } else if (*done) {
     page->total_count = total->count();
     read->Finish(std::move(*page));
-  } else if (!read->finished()) {
+  } else if (!read->HasEnded()) {
     // Behind whoever waits for a reader.
     SubmitRead(total->tenant(), read, [this, read, page, total] { CountTotal(read, page, total); });
   }
@@ -1110,8 +1127,9 @@ struct Engine::SearchCall {
 };
 
 template <typename T, typename Request>
-void Engine::StartSearch(Request request, Deadline deadline, Done<T> done) {
-  auto read = StartRead<T>(deadline, std::move(done), static_cast<std::int64_t>(request.byte_size));
+void Engine::StartSearch(Request request, CallEnd end, Done<T> done) {
+  auto read = StartRead<T>(request.key.tenant, std::move(end), std::move(done),
+                           static_cast<std::int64_t>(request.byte_size));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(request.key);
   if constexpr (std::is_same_v<Request, QueryRequest>) {
@@ -1125,13 +1143,14 @@ void Engine::StartSearch(Request request, Deadline deadline, Done<T> done) {
 
 template <typename T, typename Request>
 void Engine::BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
-  loader_.WithCurrent(call->session, [this, call](const absl::Status& status) {
-    if (status.ok()) {
-      QueueStep(call);
-    } else {
-      call->read->Finish(status);
-    }
-  });
+  loader_.WithCurrent(call->session, {[this, call](const absl::Status& status) {
+                                        if (status.ok()) {
+                                          QueueStep(call);
+                                        } else {
+                                          call->read->Finish(status);
+                                        }
+                                      },
+                                      [call] { return call->read->HasEnded(); }});
 }
 
 template <typename T, typename Request>
@@ -1141,7 +1160,7 @@ void Engine::QueueStep(const std::shared_ptr<SearchCall<T, Request>>& call) {
 
 template <typename T, typename Request>
 void Engine::StepSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
-  if (call->read->finished()) return;
+  if (call->read->HasEnded()) return;
   SessionInfo info;
   std::shared_ptr<const BlockState> embeddings;
   {
@@ -1233,7 +1252,7 @@ void Engine::PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>
     request.key = {call->request.key.tenant, others[i]};
     request.with_blocks = call->request.AsksBlocks();
     StartSearch<PreparedSession>(
-        std::move(request), call->read->deadline(),
+        std::move(request), call->read->end(),
         [this, call, preparation, i](absl::StatusOr<PreparedSession> prepared) {
           if (!prepared.ok()) {
             call->read->Finish(prepared.status());
@@ -1255,7 +1274,7 @@ void Engine::PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>
 
 void Engine::SearchWithOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>>& call,
                               const std::vector<PreparedSession>& others) {
-  if (call->read->finished()) return;
+  if (call->read->HasEnded()) return;
   FinishSearch(call, AnswerWithOthers(*call, others));
 }
 
@@ -1463,17 +1482,16 @@ void Engine::RunSearches(const std::shared_ptr<CachedSession>& session) {
   searchers_.Submit(session->key.tenant, [this, session] { RunSearches(session); });
 }
 
-void Engine::Query(QueryRequest request, Deadline deadline, Done<Found> done) {
-  StartSearch(std::move(request), deadline, std::move(done));
+void Engine::Query(QueryRequest request, CallEnd end, Done<Found> done) {
+  StartSearch(std::move(request), std::move(end), std::move(done));
 }
 
-void Engine::UpdateContext(UpdateContextRequest request, Deadline deadline,
-                           Done<UpdatedContext> done) {
-  StartSearch(std::move(request), deadline, std::move(done));
+void Engine::UpdateContext(UpdateContextRequest request, CallEnd end, Done<UpdatedContext> done) {
+  StartSearch(std::move(request), std::move(end), std::move(done));
 }
 
 void Engine::ForkSession(ForkRequest request, Done<ForkReply> done) {
-  const auto read = StartRead<ForkReply>(request.deadline, std::move(done));
+  const auto read = StartRead<ForkReply>(request.source.tenant, request.deadline, std::move(done));
   if (read == nullptr) return;
   SessionFork::Options options;
   options.store = store_;
@@ -1512,7 +1530,7 @@ absl::StatusOr<std::shared_ptr<SessionImport>> Engine::ImportSession(ImportReque
 }
 
 void Engine::EraseSubject(EraseRequest request, Done<EraseReceipt> done) {
-  const auto read = StartRead<EraseReceipt>(request.deadline, std::move(done));
+  const auto read = StartRead<EraseReceipt>(request.tenant, request.deadline, std::move(done));
   if (read == nullptr) return;
   SubjectErase::Options options;
   options.store = store_;
@@ -1537,8 +1555,8 @@ void Engine::ForgetSession(const SessionKey& key) {
 }
 
 void Engine::ListSessions(std::string tenant, std::string subject, std::string after,
-                          std::int64_t max_sessions, Deadline deadline, Done<SessionList> done) {
-  const auto read = StartRead<SessionList>(deadline, std::move(done));
+                          std::int64_t max_sessions, CallEnd end, Done<SessionList> done) {
+  const auto read = StartRead<SessionList>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   SubmitRead(
       tenant, read,

@@ -23,8 +23,10 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/entry_index_cache.h"
 #include "core/blocks/worker_blocks.h"
+#include "core/engine/admission.h"
 #include "core/engine/attached_sessions.h"
 #include "core/engine/block_view.h"
+#include "core/engine/call_end.h"
 #include "core/engine/committer.h"
 #include "core/engine/engine_stats.h"
 #include "core/engine/executor.h"
@@ -57,7 +59,8 @@ struct EngineOptions {
   // Threads for Query and UpdateContext, 1 to 64. Apart from the readers, since the first search of
   // a large session takes long.
   int searchers = 2;
-  // Calls that may wait for the store at a time; more are refused with RESOURCE_EXHAUSTED.
+  // Calls that may wait for the store at a time; more are refused with RESOURCE_EXHAUSTED, see
+  // Admission.
   std::int64_t max_pending_calls = 4096;
   // Bytes of requests that may wait.
   std::int64_t max_pending_bytes = std::int64_t{64} << 20;
@@ -136,9 +139,10 @@ struct ContentView {
 };
 
 // Sessions over a store. Every method may be called from any thread and returns at once; `done`
-// runs exactly once, on the calling thread or on one of the engine's. Past `deadline` a call that
+// runs exactly once, on the calling thread or on one of the engine's. Past its deadline a call that
 // still waits for the store ends UNAVAILABLE, but counts as pending until the store lets go of it:
-// that is what bounds the queues when the store stalls.
+// that is what bounds the queues when the store stalls. A read whose caller is gone ends CANCELLED
+// before the store is asked.
 //
 // Errors besides those of each RPC: RESOURCE_EXHAUSTED `QUEUE_FULL` (nothing was started),
 // UNAVAILABLE `STORE_UNAVAILABLE` (nothing was changed) or `OUTCOME_UNKNOWN`.
@@ -161,33 +165,32 @@ class Engine {
   void Submit(WriteRequest request, Write::Done done);
   // `input`: what the user is about to say, for blocks to choose by. `trace`: of the call; blocks
   // tell it to whom they ask.
-  void Get(const SessionKey& key, std::optional<std::string> input, Deadline deadline,
-           Done<Context> done, TracePtr trace = nullptr);
-  void GetSession(const SessionKey& key, Deadline deadline, Done<SessionInfo> done);
+  void Get(const SessionKey& key, std::optional<std::string> input, CallEnd end, Done<Context> done,
+           TracePtr trace = nullptr);
+  void GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> done);
   // NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
-  void GetContent(const SessionKey& key, std::string content_id, Deadline deadline,
+  void GetContent(const SessionKey& key, std::string content_id, CallEnd end,
                   Done<ContentView> done);
-  void ReadPage(PageRequest request, Deadline deadline, Done<Page> done);
-  void Query(QueryRequest request, Deadline deadline, Done<Found> done);
-  void UpdateContext(UpdateContextRequest request, Deadline deadline, Done<UpdatedContext> done);
+  void ReadPage(PageRequest request, CallEnd end, Done<Page> done);
+  void Query(QueryRequest request, CallEnd end, Done<Found> done);
+  void UpdateContext(UpdateContextRequest request, CallEnd end, Done<UpdatedContext> done);
   // Jobs of the session's blocks, in the order of (block, number); the filter's generation is not
   // looked at.
-  void ListJobs(const SessionKey& key, JobFilter filter, Deadline deadline,
-                Done<std::vector<Job>> done);
+  void ListJobs(const SessionKey& key, JobFilter filter, CallEnd end, Done<std::vector<Job>> done);
   // NOT_FOUND `JOB_NOT_FOUND`.
-  void GetJob(JobKey job, Deadline deadline, Done<Job> done);
+  void GetJob(JobKey job, CallEnd end, Done<Job> done);
   // Feeds what a job that FAILED or was CANCELLED could not; returns the new job.
   // FAILED_PRECONDITION `JOB_NOT_FAILED`, or `JOB_OBSOLETE` when its messages or its block are
   // gone.
-  void RetryJob(JobKey job, Deadline deadline, Done<Job> done);
+  void RetryJob(JobKey job, CallEnd end, Done<Job> done);
   // Gives the job up; its block goes on with the next one. FAILED_PRECONDITION `JOB_NOT_FIRST` when
   // it has ended, or an earlier one of its block is open.
-  void CancelJob(JobKey job, Deadline deadline, Done<Job> done);
+  void CancelJob(JobKey job, CallEnd end, Done<Job> done);
   // NOT_FOUND `SESSION_NOT_FOUND` or `BLOCK_NOT_FOUND`. kRetrievalBlock is a block of every session
   // that has an embedder.
-  void GetBlock(const SessionKey& key, std::string block, Deadline deadline, Done<BlockView> done);
+  void GetBlock(const SessionKey& key, std::string block, CallEnd end, Done<BlockView> done);
   // As GetBlock(). FAILED_PRECONDITION `BLOCK_HAS_NO_ENTRIES`; ABORTED `SESSION_REPLACED`.
-  void ListBlockEntries(EntryPageRequest request, Deadline deadline, Done<EntryPage> done);
+  void ListBlockEntries(EntryPageRequest request, CallEnd end, Done<EntryPage> done);
   // Makes a copy of a session. ALREADY_EXISTS `SESSION_EXISTS`, NOT_FOUND `SESSION_NOT_FOUND` or
   // `MESSAGE_NOT_FOUND`, OUT_OF_RANGE `POSITION_OUT_OF_RANGE`, ABORTED `REVISION_MISMATCH` or
   // `SESSION_REPLACED`, DEADLINE_EXCEEDED `SESSION_TOO_LARGE`.
@@ -201,7 +204,7 @@ class Engine {
   // Sessions of the tenant, or of one subject unless that is empty, with an id bytewise greater
   // than `after`: as many as some 1 MiB of configurations allow, and at least one.
   void ListSessions(std::string tenant, std::string subject, std::string after,
-                    std::int64_t max_sessions, Deadline deadline, Done<SessionList> done);
+                    std::int64_t max_sessions, CallEnd end, Done<SessionList> done);
 
   // Asks the store whether it serves, and stops or resumes serving when this server lost or
   // regained the right to. Blocks; call it about once a second from one thread.
@@ -222,8 +225,8 @@ class Engine {
   SessionSearch& search() { return recall_.search(); }
   const EngineStats& stats() const { return stats_; }
   // Calls that wait for the store now, and the bytes of their requests.
-  std::int64_t pending_calls() const { return pending_calls_.load(std::memory_order_relaxed); }
-  std::int64_t pending_bytes() const { return pending_bytes_.load(std::memory_order_relaxed); }
+  std::int64_t pending_calls() const { return admission_.calls(); }
+  std::int64_t pending_bytes() const { return admission_.bytes(); }
 
  private:
   template <typename T>
@@ -236,7 +239,8 @@ class Engine {
                      int tries);
   // A read that will call done, or nullptr when it was refused and done was called.
   template <typename T>
-  std::shared_ptr<Read<T>> StartRead(Deadline deadline, Done<T> done, std::int64_t bytes = 0);
+  std::shared_ptr<Read<T>> StartRead(std::string_view tenant, CallEnd end, Done<T> done,
+                                     std::int64_t bytes = 0);
   // Does the work on a call, which ends INTERNAL when it throws.
   template <typename Call, typename Work>
   void Guarded(const std::shared_ptr<Call>& call, const Work& work);
@@ -282,10 +286,10 @@ class Engine {
   void ForgetSession(const SessionKey& key);
   void SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>& read, JobKey job);
   // `forced`: counts, and is never refused for want of room.
-  absl::Status Admit(std::int64_t bytes, bool forced = false);
+  absl::StatusOr<Admission::Place> Admit(std::string_view tenant, std::int64_t bytes,
+                                         bool forced = false);
   // Refuses a write that, behind what waits already, could not be answered in its time.
   absl::Status AdmitInTime(const WriteRequest& request);
-  void Leave(std::int64_t bytes);
   absl::Status QueueFull(Counter& refused);
   void CountTokens(Write& write);
   Committer& CommitterOf(const SessionKey& session);
@@ -307,7 +311,7 @@ class Engine {
   template <typename T, typename Request>
   struct SearchCall;
   template <typename T, typename Request>
-  void StartSearch(Request request, Deadline deadline, Done<T> done);
+  void StartSearch(Request request, CallEnd end, Done<T> done);
   template <typename T, typename Request>
   void BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call);
   template <typename T, typename Request>
@@ -356,11 +360,10 @@ class Engine {
   EngineStats stats_;
   SessionCache cache_;
   std::atomic<bool> serving_{true};
-  std::atomic<std::int64_t> pending_calls_{0};
-  std::atomic<std::int64_t> pending_bytes_{0};
   Mutex mutex_;
   CondVar changed_;  // Stopping, or no call pending.
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
+  Admission admission_;
   SessionUsage session_usage_;
   CountedModels models_;
   // What runs threads comes after what those threads use.

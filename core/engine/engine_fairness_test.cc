@@ -1,5 +1,5 @@
-// What one tenant asks for does not hold up another. All by order: there is one reader, or one
-// committer, and the store waits until the test lets it go on.
+// What one tenant asks for does not hold up another, nor does what nobody waits for. All by order:
+// there is one reader, or one committer, and the store waits until the test lets it go on.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -14,9 +14,19 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 const SessionKey kLarge{"large", "session"};
 const SessionKey kSmall{"small", "session"};
+
+class Watch : public CallWatch {
+ public:
+  bool IsCancelled() const override { return cancelled_.load(); }
+  void Cancel() { cancelled_.store(true); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
 
 class EngineFairnessTest : public EngineTest {
  protected:
@@ -44,14 +54,14 @@ class EngineFairnessTest : public EngineTest {
   }
   void Release() { released_.set_value(); }
 
-  void StartPage(const std::string& name) {
+  void StartPage(const std::string& name, std::shared_ptr<const CallWatch> watch = nullptr) {
     PageRequest request;
     request.key = kLarge;
-    engine_->ReadPage(std::move(request), Far(),
+    engine_->ReadPage(std::move(request), {Far(), std::move(watch)},
                       [this, name](absl::StatusOr<Page> page) { Note(name, page.status()); });
   }
-  void StartSmallGet() {
-    engine_->Get(kSmall, std::nullopt, Far(),
+  void StartSmallGet(std::shared_ptr<const CallWatch> watch = nullptr) {
+    engine_->Get(kSmall, std::nullopt, {Far(), std::move(watch)},
                  [this](absl::StatusOr<Context> context) { Note("get", context.status()); });
   }
   void StartPut(const std::string& name, const SessionKey& key, std::size_t bytes) {
@@ -91,6 +101,43 @@ TEST_F(EngineFairnessTest, ASmallGetDoesNotWaitBehindAllPagesOfAnotherTenant) {
   EXPECT_THAT(Codes(), Each(absl::StatusCode::kOk));
 }
 
+TEST_F(EngineFairnessTest, PagesThatNobodyWaitsForAreNotRead) {
+  HoldReader();
+  const auto watch = std::make_shared<Watch>();
+  for (const char* const name : {"p1", "p2", "p3"}) StartPage(name, watch);
+  watch->Cancel();
+  Release();
+  EXPECT_THAT(Ended(), ElementsAre("held", "p1", "p2", "p3"));
+  EXPECT_THAT(Codes(), ElementsAre(absl::StatusCode::kOk, absl::StatusCode::kCancelled,
+                                   absl::StatusCode::kCancelled, absl::StatusCode::kCancelled));
+  EXPECT_EQ(store_->range_rows(), 1U);
+  EXPECT_EQ(engine_->stats().cancelled_reads, 3U);
+}
+
+TEST_F(EngineFairnessTest, ASessionThatNobodyWaitsForIsNotLoaded) {
+  HoldReader();
+  const int before = store_->loads();
+  const auto watch = std::make_shared<Watch>();
+  StartSmallGet(watch);
+  watch->Cancel();
+  Release();
+  EXPECT_THAT(Ended(), ElementsAre("held", "get"));
+  EXPECT_EQ(Codes().back(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(store_->loads(), before);
+}
+
+TEST_F(EngineFairnessTest, ASessionIsLoadedForWhoeverStillWaits) {
+  HoldReader();
+  const auto watch = std::make_shared<Watch>();
+  StartSmallGet(watch);
+  StartSmallGet();
+  watch->Cancel();
+  Release();
+  EXPECT_THAT(Ended(), ElementsAre("held", "get", "get"));
+  EXPECT_THAT(Codes(), ElementsAre(absl::StatusCode::kOk, absl::StatusCode::kCancelled,
+                                   absl::StatusCode::kOk));
+}
+
 TEST_F(EngineFairnessTest, ALargeGetIsComposedByAReader) {
   const auto composer = [this](const SessionKey& key) {
     auto promise = std::make_shared<std::promise<std::thread::id>>();
@@ -107,21 +154,37 @@ TEST_F(EngineFairnessTest, ALargeGetIsComposedByAReader) {
 }
 
 TEST_F(EngineFairnessTest, ASmallPutDoesNotWaitBehindAllLargeOnesOfAnotherTenant) {
-  store_->StallCommits();
-  StartPut("held", {"large", "0"}, 10);
-  store_->AwaitStalled(1);
-  constexpr std::size_t kPutBytes = 3 << 20;
-  for (const char* const name : {"1", "2", "3", "4", "5", "6"}) {
-    StartPut(name, {"large", name}, kPutBytes);
-  }
-  StartPut("small", kSmall, 10);
-  // Sessions that were not in memory are read first, so all of them wait once that is over.
+  const std::vector<std::string> names = {"1", "2", "3", "4", "5", "6"};
+  // In memory, so that their writes go to the committer at once.
+  for (const std::string& name : names) EXPECT_TRUE(Get(*engine_, {"large", name}).ok());
   EXPECT_TRUE(Get(*engine_, kSmall).ok());
+  store_->StallCommits();
+  StartPut("held", kLarge, 10);
+  store_->AwaitStalled(1);
+  for (const std::string& name : names) StartPut(name, {"large", name}, 3 << 20);
+  StartPut("small", kSmall, 10);
   store_->ReleaseCommits();
   const std::vector<std::string> ended = Ended();
   const auto small = std::find(ended.begin(), ended.end(), "small");
   EXPECT_LE(small - ended.begin(), 2) << "of the first batch after the one that was held";
   EXPECT_THAT(Codes(), Each(absl::StatusCode::kOk));
+}
+
+TEST_F(EngineFairnessTest, WritesThatWaitShutNoOtherTenantOut) {
+  EngineOptions options = Options();
+  options.max_pending_bytes = 1000;
+  Start(options);
+  EXPECT_TRUE(Get(*engine_, kLarge).ok());
+  EXPECT_TRUE(Get(*engine_, kSmall).ok());
+  store_->StallCommits();
+  StartPut("1", kLarge, 600);
+  StartPut("2", kLarge, 400);
+  StartPut("refused", kLarge, 100);
+  StartPut("small", kSmall, 100);
+  store_->ReleaseCommits();
+  EXPECT_THAT(Ended(), UnorderedElementsAre("refused", "1", "2", "small"));
+  EXPECT_EQ(Codes().front(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine_->stats().refused_bytes, 1U);
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ struct EngineStats {
   Counter refused_bytes{0};
   // … or the store is too slow to end them in their time.
   Counter refused_late{0};
+  // Reads dropped before they asked the store, since their caller was gone.
+  Counter cancelled_reads{0};
   // Writes that would have gone over a quota of their tenant.
   Counter refused_sessions{0};
   Counter refused_messages{0};

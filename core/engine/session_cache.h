@@ -28,7 +28,18 @@ namespace memoryd {
 struct CachedSession {
   explicit CachedSession(SessionKey session_key) : key(std::move(session_key)) {}
 
-  using Waiter = std::function<void(const absl::Status&)>;
+  // Waits for a load.
+  struct Waiter {
+    template <typename Function>
+    Waiter(Function function,  // NOLINT(google-explicit-constructor)
+           std::function<bool()> ended_or_null = nullptr)
+        : done(std::move(function)), has_ended(std::move(ended_or_null)) {}
+
+    std::function<void(const absl::Status&)> done;
+    // Whether nobody needs the session any more: then it is not loaded for this one, and `done` is
+    // not called. Null: it is needed. Called with no lock held.
+    std::function<bool()> has_ended;
+  };
 
   const SessionKey key;
   Mutex mutex;

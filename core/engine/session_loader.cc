@@ -45,7 +45,27 @@ void SessionLoader::WithLoaded(std::shared_ptr<CachedSession> session, bool anew
       return;
     }
   }
-  done(absl::OkStatus());
+  done.done(absl::OkStatus());
+}
+
+bool SessionLoader::DropEnded(CachedSession& session) {
+  std::vector<CachedSession::Waiter> waiting;
+  {
+    MutexLock lock(session.mutex);
+    waiting.swap(session.waiting);
+  }
+  waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
+                               [](const CachedSession::Waiter& waiter) {
+                                 return waiter.has_ended && waiter.has_ended();
+                               }),
+                waiting.end());
+  MutexLock lock(session.mutex);
+  session.waiting.insert(session.waiting.begin(), std::make_move_iterator(waiting.begin()),
+                         std::make_move_iterator(waiting.end()));
+  // The load that begins now is the next one of those that came during the last.
+  if (session.waiting.empty()) session.waiting.swap(session.waiting_for_next);
+  session.loading = !session.waiting.empty();
+  return session.loading;
 }
 
 absl::StatusOr<std::optional<LoadedSession>> SessionLoader::Read(const SessionKey& key,
@@ -65,6 +85,7 @@ absl::StatusOr<std::optional<LoadedSession>> SessionLoader::Read(const SessionKe
 
 void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
   executor_.Submit(session->key.tenant, [this, session] {
+    if (!DropEnded(*session)) return;
     std::int64_t basis = -1;
     std::uint64_t forgotten = 0;
     {
@@ -125,7 +146,7 @@ void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
     if (again) Load(session);
     for (const CachedSession::Waiter& waiter : waiting) {
       try {
-        waiter(status);
+        waiter.done(status);
       } catch (...) {
         // The others must not wait in vain.
         Increment(stats_.exceptions);
@@ -156,7 +177,7 @@ void SessionLoader::WithCurrent(std::shared_ptr<CachedSession> session,
     if (fresh.ok() && !*fresh) {
       WithLoaded(session, /*anew=*/true, done);
     } else {
-      done(fresh.status());
+      done.done(fresh.status());
     }
   });
 }

@@ -38,6 +38,9 @@ class SessionLoader {
   absl::StatusOr<std::optional<LoadedSession>> Read(const SessionKey& key,
                                                     MemoryBudget::Hold& memory);
   void Load(const std::shared_ptr<CachedSession>& session);
+  // Drops those that wait for the session and need it no more. False when nobody is left: then it
+  // is not loaded.
+  static bool DropEnded(CachedSession& session);
 
   Store& store_;
   SessionCache& cache_;
