@@ -196,7 +196,14 @@ void MemoryService::GetAll(RpcCallPtr rpc) {
                              call->Fail(result.status());
                              return;
                            }
-                           call->Succeed(GetAllReply(*result, NextToken(scope, *result)));
+                           const std::string token = NextToken(scope, *result);
+                           const absl::Status taken =
+                               call->TakeReply(GetAllReplySize(*result, token));
+                           if (taken.ok()) {
+                             call->Succeed(GetAllReply(*result, token));
+                           } else {
+                             call->Fail(taken);
+                           }
                          });
         return absl::OkStatus();
       });

@@ -137,20 +137,23 @@ class PageStream final : public RpcHandler,
     page_.from_position = page->next_position;
     page_.from_content = page->next_content;
     last_ = page->next_position == 0 && page->next_content == 0;
-    std::string reply;
+    absl::Status status;
     try {
-      // The two replies have the same fields.
-      reply = GetAllReply(*page, NextToken(scope_, *page));
+      status = SendPage(*page);
     } catch (...) {
-      End(CaughtException());
-      return;
+      status = CaughtException();
     }
-    auto hold = rpc_->TakeReply(static_cast<std::int64_t>(reply.size()));
-    if (hold.ok()) {
-      rpc_->Send(std::move(reply), *std::move(hold));
-    } else {
-      End(hold.status());
-    }
+    if (!status.ok()) End(status);
+  }
+
+  absl::Status SendPage(const Page& page) {
+    const std::string token = NextToken(scope_, page);
+    // The two replies have the same fields.
+    MEMORYD_ASSIGN_OR_RETURN(
+        MemoryBudget::Hold hold,
+        rpc_->TakeReply(static_cast<std::int64_t>(GetAllReplySize(page, token))));
+    rpc_->Send(GetAllReply(page, token), std::move(hold));
+    return absl::OkStatus();
   }
 
   void End(const absl::Status& status) {

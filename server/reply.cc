@@ -219,9 +219,13 @@ absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemo
   return reply;
 }
 
+std::size_t GetAllReplySize(const Page& page, std::string_view next_page_token) {
+  return WireSize(page.messages) + WireSize(page.contents) + next_page_token.size() + kAddedBytes;
+}
+
 std::string GetAllReply(const Page& page, std::string_view next_page_token) {
   std::string reply;
-  reply.reserve(WireSize(page.messages) + WireSize(page.contents) + next_page_token.size());
+  reply.reserve(GetAllReplySize(page, next_page_token));
   MessageWriter writer(reply);
   for (const MessagePtr& message : page.messages) {
     writer.Append(v1::GetAllResponse::kMessagesFieldNumber, *message, page.row.generation,

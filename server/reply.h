@@ -44,6 +44,8 @@ using TakeReplyMemory = std::function<absl::Status(std::size_t)>;
 // FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB; the error of `take`, which is asked above
 // 64 KiB.
 absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemory& take);
+// The most bytes of the next one's reply, before it is made.
+std::size_t GetAllReplySize(const Page& page, std::string_view next_page_token);
 std::string GetAllReply(const Page& page, std::string_view next_page_token);
 std::string GetContentReply(const ContentView& view);
 std::string GetSessionReply(std::string_view session_id, const SessionInfo& info);

@@ -1071,7 +1071,8 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
       return;
     }
     absl::StatusOr<Page> page =
-        stands ? std::move(*before) : memoryd::ReadPage(*store_, *options_.bodies, info, request);
+        stands ? std::move(*before)
+               : memoryd::ReadPage(*store_, *options_.bodies, *options_.memory, info, request);
     if (page.ok() && page->has_gap && before == nullptr) {
       ReadRows(read, session, request, std::make_shared<Page>(*std::move(page)));
     } else if (page.ok() && request.include_total) {
@@ -1096,7 +1097,7 @@ bool Engine::IsBehindStore(const SessionKey& key, const SessionRow& row) const {
 
 void Engine::CountTotal(const std::shared_ptr<Read<Page>>& read, const std::shared_ptr<Page>& page,
                         const std::shared_ptr<PageTotal>& total) {
-  const auto done = total->Step(*store_, *options_.bodies);
+  const auto done = total->Step(*store_, *options_.bodies, *options_.memory);
   if (!done.ok()) {
     read->Finish(done.status());
   } else if (*done) {

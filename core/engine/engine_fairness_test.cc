@@ -187,5 +187,34 @@ TEST_F(EngineFairnessTest, WritesThatWaitShutNoOtherTenantOut) {
   EXPECT_EQ(engine_->stats().refused_bytes, 1U);
 }
 
+TEST_F(EngineFairnessTest, APageAsksForItsMemoryBeforeItIsRead) {
+  MemoryBudget budget(4'000'000);
+  EngineOptions options = Options();
+  options.memory = &budget;
+  Start(options);
+  constexpr std::size_t kBytes = 600'000;
+  MustDo(NewPut(kLarge, {{"user", std::string(kBytes, 'x')}}));
+  PageRequest request;
+  request.key = kLarge;
+  const auto replies = [&budget] {
+    return budget.HeldByUse()[static_cast<std::size_t>(MemoryUse::kReplies)];
+  };
+  {
+    const auto jobs = budget.Count("large", MemoryUse::kJobs, 1'500'000);
+    EXPECT_EQ(ErrorReason(ReadPage(request).status()), "MEMORY_SHORT");
+    EXPECT_EQ(store_->range_rows(), 0U);
+    EXPECT_EQ(replies(), 0);
+  }
+  {
+    const auto page = ReadPage(request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->memory.bytes(), static_cast<std::int64_t>(kBytes + 1));
+    EXPECT_EQ(replies(), page->memory.bytes());
+  }
+  EXPECT_EQ(replies(), 0);
+  engine_.reset();
+  EXPECT_EQ(budget.held(), 0);
+}
+
 }  // namespace
 }  // namespace memoryd

@@ -12,6 +12,28 @@ namespace {
 
 // Of one read while a filter is asked.
 constexpr std::int64_t kFilteredRead = 1000;
+// A page that may have less is read without asking the budget first.
+constexpr std::int64_t kUnaskedBytes = std::int64_t{64} << 10;
+// The first row of a read may be as large as a request.
+constexpr std::int64_t kMostRowBytes = std::int64_t{4} << 20;
+// While rows are read, the store's client library holds their bytes as well. Later the reply does.
+constexpr std::int64_t kCopies = 2;
+
+// Takes what a page of the session may need while it is read.
+absl::StatusOr<MemoryBudget::Hold> TakeForPage(MemoryBudget& budget, const SessionRow& row,
+                                               const PageRequest& request) {
+  std::int64_t most = row.message_bytes;
+  if (request.include_contents) most += row.content_bytes;
+  most = std::min(most, request.max_bytes + kMostRowBytes);
+  const std::string& tenant = request.key.tenant;
+  if (most <= kUnaskedBytes) return budget.Count(tenant, MemoryUse::kReplies, 0);
+  most *= kCopies;
+  // A tenant that holds nothing else must be able to read, however small the budget is.
+  if (budget.limit() > 0) {
+    most = std::min(most, budget.MostOfTenant(MemoryUse::kReplies) / kCopies);
+  }
+  return budget.Take(tenant, MemoryUse::kReplies, most);
+}
 
 // Fills a page range by range.
 class PageReader {
@@ -31,6 +53,9 @@ class PageReader {
                  return request_.filter->PassesContent(content, bodies_);
                });
   }
+
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t count() const { return count_; }
 
  private:
   // Unless the page was full before, appends what fits of the range to `out`, and sets `next` to
@@ -63,14 +88,15 @@ class PageReader {
         if (take && request_.filter != nullptr) {
           MEMORYD_ASSIGN_OR_RETURN(take, passes(*row));
         }
-        if (take && bytes_ + size > request_.max_bytes && count_ > 0) {
+        if (take && !request_.count_only && bytes_ + size > request_.max_bytes && count_ > 0) {
           Stop(row->position, next);
           return absl::OkStatus();
         }
         range.begin = row->position + 1;
         if (!take) continue;
-        bytes_ += size;
         ++count_;
+        if (request_.count_only) continue;
+        bytes_ += size;
         out.push_back(row);
       }
       // The store stopped at the byte limit, or the end of the range is gone.
@@ -156,8 +182,8 @@ PositionRange StoredContents(const SessionRow& row) {
   return {1, row.next_content};
 }
 
-absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const SessionInfo& info,
-                              const PageRequest& request) {
+absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, MemoryBudget& memory,
+                              const SessionInfo& info, const PageRequest& request) {
   Page page;
   if (info.exists()) page.row = info.row;
   if (request.generation.has_value() && *request.generation != page.row.generation) {
@@ -166,6 +192,7 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const Sess
                  "first page");
   }
   if (!info.exists()) return page;
+  MEMORYD_ASSIGN_OR_RETURN(page.memory, TakeForPage(memory, info.row, request));
   PageReader reader(store, bodies, request, page);
   if (request.from_content == 0) {
     std::vector<PositionRange> ranges = StoredRanges(info.row, request.status);
@@ -187,10 +214,12 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const Sess
     if (request.until_content > 0) range.end = std::min(range.end, request.until_content);
     MEMORYD_RETURN_IF_ERROR(reader.AddContents(range));
   }
+  page.memory.Resize(reader.bytes());
+  page.row_count = reader.count();
   return page;
 }
 
-absl::StatusOr<bool> PageTotal::Step(Store& store, const BodyReader& bodies) {
+absl::StatusOr<bool> PageTotal::Step(Store& store, const BodyReader& bodies, MemoryBudget& memory) {
   const SessionRow& row = info_.row;
   if (!info_.exists()) return true;
   if (request_.filter == nullptr && !HasTimedItems(row)) {
@@ -202,9 +231,9 @@ absl::StatusOr<bool> PageTotal::Step(Store& store, const BodyReader& bodies) {
   // A page that is bounded by what is read for it alone.
   PageRequest step = request_;
   step.max_messages = step.max_rows_read;
-  step.max_bytes = step.max_bytes_read;
-  MEMORYD_ASSIGN_OR_RETURN(const Page page, ReadPage(store, bodies, info_, step));
-  count_ += static_cast<std::int64_t>(page.messages.size() + page.contents.size());
+  step.count_only = true;
+  MEMORYD_ASSIGN_OR_RETURN(const Page page, ReadPage(store, bodies, memory, info_, step));
+  count_ += page.row_count;
   request_.from_position = page.next_position;
   request_.from_content = page.next_content;
   return page.next_position == 0 && page.next_content == 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/engine/message_filter.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
@@ -56,6 +57,8 @@ struct PageRequest {
   std::int64_t max_bytes_read = std::int64_t{16} << 20;
   // Whether to count what all pages hold together.
   bool include_total = false;
+  // Whether rows are only counted, so that the page holds none of them.
+  bool count_only = false;
   // What has a time of its own that is over by then is left out.
   std::int64_t now_us = 0;
 };
@@ -63,7 +66,9 @@ struct PageRequest {
 struct Page {
   std::vector<MessagePtr> messages;
   std::vector<ContentPtr> contents;
-  SessionRow row;  // Of the session read; generation 0 when there is none.
+  std::int64_t row_count = 0;  // Messages and contents, also those that were only counted.
+  MemoryBudget::Hold memory;   // Of the messages and contents.
+  SessionRow row;              // Of the session read; generation 0 when there is none.
   // Where the next page begins, with a message or else with a content; both 0 on the last.
   std::int64_t next_position = 0;
   std::int64_t next_content = 0;
@@ -74,10 +79,12 @@ struct Page {
   bool has_gap = false;
 };
 
-// Reads the page of the session that `info` describes, without its total_count. Blocks. ABORTED
-// `SESSION_REPLACED` when the request's generation is not the session's.
-absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, const SessionInfo& info,
-                              const PageRequest& request);
+// Reads the page of the session that `info` describes, without its total_count. Blocks. Takes the
+// memory that the page may need before it reads, and keeps of it what the page has. ABORTED
+// `SESSION_REPLACED` when the request's generation is not the session's; RESOURCE_EXHAUSTED
+// `MEMORY_SHORT`.
+absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, MemoryBudget& memory,
+                              const SessionInfo& info, const PageRequest& request);
 
 // Counts what all pages of a request hold together, in steps: a filter has to be asked for every
 // row.
@@ -91,7 +98,8 @@ class PageTotal {
   }
 
   // True once `count()` is the total; false when another step is due. Reads some 10,000 rows.
-  absl::StatusOr<bool> Step(Store& store, const BodyReader& bodies);
+  // Errors as of ReadPage().
+  absl::StatusOr<bool> Step(Store& store, const BodyReader& bodies, MemoryBudget& memory);
   std::int64_t count() const { return count_; }
   const std::string& tenant() const { return request_.key.tenant; }
 

@@ -132,17 +132,17 @@ TEST_F(ContentPageTest, AGapAmongContentsIsToldAndEndsNoRound) {
   // Garbage of the living generation does not come up; a store that has lost a row looks like this.
   const SessionRow row = MustRead(Request()).row;
   const SessionInfo info{row, std::make_shared<const SessionConfig>()};
-  EXPECT_FALSE(memoryd::ReadPage(*real_, bodies_, info, Request())->has_gap);
+  EXPECT_FALSE(memoryd::ReadPage(*real_, bodies_, memory_, info, Request())->has_gap);
   SessionInfo longer = info;
   longer.row.next_content += 2;
   longer.row.content_count += 2;
-  const auto end = memoryd::ReadPage(*real_, bodies_, longer, Request());
+  const auto end = memoryd::ReadPage(*real_, bodies_, memory_, longer, Request());
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(end->contents.size(), 4U);
   EXPECT_EQ(end->next_content, 5) << "the store may have stopped for another reason";
   PageRequest rest = Request();
   rest.from_content = 5;
-  const auto nothing = memoryd::ReadPage(*real_, bodies_, longer, rest);
+  const auto nothing = memoryd::ReadPage(*real_, bodies_, memory_, longer, rest);
   ASSERT_TRUE(nothing.ok()) << nothing.status();
   EXPECT_THAT(nothing->contents, IsEmpty());
   EXPECT_EQ(nothing->next_content, 0);
