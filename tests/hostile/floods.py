@@ -29,8 +29,10 @@ from support.http2 import (
     SETTINGS,
     WINDOW_UPDATE,
     Connection,
+    Fields,
     block,
     frame,
+    header_frames,
     literal,
     prefixed,
     string_length,
@@ -38,14 +40,16 @@ from support.http2 import (
 from support.metrics import scrape, value
 from support.process_memory import PeakMemory
 from support.server import Server
-from support.tls import SERVER_NAMES, Authority, secure_channel, server_arguments
+from support.tls import SERVER_NAMES, Authority, anybody, secure_channel, server_arguments
 from support.waiting import wait_for
 
-from hostile.frames import METRICS
+from hostile.frames import METRICS, header_bomb
 from hostile.place import PUT, Place, own_server, placed, put_bytes
 
-Flood = Callable[[Connection, Place], None]
+# Calls are of `method`, a path of the server's.
+Flood = Callable[..., None]
 FLOOD_BYTES = 16 << 20
+CHECK = "/grpc.health.v1.Health/Check"
 # The session of calls that are reset.
 RESET, RESETS = "reset", 5000
 # Buffers, the calls of a burst and the allocator's own.
@@ -66,13 +70,10 @@ def guarded(tls: bool) -> Iterator[tuple[Place, ssl.SSLContext | None]]:
             return
         authority = Authority(folder)
         arguments += server_arguments(authority.issue(SERVER_NAMES))
-        anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-        anybody.set_alpn_protocols(["h2"])
         with Server("sqlite::memory:", arguments=arguments) as server, \
                 placed(server, lambda: secure_channel(server.target, authority.certificate),
                        GUARDED) as place:
-            yield place, anybody
+            yield place, anybody()
 
 
 def held(flood: Flood, *, connections: int = 1, most_mib: float = HELD_MIB,
@@ -87,26 +88,26 @@ def held(flood: Flood, *, connections: int = 1, most_mib: float = HELD_MIB,
                 for _number in range(connections):
                     connection = stack.enter_context(
                         Connection(place.server.target, acknowledge=acknowledge, tls=context))
-                    flood(connection, place)
+                    flood(connection)
                     place.assert_serves_on(place.caller)
                 assert peak.grown_mib() < most_mib, f"grew by {peak.grown_mib():.0f} MiB"
                 wait_for(lambda: value(scrape(place.server.metrics), "memoryd_rpc_in_flight") == 0)
     return step
 
 
-def continuation_flood(connection: Connection, place: Place) -> None:
+def continuation_flood(connection: Connection, method: str = PUT) -> None:
     part = literal("x-c", b"b" * 16000)[:FRAME_BYTES]
-    connection.send(frame(HEADERS, 0, 1, block(place.server.target, PUT)))
+    connection.send(frame(HEADERS, 0, 1, block(connection.target, method)))
     for _ in range(FLOOD_BYTES // FRAME_BYTES):
         if connection.closed:
             return
         connection.send(frame(CONTINUATION, 0, 1, part))
 
 
-def huge_string(connection: Connection, place: Place) -> None:
+def huge_string(connection: Connection, method: str = PUT) -> None:
     """CVE-2023-33953: a header of 3 GiB, of which 2 MiB come; each frame costs more than the last
     one."""
-    begin = block(place.server.target, PUT) + b"\x00\x03x-d" + string_length(3 << 30)
+    begin = block(connection.target, method) + b"\x00\x03x-d" + string_length(3 << 30)
     connection.send(frame(HEADERS, 0, 1, begin))
     for _ in range(128):
         if connection.closed:
@@ -114,31 +115,31 @@ def huge_string(connection: Connection, place: Place) -> None:
         connection.send(frame(CONTINUATION, 0, 1, b"a" * FRAME_BYTES))
 
 
-def small_fields(connection: Connection, place: Place) -> None:
+def small_fields(connection: Connection, method: str = PUT) -> None:
     """One header block of fields of a few bytes, which never ends."""
     part = (literal("x-s", b"s") * (FRAME_BYTES // 7 + 1))[:FRAME_BYTES // 7 * 7]
-    connection.send(frame(HEADERS, 0, 1, block(place.server.target, PUT)))
+    connection.send(frame(HEADERS, 0, 1, block(connection.target, method)))
     for _ in range(FLOOD_BYTES // FRAME_BYTES):
         if connection.closed:
             return
         connection.send(frame(CONTINUATION, 0, 1, part))
 
 
-def half_a_header_block(connection: Connection, place: Place) -> None:
-    begin = block(place.server.target, PUT) + literal("x-h", b"h" * 12_000)
+def half_a_header_block(connection: Connection, method: str = PUT) -> None:
+    begin = block(connection.target, method) + literal("x-h", b"h" * 12_000)
     connection.send(frame(HEADERS, 0, 1, begin))
 
 
-def priorities(connection: Connection, place: Place) -> None:
+def priorities(connection: Connection, method: str = PUT) -> None:
     for _ in range(100):
         if connection.closed:
             return
         connection.send(frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 16)) * 1000)
 
 
-def rapid_reset(connection: Connection, place: Place) -> None:
+def rapid_reset(connection: Connection, method: str = PUT) -> None:
     """CVE-2023-44487: calls begun and reset at once."""
-    encoded = block(place.server.target, PUT)
+    encoded = block(connection.target, method)
     body = prefixed(put_bytes(RESET))
     stream = 1
     for _ in range(RESETS // 50):
@@ -154,8 +155,8 @@ def rapid_reset(connection: Connection, place: Place) -> None:
         connection.read_what_came()
 
 
-def half_open_streams(connection: Connection, place: Place) -> None:
-    encoded = block(place.server.target, PUT)
+def half_open_streams(connection: Connection, method: str = PUT) -> None:
+    encoded = block(connection.target, method)
     for first in range(1, 4_000, 400):
         if connection.closed:
             return
@@ -164,25 +165,25 @@ def half_open_streams(connection: Connection, place: Place) -> None:
         connection.read_what_came()
 
 
-def whole_calls(connection: Connection, place: Place) -> None:
+def whole_calls(connection: Connection, method: str = CHECK, headers: Fields = (),
+                request: bytes = b"") -> None:
     """Calls sent ahead of their answers, which are not read: what does not fit into the socket's
     buffers waits on this side, and after a while no more of it is sent."""
-    encoded = block(place.server.target, "/grpc.health.v1.Health/Check")
-    frames = b""
+    encoded = block(connection.target, method, headers)
     connection.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1 << 30)))
     connection.set_timeout(1.0)
     with contextlib.suppress(TimeoutError):
         for first in range(1, 200_000, 400):
             frames = b"".join(
                 frame(HEADERS, END_HEADERS, stream, encoded)
-                + frame(DATA, END_STREAM, stream, prefixed(b""))
+                + frame(DATA, END_STREAM, stream, prefixed(request))
                 for stream in range(first, first + 400, 2))
             connection.send(frames)
 
 
-def provoked_resets(connection: Connection, place: Place) -> None:
+def provoked_resets(connection: Connection, method: str = PUT) -> None:
     """Each frame makes the server reset a stream: a window that overflows."""
-    encoded = block(place.server.target, PUT)
+    encoded = block(connection.target, method)
     overflow = struct.pack(">I", (1 << 31) - 1)
     connection.set_timeout(1.0)
     with contextlib.suppress(TimeoutError):
@@ -194,18 +195,53 @@ def provoked_resets(connection: Connection, place: Place) -> None:
                 for stream in range(first, first + 200, 2)))
 
 
-def half_bodies(connection: Connection, place: Place) -> None:
-    """Bodies of 4 MiB that stop a byte short, by a caller without a credential."""
+def half_bodies(connection: Connection, method: str = PUT, headers: Fields = ()) -> None:
+    """Bodies of 4 MiB that stop a byte short."""
     body = prefixed(b"x" * (4 << 20))[:-1]
     for _ in range(20):
         if connection.closed:
             return
-        connection.send_body(connection.start(PUT), body, end=False)
+        connection.send_body(connection.start(method, headers), body, end=False)
 
 
 def too_many_streams(place: Place) -> None:
     """More streams than announced: beyond that they are refused, and then the connection ends."""
     held(half_open_streams, connections=5)(place)
+
+
+def header_bombs(connection: Connection, method: str = PUT) -> None:
+    """58 MB of headers in 20 kB, again and again."""
+    encoded = header_bomb(connection.target, method)
+    for stream in range(1, 201, 2):
+        if connection.closed:
+            return
+        connection.send(header_frames(stream, encoded, end=True))
+        connection.read_what_came()
+
+
+def empty_data(connection: Connection, method: str = PUT) -> None:
+    stream = connection.start(method)
+    for _ in range(200):
+        if connection.closed:
+            return
+        connection.send(frame(DATA, 0, stream) * 1000)
+        connection.read_what_came()
+
+
+def ping_flood(connection: Connection, method: str = PUT) -> None:
+    for _ in range(2000):
+        if connection.closed:
+            return
+        connection.send(frame(PING, 0, 0, b"12345678") * 200)
+        connection.read_what_came()
+
+
+def settings_flood(connection: Connection, method: str = PUT) -> None:
+    for _ in range(200):
+        if connection.closed:
+            return
+        connection.send(frame(SETTINGS) * 1000)
+        connection.read_what_came()
 
 
 def pings(place: Place) -> None:
@@ -216,21 +252,13 @@ def pings(place: Place) -> None:
     connection.send(frame(PING, 0, 0, b"12345678") * 2000)
     assert connection.wait_until_closed() == ENHANCE_YOUR_CALM
     connection = place.connect()
-    for _ in range(2000):
-        if connection.closed:
-            return
-        connection.send(frame(PING, 0, 0, b"12345678") * 200)
-        connection.read_what_came()
-    connection.wait_until_closed()
+    ping_flood(connection)
+    if not connection.closed:
+        connection.wait_until_closed()
 
 
 def settings(place: Place) -> None:
-    connection = place.connect()
-    for _ in range(200):
-        if connection.closed:
-            break
-        connection.send(frame(SETTINGS) * 1000)
-        connection.read_what_came()
+    settings_flood(place.connect())
 
 
 def a_body_that_never_ends(_: Place) -> None:

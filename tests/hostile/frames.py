@@ -218,10 +218,14 @@ def bad_base64(place: Place) -> None:
     assert answer.status == OK, answer
 
 
-def hpack_bomb(place: Place) -> None:
+def header_bomb(target: str, method: str) -> bytes:
     """58 MB of headers in 20 kB: one long header, put into the table and named again and again."""
-    encoded = block(place.server.target, PUT)
-    encoded += literal("x-b", b"a" * 3900, indexed=True) + bytes([0x80 | 62]) * 15000
+    return (block(target, method) + literal("x-b", b"a" * 3900, indexed=True)
+            + bytes([0x80 | 62]) * 15000)
+
+
+def hpack_bomb(place: Place) -> None:
+    encoded = header_bomb(place.server.target, PUT)
     for acknowledge in (True, False):
         connection = place.connect(acknowledge=acknowledge)
         answer = connection.finish(connection.start_with(encoded), prefixed(b""))

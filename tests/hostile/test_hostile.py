@@ -8,6 +8,7 @@ import pytest
 from support.server import Server
 from support.stores import fresh_store
 
+from hostile.attacks import ATTACKS
 from hostile.place import Place, placed
 from hostile.table import TABLE, Row
 
@@ -47,6 +48,10 @@ def test_is_answered_as_it_must_be(place: Place, row: Row):
 
 def test_every_number_stands_once():
     assert [row.number for row in TABLE] == list(range(1, LAST + 1))
+
+
+def test_every_kind_has_an_attack_that_lasts():
+    assert {attack.kind for attack in ATTACKS.values()} == set(range(1, 9))
 
 
 def test_a_limit_says_what_contains_it():

@@ -42,11 +42,12 @@ class Connection:
     """A connection to `target`, host:port, whose every frame is the caller's.
 
     With `acknowledge` the server's settings are acknowledged as soon as they are read, which
-    settle() waits for: only from then on gRPC holds a client to them. Use as a context manager.
+    settle() waits for: only from then on gRPC holds a client to them. `source` is the address
+    that it comes from. Use as a context manager.
     """
 
     def __init__(self, target: str, *, acknowledge: bool = True, timeout: float = 30.0,
-                 tls: ssl.SSLContext | None = None) -> None:
+                 tls: ssl.SSLContext | None = None, source: str = "") -> None:
         host, _, port = target.rpartition(":")
         self.target = target
         self.closed = False
@@ -60,7 +61,8 @@ class Connection:
         self._received = bytearray()
         self._stream_window = _INITIAL_WINDOW
         self._windows: dict[int, int] = {0: _INITIAL_WINDOW}
-        self._socket = socket.create_connection((host, int(port)), timeout)
+        self._socket = socket.create_connection(
+            (host, int(port)), timeout, (source, 0) if source else None)
         try:
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import ssl
 import subprocess
 
 import grpc
@@ -51,6 +52,14 @@ class Authority:
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 SERVER_NAMES = "DNS:localhost,IP:127.0.0.1"
+
+
+def anybody() -> ssl.SSLContext:
+    """A client that takes whoever answers for its server, over HTTP/2."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
 
 
 def _openssl(*arguments: object) -> None:
