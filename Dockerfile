@@ -27,7 +27,7 @@ ARG REVISION=unknown
 RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
     if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
  && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
-      -DMEMORYD_HARDENING=ON -DMEMORYD_REVISION=${REVISION} -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
+      -DMEMORYD_REVISION=${REVISION} -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
  && cmake --build /build --target memoryd --target memoryd_vocabulary ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip
 COPY tools/runtime_root.sh tools/sbom.py tools/

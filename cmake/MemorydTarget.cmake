@@ -58,6 +58,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(memoryd_warnings INTERFACE -Wthread-safety -Werror=thread-safety)
 endif()
 
+# glibc warns of checked buffers without optimization.
+set(memoryd_unoptimized -O0 -U_FORTIFY_SOURCE)
+
 set(MEMORYD_TEST_RESULTS ${PROJECT_BINARY_DIR}/test-results)
 
 set(memoryd_common_headers
@@ -94,7 +97,7 @@ function(_memoryd_precompiled name)
     add_library(${target}_test OBJECT ${memoryd_nothing})
     target_link_libraries(${target}_test PRIVATE
       ${ARG_DEPS} GTest::gmock_main memoryd_sanitizers memoryd_warnings)
-    target_compile_options(${target}_test PRIVATE -O0)
+    target_compile_options(${target}_test PRIVATE ${memoryd_unoptimized})
     set_target_properties(${target}_test PROPERTIES MEMORYD_AROUND_TESTED ON)
     target_precompile_headers(${target}_test PRIVATE
       ${ARG_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
@@ -168,7 +171,7 @@ function(memoryd_test name)
   target_link_libraries(${name} PRIVATE
     ${ARG_DEPS} GTest::gmock_main memoryd_sanitizers memoryd_warnings)
   # As above: what is under test is optimized, the test is soon run and often built.
-  target_compile_options(${name} PRIVATE -O0)
+  target_compile_options(${name} PRIVATE ${memoryd_unoptimized})
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin
     MEMORYD_AROUND_TESTED ON)

@@ -26,6 +26,7 @@ from container import (
 from grpc_health.v1 import health_pb2
 from support import tls
 from support.calls import Calls, refusal, user
+from support.hardening import check_hardened, readelf
 from support.paths import REPOSITORY
 from support.postgres import temporary_database
 from support.reflection import Reflection
@@ -269,21 +270,8 @@ def taken_from(image: str, path: str, folder) -> pathlib.Path:
 
 def test_the_binary_is_hardened(tmp_path):
     binary = taken_from(IMAGE, "/opt/memoryd/bin/memoryd", tmp_path)
-
-    def readelf(*arguments: str) -> str:
-        return subprocess.run(["readelf", "-W", *arguments, binary], capture_output=True, text=True,
-                              check=True).stdout
-
-    assert "Position-Independent Executable" in readelf("--file-header")
-    segments = readelf("--segments")
-    assert re.search(r"GNU_STACK .* RW ", segments)  # Not executable.
-    assert "GNU_RELRO" in segments
-    dynamic = readelf("--dynamic")
-    assert "BIND_NOW" in dynamic  # With RELRO: nothing to overwrite once it runs.
-    assert "RPATH" not in dynamic and "RUNPATH" not in dynamic and "TEXTREL" not in dynamic
-    symbols = readelf("--dyn-syms")
-    assert "__stack_chk_fail" in symbols
-    assert re.search(r"__\w+_chk@", symbols)  # Buffers whose size is known are checked.
+    check_hardened(binary)
+    assert not re.search("RPATH|RUNPATH", readelf(binary, "--dynamic"))
 
 
 def test_the_bill_of_materials_names_what_is_in_it(tmp_path):
