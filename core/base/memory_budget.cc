@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
 #include "core/base/error.h"
 
 namespace memoryd {
@@ -132,22 +130,20 @@ MemoryByUse MemoryBudget::HeldByUse() {
 }
 
 MemoryBudget::AccountPtr MemoryBudget::Find(std::string_view tenant) {
-  const absl::string_view name(tenant.data(), tenant.size());
-  const std::size_t hash = absl::HashOf(name);
-  // The map uses the low bits.
-  Shard& shard = shards_[(hash >> 48) % shards_.size()];
+  // The map uses the hash's remainder by a prime.
+  Shard& shard = shards_[(StringHash()(tenant) >> 48) % shards_.size()];
   const MutexLock lock(shard.mutex);
-  if (const auto found = shard.accounts.find(name, hash); found != shard.accounts.end()) {
+  if (const auto found = shard.accounts.find(tenant); found != shard.accounts.end()) {
     return found->second;
   }
   if (shard.accounts.size() >= shard.next_cleaning) {
     // Whoever holds one got it under this lock.
-    absl::erase_if(shard.accounts, [](const auto& account) {
+    std::erase_if(shard.accounts, [](const auto& account) {
       return account.second.use_count() == 1 && account.second->all.load(kRelaxed) == 0;
     });
     shard.next_cleaning = std::max<std::size_t>(256, 2 * shard.accounts.size());
   }
-  return shard.accounts.emplace(name, std::make_shared<Account>(tenant)).first->second;
+  return shard.accounts.emplace(tenant, std::make_shared<Account>(tenant)).first->second;
 }
 
 std::vector<MemoryBudget::AccountPtr> MemoryBudget::Accounts() {

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
+#include "core/base/string_hash.h"
 
 namespace memoryd {
 
@@ -166,7 +166,7 @@ class MemoryBudget {
 
   struct alignas(64) Shard {
     Mutex mutex;
-    absl::flat_hash_map<std::string, AccountPtr> accounts MEMORYD_GUARDED_BY(mutex);
+    StringMap<AccountPtr> accounts MEMORYD_GUARDED_BY(mutex);
     // At how many accounts those that hold nothing are removed.
     std::size_t next_cleaning MEMORYD_GUARDED_BY(mutex) = 256;
   };

@@ -12,8 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/container/node_hash_map.h"
-#include "absl/strings/string_view.h"
+#include "core/base/string_hash.h"
 
 namespace memoryd {
 
@@ -22,7 +21,8 @@ namespace memoryd {
 // tenant that has waited longest (start-time fair queueing). A tenant that returns begins at the
 // cost of the tenant served last, so it neither saves up nor owes.
 //
-// A tenant takes memory only while it has items or open turns. Not safe for several threads.
+// A tenant takes memory only while it has items or open turns. An exception of Push() or PutBack()
+// leaves the queue without the item, and otherwise as it was. Not safe for several threads.
 template <typename T>
 class TenantQueue {
  private:
@@ -32,20 +32,18 @@ class TenantQueue {
     std::uint64_t place = 0;  // Among tenants of the same cost.
     std::size_t turns = 0;    // Begun and not ended.
   };
-  using Tenants = absl::node_hash_map<std::string, Tenant>;
+  using Tenants = StringMap<Tenant>;
 
  public:
   // A tenant whose item was taken, until EndTurn() or PutBack().
   using Turn = typename Tenants::value_type*;
 
   void Push(std::string_view tenant, T item) {
-    auto& found = *tenants_.try_emplace(absl::string_view(tenant.data(), tenant.size())).first;
-    if (found.second.items.empty()) {
-      found.second.cost = std::max(found.second.cost, served_cost_);
-      Wait(found);
-    }
-    found.second.items.push_back(std::move(item));
-    ++size_;
+    auto found = tenants_.find(tenant);
+    if (found == tenants_.end()) found = tenants_.try_emplace(std::string(tenant)).first;
+    Tenant& known = found->second;
+    if (known.items.empty()) known.cost = std::max(known.cost, served_cost_);
+    Insert(*found, [&item](std::deque<T>& items) { items.push_back(std::move(item)); });
   }
 
   // Takes the next item. The queue must not be empty.
@@ -84,17 +82,14 @@ class TenantQueue {
 
   // Ends a turn that has cost nothing: the item is the tenant's first again.
   void PutBack(Turn turn, T item) {
-    Tenant& tenant = turn->second;
-    --tenant.turns;
-    if (tenant.items.empty()) Wait(*turn);
-    tenant.items.push_front(std::move(item));
-    ++size_;
+    --turn->second.turns;
+    Insert(*turn, [&item](std::deque<T>& items) { items.push_front(std::move(item)); });
   }
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   std::size_t SizeOf(std::string_view tenant) const {
-    const auto found = tenants_.find(absl::string_view(tenant.data(), tenant.size()));
+    const auto found = tenants_.find(tenant);
     return found == tenants_.end() ? 0 : found->second.items.size();
   }
   // Tenants that have items.
@@ -110,7 +105,24 @@ class TenantQueue {
     tenant.second.place = ++last_place_;
     return {tenant.second.cost, tenant.second.place, &tenant};
   }
-  void Wait(typename Tenants::value_type& tenant) { waiting_.insert(NextPlace(tenant)); }
+
+  // Adds an item by `add`, and has the tenant wait if it is its only one.
+  template <typename Add>
+  void Insert(typename Tenants::value_type& tenant, const Add& add) {
+    std::deque<T>& items = tenant.second.items;
+    const bool waits = !items.empty();
+    try {
+      add(items);
+      if (!waits) waiting_.insert(NextPlace(tenant));
+    } catch (...) {
+      if (!waits) {
+        items.clear();
+        if (tenant.second.turns == 0) tenants_.erase(tenants_.find(tenant.first));
+      }
+      throw;
+    }
+    ++size_;
+  }
 
   Tenants tenants_;
   std::set<Key> waiting_;  // Those that have items.

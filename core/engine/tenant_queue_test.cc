@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
+
 namespace memoryd {
 namespace {
 
@@ -91,6 +93,21 @@ TEST_F(TenantQueueTest, TenantsWithoutItemsTakeNoMemory) {
   EXPECT_EQ(queue_.KnownTenants(), 1U) << "the one whose turn is not over";
   queue_.EndTurn(turn, 1);
   EXPECT_EQ(queue_.KnownTenants(), 0U);
+}
+
+// An item that can't be stored.
+struct Refusing {
+  Refusing() = default;
+  Refusing(const Refusing& /*other*/) { throw std::bad_alloc(); }
+  Refusing& operator=(const Refusing&) = delete;
+};
+
+TEST(TenantQueueExceptionTest, APushThatThrowsLeavesNothing) {
+  TenantQueue<Refusing> queue;
+  EXPECT_THROW(queue.Push("a", Refusing()), std::bad_alloc);
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.WaitingTenants(), 0U) << "a turn without an item";
+  EXPECT_EQ(queue.KnownTenants(), 0U);
 }
 
 }  // namespace
