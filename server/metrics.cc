@@ -482,8 +482,10 @@ class Metrics final : public prometheus::Collectable {
 
   void AddProcess(Families& families) const {
     Family(families, "memoryd_exceptions_total", MetricType::Counter,
-           "Exceptions caught in the engine's threads.")
-        .Add(Number(sources_.engine->stats().exceptions));
+           "Exceptions caught in the server's threads.")
+        .Add(Number(
+            sources_.engine->stats().exceptions +
+            (sources_.rpc_server == nullptr ? 0 : sources_.rpc_server->stats().exceptions())));
     Family(families, "process_cpu_seconds_total", MetricType::Counter,
            "Processor time of the process, of users and system.")
         .Add(CpuSeconds());

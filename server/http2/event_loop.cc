@@ -11,17 +11,29 @@ constexpr std::chrono::seconds kTick(1);
 
 }  // namespace
 
-EventLoop::EventLoop(Task on_tick, Task after)
-    : on_tick_(std::move(on_tick)), after_(std::move(after)) {}
+EventLoop::EventLoop(Task on_tick, Task after, Counter* exceptions)
+    : on_tick_(std::move(on_tick)), after_(std::move(after)), exceptions_(*exceptions) {}
 
 EventLoop::~EventLoop() { Stop(); }
 
 void EventLoop::Start() {
-  Tick();
+  WaitForTick();
   thread_ = std::thread([this] {
     id_.store(std::this_thread::get_id());
-    context_.run();
+    Run();
   });
+}
+
+void EventLoop::Run() {
+  for (;;) {
+    try {
+      if (!ticking_ && !ending_) WaitForTick();
+      context_.run();
+      return;
+    } catch (...) {
+      Increment(exceptions_);
+    }
+  }
 }
 
 void EventLoop::Stop() {
@@ -48,7 +60,21 @@ void EventLoop::Post(Task task) {
     tasks_.push_back(std::move(task));
   }
   // Else it has been woken already, and not yet looked.
-  if (idle) boost::asio::post(context_, [this] { RunTasks(); });
+  if (!idle) return;
+  try {
+    boost::asio::post(context_, [this] { RunTasks(); });
+  } catch (...) {
+    // There is no memory to wake the loop with. The task is queued, and runs with the next tick.
+    Increment(exceptions_);
+  }
+}
+
+void EventLoop::Guarded(Task& task) {
+  try {
+    task();
+  } catch (...) {
+    Increment(exceptions_);
+  }
 }
 
 void EventLoop::RunTasks() {
@@ -56,19 +82,21 @@ void EventLoop::RunTasks() {
     MutexLock lock(mutex_);
     running_.swap(tasks_);
   }
-  for (Task& task : running_) task();
+  for (Task& task : running_) Guarded(task);
   running_.clear();
-  after_();
+  Guarded(after_);
 }
 
-void EventLoop::Tick() {
+void EventLoop::WaitForTick() {
   timer_.expires_after(kTick);
   timer_.async_wait([this](const boost::system::error_code& error) {
+    ticking_ = false;
     if (error || ending_) return;
-    on_tick_();
-    after_();
-    Tick();
+    Guarded(on_tick_);
+    RunTasks();
+    if (!ending_) WaitForTick();
   });
+  ticking_ = true;
 }
 
 }  // namespace memoryd

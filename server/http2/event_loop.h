@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "core/base/histogram.h"
 #include "core/base/mutex.h"
 
 namespace memoryd {
@@ -21,8 +22,9 @@ class EventLoop {
   using Task = absl::AnyInvocable<void()>;
 
   // `on_tick` runs once a second, `after` when events and tasks have been handled and before the
-  // loop waits again. Both on the loop's thread.
-  EventLoop(Task on_tick, Task after);
+  // loop waits again. Both on the loop's thread. `exceptions`, which must outlive it, counts tasks
+  // and events that threw; the loop goes on with the next.
+  EventLoop(Task on_tick, Task after, Counter* exceptions);
   // Stops it first.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
@@ -42,14 +44,18 @@ class EventLoop {
   // loop's thread.
   std::array<char, 65536>& buffer() { return buffer_; }
   // To be called at the end of each event that is none of the loop's own.
-  void Handled() { after_(); }
+  void Handled() { Guarded(after_); }
 
  private:
+  void Run();
   void RunTasks() MEMORYD_EXCLUDES(mutex_);
-  void Tick();
+  // Runs `task`, and counts what it throws.
+  void Guarded(Task& task);
+  void WaitForTick();
 
   Task on_tick_;
   Task after_;
+  Counter& exceptions_;
   boost::asio::io_context context_{1};
   boost::asio::steady_timer timer_{context_};
   std::array<char, 65536> buffer_;
@@ -59,6 +65,7 @@ class EventLoop {
   // Of the loop's thread.
   std::vector<Task> running_;
   bool ending_ = false;
+  bool ticking_ = false;  // The timer runs.
   std::atomic<std::thread::id> id_{};
   std::thread thread_;
 };

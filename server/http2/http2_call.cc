@@ -115,6 +115,7 @@ Http2Call::Http2Call(Http2Connection* connection, std::int32_t stream)
     : connection_(connection),
       loop_(connection->loop_),
       budget_(*connection->environment_.budget),
+      stats_(*connection->environment_.stats),
       stream_(stream),
       names_(connection->certificate_names_),
       last_data_(Clock::now()) {}
@@ -126,8 +127,25 @@ void Http2Call::InLoop(Function function) {
   if (loop_->IsThisThread()) {
     function();
   } else {
-    loop_->Post(
-        [self = shared_from_this(), function = std::move(function)]() mutable { function(); });
+    loop_->Post([self = shared_from_this(), function = std::move(function)]() mutable {
+      if (self->connection_ == nullptr) {
+        function();
+      } else {
+        const auto connection = self->connection_->shared_from_this();
+        connection->Guarded([&function] { function(); });
+      }
+    });
+  }
+}
+
+template <typename Event>
+void Http2Call::Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
+  if (handler == nullptr) return;
+  try {
+    event(*handler);
+  } catch (...) {
+    Increment(*stats_.exception_counter());
+    if (connection_ != nullptr) Finish(CaughtException(), {});
   }
 }
 
@@ -221,7 +239,12 @@ void Http2Call::Start() {
   }
   from_pot_ += kept;
   const auto self = shared_from_this();
-  (*start)(self);
+  try {
+    (*start)(self);
+  } catch (...) {
+    Increment(*stats_.exception_counter());
+    Finish(CaughtException(), {});
+  }
 }
 
 void Http2Call::SetHandler(std::shared_ptr<RpcHandler> handler) {
@@ -320,8 +343,7 @@ std::string_view Http2Call::Parse(std::string_view bytes) {
       reading_ = false;
       prefix_size_ = 0;
       has_message_ = true;
-      const std::shared_ptr<RpcHandler> handler = handler_;
-      if (handler != nullptr) handler->OnMessage(taken);
+      Tell(handler_, [taken](RpcHandler& handler) { handler.OnMessage(taken); });
       continue;
     }
     if (in_.empty()) in_.reserve(in_size_);
@@ -364,15 +386,22 @@ void Http2Call::Deliver(std::string message) {
   reading_ = false;
   prefix_size_ = 0;
   has_message_ = true;
-  const std::shared_ptr<RpcHandler> handler = handler_;
-  if (handler == nullptr) return;
   if (message.size() <= kLargeMessage) {
-    handler->OnMessage(message);
+    Tell(handler_, [&message](RpcHandler& handler) { handler.OnMessage(message); });
     return;
   }
+  const std::shared_ptr<RpcHandler> handler = handler_;
+  if (handler == nullptr) return;
   auto kept = std::make_shared<std::string>(std::move(message));
   const bool queued = connection_->environment_.large_messages->TrySubmit(
-      tenant_, [handler, kept, self = shared_from_this()] { handler->OnMessage(*kept); });
+      tenant_, [handler, kept, self = shared_from_this()] {
+        try {
+          handler->OnMessage(*kept);
+        } catch (...) {
+          Increment(*self->stats_.exception_counter());
+          self->Finish(CaughtException(), {});
+        }
+      });
   if (!queued) {
     EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
                      "too many large requests wait; nothing was started, try again later"));
@@ -384,8 +413,7 @@ void Http2Call::EndReading(const absl::Status& status) {
   read_ended_ = true;
   in_ = {};
   unread_ = {};
-  const std::shared_ptr<RpcHandler> handler = handler_;
-  if (handler != nullptr) handler->OnReadEnd(status);
+  Tell(handler_, [&status](RpcHandler& handler) { handler.OnReadEnd(status); });
 }
 
 void Http2Call::EndOfRequest() {
@@ -567,8 +595,7 @@ void Http2Call::SubmitTrailers() {
 }
 
 void Http2Call::Sent() {
-  const std::shared_ptr<RpcHandler> handler = handler_;
-  if (handler != nullptr && connection_ != nullptr) handler->OnSent();
+  if (connection_ != nullptr) Tell(handler_, [](RpcHandler& handler) { handler.OnSent(); });
 }
 
 void Http2Call::Cancel() {
@@ -589,8 +616,7 @@ void Http2Call::GiveUp(std::uint32_t code) {
   nghttp2_submit_rst_stream(connection_->session_, NGHTTP2_FLAG_NONE, stream_, code);
   connection_->Touch();
   if (!cancelled_.exchange(true, std::memory_order_acq_rel)) {
-    const std::shared_ptr<RpcHandler> handler = handler_;
-    if (handler != nullptr) handler->OnCancel();
+    Tell(handler_, [](RpcHandler& handler) { handler.OnCancel(); });
   }
 }
 
@@ -598,10 +624,9 @@ void Http2Call::StreamClosed(bool in_order) {
   const bool cancelled =
       (!in_order || !ended_) && !cancelled_.exchange(true, std::memory_order_acq_rel);
   Detach();
-  const std::shared_ptr<RpcHandler> handler = std::exchange(handler_, nullptr);
-  if (handler == nullptr) return;
-  if (cancelled) handler->OnCancel();
-  handler->OnDone();
+  const std::shared_ptr<RpcHandler> last = std::exchange(handler_, nullptr);
+  if (cancelled) Tell(last, [](RpcHandler& handler) { handler.OnCancel(); });
+  Tell(last, [](RpcHandler& handler) { handler.OnDone(); });
 }
 
 void Http2Call::Detach() {

@@ -71,6 +71,9 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   // On the loop's thread now, or as its task.
   template <typename Function>
   void InLoop(Function function);
+  // Tells `handler`, unless it is null; the call ends with what it throws. On the loop's thread.
+  template <typename Event>
+  void Tell(std::shared_ptr<RpcHandler> handler, const Event& event);
   void Measure(std::string_view message, MemoryBudget::Hold& hold);
   void DoRead();
   void DoSend(std::string message, MemoryBudget::Hold hold);
@@ -96,6 +99,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   Http2Connection* connection_;  // Null once that or the stream is gone.
   const std::shared_ptr<EventLoop> loop_;
   MemoryBudget& budget_;
+  Http2Stats& stats_;
   const std::int32_t stream_;
   const std::shared_ptr<const std::vector<std::string>> names_;
   std::string path_;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <new>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "server/http2/http2_call.h"
 #include "server/limits.h"
 
@@ -46,6 +49,18 @@ constexpr std::int64_t kPartOfPot = 16;
 struct Http2Connection::Callbacks {
   static Http2Connection& Of(void* user_data) { return *static_cast<Http2Connection*>(user_data); }
 
+  // The callback with an exception as its failure: none can pass through nghttp2.
+  template <auto callback, typename... Arguments>
+  static int Caught(nghttp2_session* session, Arguments... arguments) {
+    void* const user_data = std::get<sizeof...(Arguments) - 1>(std::tie(arguments...));
+    try {
+      return callback(session, arguments...);
+    } catch (...) {
+      Of(user_data).Fail();
+      return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+  }
+
   static bool IsRequest(const nghttp2_frame* frame) {
     return frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST;
   }
@@ -64,9 +79,11 @@ struct Http2Connection::Callbacks {
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
       return 0;
     }
+    absl::Cleanup give_back = [&self] { self.GiveToPot(Http2Call::kBytes); };
     auto call = std::make_shared<Http2Call>(&self, stream);
+    self.calls_.emplace(stream, call);
+    std::move(give_back).Cancel();  // The call does from here on.
     nghttp2_session_set_stream_user_data(session, stream, call.get());
-    self.calls_.emplace(stream, std::move(call));
     return 0;
   }
 
@@ -213,14 +230,14 @@ struct Http2Connection::Callbacks {
     static nghttp2_session_callbacks* const callbacks = [] {
       nghttp2_session_callbacks* made = nullptr;
       nghttp2_session_callbacks_new(&made);
-      nghttp2_session_callbacks_set_on_begin_headers_callback(made, &OnBeginHeaders);
-      nghttp2_session_callbacks_set_on_header_callback(made, &OnHeader);
-      nghttp2_session_callbacks_set_on_invalid_header_callback(made, &OnInvalidHeader);
-      nghttp2_session_callbacks_set_on_frame_recv_callback(made, &OnFrame);
-      nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, &OnData);
-      nghttp2_session_callbacks_set_on_stream_close_callback(made, &OnStreamClose);
-      nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(made, &OnInvalidFrame);
-      nghttp2_session_callbacks_set_on_frame_send_callback(made, &OnFrameSent);
+      nghttp2_session_callbacks_set_on_begin_headers_callback(made, &Caught<&OnBeginHeaders>);
+      nghttp2_session_callbacks_set_on_header_callback(made, &Caught<&OnHeader>);
+      nghttp2_session_callbacks_set_on_invalid_header_callback(made, &Caught<&OnInvalidHeader>);
+      nghttp2_session_callbacks_set_on_frame_recv_callback(made, &Caught<&OnFrame>);
+      nghttp2_session_callbacks_set_on_data_chunk_recv_callback(made, &Caught<&OnData>);
+      nghttp2_session_callbacks_set_on_stream_close_callback(made, &Caught<&OnStreamClose>);
+      nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(made, &Caught<&OnInvalidFrame>);
+      nghttp2_session_callbacks_set_on_frame_send_callback(made, &Caught<&OnFrameSent>);
       return made;
     }();
     return callbacks;
@@ -250,21 +267,43 @@ Http2Connection::Http2Connection(const Http2Environment& environment,
       transport_(std::move(transport)),
       owner_(*owner),
       share_(std::move(share)),
-      base_bytes_(base_bytes) {}
+      base_bytes_(base_bytes) {
+  if (nghttp2_session_server_new2(&session_, Callbacks::Get(), this, Callbacks::Options()) != 0) {
+    throw std::bad_alloc();
+  }
+}
 
-Http2Connection::~Http2Connection() = default;
+Http2Connection::~Http2Connection() { nghttp2_session_del(session_); }
+
+void Http2Connection::Guarded(absl::FunctionRef<void()> event) {
+  try {
+    event();
+  } catch (...) {
+    Fail();
+  }
+  if (failed_) {
+    receiving_ = false;
+    Close(ConnectionEnd::kException);
+  }
+}
+
+void Http2Connection::Fail() {
+  Increment(*environment_.stats->exception_counter());
+  failed_ = true;
+}
 
 void Http2Connection::Start() {
-  nghttp2_session_server_new2(&session_, Callbacks::Get(), this, Callbacks::Options());
   environment_.stats->Opened();
-  boost::system::error_code error;
-  descriptor_.assign(socket_, error);
-  if (error) {
-    // The kernel watches no more sockets for this process.
-    Close(ConnectionEnd::kTooMany);
-    return;
-  }
-  Shake();
+  Guarded([this] {
+    boost::system::error_code error;
+    descriptor_.assign(socket_, error);
+    if (error) {
+      // The kernel watches no more sockets for this process.
+      Close(ConnectionEnd::kTooMany);
+      return;
+    }
+    Shake();
+  });
 }
 
 void Http2Connection::Shake() {
@@ -307,11 +346,13 @@ void Http2Connection::WaitReadable() {
                          [self = shared_from_this()](const boost::system::error_code& error) {
                            self->waiting_read_ = false;
                            if (error || !self->open()) return;
-                           if (self->shaking_) {
-                             self->Shake();
-                           } else {
-                             self->OnReadable();
-                           }
+                           self->Guarded([&self] {
+                             if (self->shaking_) {
+                               self->Shake();
+                             } else {
+                               self->OnReadable();
+                             }
+                           });
                            self->loop_->Handled();
                          });
 }
@@ -323,11 +364,13 @@ void Http2Connection::WaitWritable() {
                          [self = shared_from_this()](const boost::system::error_code& error) {
                            self->waiting_write_ = false;
                            if (error || !self->open()) return;
-                           if (self->shaking_) {
-                             self->Shake();
-                           } else {
-                             self->Flush();
-                           }
+                           self->Guarded([&self] {
+                             if (self->shaking_) {
+                               self->Shake();
+                             } else {
+                               self->DoFlush();
+                             }
+                           });
                            self->loop_->Handled();
                          });
 }
@@ -348,7 +391,8 @@ void Http2Connection::OnReadable() {
       }
       if (reading_paused_) return;
       if (transport_->HasBuffered()) {
-        loop_->Post([self = shared_from_this()] { self->OnReadable(); });
+        loop_->Post(
+            [self = shared_from_this()] { self->Guarded([&self] { self->OnReadable(); }); });
       } else {
         WaitReadable();
       }
@@ -383,8 +427,10 @@ void Http2Connection::Receive(const char* bytes, std::size_t size) {
     EndForFlood();
     return;
   }
+  // What nghttp2 holds is of no use after a callback failed.
+  if (failed_) return;
   if (taken < 0) {
-    Flush();
+    DoFlush();
     Close(ConnectionEnd::kProtocol);
     return;
   }
@@ -406,17 +452,22 @@ void Http2Connection::EndForFlood() {
   // Says why, if the socket takes it.
   nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
   flooded_ = false;
-  Flush();
+  DoFlush();
   Close(ConnectionEnd::kFlood);
 }
 
 void Http2Connection::Flush() {
   touched_ = false;
-  if (!open() || shaking_ || receiving_) return;
+  Guarded([this] { DoFlush(); });
+}
+
+void Http2Connection::DoFlush() {
+  if (!open() || failed_ || shaking_ || receiving_) return;
   bool writable = WriteOut();
   while (writable && open()) {
     const std::uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
+    if (failed_) return;
     if (size < 0) {
       Close(flooded_ ? ConnectionEnd::kFlood : ConnectionEnd::kProtocol);
       return;
@@ -440,7 +491,7 @@ void Http2Connection::Flush() {
                      nghttp2_session_get_outbound_queue_size(session_) > kMaxQueuedFrames;
   if (std::exchange(reading_paused_, pause) && !pause) {
     // By a task of its own, so that others have their turn.
-    loop_->Post([self = shared_from_this()] { self->OnReadable(); });
+    loop_->Post([self = shared_from_this()] { self->Guarded([&self] { self->OnReadable(); }); });
   }
   for (std::vector<std::shared_ptr<Http2Call>> sent = std::exchange(sent_, {});
        const auto& call : sent) {
@@ -509,11 +560,17 @@ void Http2Connection::GiveToPot(std::int64_t bytes) {
 }
 
 void Http2Connection::Touch() {
-  if (!std::exchange(touched_, true)) owner_.Touched(this);
+  if (touched_) return;
+  owner_.Touched(this);
+  touched_ = true;
 }
 
 void Http2Connection::Tick(Clock::time_point now) {
-  if (!open()) return;
+  Guarded([this, now] { DoTick(now); });
+}
+
+void Http2Connection::DoTick(Clock::time_point now) {
+  if (!open() || failed_) return;
   if (shaking_) {
     if (now > started_ + kHandshake) Close(ConnectionEnd::kHandshake);
     return;
@@ -521,7 +578,7 @@ void Http2Connection::Tick(Clock::time_point now) {
   if ((!settled_ && now > started_ + kSettle) ||
       (in_headers_ && now > header_since_ + kHeadersUnfinished)) {
     nghttp2_session_terminate_session(session_, NGHTTP2_SETTINGS_TIMEOUT);
-    Flush();
+    DoFlush();
     Close(ConnectionEnd::kProtocol);
     return;
   }
@@ -545,7 +602,7 @@ void Http2Connection::Tick(Clock::time_point now) {
   if (going_away_ && now > noticed_at_ + kNoticeTime) NameLastCall();
   if (environment_.max_age.count() > 0) {
     if (!going_away_ && now > started_ + environment_.max_age) {
-      BeginShutdown();
+      DoBeginShutdown();
       age_ends_ = now + environment_.max_age_grace;
     } else if (age_ends_ != Clock::time_point() && now > age_ends_) {
       Close(ConnectionEnd::kAge);
@@ -562,6 +619,10 @@ void Http2Connection::Tick(Clock::time_point now) {
 }
 
 void Http2Connection::BeginShutdown() {
+  Guarded([this] { DoBeginShutdown(); });
+}
+
+void Http2Connection::DoBeginShutdown() {
   if (!open() || std::exchange(going_away_, true)) return;
   if (shaking_) {
     Close(ConnectionEnd::kShutdown);
@@ -591,7 +652,13 @@ void Http2Connection::Close(ConnectionEnd why) {
   // All are detached before any handler hears of it: it may reach for another call.
   const auto calls = std::exchange(calls_, {});
   for (const auto& [stream, call] : calls) call->Detach();
-  for (const auto& [stream, call] : calls) call->StreamClosed(/*in_order=*/false);
+  for (const auto& [stream, call] : calls) {
+    try {
+      call->StreamClosed(/*in_order=*/false);
+    } catch (...) {
+      Increment(*environment_.stats->exception_counter());
+    }
+  }
   sent_.clear();
   nghttp2_session_del(session);
   transport_.reset();

@@ -10,9 +10,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "core/base/memory_budget.h"
 #include "core/engine/executor.h"
 #include "server/http2/event_loop.h"
@@ -77,6 +78,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
 
+  // What an exception meets in any of these ends the connection and nothing else.
   void Start();
   // Looks for what takes too long.
   void Tick(Clock::time_point now);
@@ -89,9 +91,16 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   bool open() const { return session_ != nullptr; }
 
  private:
+  // Runs `event`, which no callback of nghttp2 has called, and ends the connection when it throws.
+  void Guarded(absl::FunctionRef<void()> event);
+  // To be called in a catch block where the connection can't be closed: it is, by the next event.
+  void Fail();
   friend class Http2Call;
   struct Callbacks;
 
+  void DoTick(Clock::time_point now);
+  void DoBeginShutdown();
+  void DoFlush();
   // Moves the handshake on.
   void Shake();
   void WaitReadable();
@@ -123,7 +132,8 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   const Clock::time_point started_ = Clock::now();
   nghttp2_session* session_ = nullptr;
   std::shared_ptr<const std::vector<std::string>> certificate_names_;
-  absl::flat_hash_map<std::int32_t, std::shared_ptr<Http2Call>> calls_;
+  // absl's tables are broken once an insertion into them throws.
+  std::unordered_map<std::int32_t, std::shared_ptr<Http2Call>> calls_;
   // Calls whose messages have left during this flush, to be told so after it.
   std::vector<std::shared_ptr<Http2Call>> sent_;
   std::string out_;
@@ -147,6 +157,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   bool last_call_named_ = false;  // and which of his calls is served last.
   Clock::time_point noticed_at_;
   bool flooded_ = false;
+  bool failed_ = false;  // By an exception.
   IdleResetFilter filter_;
   Clock::time_point last_read_ = started_;
   Clock::time_point last_write_ = started_;

@@ -14,9 +14,10 @@
 #include <exception>
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/cleanup/cleanup.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/engine/executor.h"
@@ -66,11 +67,13 @@ class PeerAddresses {
     MutexLock lock(mutex_);
     why = ConnectionEnd::kTooMany;
     if (count_ >= most_) return nullptr;
-    Peer& peer = peers_[address];
-    if (peer.share == nullptr) {
+    auto found = peers_.find(address);
+    if (found == peers_.end()) {
       constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-      peer.share = std::make_shared<PotShare>(&pot_, address.empty() ? kNone : pot_.limit() / 2);
+      auto share = std::make_shared<PotShare>(&pot_, address.empty() ? kNone : pot_.limit() / 2);
+      found = peers_.emplace(address, Peer{0, std::move(share)}).first;
     }
+    Peer& peer = found->second;
     const bool too_many = !address.empty() && peer.connections >= most_of_one_;
     const PotShare::Outcome outcome =
         too_many ? PotShare::Outcome::kShareEmpty : peer.share->Take(bytes);
@@ -80,7 +83,7 @@ class PeerAddresses {
       return peer.share;
     }
     if (outcome == PotShare::Outcome::kShareEmpty) why = ConnectionEnd::kTooManyOfOne;
-    if (peer.connections == 0) peers_.erase(address);
+    if (peer.connections == 0) peers_.erase(found);
     return nullptr;
   }
 
@@ -103,26 +106,38 @@ class PeerAddresses {
   const std::size_t most_of_one_;
   Mutex mutex_;
   std::size_t count_ MEMORYD_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<std::string, Peer> peers_ MEMORYD_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Peer> peers_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 // The connections of one loop.
 class Shard final : public Http2Owner {
  public:
-  Shard(const Http2Environment& environment, PeerAddresses* peers)
+  // `on_tick` runs once a second on the loop's thread.
+  Shard(const Http2Environment& environment, PeerAddresses* peers, EventLoop::Task on_tick)
       : environment_(environment),
         peers_(*peers),
-        loop_(std::make_shared<EventLoop>([this] { Tick(); }, [this] { FlushTouched(); })) {}
+        on_tick_(std::move(on_tick)),
+        loop_(std::make_shared<EventLoop>([this] { Tick(); }, [this] { FlushTouched(); },
+                                          environment.stats->exception_counter())) {}
 
   void Start() { loop_->Start(); }
   void Stop() { loop_->Stop(); }
   EventLoop& loop() { return *loop_; }
 
-  void Add(int socket, std::unique_ptr<Transport> transport, std::shared_ptr<PotShare> share,
-           std::int64_t bytes, std::string address) {
-    auto connection = std::make_shared<Http2Connection>(
-        environment_, loop_, this, socket, std::move(transport), std::move(share), bytes);
-    connections_.emplace(connection.get(), Kept{connection, std::move(address)});
+  void Add(int socket, std::unique_ptr<Transport> transport, const std::shared_ptr<PotShare>& share,
+           std::int64_t bytes, const std::string& address) {
+    std::shared_ptr<Http2Connection> connection;
+    try {
+      connection = std::make_shared<Http2Connection>(environment_, loop_, this, socket,
+                                                     std::move(transport), share, bytes);
+      connections_.emplace(connection.get(), Kept{connection, address});
+    } catch (...) {
+      Increment(*environment_.stats->exception_counter());
+      environment_.stats->Refused(ConnectionEnd::kException);
+      share->Give(bytes);
+      peers_.Leave(address);
+      return;
+    }
     open_.fetch_add(1, std::memory_order_relaxed);
     connection->Start();
     if (shutting_down_) connection->BeginShutdown();
@@ -134,7 +149,11 @@ class Shard final : public Http2Owner {
   }
 
   void CloseAll() {
-    for (const auto& connection : All()) connection->Close(ConnectionEnd::kShutdown);
+    // Each takes itself out. A list of them would need memory, and the loop waits for their end.
+    while (!connections_.empty()) {
+      const std::shared_ptr<Http2Connection> connection = connections_.begin()->second.connection;
+      connection->Close(ConnectionEnd::kShutdown);
+    }
   }
 
   // Any thread.
@@ -165,6 +184,7 @@ class Shard final : public Http2Owner {
   }
 
   void Tick() {
+    on_tick_();
     const auto now = Http2Connection::Clock::now();
     for (const auto& connection : All()) connection->Tick(now);
   }
@@ -179,10 +199,11 @@ class Shard final : public Http2Owner {
 
   const Http2Environment& environment_;
   PeerAddresses& peers_;
+  EventLoop::Task on_tick_;
   const std::shared_ptr<EventLoop> loop_;
   std::atomic<std::size_t> open_{0};
   bool shutting_down_ = false;
-  absl::flat_hash_map<Http2Connection*, Kept> connections_;
+  std::unordered_map<Http2Connection*, Kept> connections_;
   std::vector<std::shared_ptr<Http2Connection>> touched_;
   std::vector<std::shared_ptr<Http2Connection>> flushed_;
 };
@@ -193,7 +214,7 @@ class Server final : public Http2Server {
       : options_(std::move(options)),
         pot_(options_.unauthenticated_bytes),
         peers_(&pot_, options_.max_connections, options_.max_connections_per_address),
-        large_messages_(kLargeMessageThreads, kMaxLargeMessages, &exceptions_) {
+        large_messages_(kLargeMessageThreads, kMaxLargeMessages, stats_.exception_counter()) {
     environment_.methods = methods;
     environment_.budget = budget;
     environment_.stats = &stats_;
@@ -215,7 +236,9 @@ class Server final : public Http2Server {
       for (ListeningSocket& socket : sockets) sockets_.push_back(std::move(socket));
     }
     for (int i = 0; i < options_.threads; ++i) {
-      shards_.push_back(std::make_unique<Shard>(environment_, &peers_));
+      shards_.push_back(std::make_unique<Shard>(environment_, &peers_, [this, first = i == 0] {
+        if (first) WaitForCallers();
+      }));
     }
     // All are accepted on the first loop and handed out by turns.
     for (const ListeningSocket& socket : sockets_) {
@@ -225,9 +248,7 @@ class Server final : public Http2Server {
           std::make_unique<Acceptor>(shards_[0]->loop().context(), descriptor, socket.is_unix()));
     }
     for (const auto& shard : shards_) shard->Start();
-    shards_[0]->loop().Post([this] {
-      for (const auto& acceptor : acceptors_) WaitForCallers(*acceptor);
-    });
+    shards_[0]->loop().Post([this] { WaitForCallers(); });
     return absl::OkStatus();
   }
 
@@ -259,6 +280,7 @@ class Server final : public Http2Server {
         : waits(context, descriptor), again(context), is_unix(unix) {}
     boost::asio::posix::stream_descriptor waits;
     boost::asio::steady_timer again;
+    bool waiting = false;  // For callers, or for room for them.
     const bool is_unix;
   };
 
@@ -269,11 +291,19 @@ class Server final : public Http2Server {
     return false;
   }
 
+  // Once a second too, since an exception may have ended a wait.
+  void WaitForCallers() {
+    for (const auto& acceptor : acceptors_) {
+      if (!acceptor->waiting) WaitForCallers(*acceptor);
+    }
+  }
+
   // What waits may have come to its end just before the acceptors were dropped.
   void WaitForCallers(Acceptor& acceptor) {
     acceptor.waits.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                               [this, &acceptor](const boost::system::error_code& error) {
                                 if (error || acceptors_.empty()) return;
+                                acceptor.waiting = false;
                                 if (AcceptSome(acceptor)) {
                                   WaitForCallers(acceptor);
                                 } else {
@@ -281,13 +311,17 @@ class Server final : public Http2Server {
                                 }
                                 shards_[0]->loop().Handled();
                               });
+    acceptor.waiting = true;
   }
 
   void WaitForRoom(Acceptor& acceptor) {
     acceptor.again.expires_after(kAcceptAgain);
     acceptor.again.async_wait([this, &acceptor](const boost::system::error_code& error) {
-      if (!error && !acceptors_.empty()) WaitForCallers(acceptor);
+      if (error || acceptors_.empty()) return;
+      acceptor.waiting = false;
+      WaitForCallers(acceptor);
     });
+    acceptor.waiting = true;
   }
 
   // False when the process lacks descriptors or memory for more.
@@ -299,7 +333,12 @@ class Server final : public Http2Server {
           ::accept4(acceptor.waits.native_handle(), reinterpret_cast<sockaddr*>(&name), &size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (socket >= 0) {
-        Take(socket, acceptor.is_unix, AddressOf(name));
+        try {
+          Take(socket, acceptor.is_unix, name);
+        } catch (...) {
+          Increment(*stats_.exception_counter());
+          stats_.Refused(ConnectionEnd::kException);
+        }
         continue;
       }
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -314,52 +353,56 @@ class Server final : public Http2Server {
     return true;
   }
 
-  void Take(int socket, bool is_unix, std::string address) {
+  void Take(int socket, bool is_unix, const sockaddr_storage& name) {
+    // As long as nobody else has it.
+    absl::Cleanup close_socket = [socket] { ::close(socket); };
+    const std::string address = AddressOf(name);
     const bool with_tls = tls_.has_value() && !is_unix;
     const std::int64_t bytes = with_tls ? Http2Connection::kTlsBytes : Http2Connection::kPlainBytes;
     ConnectionEnd why = ConnectionEnd::kPeer;
     const std::shared_ptr<PotShare> share = peers_.Enter(address, bytes, why);
     if (share == nullptr) {
       stats_.Refused(why);
-      ::close(socket);
       return;
     }
-    const absl::Status status = Hand(socket, with_tls, share, bytes, address);
-    if (status.ok()) return;
-    spdlog::warn("a connection was refused: {}", std::string(status.message()));
-    stats_.Refused(ConnectionEnd::kHandshake);
-    share->Give(bytes);
-    peers_.Leave(address);
-  }
-
-  absl::Status Hand(int socket, bool with_tls, const std::shared_ptr<PotShare>& share,
-                    std::int64_t bytes, const std::string& address) {
+    absl::Cleanup leave = [&] {
+      share->Give(bytes);
+      peers_.Leave(address);
+    };
     std::shared_ptr<SSL_CTX> context;
     if (with_tls) {
       auto current = tls_->Current();
       if (!current.ok()) {
-        ::close(socket);
-        return current.status();
+        Refuse(current.status());
+        return;
       }
       context = *std::move(current);
     }
     const int on = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                             Transport::Make(socket, std::move(context)));
+    std::move(close_socket).Cancel();
+    auto transport = Transport::Make(socket, std::move(context));
+    if (!transport.ok()) {
+      Refuse(transport.status());
+      return;
+    }
     Shard* const shard = shards_[next_++ % shards_.size()].get();
     shard->loop().Post(
-        [shard, socket, share, bytes, address, transport = std::move(transport)]() mutable {
+        [shard, socket, share, bytes, address, transport = *std::move(transport)]() mutable {
           shard->Add(socket, std::move(transport), share, bytes, address);
         });
-    return absl::OkStatus();
+    std::move(leave).Cancel();
+  }
+
+  void Refuse(const absl::Status& why) {
+    spdlog::warn("a connection was refused: {}", std::string(why.message()));
+    stats_.Refused(ConnectionEnd::kHandshake);
   }
 
   Http2ServerOptions options_;
   UnauthenticatedPot pot_;
   Http2Stats stats_;
   PeerAddresses peers_;
-  Counter exceptions_{0};
   Executor large_messages_;
   Http2Environment environment_;
   std::optional<TlsHandshakes> tls_;

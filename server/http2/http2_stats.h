@@ -24,11 +24,12 @@ enum class ConnectionEnd : std::uint8_t {
   kStuck,         // Did not read, or did not answer a ping.
   kAge,           // max_connection_age.
   kShutdown,
+  kException,  // Such as std::bad_alloc; see exceptions().
 };
 
-inline constexpr std::array<std::string_view, 9> kConnectionEnds = {
-    "peer", "too_many", "too_many_of_address", "handshake", "protocol", "flood", "stuck",
-    "age",  "shutdown"};
+inline constexpr std::array<std::string_view, 10> kConnectionEnds = {
+    "peer",     "too_many", "too_many_of_address", "handshake", "protocol", "flood", "stuck", "age",
+    "shutdown", "exception"};
 
 // Any thread.
 class Http2Stats {
@@ -44,17 +45,21 @@ class Http2Stats {
   void GaveUpReply() { Increment(unread_replies_); }
   // A request whose body stopped coming.
   void GaveUpRequest() { Increment(half_requests_); }
+  // Exceptions that were caught on the threads of connections.
+  Counter* exception_counter() { return &exceptions_; }
 
   std::int64_t open() const { return open_.load(std::memory_order_relaxed); }
   std::uint64_t ended(ConnectionEnd why) const { return ended_[static_cast<std::size_t>(why)]; }
   std::uint64_t unread_replies() const { return unread_replies_; }
   std::uint64_t half_requests() const { return half_requests_; }
+  std::uint64_t exceptions() const { return exceptions_; }
 
  private:
   std::atomic<std::int64_t> open_{0};
   std::array<Counter, kConnectionEnds.size()> ended_ = {};
   Counter unread_replies_{0};
   Counter half_requests_{0};
+  Counter exceptions_{0};
 };
 
 }  // namespace memoryd

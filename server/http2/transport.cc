@@ -149,18 +149,20 @@ void AppendCommonName(const X509* certificate, std::vector<std::string>& names) 
 class Socket {
  public:
   explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket() { ::close(descriptor_); }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
   int descriptor() const { return descriptor_; }
 
  private:
-  const int descriptor_;
+  int descriptor_;
 };
 
 class PlainTransport final : public Transport {
  public:
-  explicit PlainTransport(int socket) : socket_(socket) {}
+  explicit PlainTransport(Socket socket) : socket_(std::move(socket)) {}
 
   Result Handshake() override { return {State::kDone, 0}; }
 
@@ -187,7 +189,7 @@ class PlainTransport final : public Transport {
 
 class TlsTransport final : public Transport {
  public:
-  TlsTransport(int socket, Owned<SSL> ssl) : socket_(socket), ssl_(std::move(ssl)) {}
+  TlsTransport(Socket socket, Owned<SSL> ssl) : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
 
   Result Handshake() override { return Of(SSL_accept(ssl_.get()), 0); }
 
@@ -252,13 +254,11 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> TlsHandshakes::Current() {
 
 absl::StatusOr<std::unique_ptr<Transport>> Transport::Make(int socket,
                                                            std::shared_ptr<SSL_CTX> tls) {
-  if (tls == nullptr) return std::make_unique<PlainTransport>(socket);
+  Socket owned(socket);
+  if (tls == nullptr) return std::make_unique<PlainTransport>(std::move(owned));
   Owned<SSL> ssl(SSL_new(tls.get()));
-  if (ssl == nullptr || SSL_set_fd(ssl.get(), socket) != 1) {
-    ::close(socket);
-    return TlsError("TLS");
-  }
-  return std::make_unique<TlsTransport>(socket, std::move(ssl));
+  if (ssl == nullptr || SSL_set_fd(ssl.get(), socket) != 1) return TlsError("TLS");
+  return std::make_unique<TlsTransport>(std::move(owned), std::move(ssl));
 }
 
 }  // namespace memoryd

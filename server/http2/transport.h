@@ -47,7 +47,7 @@ class Transport {
     std::size_t bytes = 0;
   };
 
-  // Takes the socket over. `tls`: null for plain text.
+  // Takes the socket over, also where it fails or throws. `tls`: null for plain text.
   static absl::StatusOr<std::unique_ptr<Transport>> Make(int socket, std::shared_ptr<SSL_CTX> tls);
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;
