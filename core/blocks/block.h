@@ -26,6 +26,7 @@
 namespace memoryd {
 
 struct BlockKnowledge;
+class KnownTokens;
 
 using BlockDeadline = std::chrono::steady_clock::time_point;
 
@@ -158,6 +159,10 @@ class Block : public std::enable_shared_from_this<Block> {
   // Whether what it says changes only when it is configured or fed, whatever is being talked of:
   // then Render() is done before it returns and looks at the state alone.
   virtual bool stable() const { return false; }
+
+  // Where the token count of what it says is kept; null where it may say something else at another
+  // time.
+  virtual KnownTokens* known_tokens() const { return nullptr; }
 
   // Takes the messages of one job in. Must not change anything by itself: what it returns is stored
   // if the job still counts. A model's errors are passed on; see ChatModel.

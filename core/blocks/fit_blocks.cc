@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/known_tokens.h"
 
 namespace memoryd {
 namespace {
@@ -46,10 +48,18 @@ class Fit : public std::enable_shared_from_this<Fit> {
  private:
   absl::Status CountAll() {
     tokens_.clear();
+    KnownTokens::Conditions conditions{request_.counting, request_.counter, {}};
+    for (const MemorySection& section : sections_) conditions.sections.push_back(section.name);
     for (std::size_t i = 0; i < sections_.size(); ++i) {
-      MEMORYD_ASSIGN_OR_RETURN(const std::int64_t tokens,
-                               SectionTokens(request_.counting, counter_, sections_, i));
-      tokens_.push_back(tokens);
+      KnownTokens* const known =
+          sections_[i].content.empty() ? nullptr : request_.blocks[i]->known_tokens();
+      std::optional<std::int64_t> tokens;
+      if (known != nullptr) tokens = known->Find(conditions);
+      if (!tokens.has_value()) {
+        MEMORYD_ASSIGN_OR_RETURN(tokens, SectionTokens(request_.counting, counter_, sections_, i));
+        if (known != nullptr) known->Keep(conditions, *tokens);
+      }
+      tokens_.push_back(*tokens);
     }
     return absl::OkStatus();
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/blocks/static_block.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {
@@ -175,6 +176,67 @@ TEST_F(FitBlocksTest, ABlockThatFailsGoesWhole) {
     const FitResult result = Fit(profile, 4);
     EXPECT_THAT(Words(result), ElementsAre(0));
     EXPECT_THAT(result.dropped, ElementsAre("a"));
+  }
+}
+
+// Counts words, and the bytes that it was given.
+class ByteNotingCounter final : public TokenCounter {
+ public:
+  explicit ByteNotingCounter(std::size_t* bytes) : bytes_(*bytes) {}
+  std::int64_t Count(std::string_view text) const override {
+    bytes_ += text.size();
+    return WordCounter().Count(text);
+  }
+
+ private:
+  std::size_t& bytes_;
+};
+
+TEST_F(FitBlocksTest, AStaticTextIsCountedOnceForTheSameConditions) {
+  constexpr std::size_t kBytes = 10'000;
+  BlockFixture fixture;
+  BlockSettings settings;
+  settings.name = "rules";
+  settings.content = {std::string(kBytes, 'w') + " </a>"};
+  for (const Profile profile : {kLlama, Profile::kDefault}) {
+    const auto block =
+        MakeStaticBlock(settings, "blocks[0]", profile, fixture.Environment()).value();
+    std::size_t bytes = 0;
+    FitRequest request;
+    request.session.profile = request.counting.profile = profile;
+    request.token_limit = 1000;
+    request.counter = std::make_shared<const ByteNotingCounter>(&bytes);
+    const auto fit = [&request, &block, &bytes](std::vector<std::string> others) {
+      request.blocks = {block};
+      block->Render({}, [&request](absl::StatusOr<BlockContent> content) {
+        request.contents = {*std::move(content)};
+      });
+      for (std::string& name : others) {
+        BlockSettings other;
+        other.name = std::move(name);
+        request.blocks.push_back(std::make_shared<const TrimBlock>(other, Trim::kWhole, nullptr));
+        request.contents.emplace_back();
+      }
+      bytes = 0;
+      std::optional<FitResult> result;
+      FitBlocks(request, [&result](absl::StatusOr<FitResult> r) { result = *std::move(r); });
+      return result->tokens;
+    };
+    const std::int64_t tokens = fit({});
+    EXPECT_GE(bytes, kBytes);
+    EXPECT_EQ(fit({}), tokens);
+    EXPECT_LT(bytes, kBytes);
+    // Another block, other estimates, another counter.
+    fit({"a"});
+    EXPECT_GE(bytes, kBytes);
+    fit({"a"});
+    EXPECT_LT(bytes, kBytes);
+    request.counting.image_token_count = 7;
+    fit({"a"});
+    EXPECT_GE(bytes, kBytes);
+    request.counter = std::make_shared<const ByteNotingCounter>(&bytes);
+    fit({"a"});
+    EXPECT_GE(bytes, kBytes);
   }
 }
 

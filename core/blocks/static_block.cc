@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_options.h"
+#include "core/blocks/known_tokens.h"
 #include "core/blocks/memory_text.h"
 
 namespace memoryd {
@@ -20,6 +21,7 @@ class StaticBlock final : public Block {
 
   bool feeds() const override { return false; }
   bool stable() const override { return true; }
+  KnownTokens* known_tokens() const override { return &known_tokens_; }
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
     FeedResult result;
@@ -33,6 +35,7 @@ class StaticBlock final : public Block {
 
  private:
   const std::vector<BlockPart> parts_;
+  mutable KnownTokens known_tokens_;
 };
 
 }  // namespace
