@@ -48,7 +48,7 @@ class MetricsListener::Server {
         again_(context_) {
     acceptor_.assign(protocol, ::dup(socket_.descriptor()));
     Accept();
-    thread_ = std::thread([this] { context_.run(); });
+    thread_ = std::thread([this] { Run(); });
   }
 
   ~Server() {
@@ -115,8 +115,24 @@ class MetricsListener::Server {
     http::response<http::string_body> response_;
   };
 
+  // An exception, such as memory that runs out, ends the connection that it met: nothing waits for
+  // that any more.
+  void Run() {
+    for (;;) {
+      try {
+        if (!waiting_) WaitToAccept();
+        context_.run();
+        return;
+      } catch (...) {
+        // Whoever asks is told nothing of it, and asks again.
+        continue;
+      }
+    }
+  }
+
   void Accept() {
     acceptor_.async_accept([this](beast::error_code error, asio::ip::tcp::socket socket) {
+      waiting_ = false;
       if (error == asio::error::operation_aborted) return;
       if (!error) {
         if (sessions_.size() >= kMaxConnections) {
@@ -128,11 +144,18 @@ class MetricsListener::Server {
         Accept();
         return;
       }
-      again_.expires_after(kAcceptAgain);
-      again_.async_wait([this](beast::error_code cancelled) {
-        if (!cancelled) Accept();
-      });
+      WaitToAccept();
     });
+    waiting_ = true;
+  }
+
+  void WaitToAccept() {
+    again_.expires_after(kAcceptAgain);
+    again_.async_wait([this](beast::error_code cancelled) {
+      waiting_ = false;
+      if (!cancelled) Accept();
+    });
+    waiting_ = true;
   }
 
   void Forget(const Session* session) {
@@ -169,6 +192,7 @@ class MetricsListener::Server {
   asio::io_context context_{1};
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer again_;
+  bool waiting_ = false;  // For a caller, or to accept again.
   // The one that came first in front.
   std::list<std::shared_ptr<Session>> sessions_;
   std::thread thread_;

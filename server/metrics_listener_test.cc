@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,15 +38,19 @@ class MetricsListenerTest : public ::testing::Test {
   }
 
   int Connect() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    Connect(socket);
+    return socket;
+  }
+
+  void Connect(int socket) {
     const std::string& address = listener_->address();
     sockaddr_in name = {};
     name.sin_family = AF_INET;
     name.sin_port =
         htons(static_cast<in_port_t>(std::stoi(address.substr(address.rfind(':') + 1))));
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
-    return socket;
   }
 
   // What comes until the server closes.
@@ -101,6 +106,41 @@ TEST_F(MetricsListenerTest, HalfRequestsKeepNobodyOut) {
   }
   EXPECT_NE(Ask("GET /metrics").find("\ncups 3\n"), std::string::npos);
   for (const int socket : half) ::close(socket);
+}
+
+// Lets the process open no more files while it lives.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    // The lowest one that is free: what is open stays so.
+    const int free = ::dup(STDERR_FILENO);
+    ::close(free);
+    const rlimit none{static_cast<rlim_t>(free), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST_F(MetricsListenerTest, WithoutDescriptorsItWaitsAndThenAccepts) {
+  // Accepted, so that the listener waits for the next one.
+  EXPECT_NE(Ask("GET /healthz").find("200 OK"), std::string::npos);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const std::string request = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  {
+    const NoDescriptors none;
+    Connect(socket);
+    ASSERT_EQ(::write(socket, request.data(), request.size()),
+              static_cast<ssize_t>(request.size()));
+    char byte = 0;
+    EXPECT_EQ(::recv(socket, &byte, 1, MSG_DONTWAIT), -1) << "nobody can have accepted it";
+  }
+  EXPECT_NE(ReadAll(socket).find("200 OK"), std::string::npos);
 }
 
 TEST_F(MetricsListenerTest, LargeHeadersEndTheConnection) {
