@@ -47,11 +47,12 @@ void LiveSettings::Reload(const absl::StatusOr<CommandLine>& line) {
   calls_.SetCalls(LoggedCallsOf(line->config));
   limits_.Replace(line->config.tenants);
   limiter_.SetLimits(line->config.tenants);
-  spdlog::info("settings read again, changed: {}",
-               changed.empty() ? "none" : fmt::format("{}", fmt::join(changed, ", ")));
   if (!waiting.empty()) {
     spdlog::warn("settings that differ and want a restart: {}", fmt::join(waiting, ", "));
   }
+  // Last, so that whoever waits for this line has seen all.
+  spdlog::info("settings read again, changed: {}",
+               changed.empty() ? "none" : fmt::format("{}", fmt::join(changed, ", ")));
 }
 
 }  // namespace memoryd
