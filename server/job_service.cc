@@ -153,7 +153,7 @@ void JobService::RetryJob(RpcCallPtr rpc) {
   RunUnary<v1::RetryJobRequest>(environment_, Method::kRetryJob, std::move(rpc),
                                 [this](const Call<v1::RetryJobRequest>& call) -> absl::Status {
                                   MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                  engine_.RetryJob(std::move(key), EndOf(call),
+                                  engine_.RetryJob(std::move(key), call->deadline(),
                                                    ReplyTo<v1::RetryJobResponse>(call));
                                   return absl::OkStatus();
                                 });
@@ -163,7 +163,7 @@ void JobService::CancelJob(RpcCallPtr rpc) {
   RunUnary<v1::CancelJobRequest>(environment_, Method::kCancelJob, std::move(rpc),
                                  [this](const Call<v1::CancelJobRequest>& call) -> absl::Status {
                                    MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                   engine_.CancelJob(std::move(key), EndOf(call),
+                                   engine_.CancelJob(std::move(key), call->deadline(),
                                                      ReplyTo<v1::CancelJobResponse>(call));
                                    return absl::OkStatus();
                                  });

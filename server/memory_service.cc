@@ -197,6 +197,8 @@ void MemoryService::GetAll(RpcCallPtr rpc) {
                              return;
                            }
                            const std::string token = NextToken(scope, *result);
+                           // Counted as the reply from here on, which fits wherever the page did.
+                           result->memory.Release();
                            const absl::Status taken =
                                call->TakeReply(GetAllReplySize(*result, token));
                            if (taken.ok()) {

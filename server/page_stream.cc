@@ -146,8 +146,10 @@ class PageStream final : public RpcHandler,
     if (!status.ok()) End(status);
   }
 
-  absl::Status SendPage(const Page& page) {
+  absl::Status SendPage(Page& page) {
     const std::string token = NextToken(scope_, page);
+    // Counted as the reply from here on, which fits wherever the page did.
+    page.memory.Release();
     // The two replies have the same fields.
     MEMORYD_ASSIGN_OR_RETURN(
         MemoryBudget::Hold hold,

@@ -1,9 +1,7 @@
 #include "core/engine/admission.h"
 
 #include <algorithm>
-
-#include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
+#include <iterator>
 
 namespace memoryd {
 namespace {
@@ -20,24 +18,24 @@ Admission::Admission(std::int64_t max_calls, std::int64_t max_bytes, std::functi
     : max_calls_(max_calls), max_bytes_(max_bytes), idle_(std::move(idle)) {}
 
 std::shared_ptr<Admission::Tenant> Admission::Join(std::string_view tenant) {
-  const absl::string_view name(tenant.data(), tenant.size());
-  Shard& shard = shards_[absl::HashOf(name) % shards_.size()];
+  Shard& shard = shards_[StringHash()(tenant) % shards_.size()];
   MutexLock lock(shard.mutex);
-  std::shared_ptr<Tenant>& found = shard.tenants[name];
-  if (found == nullptr) {
-    found = std::make_shared<Tenant>();
+  if (const auto found = shard.tenants.find(tenant); found != shard.tenants.end()) {
     // Under the lock, so that cleaning spares it.
-    found->calls.store(1);
-    tenants_.fetch_add(1, std::memory_order_relaxed);
-    std::shared_ptr<Tenant> joined = found;
-    if (shard.tenants.size() >= shard.next_cleaning) {
-      absl::erase_if(shard.tenants, [](const auto& entry) { return entry.second->calls == 0; });
-      shard.next_cleaning = std::max<std::size_t>(64, 2 * shard.tenants.size());
-    }
-    return joined;
+    if (found->second->calls.fetch_add(1) == 0) tenants_.fetch_add(1, std::memory_order_relaxed);
+    return found->second;
   }
-  if (found->calls.fetch_add(1) == 0) tenants_.fetch_add(1, std::memory_order_relaxed);
-  return found;
+  if (shard.tenants.size() >= shard.next_cleaning) {
+    for (auto entry = shard.tenants.begin(); entry != shard.tenants.end();) {
+      entry = entry->second->calls == 0 ? shard.tenants.erase(entry) : std::next(entry);
+    }
+    shard.next_cleaning = std::max<std::size_t>(64, 2 * shard.tenants.size());
+  }
+  auto joined = std::make_shared<Tenant>();
+  joined->calls.store(1);
+  shard.tenants.try_emplace(std::string(tenant), joined);
+  tenants_.fetch_add(1, std::memory_order_relaxed);
+  return joined;
 }
 
 Admission::Outcome Admission::Enter(std::string_view tenant, std::int64_t bytes, bool forced,

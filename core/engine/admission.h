@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/base/mutex.h"
+#include "core/base/string_hash.h"
 
 namespace memoryd {
 
@@ -72,7 +72,7 @@ class Admission {
  private:
   struct alignas(64) Shard {
     Mutex mutex;
-    absl::flat_hash_map<std::string, std::shared_ptr<Tenant>> tenants MEMORYD_GUARDED_BY(mutex);
+    StringMap<std::shared_ptr<Tenant>> tenants MEMORYD_GUARDED_BY(mutex);
     // At how many tenants those without calls are removed.
     std::size_t next_cleaning MEMORYD_GUARDED_BY(mutex) = 64;
   };

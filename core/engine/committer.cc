@@ -88,7 +88,12 @@ void Committer::Run() {
 std::vector<Committer::Group> Committer::TakeBatch() {
   std::vector<Group> groups;
   std::unordered_map<const CachedSession*, std::size_t> index;
-  std::vector<std::pair<TenantQueue<std::shared_ptr<Write>>::Turn, std::shared_ptr<Write>>> left;
+  struct Left {
+    TenantQueue<std::shared_ptr<Write>>::Turn turn;
+    std::shared_ptr<Write> write;
+    bool solitary = false;  // Must open a batch, so it opens the next one.
+  };
+  std::vector<Left> left;
   std::size_t writes = 0;
   std::size_t bytes = 0;
   bool full = false;
@@ -104,12 +109,12 @@ std::vector<Committer::Group> Committer::TakeBatch() {
       if (group.closed || write->alone || !SessionDraft::CanShare(*write) ||
           messages > kMaxMessagesPerGroup) {
         group.closed = true;
-        left.emplace_back(turn, std::move(write));
+        left.push_back({turn, std::move(write)});
         continue;
       }
     } else {
       if (solitary && !groups.empty()) {
-        left.emplace_back(turn, std::move(write));
+        left.push_back({turn, std::move(write), /*solitary=*/true});
         continue;
       }
       index.emplace(write->session.get(), groups.size());
@@ -125,7 +130,7 @@ std::vector<Committer::Group> Committer::TakeBatch() {
            pace_.Expected(writes) >= kMaxBatchTime;
   }
   while (!left.empty()) {
-    queue_.PutBack(left.back().first, std::move(left.back().second));
+    queue_.PutBack(left.back().turn, std::move(left.back().write), left.back().solitary);
     left.pop_back();
   }
   return groups;

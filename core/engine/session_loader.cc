@@ -54,13 +54,21 @@ bool SessionLoader::DropEnded(CachedSession& session) {
     MutexLock lock(session.mutex);
     waiting.swap(session.waiting);
   }
-  waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
-                               [](const CachedSession::Waiter& waiter) {
-                                 return waiter.has_ended && waiter.has_ended();
-                               }),
-                waiting.end());
+  const auto has_ended = [this](const CachedSession::Waiter& waiter) {
+    if (!waiter.has_ended) return false;
+    try {
+      return waiter.has_ended();
+    } catch (...) {
+      // It has, and could not say so. The others must not wait in vain.
+      Increment(stats_.exceptions);
+      return true;
+    }
+  };
+  waiting.erase(std::remove_if(waiting.begin(), waiting.end(), has_ended), waiting.end());
   MutexLock lock(session.mutex);
-  session.waiting.insert(session.waiting.begin(), std::make_move_iterator(waiting.begin()),
+  // What came meanwhile, mostly nothing, goes behind.
+  waiting.swap(session.waiting);
+  session.waiting.insert(session.waiting.end(), std::make_move_iterator(waiting.begin()),
                          std::make_move_iterator(waiting.end()));
   // The load that begins now is the next one of those that came during the last.
   if (session.waiting.empty()) session.waiting.swap(session.waiting_for_next);

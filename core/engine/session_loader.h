@@ -40,7 +40,7 @@ class SessionLoader {
   void Load(const std::shared_ptr<CachedSession>& session);
   // Drops those that wait for the session and need it no more. False when nobody is left: then it
   // is not loaded.
-  static bool DropEnded(CachedSession& session);
+  bool DropEnded(CachedSession& session);
 
   Store& store_;
   SessionCache& cache_;

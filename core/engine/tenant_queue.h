@@ -18,8 +18,10 @@ namespace memoryd {
 
 // The items of one tenant leave in the order they came. Between tenants, the next item is one of
 // the tenant that has cost least since it last had nothing in the queue; at the same cost, of the
-// tenant that has waited longest (start-time fair queueing). A tenant that returns begins at the
-// cost of the tenant served last, so it neither saves up nor owes.
+// tenant that has waited longest. A tenant that returns begins at what tenants have cost by then,
+// so it does not save up. That grows with all that is served, also for tenants with one item each
+// (the virtual time of weighted fair queueing, with equal weights): who always comes back does not
+// go before those who wait.
 //
 // A tenant takes memory only while it has items or open turns. An exception of Push() or PutBack()
 // leaves the queue without the item, and otherwise as it was. Not safe for several threads.
@@ -48,7 +50,12 @@ class TenantQueue {
 
   // Takes the next item. The queue must not be empty.
   std::pair<Turn, T> Take() {
-    auto node = waiting_.extract(waiting_.begin());
+    auto place = waiting_.begin();
+    if (next_ != nullptr) {
+      place = waiting_.find({next_->second.cost, next_->second.place, next_});
+      next_ = nullptr;
+    }
+    auto node = waiting_.extract(place);
     const Turn turn = std::get<Turn>(node.value());
     Tenant& tenant = turn->second;
     served_cost_ = std::max(served_cost_, tenant.cost);
@@ -76,14 +83,18 @@ class TenantQueue {
     } else if (tenant.turns > 0) {
       tenant.cost += cost;
     } else {
-      tenants_.erase(turn->first);
+      // The tenant's own cost is forgotten. What it took from each of the others is not.
+      served_cost_ += cost / static_cast<std::int64_t>(waiting_.size() + 1);
+      tenants_.erase(tenants_.find(turn->first));
     }
   }
 
-  // Ends a turn that has cost nothing: the item is the tenant's first again.
-  void PutBack(Turn turn, T item) {
+  // Ends a turn that has cost nothing: the item is the tenant's first again. With `next` the tenant
+  // also goes before all others once, whatever it has cost.
+  void PutBack(Turn turn, T item, bool next = false) {
     --turn->second.turns;
     Insert(*turn, [&item](std::deque<T>& items) { items.push_front(std::move(item)); });
+    if (next) next_ = turn;
   }
 
   bool empty() const { return size_ == 0; }
@@ -127,7 +138,8 @@ class TenantQueue {
   Tenants tenants_;
   std::set<Key> waiting_;  // Those that have items.
   std::size_t size_ = 0;
-  std::int64_t served_cost_ = 0;  // Of the tenant served last, when its turn began.
+  Turn next_ = nullptr;           // Has an item, and goes first.
+  std::int64_t served_cost_ = 0;  // Where a tenant that returns begins.
   std::uint64_t last_place_ = 0;
 };
 

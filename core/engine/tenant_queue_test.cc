@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <new>
 
 namespace memoryd {
@@ -18,13 +19,19 @@ class TenantQueueTest : public ::testing::Test {
     queue_.EndTurn(turn, cost);
     return item;
   }
+  std::string TakeNext() {
+    std::string item;
+    std::tie(turn_, item) = queue_.Take();
+    return item;
+  }
   std::vector<std::string> TakeAll(std::int64_t cost = 0) {
     std::vector<std::string> taken;
     while (!queue_.empty()) taken.push_back(TakeAt(cost));
     return taken;
   }
 
-  TenantQueue<std::string> queue_;  // The first letter of an item is its tenant.
+  TenantQueue<std::string>::Turn turn_ = nullptr;  // Of TakeNext().
+  TenantQueue<std::string> queue_;                 // The first letter of an item is its tenant.
 };
 
 TEST_F(TenantQueueTest, TenantsTakeTurnsAndEachHasItsOrder) {
@@ -80,6 +87,50 @@ TEST_F(TenantQueueTest, TheLastItemOfATenantCanBePutBack) {
   EXPECT_TRUE(queue_.empty());
   queue_.PutBack(turn, std::move(item));
   EXPECT_THAT(TakeAll(), ElementsAre("a1"));
+}
+
+// Eight tenants have one call each and send the next when it is answered.
+TEST_F(TenantQueueTest, WhoHasManyItemsIsServedBesideThoseWhoComeBackWithOne) {
+  for (int i = 0; i < 100; ++i) Push("z");
+  for (const char* const item : {"a", "b", "c", "d", "e", "f", "g", "h"}) Push(item);
+  std::map<std::string, int> served;
+  for (int i = 0; i < 900; ++i) {
+    const std::string item = TakeAt(10);
+    ++served[item];
+    Push(item);
+  }
+  for (const auto& [item, times] : served) EXPECT_GE(times, 50) << item << " of 100";
+  EXPECT_EQ(served.size(), 9U);
+}
+
+TEST_F(TenantQueueTest, WhoComesBackWithOneLargeItemPaysForIt) {
+  for (int i = 0; i < 1000; ++i) Push("s");
+  Push("l");
+  int small = 0;
+  for (int large = 0; large < 5;) {
+    const bool is_large = TakeNext() == "l";
+    queue_.EndTurn(turn_, is_large ? 100 : 1);
+    if (is_large) {
+      ++large;
+      Push("l");
+    } else {
+      ++small;
+    }
+  }
+  EXPECT_GE(small, 4 * 50) << "a hundred of these cost what one large item does";
+}
+
+TEST_F(TenantQueueTest, WhatIsPutBackAsNextGoesBeforeAllOthersOnce) {
+  for (const char* const item : {"a1", "a2", "b1", "b2"}) Push(item);
+  EXPECT_EQ(TakeAt(1000), "a1");
+  EXPECT_EQ(TakeAt(1), "b1");
+  auto [other, b2] = queue_.Take();
+  auto [turn, a2] = queue_.Take();
+  EXPECT_EQ(a2, "a2");
+  queue_.PutBack(turn, std::move(a2), /*next=*/true);
+  queue_.PutBack(other, std::move(b2));
+  Push("b3");
+  EXPECT_THAT(TakeAll(), ElementsAre("a2", "b2", "b3"));
 }
 
 TEST_F(TenantQueueTest, TenantsWithoutItemsTakeNoMemory) {
