@@ -32,9 +32,11 @@ BlockMessage WordsAlone(const BodyReader& bodies, const Message& row);
 
 // The block kRetrievalBlock: jobs feed it as others, and it says nothing. It embeds those messages
 // of a job, whole or as WordsAlone(), that have no embedding where embeddings are being made, so
-// that a message may be in several jobs. An answer from another model than made those makes no
-// entries: what is returned then is a state in which all begins anew, see
-// EmbeddingState::Answered().
+// that a message may be in several jobs.
+// When the embedder answers with another model than the one that made the embeddings so far, the
+// job stores no entries. It returns a state without the embeddings that were being made. New ones
+// are begun, and every message is embedded again from the first, unless the answer comes from the
+// model whose embeddings serve: then these stay. See EmbeddingState::Answered().
 class MessageEmbedder final : public Block {
  public:
   // Positions of the rows of a generation in [begin, end), in any order; may wait for the store.
