@@ -305,8 +305,15 @@ TEST_F(ConfigTest, CommandsAreTold) {
 TEST_F(ConfigTest, AnEndpointForSpansIsAnUrlWithoutCredentials) {
   for (const char* value : {"localhost:4318", "ftp://localhost", "http://", "http:///v1/traces",
                             "http://a b/", "https://user:secret@localhost/v1/traces"}) {
-    ExpectRefused(Parse({std::string("--otlp-endpoint=") + value}),
-                  {"otlp_endpoint", "must be off or the URL of a collector"});
+    const std::vector<std::string> words = {"otlp_endpoint",
+                                            "must be off or the URL of a collector"};
+    for (const auto& line :
+         {Parse({std::string("--otlp-endpoint=") + value}),
+          Parse({"--print-config"}, {{"MEMORYD_OTLP_ENDPOINT", value}}),
+          Parse({"--print-config", "--config", File(std::string("otlp_endpoint: ") + value)})}) {
+      ExpectRefused(line, words);
+      EXPECT_THAT(std::string(line.status().message()), Not(HasSubstr("secret")));
+    }
   }
   const auto off = Parse({"--otlp-endpoint=off"});
   ASSERT_TRUE(off.ok()) << off.status();

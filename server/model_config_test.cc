@@ -123,6 +123,11 @@ TEST(ModelConfigTest, OnlyPlainUrlsAreTaken) {
     EXPECT_THAT(std::string(models.status().message()), HasSubstr("url: "));
     EXPECT_THAT(std::string(models.status().message()), Not(HasSubstr("secret")));
   }
+  const auto proxied = Parse(Chat("  proxy: http://user:secret@proxy:3128\n"));
+  EXPECT_TRUE(absl::IsInvalidArgument(proxied.status()));
+  EXPECT_THAT(std::string(proxied.status().message()),
+              HasSubstr("proxy: must not hold a user or a password"));
+  EXPECT_THAT(std::string(proxied.status().message()), Not(HasSubstr("secret")));
 }
 
 TEST(ModelConfigTest, AKeyIsNotSentInPlainTextToTheWorld) {
