@@ -79,10 +79,13 @@ struct Http2Connection::Callbacks {
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
       return 0;
     }
-    absl::Cleanup give_back = [&self] { self.GiveToPot(Http2Call::kBytes); };
+    bool has_call = false;  // Which gives them back at its end.
+    const absl::Cleanup give_back = [&self, &has_call] {
+      if (!has_call) self.GiveToPot(Http2Call::kBytes);
+    };
     auto call = std::make_shared<Http2Call>(&self, stream);
     self.calls_.emplace(stream, call);
-    std::move(give_back).Cancel();  // The call does from here on.
+    has_call = true;
     nghttp2_session_set_stream_user_data(session, stream, call.get());
     return 0;
   }

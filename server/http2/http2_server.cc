@@ -354,8 +354,10 @@ class Server final : public Http2Server {
   }
 
   void Take(int socket, bool is_unix, const sockaddr_storage& name) {
-    // As long as nobody else has it.
-    absl::Cleanup close_socket = [socket] { ::close(socket); };
+    bool is_ours = true;  // Until the transport owns the socket.
+    const absl::Cleanup close_socket = [socket, &is_ours] {
+      if (is_ours) ::close(socket);
+    };
     const std::string address = AddressOf(name);
     const bool with_tls = tls_.has_value() && !is_unix;
     const std::int64_t bytes = with_tls ? Http2Connection::kTlsBytes : Http2Connection::kPlainBytes;
@@ -365,7 +367,9 @@ class Server final : public Http2Server {
       stats_.Refused(why);
       return;
     }
-    absl::Cleanup leave = [&] {
+    bool posted = false;
+    const absl::Cleanup leave = [&] {
+      if (posted) return;  // The connection does it at its end.
       share->Give(bytes);
       peers_.Leave(address);
     };
@@ -380,7 +384,7 @@ class Server final : public Http2Server {
     }
     const int on = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    std::move(close_socket).Cancel();
+    is_ours = false;
     auto transport = Transport::Make(socket, std::move(context));
     if (!transport.ok()) {
       Refuse(transport.status());
@@ -391,7 +395,7 @@ class Server final : public Http2Server {
         [shard, socket, share, bytes, address, transport = *std::move(transport)]() mutable {
           shard->Add(socket, std::move(transport), share, bytes, address);
         });
-    std::move(leave).Cancel();
+    posted = true;
   }
 
   void Refuse(const absl::Status& why) {
