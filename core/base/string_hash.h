@@ -1,4 +1,4 @@
-// For std::unordered_map with keys of strings that are looked up by views.
+// Hash maps whose keys are strings, which are looked up by views without a copy.
 #ifndef MEMORYD_CORE_BASE_STRING_HASH_H_
 #define MEMORYD_CORE_BASE_STRING_HASH_H_
 

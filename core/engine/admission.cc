@@ -1,7 +1,6 @@
 #include "core/engine/admission.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace memoryd {
 namespace {
@@ -26,9 +25,7 @@ std::shared_ptr<Admission::Tenant> Admission::Join(std::string_view tenant) {
     return found->second;
   }
   if (shard.tenants.size() >= shard.next_cleaning) {
-    for (auto entry = shard.tenants.begin(); entry != shard.tenants.end();) {
-      entry = entry->second->calls == 0 ? shard.tenants.erase(entry) : std::next(entry);
-    }
+    std::erase_if(shard.tenants, [](const auto& entry) { return entry.second->calls == 0; });
     shard.next_cleaning = std::max<std::size_t>(64, 2 * shard.tenants.size());
   }
   auto joined = std::make_shared<Tenant>();

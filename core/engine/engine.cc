@@ -249,7 +249,7 @@ absl::Status Engine::AdmitInTime(const WriteRequest& request) {
   const auto left = request.deadline - std::chrono::steady_clock::now();
   // A call whose time is over hears that instead.
   if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
-  // What waits of other tenants is not all before it.
+  // Of what other tenants have waiting, only a part goes before it.
   wait = committer.ExpectedWait(request.key.tenant);
   if (wait * kShareOfTime <= left) return absl::OkStatus();
   Increment(stats_.refused_late);
@@ -671,17 +671,24 @@ void Engine::SubmitRead(std::string_view tenant, const std::shared_ptr<Read<T>>&
 }
 
 template <typename T>
+void Engine::WithCurrent(const std::shared_ptr<CachedSession>& session,
+                         const std::shared_ptr<Read<T>>& read, Executor::Task work) {
+  loader_.WithCurrent(session, {[read, work = std::move(work)](const absl::Status& status) {
+                                  if (status.ok()) {
+                                    work();
+                                  } else {
+                                    read->Finish(status);
+                                  }
+                                },
+                                [read] { return read->HasEnded(); }});
+}
+
+template <typename T>
 void Engine::SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
                                const std::shared_ptr<Read<T>>& read, Executor::Task task) {
-  loader_.WithCurrent(session,
-                      {[this, session, read, task = std::move(task)](const absl::Status& status) {
-                         if (status.ok()) {
-                           SubmitRead(session->key.tenant, read, task);
-                         } else {
-                           read->Finish(status);
-                         }
-                       },
-                       [read] { return read->HasEnded(); }});
+  WithCurrent(session, read, [this, session, read, task = std::move(task)] {
+    SubmitRead(session->key.tenant, read, task);
+  });
 }
 
 void Engine::Get(const SessionKey& key, std::optional<std::string> input, CallEnd end,
@@ -705,30 +712,25 @@ void Engine::Get(const SessionKey& key, std::optional<std::string> input, CallEn
   }
   const auto read = StartRead<Context>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  auto compose_current = [this, session, input = std::move(input), trace = std::move(trace),
-                          read](const absl::Status& status) {
-    if (!status.ok()) {
-      read->Finish(status);
-      return;
-    }
-    bool large = false;
-    {
-      MutexLock lock(session->mutex);
-      large = session->session.active.size() > kLargeContext ||
-              session->session.active_bytes > kLargeContextBytes ||
-              !session->session.config->blocks.empty();
-    }
-    const auto compose = [this, session, input, trace, read] {
-      if (read->HasEnded()) return;
-      Guarded(read, [&] { ComposeContext(session, input, trace, read); });
-    };
-    if (large) {
-      executor_.Submit(session->key.tenant, compose);
-    } else {
-      compose();
-    }
-  };
-  loader_.WithCurrent(session, {std::move(compose_current), [read] { return read->HasEnded(); }});
+  WithCurrent(session, read,
+              [this, session, input = std::move(input), trace = std::move(trace), read] {
+                bool large = false;
+                {
+                  MutexLock lock(session->mutex);
+                  large = session->session.active.size() > kLargeContext ||
+                          session->session.active_bytes > kLargeContextBytes ||
+                          !session->session.config->blocks.empty();
+                }
+                const auto compose = [this, session, input, trace, read] {
+                  if (read->HasEnded()) return;
+                  Guarded(read, [&] { ComposeContext(session, input, trace, read); });
+                };
+                if (large) {
+                  executor_.Submit(session->key.tenant, compose);
+                } else {
+                  compose();
+                }
+              });
 }
 
 void Engine::ComposeContext(const std::shared_ptr<CachedSession>& session,
@@ -799,11 +801,7 @@ void Engine::GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> do
   const auto read = StartRead<SessionInfo>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = cache_.Acquire(key);
-  auto show = [this, session, read](const absl::Status& status) {
-    if (!status.ok()) {
-      read->Finish(status);
-      return;
-    }
+  WithCurrent(session, read, [this, session, read] {
     SessionInfo info;
     {
       MutexLock lock(session->mutex);
@@ -813,8 +811,7 @@ void Engine::GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> do
       info.usage += session_usage_.Of(session->key);
     }
     read->Finish(std::move(info));
-  };
-  loader_.WithCurrent(session, {std::move(show), [read] { return read->HasEnded(); }});
+  });
 }
 
 void Engine::StoreUsage(const SessionKey& key) {
@@ -872,8 +869,8 @@ void Engine::SubmitJobWrite(WriteRequest write, const std::shared_ptr<Read<Job>>
   });
 }
 
-void Engine::RetryJob(JobKey job, CallEnd end, Done<Job> done) {
-  const auto read = StartRead<Job>(job.session.tenant, std::move(end), std::move(done));
+void Engine::RetryJob(JobKey job, Deadline deadline, Done<Job> done) {
+  const auto read = StartRead<Job>(job.session.tenant, deadline, std::move(done));
   if (read == nullptr) return;
   SubmitRead(job.session.tenant, read, [this, read, job] {
     auto found = FindJob(*store_, job);
@@ -894,8 +891,8 @@ void Engine::RetryJob(JobKey job, CallEnd end, Done<Job> done) {
   });
 }
 
-void Engine::CancelJob(JobKey job, CallEnd end, Done<Job> done) {
-  const auto read = StartRead<Job>(job.session.tenant, std::move(end), std::move(done));
+void Engine::CancelJob(JobKey job, Deadline deadline, Done<Job> done) {
+  const auto read = StartRead<Job>(job.session.tenant, deadline, std::move(done));
   if (read == nullptr) return;
   SubmitRead(job.session.tenant, read, [this, read, job] {
     if (const auto found = FindJob(*store_, job); !found.ok()) {
@@ -1144,14 +1141,7 @@ void Engine::StartSearch(Request request, CallEnd end, Done<T> done) {
 
 template <typename T, typename Request>
 void Engine::BeginSearch(const std::shared_ptr<SearchCall<T, Request>>& call) {
-  loader_.WithCurrent(call->session, {[this, call](const absl::Status& status) {
-                                        if (status.ok()) {
-                                          QueueStep(call);
-                                        } else {
-                                          call->read->Finish(status);
-                                        }
-                                      },
-                                      [call] { return call->read->HasEnded(); }});
+  WithCurrent(call->session, call->read, [this, call] { QueueStep(call); });
 }
 
 template <typename T, typename Request>

@@ -182,10 +182,10 @@ class Engine {
   // Feeds what a job that FAILED or was CANCELLED could not; returns the new job.
   // FAILED_PRECONDITION `JOB_NOT_FAILED`, or `JOB_OBSOLETE` when its messages or its block are
   // gone.
-  void RetryJob(JobKey job, CallEnd end, Done<Job> done);
+  void RetryJob(JobKey job, Deadline deadline, Done<Job> done);
   // Gives the job up; its block goes on with the next one. FAILED_PRECONDITION `JOB_NOT_FIRST` when
   // it has ended, or an earlier one of its block is open.
-  void CancelJob(JobKey job, CallEnd end, Done<Job> done);
+  void CancelJob(JobKey job, Deadline deadline, Done<Job> done);
   // NOT_FOUND `SESSION_NOT_FOUND` or `BLOCK_NOT_FOUND`. kRetrievalBlock is a block of every session
   // that has an embedder.
   void GetBlock(const SessionKey& key, std::string block, CallEnd end, Done<BlockView> done);
@@ -248,7 +248,12 @@ class Engine {
   template <typename T>
   void SubmitRead(std::string_view tenant, const std::shared_ptr<Read<T>>& read,
                   Executor::Task task);
-  // The same once the session is as the store has it.
+  // Does `work`, which ends `read`, once the session is as the store has it; dropped when nobody
+  // waits for the read any more.
+  template <typename T>
+  void WithCurrent(const std::shared_ptr<CachedSession>& session,
+                   const std::shared_ptr<Read<T>>& read, Executor::Task work);
+  // The same by a reader.
   template <typename T>
   void SubmitCurrentRead(const std::shared_ptr<CachedSession>& session,
                          const std::shared_ptr<Read<T>>& read, Executor::Task task);

@@ -811,7 +811,7 @@ void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::m
         const Section section(*this);
         if (!section) return;
         {
-          // Before it is released: it may be claimed anew at once.
+          // Before it is released: it may be claimed again at once.
           MutexLock lock(mutex_);
           Unhold(attempt->job.key);
         }

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "core/base/string_hash.h"
 
 namespace memoryd {
 
@@ -44,14 +45,8 @@ class Authors {
   std::size_t ByteSize() const;
 
  private:
-  struct NameHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view name) const {
-      return std::hash<std::string_view>()(name);
-    }
-  };
   template <typename V>
-  using NameMap = absl::flat_hash_map<std::string, V, NameHash, std::equal_to<>>;
+  using NameMap = absl::flat_hash_map<std::string, V, StringHash, std::equal_to<>>;
 
   // `word`, as NameWord() gives it, without the names that stand in it unspaced, each of which
   // `visit` is told of.

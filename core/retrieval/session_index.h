@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "core/base/string_hash.h"
 #include "core/model/ranking_options.h"
 #include "core/retrieval/authors.h"
 #include "core/retrieval/quantized_vectors.h"
@@ -232,14 +233,8 @@ class SessionIndex {
     std::uint32_t docs = 0;
   };
 
-  struct NameHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view name) const {
-      return std::hash<std::string_view>()(name);
-    }
-  };
   template <typename V>
-  using NameMap = absl::flat_hash_map<std::string, V, NameHash, std::equal_to<>>;
+  using NameMap = absl::flat_hash_map<std::string, V, StringHash, std::equal_to<>>;
   static constexpr std::uint32_t kNoName = ~std::uint32_t{0};
   static constexpr DocId kNoDoc = ~DocId{0};
   // In embedding_of_, of a message without one and of one without words.

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "core/base/string_hash.h"
 
 namespace memoryd {
 
@@ -39,12 +40,6 @@ class SubwordTokenizer {
   struct Merge {
     std::uint32_t rank;  // Lower ones are merged first.
     Token merged;
-  };
-  struct StringHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>()(text);
-    }
   };
 
   SubwordTokenizer() = default;

@@ -140,12 +140,16 @@ void Http2Call::InLoop(Function function) {
 
 template <typename Event>
 void Http2Call::Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
-  if (handler == nullptr) return;
+  if (handler != nullptr) Guarded([&handler, &event] { event(*handler); });
+}
+
+template <typename Work>
+void Http2Call::Guarded(const Work& work) {
   try {
-    event(*handler);
+    work();
   } catch (...) {
     Increment(*stats_.exception_counter());
-    if (connection_ != nullptr) Finish(CaughtException(), {});
+    Finish(CaughtException(), {});
   }
 }
 
@@ -239,12 +243,7 @@ void Http2Call::Start() {
   }
   from_pot_ += kept;
   const auto self = shared_from_this();
-  try {
-    (*start)(self);
-  } catch (...) {
-    Increment(*stats_.exception_counter());
-    Finish(CaughtException(), {});
-  }
+  Guarded([start, &self] { (*start)(self); });
 }
 
 void Http2Call::SetHandler(std::shared_ptr<RpcHandler> handler) {
@@ -395,12 +394,7 @@ void Http2Call::Deliver(std::string message) {
   auto kept = std::make_shared<std::string>(std::move(message));
   const bool queued = connection_->environment_.large_messages->TrySubmit(
       tenant_, [handler, kept, self = shared_from_this()] {
-        try {
-          handler->OnMessage(*kept);
-        } catch (...) {
-          Increment(*self->stats_.exception_counter());
-          self->Finish(CaughtException(), {});
-        }
+        self->Guarded([&handler, &kept] { handler->OnMessage(*kept); });
       });
   if (!queued) {
     EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",

@@ -71,7 +71,10 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   // On the loop's thread now, or as its task.
   template <typename Function>
   void InLoop(Function function);
-  // Tells `handler`, unless it is null; the call ends with what it throws. On the loop's thread.
+  // Does `work`; the call ends with what it throws. Any thread.
+  template <typename Work>
+  void Guarded(const Work& work);
+  // Tells `handler`, unless it is null. On the loop's thread.
   template <typename Event>
   void Tell(std::shared_ptr<RpcHandler> handler, const Event& event);
   void Measure(std::string_view message, MemoryBudget::Hold& hold);

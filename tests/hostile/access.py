@@ -33,7 +33,7 @@ from support.metrics import Watch, scrape, value
 from support.paths import BINARY, server_environment
 from support.postgres import Cluster
 from support.server import Server
-from support.tls import SERVER_NAMES, Authority, secure_channel, server_arguments
+from support.tls import SERVER_NAMES, Authority, anybody, secure_channel, server_arguments
 from support.waiting import wait_for
 
 from hostile.fields import MIB, Step
@@ -379,8 +379,7 @@ def wrong_protocols(_: Place) -> None:
         host, _, port = server.target.rpartition(":")
         return socket.create_connection((host, int(port)), 30)
 
-    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old = anybody()
     old.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
         # That they are old is the point.
@@ -402,8 +401,7 @@ def wrong_protocols(_: Place) -> None:
                       old.wrap_socket(tcp)):
                     raise AssertionError("TLS 1.1 was taken")
                 wait_for(lambda: counted() == 2)
-    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    stranger = anybody()
     with (own_server() as place, dialled(place.server) as tcp,
           contextlib.suppress(ssl.SSLError, ConnectionError), stranger.wrap_socket(tcp)):
         raise AssertionError("a port without TLS spoke it")

@@ -153,6 +153,11 @@ absl::StatusOr<bool> Query::Next() {
   return code == SQLITE_ROW;
 }
 
+int Query::Run() {
+  const int code = Step();
+  return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
 std::string_view Query::Bytes(int column) const {
   const auto* data = static_cast<const char*>(sqlite3_column_blob(statement_, column));
   if (data == nullptr) return {};
@@ -219,10 +224,7 @@ Query Database::Prepare(const char* sql) {
   return Query(statement.get(), code);
 }
 
-int Database::Run(const char* sql) {
-  const int code = Prepare(sql).Step();
-  return code == SQLITE_DONE ? SQLITE_OK : code;
-}
+int Database::Run(const char* sql) { return Prepare(sql).Run(); }
 
 absl::Status Database::Script(const char* sql) {
   return ToStatus(sqlite3_exec(db_, sql, nullptr, nullptr, nullptr));

@@ -45,6 +45,8 @@ class Query {
 
   // SQLITE_ROW, SQLITE_DONE or an extended error code, also one of preparing or binding.
   int Step();
+  // Of a statement without rows: SQLITE_OK or an extended error code.
+  int Run();
   // True for a row, false at the end.
   absl::StatusOr<bool> Next();
 
@@ -91,7 +93,7 @@ class Database {
 
   // Rows that the last INSERT, UPDATE or DELETE changed.
   std::int64_t changes() const { return sqlite3_changes64(db_); }
-  // Of the last row that was inserted into a table with ids.
+  // The id of the newest row, after an INSERT into a table that gives its rows ids.
   std::int64_t last_inserted_id() const { return sqlite3_last_insert_rowid(db_); }
   bool in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
 

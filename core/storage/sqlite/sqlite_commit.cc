@@ -110,8 +110,6 @@ constexpr char kInsertGarbage[] =
 constexpr char kSelectVersion[] =
     "SELECT revision, commit_tag FROM memoryd_sessions WHERE tenant = ? AND session = ?";
 
-int Done(int code) { return code == SQLITE_DONE ? SQLITE_OK : code; }
-
 // Whether `code` says that this change can't be stored, rather than that none can.
 bool IsOfTheChange(int code) {
   const int primary = code & 0xFF;
@@ -159,7 +157,7 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
   }
   query.BindText(change.key.tenant).BindText(change.key.session);
   if (!insert) query.Bind(change.expected_revision);
-  const int code = Done(query.Step());
+  const int code = query.Run();
   won = code == SQLITE_OK && db.changes() == 1;
   return code;
 }
@@ -170,7 +168,7 @@ int SetConfig(Database& db, const SessionChange& change) {
   Query query = db.Prepare(kSetConfig);
   config.BindTo(query);
   query.BindText(change.key.tenant).BindText(change.key.session);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int SetSubject(Database& db, const SessionChange& change) {
@@ -179,7 +177,7 @@ int SetSubject(Database& db, const SessionChange& change) {
       .BindText(change.key.tenant)
       .BindText(change.key.session)
       .BindText(change.row.subject);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int SetExpiry(Database& db, const SessionChange& change) {
@@ -193,7 +191,7 @@ int SetExpiry(Database& db, const SessionChange& change) {
     }
   }
   query.BindText(change.key.tenant).BindText(change.key.session);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int EraseMessages(Database& db, const SessionChange& change, std::uint64_t generation,
@@ -204,7 +202,7 @@ int EraseMessages(Database& db, const SessionChange& change, std::uint64_t gener
       .BindBits(generation)
       .Bind(range.begin)
       .Bind(range.end);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int StoreValues(Database& db, std::initializer_list<NewValue*> values) {
@@ -237,7 +235,7 @@ int ReplaceMessage(Database& db, const SessionKey& key, std::uint64_t generation
         .BindText(key.session)
         .BindBits(generation)
         .Bind(message.position);
-    if (const int code = Done(query.Step()); code != SQLITE_OK) return code;
+    if (const int code = query.Run(); code != SQLITE_OK) return code;
   }
   if (db.changes() == 1) return SQLITE_OK;
   for (const NewValue* value : {&body, &ids}) {
@@ -264,7 +262,7 @@ int InsertMessage(Database& db, const SessionKey& key, std::uint64_t generation,
   BindToolIds(query, ids);
   body.BindTo(query);
   query.Bind(ChecksumOf(message, tool_ids));
-  return Done(query.Step());
+  return query.Run();
 }
 
 int InsertMessages(Database& db, const SessionChange& change, CommitOutcome& outcome) {
@@ -301,7 +299,7 @@ int WriteBlock(Database& db, const SessionChange& change, const BlockState& bloc
       .Bind(block.next_entry)
       .Bind(block.update_us);
   state.BindTo(query);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int RemoveBlock(Database& db, const SessionChange& change, const std::string& name) {
@@ -310,7 +308,7 @@ int RemoveBlock(Database& db, const SessionChange& change, const std::string& na
       .BindText(change.key.session)
       .BindBits(change.row.block_generation)
       .BindText(name);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int EndJob(Database& db, const SessionChange& change, const JobEnd& end) {
@@ -329,7 +327,7 @@ int EndJob(Database& db, const SessionChange& change, const JobEnd& end) {
       .BindBits(end.key.generation)
       .BindText(end.key.block)
       .Bind(end.key.number);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int CancelJobs(Database& db, const SessionChange& change) {
@@ -338,7 +336,7 @@ int CancelJobs(Database& db, const SessionChange& change) {
       .BindText(change.key.tenant)
       .BindText(change.key.session)
       .BindBits(change.cancel_jobs_of);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int InsertJob(Database& db, const SessionChange& change, const Job& job, std::int64_t now_us) {
@@ -363,7 +361,7 @@ int InsertJob(Database& db, const SessionChange& change, const Job& job, std::in
       .Bind(job.usage.calls)
       .Bind(job.usage.prompt_tokens)
       .Bind(job.usage.completion_tokens);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int MarkJob(Database& db, const SessionChange& change, const BlockJob& job) {
@@ -373,7 +371,7 @@ int MarkJob(Database& db, const SessionChange& change, const BlockJob& job) {
       .BindBits(change.row.block_generation)
       .BindText(*job.block)
       .Bind(job.number);
-  return Done(query.Step());
+  return query.Run();
 }
 
 // Ends before it begins: a job that this change makes is neither ended nor cancelled by it.
@@ -410,7 +408,7 @@ int InsertRequest(Database& db, const SessionKey& key, const RequestRecord& requ
       .BindBlob(request.fingerprint);
   reply.BindTo(query);
   query.Bind(request.create_us);
-  return Done(query.Step());
+  return query.Run();
 }
 
 int InsertGarbage(Database& db, const SessionKey& key, const Garbage& garbage) {
@@ -420,7 +418,7 @@ int InsertGarbage(Database& db, const SessionKey& key, const Garbage& garbage) {
       .BindBits(garbage.generation)
       .Bind(garbage.begin)
       .Bind(garbage.end);
-  return Done(query.Step());
+  return query.Run();
 }
 
 // The first code other than SQLITE_OK ends it. `outcome` is what that code means, and is

@@ -17,15 +17,13 @@ constexpr char kCountStrays[] =
 constexpr char kSelectTable[] = "SELECT 1 FROM sqlite_schema WHERE name = 'memoryd_values'";
 constexpr char kDeleteValue[] = "DELETE FROM memoryd_values WHERE id = ?";
 
-int Done(int code) { return code == SQLITE_DONE ? SQLITE_OK : code; }
-
 }  // namespace
 
 int NewValue::Store(Database& db) {
   if (!is_large()) return SQLITE_OK;
   Query query = db.Prepare(kInsertValue);
   query.BindBlob(bytes_);
-  const int code = Done(query.Step());
+  const int code = query.Run();
   if (code == SQLITE_OK) id_ = db.last_inserted_id();
   return code;
 }
@@ -42,7 +40,7 @@ int NewValue::TakeBack(Database& db) const {
   if (!id_.has_value()) return SQLITE_OK;
   Query query = db.Prepare(kDeleteValue);
   query.Bind(*id_);
-  return Done(query.Step());
+  return query.Run();
 }
 
 absl::StatusOr<std::string> ReadValue(Database& db, const Query& query, int column) {

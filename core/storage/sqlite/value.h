@@ -4,7 +4,7 @@
 // compares with, so a row of megabytes slows down whatever is searched beside it, also for other
 // tenants. So a value above kLargestInRow stands in memoryd_values, and in its row in place of it
 // the id there. In the row it is a blob, or NULL where the column may be; an id is an integer. The
-// table's triggers delete the value with the row, or when it is written anew. Rows of versions
+// table's triggers delete the value with its row, or when another value takes its place. Rows from
 // before schema 9 have large values in them.
 #ifndef MEMORYD_CORE_STORAGE_SQLITE_VALUE_H_
 #define MEMORYD_CORE_STORAGE_SQLITE_VALUE_H_
