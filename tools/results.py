@@ -9,10 +9,11 @@ usage: results.py step NAME COMMAND...        one check: passes when COMMAND exi
 A step that takes longer than 30 minutes is killed and has failed; so has a test of pytest's, and the
 others go on, that takes longer than 6. Every step adds a line to the file named by
 MEMORYD_TEST_RESULTS, and exits with 1 when something failed. GoogleTest and pytest are counted by
-test case, all else by command.
+test case, all else by command; the summary names the cases that failed.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -25,6 +26,8 @@ import xml.etree.ElementTree as ElementTree
 
 STEP_SECONDS = 1800
 TEST_SECONDS = 360
+# That a summary names at most.
+NAMED_CASES = 50
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -46,19 +49,32 @@ def run_command(command: list[str]) -> int:
         return 124
 
 
-def count_junit(path: pathlib.Path) -> tuple[int, int]:
-    """(passed, failed) of a JUnit file; a skipped case fails, since nothing here may be skipped."""
-    passed = failed = 0
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    passed: int = 0
+    # The names of the cases that failed, with how where that is not by failing.
+    failed: tuple[str, ...] = ()
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        return Outcome(self.passed + other.passed, self.failed + other.failed)
+
+
+def read_junit(path: pathlib.Path) -> Outcome:
+    """The outcome in a JUnit file; a skipped case fails, since nothing here may be skipped."""
+    passed, failed = 0, []
     for case in ElementTree.parse(path).iter("testcase"):
-        bad = any(case.find(tag) is not None for tag in ("failure", "error", "skipped"))
-        if bad or case.get("status") in ("notrun", "fail"):
-            failed += 1
+        name = f"{case.get('classname')}.{case.get('name')}"
+        if case.find("skipped") is not None or case.get("status") == "notrun":
+            failed.append(f"{name} (skipped)")
+        elif case.get("status") == "fail" or any(
+                case.find(tag) is not None for tag in ("failure", "error")):
+            failed.append(name)
         else:
             passed += 1
-    return passed, failed
+    return Outcome(passed, tuple(failed))
 
 
-def run_ctest(build: str, arguments: list[str]) -> tuple[int, int]:
+def run_ctest(build: str, arguments: list[str]) -> Outcome:
     cases = pathlib.Path(build) / "test-results"
     shutil.rmtree(cases, ignore_errors=True)
     cases.mkdir(parents=True)
@@ -66,26 +82,31 @@ def run_ctest(build: str, arguments: list[str]) -> tuple[int, int]:
     command = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error"]
     status = run_command(command + ["--output-junit", str(entries)] + arguments)
 
-    passed = failed = 0
+    total = Outcome()
     if entries.exists():
         for entry in ElementTree.parse(entries).iter("testcase"):
             ok = entry.get("status") == "run"
-            own = cases / f"{entry.get('name')}.xml"
+            name = entry.get("name")
+            own = cases / f"{name}.xml"
             try:
-                case_passed, case_failed = count_junit(own) if own.exists() else (int(ok), 0)
+                outcome = read_junit(own) if own.exists() else Outcome(int(ok))
             except ElementTree.ParseError:  # Died while writing.
-                case_passed, case_failed = 0, 0
+                outcome = Outcome()
             # A crash, a leak or a race ends the process without a failed case.
-            if not ok and case_failed == 0:
-                case_failed = 1
-            passed += case_passed
-            failed += case_failed
-    if status != 0 and failed == 0:
-        failed = 1
-    return passed, failed
+            if not ok and not outcome.failed:
+                outcome += Outcome(0, (f"{name} (ended early)",))
+            total += outcome
+    return complete(total, status)
 
 
-def run_pytest(name: str, arguments: list[str]) -> tuple[int, int]:
+def complete(outcome: Outcome, status: int) -> Outcome:
+    """The outcome of a runner that ended with a status, which a case need not explain."""
+    if status != 0 and not outcome.failed:
+        outcome += Outcome(0, (f"exit status {status}",))
+    return outcome
+
+
+def run_pytest(name: str, arguments: list[str]) -> Outcome:
     report = ROOT / "build" / "results" / (name.replace(" ", "-") + ".junit")
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
@@ -93,24 +114,24 @@ def run_pytest(name: str, arguments: list[str]) -> tuple[int, int]:
     command = [python, "-m", "pytest", "-q", f"--timeout={TEST_SECONDS}", f"--junitxml={report}"]
     command += arguments
     status = run_command(command)
-    passed, failed = count_junit(report) if report.exists() else (0, 0)
-    if status != 0 and failed == 0:
-        failed = 1
-    return passed, failed
+    return complete(read_junit(report) if report.exists() else Outcome(), status)
 
 
-def record(name: str, passed: int, failed: int, seconds: float) -> None:
+def record(name: str, outcome: Outcome, seconds: float) -> None:
+    passed, failed = outcome.passed, len(outcome.failed)
     print(f"-- {name}: {passed} passed, {failed} failed ({seconds:.0f} s)", flush=True)
     path = os.environ.get("MEMORYD_TEST_RESULTS")
     if path:
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
-            line = {"name": name, "passed": passed, "failed": failed, "seconds": round(seconds)}
+            line = {"name": name, "passed": passed, "failed": failed, "cases": outcome.failed,
+                    "seconds": round(seconds)}
             file.write(json.dumps(line) + "\n")
 
 
 def summary(paths: list[str]) -> int:
     passed = failed = 0
+    cases = []
     for path in paths:
         if not os.path.exists(path):
             print(f"{path}: no results")
@@ -123,6 +144,9 @@ def summary(paths: list[str]) -> int:
                 print(f"{mark:6} {counts} {line['seconds']:5} s  {line['name']}")
                 passed += line["passed"]
                 failed += line["failed"]
+                cases += [f"{line['name']}: {case}" for case in line["cases"]]
+    for case in cases[:NAMED_CASES]:
+        print(f"failed: {case}")
     print(f"{passed} passed, {failed} failed")
     return int(failed > 0 or passed == 0)
 
@@ -142,13 +166,13 @@ def main(arguments: list[str]) -> int:
     start = time.monotonic()
     if kind == "step":
         status = run_command(rest)
-        passed, failed = int(status == 0), int(status != 0)
+        outcome = complete(Outcome(int(status == 0)), status)
     elif kind == "ctest":
-        passed, failed = run_ctest(rest[0], rest[1:])
+        outcome = run_ctest(rest[0], rest[1:])
     else:
-        passed, failed = run_pytest(name, rest)
-    record(name, passed, failed, time.monotonic() - start)
-    return int(failed > 0)
+        outcome = run_pytest(name, rest)
+    record(name, outcome, time.monotonic() - start)
+    return int(bool(outcome.failed))
 
 
 if __name__ == "__main__":
