@@ -22,6 +22,12 @@ namespace memoryd {
 // Of messages, and of contents.
 inline constexpr int kMaxMessagesPerRequest = 1000;
 
+// What messages or contents take from the request to the commit, beside the parsed request and
+// their texts: measured, of small ones.
+inline constexpr std::int64_t DecodedBytes(std::size_t count) {
+  return 768 * static_cast<std::int64_t>(count);
+}
+
 // 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters;
 // U+200C and U+200D are taken where they show, see ShowsJoiners().
 absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);

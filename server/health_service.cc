@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "grpc/health/v1/health.pb.h"
-#include "server/unary_call.h"
+#include "server/parse_request.h"
 
 namespace memoryd {
 namespace {
@@ -30,8 +30,8 @@ class Checked final : public RpcHandler, public std::enable_shared_from_this<Che
 
   void OnMessage(std::string_view bytes) override {
     HealthCheckRequest request;
-    if (absl::Status status = UnaryCall::Parse(bytes, request); !status.ok()) {
-      rpc_->Finish(status, {});
+    if (const auto hold = ParseRequest(*rpc_, bytes, request); !hold.ok()) {
+      rpc_->Finish(hold.status(), {});
       return;
     }
     const std::optional<bool> serving = service_.IsServing(request.service());
@@ -62,8 +62,8 @@ class HealthService::Watcher final : public RpcHandler,
 
   void OnMessage(std::string_view bytes) override {
     HealthCheckRequest request;
-    if (absl::Status status = UnaryCall::Parse(bytes, request); !status.ok()) {
-      rpc_->Finish(status, {});
+    if (const auto hold = ParseRequest(*rpc_, bytes, request); !hold.ok()) {
+      rpc_->Finish(hold.status(), {});
       return;
     }
     {

@@ -12,6 +12,7 @@
 #include "memoryd/v1/session_service.pb.h"
 #include "server/convert.h"
 #include "server/limits.h"
+#include "server/parse_request.h"
 #include "server/reply.h"
 #include "server/timestamp.h"
 
@@ -69,6 +70,11 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
   }
 
  private:
+  struct ParsedRequest {
+    MemoryBudget::Hold hold;
+    v1::ImportSessionRequest request;
+  };
+
   absl::Status Admit() {
     if (!admitted_) return Draining();
     MEMORYD_RETURN_IF_ERROR(CheckDeadline(*rpc_, start_));
@@ -99,8 +105,9 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
   // Of one request; what it begins goes on with the next one.
   absl::Status Take(std::string_view bytes) {
     MEMORYD_RETURN_IF_ERROR(AdmitMemory(environment_, caller_, Method::kImportSession));
-    const auto request = std::make_shared<v1::ImportSessionRequest>();
-    MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, *request));
+    const auto parsed = std::make_shared<ParsedRequest>();
+    v1::ImportSessionRequest* const request = &parsed->request;
+    MEMORYD_ASSIGN_OR_RETURN(parsed->hold, ParseRequest(*rpc_, bytes, *request));
     const bool begins = request->step_case() == v1::ImportSessionRequest::kBegin;
     if (begins != (import_ == nullptr)) {
       return InvalidField("begin", "must be set in the first request of a stream, and there alone");
@@ -119,7 +126,9 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
         break;
       case v1::ImportSessionRequest::kItems: {
         MEMORYD_ASSIGN_OR_RETURN(ImportedItems items, FromProto(*request->mutable_items()));
-        items.keep_alive = request;
+        MEMORYD_RETURN_IF_ERROR(
+            parsed->hold.Grow(DecodedBytes(items.messages.size() + items.contents.size())));
+        items.keep_alive = parsed;
         import_->Add(std::move(items), go_on);
         break;
       }

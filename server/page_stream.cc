@@ -13,6 +13,7 @@
 #include "server/convert.h"
 #include "server/filter.h"
 #include "server/limits.h"
+#include "server/parse_request.h"
 #include "server/reply.h"
 
 namespace memoryd {
@@ -103,7 +104,7 @@ class PageStream final : public RpcHandler,
 
   absl::Status Prepare(std::string_view bytes) {
     v1::StreamAllRequest request;
-    MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, request));
+    MEMORYD_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold, ParseRequest(*rpc_, bytes, request));
     page_.key = {caller_.tenant, request.session_id()};
     MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
     MEMORYD_RETURN_IF_ERROR(

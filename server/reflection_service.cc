@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "grpc/reflection/v1/reflection.pb.h"
-#include "server/unary_call.h"
+#include "server/parse_request.h"
 
 namespace memoryd {
 namespace {
@@ -88,8 +88,8 @@ class ReflectionService::Stream final : public RpcHandler {
 
   void OnMessage(std::string_view bytes) override {
     ServerReflectionRequest request;
-    if (absl::Status status = UnaryCall::Parse(bytes, request); !status.ok()) {
-      rpc_->Finish(status, {});
+    if (const auto hold = ParseRequest(*rpc_, bytes, request); !hold.ok()) {
+      rpc_->Finish(hold.status(), {});
       return;
     }
     ServerReflectionResponse response;

@@ -81,6 +81,9 @@ class RpcCall {
   // To be called once, from the function that starts the call, and before Read() in whatever is not
   // for everybody.
   virtual absl::Status ChargeTo(std::string_view tenant) = 0;
+  // Takes memory for a message that is yet to be parsed, beside what the call holds of its bytes;
+  // none from a call that is nobody's. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+  virtual absl::StatusOr<MemoryBudget::Hold> TakeRequest(std::int64_t bytes) = 0;
   // Asks for the next message. Once for each message.
   virtual void Read() = 0;
   // Takes the memory of a reply that is yet to be made. RESOURCE_EXHAUSTED `MEMORY_SHORT`.

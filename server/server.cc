@@ -45,6 +45,7 @@
 #include "server/metrics.h"
 #include "server/metrics_listener.h"
 #include "server/models.h"
+#include "server/parse_request.h"
 #include "server/reflection_service.h"
 #include "server/server_service.h"
 #include "server/session_service.h"

@@ -1,7 +1,6 @@
 #include "server/unary_call.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/stubs/common.h>
 
 #include <algorithm>
 #include <utility>
@@ -26,26 +25,7 @@ absl::Status CheckMetadata(const CallMetadata& metadata, bool authenticates) {
                   kMaxMetadataEntries, kMaxMetadataBytes));
 }
 
-// The last complaint of protobuf's parser on this thread.
-thread_local std::string parse_complaint;
-
-// "String field 'memoryd.v1.PutRequest.session_id' contains invalid UTF-8 data …" -> "session_id".
-std::string FieldOfComplaint() {
-  const std::size_t begin = parse_complaint.find('\'');
-  const std::size_t end = parse_complaint.find('\'', begin + 1);
-  if (begin == std::string::npos || end == std::string::npos) return {};
-  const std::string name = parse_complaint.substr(begin + 1, end - begin - 1);
-  return name.substr(name.rfind('.') + 1);
-}
-
 }  // namespace
-
-void CaptureProtobufLog() {
-#if GOOGLE_PROTOBUF_VERSION < 4022000
-  google::protobuf::SetLogHandler([](google::protobuf::LogLevel, const char*, int,
-                                     const std::string& message) { parse_complaint = message; });
-#endif
-}
 
 UnaryCall::UnaryCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc)
     : environment_(environment),
@@ -58,16 +38,6 @@ UnaryCall::UnaryCall(const CallEnvironment& environment, Method method, RpcCallP
 
 UnaryCall::~UnaryCall() {
   if (!finished_.exchange(true)) End(absl::InternalError("the call was dropped unfinished"), {});
-}
-
-absl::Status UnaryCall::Parse(std::string_view bytes, google::protobuf::Message& message) {
-  parse_complaint.clear();
-  if (message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
-  if (const std::string field = FieldOfComplaint(); !field.empty()) {
-    return InvalidField(field, "is not valid UTF-8");
-  }
-  return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
-               "the request is not a valid protobuf message of this method");
 }
 
 absl::Status UnaryCall::Admit() {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
 #include "core/base/memory_budget.h"
+#include "core/base/status_macros.h"
 #include "core/engine/call_end.h"
 #include "core/model/trace_context.h"
 #include "server/audit_log.h"
@@ -30,6 +32,7 @@
 #include "server/calls_in_flight.h"
 #include "server/memory_watch.h"
 #include "server/method.h"
+#include "server/parse_request.h"
 #include "server/rpc_call.h"
 #include "server/span_exporter.h"
 #include "server/tenant_limiter.h"
@@ -110,9 +113,6 @@ class UnaryCall : public CallWatch {
 
   bool IsCancelled() const override { return rpc_->IsCancelled(); }
 
-  // INVALID_ARGUMENT that names the field where that is known.
-  static absl::Status Parse(std::string_view bytes, google::protobuf::Message& message);
-
  protected:
   static bool HasUnknownFields(const google::protobuf::Message& message) {
     return !message.GetReflection()->GetUnknownFields(message).empty();
@@ -145,16 +145,20 @@ class ParsedCall : public UnaryCall {
  public:
   using UnaryCall::UnaryCall;
 
-  absl::Status ParseRequest(std::string_view bytes) {
-    absl::Status status = Parse(bytes, *request_);
+  absl::Status Parse(std::string_view bytes) {
+    MEMORYD_ASSIGN_OR_RETURN(request_hold_, ParseRequest(this->rpc(), bytes, *request_));
     // A newer client's: ignored, and counted where they are likely.
     bool unknown = HasUnknownFields(*request_);
     if constexpr (requires { request_->messages(); }) {
       for (const auto& message : request_->messages()) unknown |= HasUnknownFields(message);
     }
-    if (status.ok() && unknown) NoteUnknownFields();
-    return status;
+    if (unknown) NoteUnknownFields();
+    return absl::OkStatus();
   }
+
+  // Takes `bytes` more for what is made of the request, for as long as the call lives. From the
+  // thread that handles it. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+  absl::Status TakeMore(std::int64_t bytes) { return request_hold_.Grow(bytes); }
 
   const Request& request() const { return *request_; }
   Request& mutable_request() { return *request_; }
@@ -168,6 +172,7 @@ class ParsedCall : public UnaryCall {
   }
 
  private:
+  MemoryBudget::Hold request_hold_;
   google::protobuf::Arena arena_;
   Request* const request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
 };
@@ -195,7 +200,7 @@ class AwaitedCall final : public ParsedCall<Request>,
     this->rpc().SetHandler(nullptr);
     absl::Status status;
     try {
-      status = this->ParseRequest(bytes);
+      status = this->Parse(bytes);
       if (status.ok()) {
         ReachFailpoint("request_parsed");
         status = handler_(std::shared_ptr<ParsedCall<Request>>(self));
@@ -247,10 +252,6 @@ void RunUnary(const CallEnvironment& environment, Method method, RpcCallPtr rpc,
   rpc->SetHandler(std::move(call));
   rpc->Read();
 }
-
-// Keeps protobuf's complaints about bad input out of standard error, and learns from them which
-// field was bad. Call once, before the first request.
-void CaptureProtobufLog();
 
 }  // namespace memoryd
 

@@ -7,6 +7,7 @@
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "server/limits.h"
+#include "server/parse_request.h"
 #include "server/worker_codec.h"
 
 namespace memoryd {
@@ -192,7 +193,7 @@ void WorkerStream::OnDone() { service_.Forget(this); }
 
 absl::Status WorkerStream::Take(std::string_view bytes) {
   v1::AttachRequest request;
-  MEMORYD_RETURN_IF_ERROR(UnaryCall::Parse(bytes, request));
+  MEMORYD_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold, ParseRequest(*rpc_, bytes, request));
   std::int64_t worker = 0;
   bool greeted = false;
   {

@@ -49,6 +49,8 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
   write.key = {call->tenant(), request.session_id()};
   write.byte_size = request.ByteSizeLong();
+  MEMORYD_RETURN_IF_ERROR(
+      call->TakeMore(DecodedBytes(write.messages.size() + write.contents.size())));
   write.deadline = call->deadline();
   write.keep_alive = call;
   write.trace = call->trace();

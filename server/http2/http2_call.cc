@@ -419,6 +419,11 @@ void Http2Call::EndOfRequest() {
                        : absl::OkStatus());
 }
 
+absl::StatusOr<MemoryBudget::Hold> Http2Call::TakeRequest(std::int64_t bytes) {
+  if (!charged_) return MemoryBudget::Hold();
+  return budget_.Take(tenant_, MemoryUse::kRequests, bytes);
+}
+
 absl::StatusOr<MemoryBudget::Hold> Http2Call::TakeReply(std::int64_t bytes) {
   if (!charged_) return MemoryBudget::Hold();
   return budget_.Take(tenant_, MemoryUse::kReplies, bytes);

@@ -27,7 +27,7 @@
 #include "core/base/mutex.h"
 #include "core/engine/executor.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
-#include "server/unary_call.h"
+#include "server/parse_request.h"
 
 namespace {
 
@@ -67,7 +67,7 @@ class Answering final : public RpcHandler, public std::enable_shared_from_this<A
 
   void OnMessage(std::string_view bytes) override {
     v1::GetRequest request;
-    ASSERT_TRUE(UnaryCall::Parse(bytes, request).ok());
+    ASSERT_TRUE(Parse(bytes, request).ok());
     if (request.session_id() == "held") return;
     v1::GetResponse response;
     response.set_limit(static_cast<std::int64_t>(request.session_id().size()));

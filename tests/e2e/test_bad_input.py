@@ -8,7 +8,9 @@ import grpc
 import pytest
 from google.protobuf import duration_pb2, timestamp_pb2
 
+from support.access import Caller
 from support.calls import memory, reason, refusal, user, wire
+from support.swelling import SWELLING, Swelling
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 MIB = 1024 * 1024
@@ -310,3 +312,15 @@ def test_refuses_text_that_is_not_utf8(calls, session_id, text):
 def test_an_unknown_method_is_unimplemented(calls, method):
     error = refusal(calls.channel.unary_unary(method), b"", timeout=30)
     assert error.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("request_", [pytest.param(each, id=f"{each.method}-{each.field}")
+                                      for each in SWELLING])
+def test_a_request_that_swells_is_refused_before_it_is_parsed(calls, request_: Swelling):
+    """Parsed, each would take 100 to 500 MiB."""
+    error = Caller(calls.channel).error(request_.method, request_)
+    assert error is not None and error.code() == INVALID, error
+    if request_.field:
+        assert error.details().startswith(f"{request_.field}: "), error.details()
+    else:
+        assert "fields that the server does not know" in error.details()

@@ -11,9 +11,9 @@
 
 #include "core/engine/update_context.h"
 #include "memoryd/v1/memory_service.pb.h"
+#include "server/parse_request.h"
 #include "server/recall_call.h"
 #include "server/stored_body.h"
-#include "server/unary_call.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 

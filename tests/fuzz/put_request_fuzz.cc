@@ -9,9 +9,9 @@
 #include "core/engine/engine.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/convert.h"
+#include "server/parse_request.h"
 #include "server/reply.h"
 #include "server/stored_body.h"
-#include "server/unary_call.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 

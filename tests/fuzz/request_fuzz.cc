@@ -25,8 +25,8 @@
 #include "server/convert.h"
 #include "server/filter.h"
 #include "server/page_token.h"
+#include "server/parse_request.h"
 #include "server/stored_body.h"
-#include "server/unary_call.h"
 #include "server/worker_codec.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
@@ -37,16 +37,17 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-// As a call hands it over: malformed bytes are refused as INVALID_ARGUMENT.
-class Parser : public UnaryCall {
- public:
-  template <typename Request>
-  static bool Read(std::string_view bytes, Request& request) {
-    const absl::Status status = Parse(bytes, request);
-    Require(status.ok() || absl::IsInvalidArgument(status));
-    return status.ok();
-  }
-};
+// As a call hands it over: malformed bytes are refused as INVALID_ARGUMENT, and the memory taken
+// for a message suffices for it.
+template <typename Request>
+bool Read(std::string_view bytes, Request& request) {
+  const auto bound = ParsedBytes(bytes, *Request::descriptor());
+  Require(bound.ok() || absl::IsInvalidArgument(bound.status()));
+  const absl::Status status = Parse(bytes, request);
+  Require(status.ok() || absl::IsInvalidArgument(status));
+  if (bound.ok()) Require(*bound >= static_cast<std::int64_t>(request.SpaceUsedLong()));
+  return status.ok();
+}
 
 // Blocks are made and never asked.
 class NoEntries final : public EntrySearch {
@@ -58,7 +59,7 @@ class NoEntries final : public EntrySearch {
 
 void RunConfig(std::string_view bytes) {
   v1::CreateSessionRequest request;
-  if (!Parser::Read(bytes, request)) return;
+  if (!Read(bytes, request)) return;
   if (const absl::Status status = CheckSessionId(request.session_id()); !status.ok()) {
     RequireNamesField(status);
   }
@@ -90,7 +91,7 @@ void RunConfig(std::string_view bytes) {
 template <typename Request>
 void RunPlain(std::string_view bytes) {
   Request request;
-  if (!Parser::Read(bytes, request)) return;
+  if (!Read(bytes, request)) return;
   if constexpr (requires { request.session_id(); }) {
     if (const absl::Status status = CheckSessionId(request.session_id()); !status.ok()) {
       RequireNamesField(status);
@@ -161,7 +162,7 @@ void RunResult(v1::WorkerResult& result) {
 
 void RunWorker(std::string_view bytes) {
   v1::AttachRequest request;
-  if (!Parser::Read(bytes, request)) return;
+  if (!Read(bytes, request)) return;
   if (request.has_hello()) RunHello(request.hello());
   if (request.has_result()) RunResult(*request.mutable_result());
 }

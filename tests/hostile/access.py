@@ -262,47 +262,48 @@ def a_full_queue(*arguments: str, reason_label: str, mebibytes: int) -> Step:
 
 
 def too_little_memory(_: Place) -> None:
-    """Requests that wait for a store that does not answer take what there is. Then others that
-    would take more are refused, those that read little are not, and all are served again once there
-    is room."""
+    """Few large requests that wait for a store that does not answer, or many small ones of many
+    messages."""
+    picture = memory.Media(data=bytes(3 << 20))
+    _fill_memory([memory.Message(role="user", parts=[memory.Part(image=picture)])], calls=20)
+    _fill_memory([user("x")] * 1000, calls=100)
+
+
+def _fill_memory(body: list[memory.Message], calls: int) -> None:
+    """Calls that wait take what there is. Then others that would take more are refused, those that
+    read little are not, and all are served again once there is room."""
     def resident(place: Place) -> float:
         return value(scrape(place.server.metrics), "process_resident_memory_bytes")
 
-    picture = memory.Media(data=bytes(3 << 20))
-    body = [memory.Message(role="user", parts=[memory.Part(image=picture)])]
     with Cluster() as cluster:
         url, slow = cluster.url, "--store-timeout-ms=60000"
         with own_server(METRICS, slow, store=url) as place:
             place.assert_serves()
             idle = wait_for(lambda: resident(place))
-        # Above 80 % of it once that much waits, and below 75 % when only the connections to the
-        # store keep what they have grown to.
+        # Half of these requests, parsed beside their bytes, are more than half of what there is.
         limit = int((idle / MIB + 64) / 0.8)
         with own_server(METRICS, slow, f"--memory-limit-mib={limit}", store=url) as place:
-            sessions = [place.session() for _ in range(20)]
+            sessions = [place.session() for _ in range(calls)]
             for session_id in sessions:
                 place.calls.Put(session_id=session_id, messages=[user("before")])
             watch = Watch(place.server.metrics)
             cluster.pause()
             try:
                 waiting = [_later(place, session_id, body) for session_id in sessions[:-1]]
-                error = wait_for(lambda: _short_of_memory(place, sessions[-1]))
+                error = refusal(place.calls.Put, session_id=sessions[-1], messages=body,
+                                timeout=30)
                 assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
-                assert "nothing was started" in error.details(), error
-                assert watch.moved("memoryd_admission_rejected_total", reason="memory") > 0
+                assert resident(place) < 0.9 * limit * MIB
+                assert reason(error) == "MEMORY_SHORT" and "nothing was started" in error.details()
+                assert watch.moved("memoryd_memory_refused_total", use="requests") > 0
                 assert place.caller.code("GetServerInfo") == OK
             finally:
                 cluster.resume()
-            for each in waiting:
-                each.exception()
-            wait_for(lambda: place.caller.code("Put", session_id=sessions[-1]) == OK)
-            assert place.texts(sessions[-1]) == ["before"]
-
-
-def _short_of_memory(place: Place, session_id: str) -> grpc.RpcError | None:
-    # Without messages, so that what is tried changes nothing.
-    error = place.caller.error("Put", session_id=session_id, timeout=0.2)
-    return error if error is not None and reason(error) == "MEMORY_SHORT" else None
+            refused = [each.exception() is not None for each in waiting]
+            assert any(refused) and not all(refused)
+            wait_for(lambda: place.caller.code("Put", session_id=sessions[-1], messages=body) == OK)
+            for session_id, was_refused in zip(sessions, [*refused, False], strict=True):
+                assert len(place.texts(session_id)) == 1 + (0 if was_refused else len(body))
 
 
 def over_the_rate(_: Place) -> None:

@@ -36,6 +36,7 @@ from support.http2 import (
     prefixed,
 )
 from support.paths import BINARY
+from support.swelling import SWELLING
 
 from hostile import floods
 from hostile.attacker import (
@@ -224,6 +225,23 @@ def half_scrapes(assailant: Assailant) -> None:
             assailant.count("connections")
         while True:
             assailant.pause()
+
+
+# Kind 2 too: what requests become once they are parsed.
+
+def swell(assailant: Assailant) -> None:
+    with assailant.caller() as caller:
+        for request in SWELLING:
+            assailant.check()
+            caller.error(request.method, request, timeout=30)
+
+
+def tiny_messages(connection: Connection, _: str) -> None:
+    body = prefixed(request_of("Put", session_id="tiny", messages=[user("a b")] * 1000)
+                    .SerializeToString())
+    for _number in range(80):
+        stream = connection.start(METHODS + "Put", bearer(TOKEN))
+        connection.send(frame(DATA, END_STREAM, stream, body))
 
 
 # Kind 4: sessions that are loaded whole.
@@ -436,6 +454,8 @@ ATTACKS = {attack.name: attack for attack in (
            tls=True, seconds=15),
     Attack("trickled_bodies", 2, crowd(begun_bodies, 20, acknowledge=True, nudge=a_byte_of_body),
            tls=True, seconds=15),
+    Attack("swelling_requests", 2, swell),
+    Attack("tiny_messages", 2, crowd(tiny_messages, 20, acknowledge=True, lasts=5), seconds=10),
     Attack("rapid_reset", 3, crowd(floods.rapid_reset), FRAMES, tls=True),
     Attack("rapid_reset_20", 3, crowd(floods.rapid_reset, 20), FRAMES, tls=True),
     Attack("continuation", 3, crowd(floods.continuation_flood), FRAMES, tls=True),
