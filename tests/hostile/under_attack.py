@@ -2,7 +2,7 @@
 """Attacks that last, on a server of 512 MiB, while a second tenant puts and gets.
 
 usage: under_attack.py [ATTACK...] [--store sqlite|postgresql|both] [--seconds 60] [--tls | --plain]
-                       [--processes 2] [--list]
+                       [--processes 2] [--resume] [--list]
        under_attack.py [ATTACK...] --soak MINUTES [--store …] [--seed 1]
 under tools/with_postgres.sh for PostgreSQL; as root, who may make control groups
 
@@ -13,7 +13,8 @@ server alive, SERVING, is what attackers had it hold back at 0, is all that was 
 and the same after kill -9 and a start on the same store under the same limit.
 
 An attack is named NAME for all its ports, NAME@main, NAME@health or NAME@TLS for one. Without names
-all are run. Prints a table in Markdown and writes build/results/under_attack.json. Exits with 1
+all are run. Prints a table in Markdown and writes build/results/under_attack.json; with --resume what
+that file has already is not run again, as all of it takes hours. Exits with 1
 when a server died, the second tenant met an error, the p99 of its Puts or of its Gets was more than
 twice that beside the loops, memory did not come back, or the server did not.
 
@@ -334,6 +335,13 @@ def cases_of(arguments: argparse.Namespace) -> list[Case]:
     return cases
 
 
+def _kept() -> list[Outcome]:
+    """The outcomes of the run before."""
+    if not RESULTS.exists():
+        return []
+    return [Outcome(**outcome) for outcome in json.loads(RESULTS.read_text())]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("attacks", nargs="*", metavar="ATTACK")
@@ -342,6 +350,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2, help="attackers, and busy loops")
     parser.add_argument("--tls", action="store_true", help="only over TLS")
     parser.add_argument("--plain", action="store_true", help="only in plain text")
+    parser.add_argument("--resume", action="store_true", help="goes on with a run that was ended")
     parser.add_argument("--list", action="store_true", help="shows the attacks")
     parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES")
     parser.add_argument("--seed", type=int, default=1)
@@ -356,8 +365,11 @@ def main() -> int:
                      arguments.soak, arguments.processes, arguments.seed)
                 for store in (STORES if arguments.store == "both" else (arguments.store,))]
         return 0 if all(good) else 1
-    outcomes = []
+    outcomes = _kept() if arguments.resume else []
+    known = {(outcome.attack, outcome.store) for outcome in outcomes}
     for case in cases:
+        if (case.name, case.store) in known:
+            continue
         outcomes.append(ran(case, arguments.seconds, arguments.processes))
         print(row(outcomes[-1]), *outcomes[-1].failures, sep="\n  ", file=sys.stderr, flush=True)
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
