@@ -39,6 +39,27 @@ constexpr std::size_t kMaxDepth = 100;
 constexpr int kTypeBits = 3;
 enum WireType : std::uint8_t { kVarint, kFixed64, kDelimited, kStartGroup, kEndGroup, kFixed32 };
 
+// Whether the parser takes the field from the wire in this form, and not for an unknown one.
+bool Takes(const FieldDescriptor& field, WireType type) {
+  if (type == kDelimited && field.is_packable()) return true;
+  switch (field.type()) {
+    case FieldDescriptor::TYPE_DOUBLE:
+    case FieldDescriptor::TYPE_FIXED64:
+    case FieldDescriptor::TYPE_SFIXED64:
+      return type == kFixed64;
+    case FieldDescriptor::TYPE_FLOAT:
+    case FieldDescriptor::TYPE_FIXED32:
+    case FieldDescriptor::TYPE_SFIXED32:
+      return type == kFixed32;
+    case FieldDescriptor::TYPE_STRING:
+    case FieldDescriptor::TYPE_BYTES:
+    case FieldDescriptor::TYPE_MESSAGE:
+      return type == kDelimited;
+    default:
+      return type == kVarint;
+  }
+}
+
 // Of a message without content.
 std::int64_t BytesOf(const Descriptor& type) {
   thread_local absl::flat_hash_map<const Descriptor*, std::int64_t> known;
@@ -80,12 +101,10 @@ class Measure {
     // No message of ours has groups: what they hold is unknown too.
     int open_groups = 0;
     while (const std::uint32_t tag = input_.ReadTag()) {
-      const FieldDescriptor* field =
-          open_groups > 0 ? nullptr : type.FindFieldByNumber(static_cast<int>(tag >> kTypeBits));
-      if (!Field(static_cast<WireType>(tag & ((1U << kTypeBits) - 1)), field, open_groups) ||
-          overhead_ > kMaxParsedOverhead) {
-        return false;
-      }
+      const auto wire = static_cast<WireType>(tag & ((1U << kTypeBits) - 1));
+      const FieldDescriptor* field = type.FindFieldByNumber(static_cast<int>(tag >> kTypeBits));
+      if (open_groups > 0 || (field != nullptr && !Takes(*field, wire))) field = nullptr;
+      if (!Field(wire, field, open_groups) || overhead_ > kMaxParsedOverhead) return false;
     }
     return input_.BytesUntilLimit() == 0;
   }

@@ -235,6 +235,25 @@ TEST_F(ParseRequestTest, FieldsThatTheServerDoesNotKnowAreBounded) {
   });
 }
 
+TEST_F(ParseRequestTest, KnownFieldsInTheFormOfOthersAreBounded) {
+  ForEachType([](const Descriptor& request, const Place& place) {
+    for (int i = 0; i < place.type->field_count(); ++i) {
+      const int number = place.type->field(i)->number();
+      for (const std::string& field :
+           {Tag(number, kVarint) + '\1', Tag(number, kFixed32) + std::string(4, '\0'),
+            Field(number, ""), Tag(number, kStartGroup) + Tag(number, kEndGroup)}) {
+        ExpectBound(place.Wrap(Repeat(field, 600)), request, place.type->field(i)->full_name());
+      }
+    }
+  });
+}
+
+TEST_F(ParseRequestTest, AFieldThatIsCutShortIsBounded) {
+  const std::string unknown = Repeat("q" + std::string(8, '\0'), 14);
+  const std::string bytes = Tag(2, kDelimited) + Varint(687084) + unknown;
+  ExpectBound(bytes, *v1::CreateSessionRequest::descriptor(), "config");
+}
+
 // Random fields of random depth, each field as often as not more than once.
 std::string RandomBytes(const Descriptor& type, int depth, std::mt19937& random) {
   std::string bytes;
