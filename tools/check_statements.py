@@ -46,7 +46,7 @@ WITHOUT_KEY = {
     ("sqlite_jobs.cc", "kSelectClaimable"): "claims for all tenants; each job names its own",
     ("sqlite_jobs.cc", "kCountJobs"): "numbers for the operator",
     ("sqlite_purge.cc", "kSelectGarbage"): "the sweeper",
-    ("value.cc", "kCountStrays"): "a number for the operator",
+    ("value.cc", "kCheckValues"): "a number for the operator",
     ("sqlite_purge.cc", "kDeleteEndedJobs"): "the sweeper",
     ("sqlite_purge.cc", "kDeleteRequests"): "the sweeper",
     ("sqlite_purge.cc", "kDeleteTombstones"): "the sweeper",

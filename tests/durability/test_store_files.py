@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import sqlite3
 import subprocess
 
 import grpc
@@ -14,6 +16,7 @@ from support.calls import Calls, refusal, user
 from support.documents import blocks_of
 from support.paths import BINARY, REPOSITORY, server_environment
 from support.server import Server, failed_start, wait_for_health
+from support.sqlite_check import sqlite_damage
 from support.waiting import wait_for
 
 # The health's last good answer counts for 3 s.
@@ -172,3 +175,17 @@ def test_a_backup_as_documented_is_read_by_nobody_else(tmp_path):
     for copy in (backup / "memoryd.db", restored / "memoryd.db"):
         assert copy.stat().st_mode & 0o077 == 0
     assert stored(restored / "memoryd.db") == 1
+
+
+def test_large_values_that_do_not_fit_their_rows_are_found(file):
+    with Server(f"sqlite:{file}") as server, server.channel() as channel:
+        Calls(channel).Put(session_id="s", messages=[user("x" * 2000), user("x" * 2000)])
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as database:
+        assert not sqlite_damage(database)
+        database.execute("INSERT INTO memoryd_values (value) VALUES (x'00')")
+        assert sqlite_damage(database) == ["value 3 belongs to no row"]
+        database.execute("DELETE FROM memoryd_values WHERE id IN (1, 3)")
+        assert sqlite_damage(database) == ["value 1 is missing"]
+        database.execute("UPDATE memoryd_messages SET body = 2")
+        # The triggers delete what no row names any more.
+        assert sqlite_damage(database) == ["value 2 belongs to 2 rows"]

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 
 from support.paths import DISK_FAULTS
+from support.sqlite_check import sqlite_damage
 
 # What a disk writes whole or not at all.
 _SECTOR = 512
@@ -178,15 +179,14 @@ class Disk:
         self.losses += 1
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the files as they are, which stay as they are."""
+        """What is wrong with the files as they are, which stay as they are."""
         with tempfile.TemporaryDirectory(prefix="memoryd-disk-") as folder:
             for name in _FILES.values():
                 if self._path(name).exists():
                     shutil.copy(self._path(name), folder)
             with contextlib.closing(
                     sqlite3.connect(pathlib.Path(folder) / self._database.name)) as database:
-                rows = [row[0] for row in database.execute("PRAGMA integrity_check")]
-        return [] if rows == ["ok"] else rows
+                return sqlite_damage(database)
 
     def _path(self, name: str) -> pathlib.Path:
         return self._database.with_name(self._database.name + name)

@@ -61,6 +61,7 @@ from support.job_load import ARGUMENTS, Findings
 from support.metrics import scrape
 from support.postgres import run_sql
 from support.server import Server
+from support.sqlite_check import sqlite_damage
 from support.stores import STORES
 from support.waiting import wait_for
 from torture import bodies, checker, failovers, generator, history
@@ -363,8 +364,7 @@ def damage(place: Place) -> list[str]:
     url = place.database.url
     if place.database.kind == "sqlite":
         with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:"))) as database:
-            rows = [row[0] for row in database.execute("PRAGMA integrity_check")]
-        return [] if rows == ["ok"] else rows
+            return sqlite_damage(database)
     run_sql(url, "CREATE EXTENSION IF NOT EXISTS amcheck")
     ours = "c.relname LIKE 'memoryd%'"
     heap = run_sql(url, "SELECT c.relname, v.msg FROM pg_class c, "

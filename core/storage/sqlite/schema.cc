@@ -158,9 +158,10 @@ CREATE INDEX memoryd_expiring ON memoryd_sessions (expire_us) WHERE expire_us > 
 CREATE INDEX memoryd_dropping ON memoryd_sessions (drop_us) WHERE drop_us > 0;
 )sql",
     // See value.h. Values that are stored already stay where they are: moving them could take
-    // longer than a start may.
+    // longer than a start may. AUTOINCREMENT: an id is never used again, so a row whose value is
+    // lost can't name that of another tenant.
     R"sql(
-CREATE TABLE memoryd_values (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE memoryd_values (id INTEGER PRIMARY KEY AUTOINCREMENT, value BLOB NOT NULL);
 
 CREATE TRIGGER memoryd_message_deleted AFTER DELETE ON memoryd_messages
   WHEN typeof(old.body) = 'integer' OR typeof(old.tool_ids) = 'integer'

@@ -343,10 +343,17 @@ absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
   std::error_code error;
   if (left_open && std::filesystem::file_size(file->path(), error) <= kLargestCheckedFile) {
     MEMORYD_RETURN_IF_ERROR(QuickCheck(*writer));
-    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t strays, sqlite::CountStrayValues(*writer));
-    // No more than that, since nobody can read them.
-    if (strays > 0) {
-      Warn(options, fmt::format("{} of the large values in {} belong to no row", strays, path));
+    MEMORYD_ASSIGN_OR_RETURN(const sqlite::ValueFaults faults, sqlite::CheckValues(*writer));
+    // Nobody can read strays, and a read of what is missing is DATA_LOSS: no reason to refuse all
+    // other sessions.
+    if (faults.strays > 0) {
+      Warn(options,
+           fmt::format("{} of the large values in {} belong to no row", faults.strays, path));
+    }
+    if (faults.missing > 0) {
+      Warn(options, fmt::format("{} large values of rows in {} are missing; their sessions can't "
+                                "be read: restore the file from a backup",
+                                faults.missing, path));
     }
   }
   std::vector<std::unique_ptr<Database>> readers;

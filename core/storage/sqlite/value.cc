@@ -7,13 +7,16 @@ namespace {
 
 constexpr char kInsertValue[] = "INSERT INTO memoryd_values (value) VALUES (?)";
 constexpr char kSelectValue[] = "SELECT value FROM memoryd_values WHERE id = ?";
-constexpr char kCountStrays[] =
-    "SELECT count(*) FROM memoryd_values WHERE id NOT IN ("
-    "SELECT body FROM memoryd_messages WHERE typeof(body) = 'integer'"
+// Both numbers are of one moment. tests/support/sqlite_check.py asks the same.
+constexpr char kCheckValues[] =
+    "WITH named (id) AS (SELECT body FROM memoryd_messages WHERE typeof(body) = 'integer'"
     " UNION ALL SELECT tool_ids FROM memoryd_messages WHERE typeof(tool_ids) = 'integer'"
     " UNION ALL SELECT config FROM memoryd_sessions WHERE typeof(config) = 'integer'"
     " UNION ALL SELECT state FROM memoryd_blocks WHERE typeof(state) = 'integer'"
-    " UNION ALL SELECT reply FROM memoryd_requests WHERE typeof(reply) = 'integer')";
+    " UNION ALL SELECT reply FROM memoryd_requests WHERE typeof(reply) = 'integer')"
+    " SELECT (SELECT count(*) FROM memoryd_values WHERE id NOT IN (SELECT id FROM named)),"
+    " (SELECT count(*) FROM named AS n"
+    " WHERE NOT EXISTS (SELECT 1 FROM memoryd_values AS v WHERE v.id = n.id))";
 constexpr char kSelectTable[] = "SELECT 1 FROM sqlite_schema WHERE name = 'memoryd_values'";
 constexpr char kDeleteValue[] = "DELETE FROM memoryd_values WHERE id = ?";
 
@@ -52,15 +55,15 @@ absl::StatusOr<std::string> ReadValue(Database& db, const Query& query, int colu
   return value.String(0);
 }
 
-absl::StatusOr<std::int64_t> CountStrayValues(Database& db) {
+absl::StatusOr<ValueFaults> CheckValues(Database& db) {
   {
     Query table = db.Prepare(kSelectTable);
     MEMORYD_ASSIGN_OR_RETURN(const bool found, table.Next());
-    if (!found) return 0;
+    if (!found) return ValueFaults();
   }
-  Query query = db.Prepare(kCountStrays);
+  Query query = db.Prepare(kCheckValues);
   MEMORYD_RETURN_IF_ERROR(query.Next().status());
-  return query.Int(0);
+  return ValueFaults{.strays = query.Int(0), .missing = query.Int(1)};
 }
 
 }  // namespace memoryd::sqlite

@@ -53,8 +53,14 @@ class NewValue {
 // is missing. In the transaction of `query`.
 absl::StatusOr<std::string> ReadValue(Database& db, const Query& query, int column);
 
-// How many values belong to no row, of which there should be none. Reads all rows, but no values.
-absl::StatusOr<std::int64_t> CountStrayValues(Database& db);
+// What should never be.
+struct ValueFaults {
+  std::int64_t strays = 0;   // Values that no row names.
+  std::int64_t missing = 0;  // Names of values that don't exist.
+};
+
+// Counts the faults of the whole file. Reads all rows, but no values.
+absl::StatusOr<ValueFaults> CheckValues(Database& db);
 
 }  // namespace memoryd::sqlite
 

@@ -23,6 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const SessionKey kKey{"t", "s"};
 constexpr std::uint64_t kGeneration = 1;
@@ -139,7 +140,8 @@ class ValueTest : public ::testing::Test {
   std::vector<std::int64_t> ValueSizes() {
     const auto db = Database::Open(path_, Database::Use::kRead, 1000);
     EXPECT_TRUE(db.ok()) << db.status();
-    EXPECT_EQ(db.ok() ? CountStrayValues(**db).value_or(-1) : -1, 0);
+    const auto faults = db.ok() ? CheckValues(**db) : db.status();
+    EXPECT_TRUE(faults.ok() && faults->strays == 0 && faults->missing == 0);
     return Numbers("SELECT length(value) FROM memoryd_values ORDER BY 1");
   }
 
@@ -505,6 +507,46 @@ TEST_F(ValueTest, ValuesOfNoRowAreToldAfterAnUncleanStop) {
   EXPECT_EQ(warnings(), "");
   Execute("INSERT INTO memoryd_values (value) VALUES (x'00')");
   EXPECT_THAT(warnings(), HasSubstr("1 of the large values in " + path_));
+}
+
+TEST_F(ValueTest, MissingValuesAreToldAfterAnUncleanStop) {
+  Append({kSmall, kLarge, kLarge});
+  SetConfig(kLarge);
+  SetBlock(kLarge);
+  SessionChange change = Next();
+  change.requests = {{"r", "f", kLarge, 10}};
+  Commit(change);
+  Close();
+  Execute("DELETE FROM memoryd_values WHERE id > 1");
+  std::ofstream(path_ + "-wal") << "not closed";
+  std::string lines;
+  StoreOptions options;
+  options.url = "sqlite:" + path_;
+  options.warn = [&lines](const std::string& line) { lines += line; };
+  // Others can be read.
+  EXPECT_TRUE(OpenSqliteStore(options).ok());
+  EXPECT_THAT(lines, HasSubstr("4 large values of rows in " + path_ + " are missing"));
+  EXPECT_THAT(lines, Not(HasSubstr("belong to no row")));
+}
+
+TEST_F(ValueTest, AMissingValueIsNeverThatOfALaterRow) {
+  Append({kLarge});
+  Execute("DELETE FROM memoryd_values");
+  SessionChange change;
+  change.key = {"other tenant", "s"};
+  change.row.generation = kGeneration;
+  change.row.revision = 1;
+  change.messages = {NewMessage(1, kLarger)};
+  ASSERT_EQ(store_->Commit({&change, 1}).front().outcome, CommitOutcome::kCommitted);
+  EXPECT_EQ(store_->ReadRange(kKey, kGeneration, {0, 10}, 10, INT64_MAX).status().code(),
+            absl::StatusCode::kDataLoss);
+  // Nor is it after the server was started again.
+  Close();
+  Execute("DELETE FROM memoryd_values");
+  Open();
+  EXPECT_THAT(Numbers("SELECT body FROM memoryd_messages ORDER BY body"), ElementsAre(1, 2));
+  SetConfig(kLarge);
+  EXPECT_THAT(Numbers("SELECT id FROM memoryd_values"), ElementsAre(3));
 }
 
 TEST_F(ValueTest, ABodyOfAnotherMessageIsNotTakenForIts) {
