@@ -1067,6 +1067,8 @@ void Engine::ReadRows(std::shared_ptr<Read<Page>> read, std::shared_ptr<CachedSe
       ReadRows(read, session, request, before);
       return;
     }
+    // It would be held together with the one that takes its place.
+    if (!stands && before != nullptr) *before = Page();
     absl::StatusOr<Page> page =
         stands ? std::move(*before)
                : memoryd::ReadPage(*store_, *options_.bodies, *options_.memory, info, request);

@@ -197,6 +197,33 @@ TEST_F(EngineReadTest, WhatACommitTakesOutIsMissedOnlyWithWhatItBrings) {
   EXPECT_TRUE(Await(std::move(put)).status.ok());
 }
 
+TEST_F(EngineReadTest, APageThatIsReadAgainIsNotHeldTwice) {
+  MemoryBudget budget(4'000'000);
+  EngineOptions options = Options();
+  options.memory = &budget;
+  Start(options);
+  WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
+  create.settings = WordSettings();
+  create.settings->token_limit = 2;
+  create.settings->token_flush_size = 1;
+  create.settings->chat_history_token_ratio = 0.5;
+  create.settings->retention.keep_messages = 4;
+  MustDo(std::move(create));
+  const auto put = [this] {
+    return NewWrite(WriteKind::kPut, kKey, {{"user", std::string(345'000, 'x')}});
+  };
+  for (int i = 0; i < 4; ++i) MustDo(put());
+  // Takes out the oldest one after the page was asked for.
+  store_->BeforeNextRows([&] { MustDo(put()); });
+  PageRequest request;
+  request.key = kKey;
+  const auto page = ReadPage(request);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->messages.size(), 3U);
+  EXPECT_EQ(page->messages.front()->position, 2);
+  engine_.reset();
+}
+
 TEST_F(EngineReadTest, SessionsAreListedInOrderWithoutDeletedOnes) {
   for (const char* id : {"b", "a", "d", "c"}) MustDo(NewPut({"tenant", id}, {{"user", "x"}}));
   MustDo(NewPut({"stranger", "aa"}, {{"user", "x"}}));
