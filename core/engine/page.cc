@@ -1,6 +1,7 @@
 #include "core/engine/page.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -19,18 +20,84 @@ constexpr std::int64_t kMostRowBytes = std::int64_t{4} << 20;
 // While rows are read, the store's client library holds their bytes as well. Later the reply does.
 constexpr std::int64_t kCopies = 2;
 
-// Takes what a page of the session may need while it is read.
-absl::StatusOr<MemoryBudget::Hold> TakeForPage(MemoryBudget& budget, const SessionRow& row,
-                                               const PageRequest& request) {
-  std::int64_t most = row.message_bytes;
-  if (request.include_contents) most += row.content_bytes;
-  most = std::min(most, request.max_bytes + kMostRowBytes);
+// What messages or contents may have of the `most` bytes of a page. Sessions from before schema 4
+// are stored with 0, whatever they hold.
+std::int64_t MostBytes(std::int64_t stored_bytes, std::int64_t count, std::int64_t most) {
+  return stored_bytes == 0 && count > 0 ? most : std::min(stored_bytes, most);
+}
+
+// The stored rows that a page may have, in its order.
+struct PageRanges {
+  std::vector<PositionRange> messages;
+  PositionRange contents;
+};
+
+// Adds up what a page reads of some ranges, by sizes alone.
+class SizeReader {
+ public:
+  SizeReader(Store& store, const PageRequest& request)
+      : store_(store), request_(request), rows_left_(request.max_messages + 1) {}
+
+  // False when the store fails, or rows are missing, so that the page may reach further.
+  bool Add(std::uint64_t generation, PositionRange range) {
+    const std::int64_t rows = std::min(range.end - range.begin, rows_left_);
+    if (rows <= 0 || bytes_ > request_.max_bytes) return true;
+    const auto sizes =
+        store_.ReadSizes(request_.key, generation, {range.begin, range.begin + rows}, rows);
+    if (!sizes.ok() || std::ssize(*sizes) < rows) return false;
+    rows_left_ -= rows;
+    // They descend. The row that does not fit may be read all the same, as the first of a range.
+    for (auto size = sizes->rbegin(); size != sizes->rend(); ++size) {
+      bytes_ += size->bytes;
+      if (bytes_ > request_.max_bytes) break;
+    }
+    return true;
+  }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Store& store_;
+  const PageRequest& request_;
+  std::int64_t rows_left_;
+  std::int64_t bytes_ = 0;
+};
+
+// The bytes that a page reads; nullopt where that is not known beforehand.
+std::optional<std::int64_t> BytesOfPage(Store& store, const SessionRow& row,
+                                        const PageRequest& request, const PageRanges& ranges) {
+  // Else rows are read that the page does not have.
+  if (request.filter != nullptr || request.count_only || HasTimedItems(row)) return std::nullopt;
+  SizeReader sizes(store, request);
+  for (const PositionRange& range : ranges.messages) {
+    if (!sizes.Add(row.generation, range)) return std::nullopt;
+  }
+  if (!sizes.Add(row.content_generation, ranges.contents)) return std::nullopt;
+  return sizes.bytes();
+}
+
+// Takes what a page of the session may need while it is read. The sizes of its rows are asked for
+// only where the budget has no room for the most that it may have.
+absl::StatusOr<MemoryBudget::Hold> TakeForPage(Store& store, MemoryBudget& budget,
+                                               const SessionRow& row, const PageRequest& request,
+                                               const PageRanges& ranges) {
+  std::int64_t most = request.max_bytes + kMostRowBytes;
+  const std::int64_t contents =
+      request.include_contents ? MostBytes(row.content_bytes, row.content_count, most) : 0;
+  most = std::min(
+      most, contents + MostBytes(row.message_bytes, row.active_count + row.archived_count, most));
   const std::string& tenant = request.key.tenant;
   if (most <= kUnaskedBytes) return budget.Count(tenant, MemoryUse::kReplies, 0);
   most *= kCopies;
   // A tenant that holds nothing else must be able to read, however small the budget is.
   if (budget.limit() > 0) {
     most = std::min(most, budget.MostOfTenant(MemoryUse::kReplies) / kCopies);
+  }
+  if (budget.limit() == 0 || budget.held() + most <= budget.limit()) {
+    std::optional<MemoryBudget::Hold> hold = budget.TryTake(tenant, MemoryUse::kReplies, most);
+    if (hold.has_value()) return *std::move(hold);
+  }
+  if (const auto bytes = BytesOfPage(store, row, request, ranges); bytes.has_value()) {
+    most = std::min(most, *bytes * kCopies);
   }
   return budget.Take(tenant, MemoryUse::kReplies, most);
 }
@@ -192,28 +259,33 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, MemoryBudg
                  "first page");
   }
   if (!info.exists()) return page;
-  MEMORYD_ASSIGN_OR_RETURN(page.memory, TakeForPage(memory, info.row, request));
-  PageReader reader(store, bodies, request, page);
+  PageRanges ranges;
   if (request.from_content == 0) {
-    std::vector<PositionRange> ranges = StoredRanges(info.row, request.status);
+    ranges.messages = StoredRanges(info.row, request.status);
     if (request.filter != nullptr && !request.filter->message_ids.empty()) {
       MEMORYD_ASSIGN_OR_RETURN(
           const std::vector<std::int64_t> positions,
           PositionsOf(store, request.key, info.row.generation, request.filter->message_ids));
-      ranges = Narrowed(ranges, positions);
+      ranges.messages = Narrowed(ranges.messages, positions);
     }
-    for (PositionRange range : ranges) {
+    for (PositionRange& range : ranges.messages) {
       range.begin = std::max(range.begin, request.from_position);
       if (request.until_position > 0) range.end = std::min(range.end, request.until_position);
-      MEMORYD_RETURN_IF_ERROR(reader.AddMessages(range));
     }
   }
   if (request.include_contents && info.row.content_count > 0) {
-    PositionRange range = StoredContents(info.row);
-    range.begin = std::max(range.begin, request.from_content);
-    if (request.until_content > 0) range.end = std::min(range.end, request.until_content);
-    MEMORYD_RETURN_IF_ERROR(reader.AddContents(range));
+    ranges.contents = StoredContents(info.row);
+    ranges.contents.begin = std::max(ranges.contents.begin, request.from_content);
+    if (request.until_content > 0) {
+      ranges.contents.end = std::min(ranges.contents.end, request.until_content);
+    }
   }
+  MEMORYD_ASSIGN_OR_RETURN(page.memory, TakeForPage(store, memory, info.row, request, ranges));
+  PageReader reader(store, bodies, request, page);
+  for (const PositionRange& range : ranges.messages) {
+    MEMORYD_RETURN_IF_ERROR(reader.AddMessages(range));
+  }
+  MEMORYD_RETURN_IF_ERROR(reader.AddContents(ranges.contents));
   page.memory.Resize(reader.bytes());
   page.row_count = reader.count();
   return page;

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "tests/support/engine_fixture.h"
 
@@ -147,6 +149,60 @@ TEST_F(ContentPageTest, AGapAmongContentsIsToldAndEndsNoRound) {
   EXPECT_THAT(nothing->contents, IsEmpty());
   EXPECT_EQ(nothing->next_content, 0);
   EXPECT_TRUE(nothing->has_gap);
+}
+
+class PageMemoryTest : public ContentPageTest {
+ protected:
+  // A page of the session, which says that it holds `message_bytes`, while its tenant holds
+  // 1,700,000 of the 2,000,000 bytes that it may have.
+  absl::Status ReadBesideOthers(std::int64_t message_bytes, PageRequest request) {
+    SessionRow row = MustRead(Request(1)).row;
+    row.message_bytes = message_bytes;
+    row.next_position = std::max(row.next_position, next_position_);
+    const SessionInfo info{row, std::make_shared<const SessionConfig>()};
+    MemoryBudget budget(4'000'000);
+    const auto others = budget.Count(kKey.tenant, MemoryUse::kReplies, 1'700'000);
+    const std::uint64_t read = store_->range_rows();
+    const auto page = memoryd::ReadPage(*store_, bodies_, budget, info, request);
+    EXPECT_EQ(store_->range_rows() > read, page.ok());
+    return page.status();
+  }
+
+  static constexpr std::int64_t kLargeSession = std::int64_t{48} << 20;
+  // Of the session, where that is more than it has.
+  std::int64_t next_position_ = 0;
+};
+
+TEST_F(PageMemoryTest, ASmallPageOfALargeSessionNeedsItsOwnBytes) {
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, Request(1)).ok());
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, Request(5)).ok());
+  PageRequest rest = Request();
+  rest.from_content = 2;
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, rest).ok());
+}
+
+TEST_F(PageMemoryTest, ALargeRowIsSeenBeforeItIsRead) {
+  MustDo(NewPut(kKey, {{"user", std::string(200'000, 'x')}}));
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, Request(2)).ok());
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Request(4))), "MEMORY_SHORT");
+  // It is the one that is read to learn that there is a next page.
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Request(3))), "MEMORY_SHORT");
+}
+
+TEST_F(PageMemoryTest, ASessionWhoseBytesWereNeverCountedIsNotTakenForEmpty) {
+  EXPECT_TRUE(ReadBesideOthers(0, Request()).ok());
+  MustDo(NewPut(kKey, {{"user", std::string(200'000, 'x')}}));
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(0, Request())), "MEMORY_SHORT");
+}
+
+TEST_F(PageMemoryTest, WhereTheBytesAreNotKnownTheMostCounts) {
+  PageRequest counted = Request();
+  counted.count_only = true;
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, counted)), "MEMORY_SHORT");
+  // Behind a gap the page goes on, with rows that stand further away.
+  next_position_ = 8;
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, Request(2)).ok());
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Request(3))), "MEMORY_SHORT");
 }
 
 }  // namespace
