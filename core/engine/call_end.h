@@ -24,6 +24,8 @@ struct CallEnd {
 
   std::chrono::steady_clock::time_point deadline;
   std::shared_ptr<const CallWatch> watch;
+  // Whether it is a part of another call's work, which is counted as that call.
+  bool is_part = false;
 };
 
 }  // namespace memoryd

@@ -75,11 +75,11 @@ class Committer {
   // The number of queued writes is bounded by admission. Any thread.
   void Enqueue(std::shared_ptr<Write> write) MEMORYD_EXCLUDES(mutex_);
 
-  // How long the writes that are here already will take. Any thread.
+  // An estimate of how long the writes that are here already will take. Any thread.
   std::chrono::nanoseconds ExpectedWait() const {
     return pace_.Expected(writes_.load(std::memory_order_relaxed));
   }
-  // At most how long those take that come before the next write of this tenant. Any thread.
+  // An estimate for those that come before the next write of this tenant. Any thread.
   std::chrono::nanoseconds ExpectedWait(std::string_view tenant) MEMORYD_EXCLUDES(mutex_);
 
  private:

@@ -85,12 +85,16 @@ class Engine::Read : public PendingCall {
       : PendingCall(end.deadline),
         engine_(engine),
         watch_(std::move(end.watch)),
+        is_part_(end.is_part),
         place_(std::move(place)),
         done_(std::move(done)) {}
 
   void Finish(absl::StatusOr<T> result) {
     if (finished_.exchange(true)) return;
     engine_->pending_.Remove(this);
+    if (absl::IsCancelled(result.status()) && !is_part_) {
+      Increment(engine_->stats_.cancelled_reads);
+    }
     if (!result.ok()) result = Reported(result.status());
     done_(std::move(result));
   }
@@ -100,15 +104,20 @@ class Engine::Read : public PendingCall {
   bool HasEnded() {
     if (finished()) return true;
     if (watch_ == nullptr || !watch_->IsCancelled()) return false;
-    Increment(engine_->stats_.cancelled_reads);
     Finish(absl::CancelledError("the call was cancelled"));
     return true;
   }
-  CallEnd end() const { return {deadline(), watch_}; }
+  // Of a read for this one.
+  CallEnd end_of_part() const {
+    CallEnd end(deadline(), watch_);
+    end.is_part = true;
+    return end;
+  }
 
  private:
   Engine* const engine_;
   const std::shared_ptr<const CallWatch> watch_;
+  const bool is_part_;
   const Admission::Place place_;
   const Done<T> done_;
   std::atomic<bool> finished_{false};
@@ -1245,7 +1254,7 @@ void Engine::PrepareOthers(const std::shared_ptr<SearchCall<Found, QueryRequest>
     request.key = {call->request.key.tenant, others[i]};
     request.with_blocks = call->request.AsksBlocks();
     StartSearch<PreparedSession>(
-        std::move(request), call->read->end(),
+        std::move(request), call->read->end_of_part(),
         [this, call, preparation, i](absl::StatusOr<PreparedSession> prepared) {
           if (!prepared.ok()) {
             call->read->Finish(prepared.status());

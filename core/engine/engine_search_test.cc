@@ -1,6 +1,7 @@
 // Query and UpdateContext through the engine, beside writes.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
 #include "core/engine/engine.h"
@@ -213,6 +214,38 @@ TEST_F(EngineSearchTest, QueriesBesidePutsAndResetsAlwaysAnswer) {
     EXPECT_EQ(static_cast<std::int64_t>(FoundBodies("red").size()),
               row.active_count + row.archived_count + row.content_count);
   }
+}
+
+TEST_F(EngineSearchTest, AQueryOfManySessionsThatNobodyWaitsForIsCountedOnce) {
+  struct Watch : CallWatch {
+    bool IsCancelled() const override { return cancelled.load(); }
+    std::atomic<bool> cancelled{false};
+  };
+  Start(Options());
+  WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
+  create.settings = WordSettings();
+  create.settings->blocks.emplace();
+  for (const std::string id : {"a", "b", "c", "d", "e", "f"}) {
+    MustDo(NewPut({"tenant", id}, {{"user", "red"}}));
+    BlockSettings block;
+    block.name = id;
+    block.kind = "session";
+    block.options_json = R"({"session_id":")" + id + R"("})";
+    create.settings->blocks->push_back(block);
+  }
+  MustDo(std::move(create));
+  const auto watch = std::make_shared<Watch>();
+  // When two searchers look at most at two of them.
+  store_->BeforeNextRows([&] { watch->cancelled.store(true); });
+  QueryRequest request;
+  request.key = kKey;
+  request.query = "red";
+  request.top_k = 10;
+  std::promise<absl::Status> ended;
+  engine_->Query(std::move(request), {Far(), watch},
+                 [&](const absl::StatusOr<Found>& found) { ended.set_value(found.status()); });
+  EXPECT_EQ(ended.get_future().get().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(engine_->stats().cancelled_reads, 1U);
 }
 
 }  // namespace
