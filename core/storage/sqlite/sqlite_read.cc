@@ -33,14 +33,13 @@ constexpr char kSelectSession[] =
     "SELECT " MEMORYD_SESSION_COLUMNS " FROM memoryd_sessions WHERE tenant = ? AND session = ?";
 
 constexpr char kListSessions[] =
-    "SELECT " MEMORYD_LISTED_COLUMNS
-    ", session FROM memoryd_sessions"
+    "SELECT " MEMORYD_LISTED_COLUMNS ", session, " MEMORYD_LENGTH_OF("config") " FROM memoryd_sessions"
     " WHERE tenant = ? AND session > ? AND NOT deleted ORDER BY session LIMIT ?";
 
 // The condition of the index, by which SQLite sees that it serves.
 constexpr char kListSubject[] =
-    "SELECT " MEMORYD_LISTED_COLUMNS
-    ", session FROM memoryd_sessions WHERE tenant = ? AND session > ? AND subject = ?"
+    "SELECT " MEMORYD_LISTED_COLUMNS ", session, " MEMORYD_LENGTH_OF("config") " FROM"
+    " memoryd_sessions WHERE tenant = ? AND session > ? AND subject = ?"
     " AND subject <> '' AND (NOT deleted OR ?) ORDER BY session LIMIT ?";
 
 constexpr char kListExpiring[] =
@@ -143,10 +142,13 @@ absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query,
     if (!found) return page;
     page.more = std::ssize(page.sessions) >= limits.max_sessions;
     if (page.more) return page;
+    // Before it is read. A missing one ends the page, too: the next one begins with its error.
+    if (limits.with_configs && !page.sessions.empty()) {
+      page.more = query.IsNull(25) || bytes + query.Int(25) > limits.max_bytes;
+      if (page.more) return page;
+    }
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
     bytes += std::ssize(row.config);
-    page.more = !page.sessions.empty() && bytes > limits.max_bytes;
-    if (page.more) return page;
     page.sessions.push_back({query.String(24), std::move(row)});
   }
 }

@@ -490,6 +490,31 @@ TEST_F(ValueTest, AValueThatIsMissingIsToldAndNeverEmpty) {
   EXPECT_EQ(Load().row.config, kSmall);
 }
 
+TEST_F(ValueTest, ListingEndsBeforeAConfigurationThatIsNotReadForIt) {
+  SetConfig(kLarge);
+  SessionChange change;
+  change.key = {"t", "s2"};
+  change.row.generation = kGeneration;
+  change.row.revision = 1;
+  change.row.config = kLarger;
+  change.write_config = true;
+  ASSERT_EQ(store_->Commit({&change, 1}).front().outcome, CommitOutcome::kCommitted);
+  const std::int64_t both = std::ssize(kLarge) + std::ssize(kLarger);
+  EXPECT_EQ(store_->ListSessions("t", "", {.max_sessions = 5, .max_bytes = both})->sessions.size(),
+            2U);
+  // Fails for whoever reads it.
+  Execute("DELETE FROM memoryd_values WHERE length(value) > 5000");
+  for (const std::int64_t max_bytes : {both, both - 1}) {
+    const auto page = store_->ListSessions("t", "", {.max_sessions = 5, .max_bytes = max_bytes});
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_EQ(page->sessions.size(), 1U);
+    EXPECT_TRUE(page->more);
+  }
+  EXPECT_EQ(store_->ListSessions("t", "s", {.max_sessions = 5}).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(store_->ListSessions("t", "", {.max_sessions = 5, .with_configs = false}).ok());
+}
+
 TEST_F(ValueTest, ValuesOfNoRowAreToldAfterAnUncleanStop) {
   Append({kLarge});
   SetConfig(kLarge);
