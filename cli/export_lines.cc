@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <array>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -26,6 +28,28 @@ absl::StatusOr<T> FromJson(const json& value) {
 // Protobuf's own limit is 100. Beyond some 10,000 what goes through the parsed line by recursion
 // would run out of stack.
 constexpr int kMaxDepth = 200;
+
+// A request has at most 4 MiB. The JSON of a byte of it takes at most eight: six as an escape in a
+// text, and more only with the name of a field, which has two bytes at least.
+constexpr std::size_t kMostLineBytes = std::size_t{32} << 20;
+
+enum class LineRead { kLine, kEnd, kTooLong };
+
+// Reads as std::getline does, but no more than a line may have.
+LineRead ReadLine(std::istream& input, std::string& line) {
+  std::array<char, std::size_t{64} << 10> part;
+  line.clear();
+  for (;;) {
+    input.getline(part.data(), std::ssize(part));
+    const auto count = static_cast<std::size_t>(input.gcount());
+    const bool ended = input.good();  // The end of the line is counted, too.
+    line.append(part.data(), ended ? count - 1 : count);
+    if (line.size() > kMostLineBytes) return LineRead::kTooLong;
+    if (ended) return LineRead::kLine;
+    if (input.eof() || input.bad()) return line.empty() ? LineRead::kEnd : LineRead::kLine;
+    input.clear();
+  }
+}
 
 // Counts brackets outside of strings, whether or not the text is JSON.
 bool IsNestedTooDeeply(std::string_view text) {
@@ -55,8 +79,13 @@ absl::Status ExportLines::Wrong(const std::string& what) const {
 
 absl::StatusOr<ExportLine> ExportLines::Next() {
   std::string text;
-  while (std::getline(input_, text)) {
+  for (;;) {
+    const LineRead got = ReadLine(input_, text);
+    if (got == LineRead::kEnd) break;
     ++number_;
+    if (got == LineRead::kTooLong) {
+      return Wrong(fmt::format("has more than {} MiB", kMostLineBytes >> 20));
+    }
     if (IsNestedTooDeeply(text)) {
       return Wrong(fmt::format("is nested deeper than {} levels", kMaxDepth));
     }

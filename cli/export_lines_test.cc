@@ -72,5 +72,23 @@ TEST(ExportLinesTest, AnyLineMayBeNestedSoDeepAndNoDeeper) {
               HasSubstr("not whole"));
 }
 
+TEST(ExportLinesTest, ALineThatIsTooLongIsNotReadWhole) {
+  constexpr std::size_t kMost = std::size_t{32} << 20;
+  const auto line = [](std::size_t bytes) {
+    const std::string around = "{\"later\":\"\"}";
+    return "{\"later\":\"" + std::string(bytes - around.size(), 'x') + "\"}";
+  };
+  const std::string begin = std::string(kHead) + kSession;
+  EXPECT_THAT(ErrorOf(begin + line(kMost)), HasSubstr("line 3: the export ends"));
+  EXPECT_THAT(ErrorOf(begin + line(kMost) + "\n\n"), HasSubstr("line 4: is no JSON"));
+  EXPECT_THAT(ErrorOf(begin + line(kMost + 1)), HasSubstr("line 3: has more than 32 MiB"));
+  std::istringstream input(begin + std::string(2 * kMost, 'x'));
+  ExportLines lines(input);
+  EXPECT_TRUE(lines.Next().ok());
+  EXPECT_THAT(std::string(lines.Next().status().message()), HasSubstr("line 3: has more than"));
+  input.clear();
+  EXPECT_LE(input.tellg(), static_cast<std::streamoff>(kMost + (1 << 20)));
+}
+
 }  // namespace
 }  // namespace memoryd::cli

@@ -164,6 +164,7 @@ absl::Status Import(Connection& connection, Printer& printer, const Arguments& a
     }
     if (std::filesystem::is_regular_file(arguments.file, error)) {
       status = Check(input);
+      if (!status.ok()) status = InContext(arguments.file, status);
       input.clear();
       input.seekg(0);
     }
