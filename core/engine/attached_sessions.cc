@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/exception.h"
 #include "core/base/mutex.h"
 
 namespace memoryd {
@@ -19,6 +20,15 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
   Showing(RenderRequest request, bool stable_only, Block::Done<BlockContent> done)
       : request_(std::move(request)), stable_only_(stable_only), done_(std::move(done)) {}
 
+  void Run(CachedSession& other, const Options& options) {
+    try {
+      Start(other, options);
+    } catch (...) {
+      done_(CaughtException());
+    }
+  }
+
+ private:
   void Start(CachedSession& other, const Options& options) {
     std::shared_ptr<const SessionConfig> config;
     std::map<std::string, std::shared_ptr<const BlockState>> states;
@@ -64,7 +74,6 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
     }
   }
 
- private:
   void Answered(std::size_t i, absl::StatusOr<BlockContent> content) {
     {
       MutexLock lock(mutex_);
@@ -131,7 +140,7 @@ void AttachedSessions::Show(const SessionKey& other, RenderRequest request, bool
       return;
     }
     options_.run(session->key.tenant,
-                 [this, session, showing] { showing->Start(*session, options_); });
+                 [this, session, showing] { showing->Run(*session, options_); });
   });
 }
 
@@ -195,7 +204,13 @@ void AttachedSessions::ConfirmSource(const std::shared_ptr<Handing>& call) {
                source.session.row.block_generation == call->request.generation;
     }
     if (stands) {
-      options_.run(call->source->key.tenant, [this, call] { Put(call); });
+      options_.run(call->source->key.tenant, [this, call] {
+        try {
+          Put(call);
+        } catch (...) {
+          call->done(CaughtException());
+        }
+      });
     } else {
       // The job is of nobody any more, and its end will not count.
       call->Done();

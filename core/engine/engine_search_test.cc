@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <new>
 #include <thread>
 
 #include "core/engine/engine.h"
@@ -246,6 +247,26 @@ TEST_F(EngineSearchTest, AQueryOfManySessionsThatNobodyWaitsForIsCountedOnce) {
                  [&](const absl::StatusOr<Found>& found) { ended.set_value(found.status()); });
   EXPECT_EQ(ended.get_future().get().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(engine_->stats().cancelled_reads, 1U);
+}
+
+TEST_F(EngineSearchTest, AnExceptionWhileMessagesAreHandedOnEndsTheAttempt) {
+  EngineOptions options = Options();
+  options.hand_on = [](const HandedOn& /*from*/, WriteRequest& /*write*/) -> absl::Status {
+    throw std::bad_alloc();
+  };
+  Start(options);
+  MustDo(NewPut({"tenant", "other"}, {{"user", "red"}}));
+  WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
+  create.settings = WordSettings();
+  create.settings->blocks.emplace();
+  BlockSettings block;
+  block.name = "b";
+  block.kind = "session";
+  block.options_json = R"({"session_id":"other"})";
+  create.settings->blocks->push_back(block);
+  MustDo(std::move(create));
+  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "red"}}));
+  EXPECT_TRUE(engine_->Drain(Far())) << "nobody waits for what will never come";
 }
 
 }  // namespace
