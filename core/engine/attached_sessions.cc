@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <vector>
@@ -12,6 +13,20 @@
 #include "core/base/mutex.h"
 
 namespace memoryd {
+namespace {
+
+// Tells `done` that `work` has thrown. The executor, which counts exceptions, gets it too.
+template <typename T, typename Work>
+void Guarded(const std::function<void(absl::StatusOr<T>)>& done, const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    done(CaughtException());
+    throw;
+  }
+}
+
+}  // namespace
 
 // ---- what another session's blocks say ----
 
@@ -20,15 +35,6 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
   Showing(RenderRequest request, bool stable_only, Block::Done<BlockContent> done)
       : request_(std::move(request)), stable_only_(stable_only), done_(std::move(done)) {}
 
-  void Run(CachedSession& other, const Options& options) {
-    try {
-      Start(other, options);
-    } catch (...) {
-      done_(CaughtException());
-    }
-  }
-
- private:
   void Start(CachedSession& other, const Options& options) {
     std::shared_ptr<const SessionConfig> config;
     std::map<std::string, std::shared_ptr<const BlockState>> states;
@@ -74,6 +80,7 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
     }
   }
 
+ private:
   void Answered(std::size_t i, absl::StatusOr<BlockContent> content) {
     {
       MutexLock lock(mutex_);
@@ -139,8 +146,9 @@ void AttachedSessions::Show(const SessionKey& other, RenderRequest request, bool
       done(Reported(status));
       return;
     }
-    options_.run(session->key.tenant,
-                 [this, session, showing] { showing->Run(*session, options_); });
+    options_.run(session->key.tenant, [this, session, showing, done] {
+      Guarded(done, [&] { showing->Start(*session, options_); });
+    });
   });
 }
 
@@ -204,13 +212,8 @@ void AttachedSessions::ConfirmSource(const std::shared_ptr<Handing>& call) {
                source.session.row.block_generation == call->request.generation;
     }
     if (stands) {
-      options_.run(call->source->key.tenant, [this, call] {
-        try {
-          Put(call);
-        } catch (...) {
-          call->done(CaughtException());
-        }
-      });
+      options_.run(call->source->key.tenant,
+                   [this, call] { Guarded(call->done, [&] { Put(call); }); });
     } else {
       // The job is of nobody any more, and its end will not count.
       call->Done();
