@@ -154,7 +154,7 @@ class PageStream final : public RpcHandler,
     // The two replies have the same fields.
     MEMORYD_ASSIGN_OR_RETURN(
         MemoryBudget::Hold hold,
-        rpc_->TakeReply(static_cast<std::int64_t>(GetAllReplySize(page, token))));
+        rpc_->Take(MemoryUse::kReplies, static_cast<std::int64_t>(GetAllReplySize(page, token))));
     rpc_->Send(GetAllReply(page, token), std::move(hold));
     return absl::OkStatus();
   }

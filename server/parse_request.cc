@@ -60,7 +60,7 @@ bool Takes(const FieldDescriptor& field, WireType type) {
   }
 }
 
-// Of a message without content.
+// What a message of this type takes while it is empty.
 std::int64_t BytesOf(const Descriptor& type) {
   thread_local absl::flat_hash_map<const Descriptor*, std::int64_t> known;
   const auto [entry, is_new] = known.try_emplace(&type);
@@ -152,30 +152,30 @@ class Measure {
     }
     path_.push_back(field);
     if (field->is_repeated()) overhead_ += field->is_map() ? kMapEntry : kPointer;
-    bool goes_on = false;
-    switch (field->cpp_type()) {
-      case FieldDescriptor::CPPTYPE_MESSAGE:
-        goes_on = Submessage(*field->message_type(), size);
-        break;
+    const Descriptor* message = field->message_type();
+    if (message == nullptr) Payload(*field, size);
+    // Else the path stays as it is.
+    const bool goes_on = (message != nullptr ? Submessage(*message, size) : input_.Skip(size)) &&
+                         overhead_ <= kMaxParsedOverhead;
+    if (goes_on) path_.pop_back();
+    return goes_on;
+  }
+
+  // Texts, and numbers that are packed.
+  void Payload(const FieldDescriptor& field, int size) {
+    switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_STRING:
         overhead_ += kString;
         text_ += size;
-        goes_on = input_.Skip(size);
         break;
       case FieldDescriptor::CPPTYPE_FLOAT:
       case FieldDescriptor::CPPTYPE_DOUBLE:
         // As many bytes as on the wire, but for how an array grows.
         text_ += kGrowth * size;
-        goes_on = input_.Skip(size);
         break;
       default:
         overhead_ += kNumber * size;
-        goes_on = input_.Skip(size);
     }
-    // Else the path stays as it is.
-    goes_on = goes_on && overhead_ <= kMaxParsedOverhead;
-    if (goes_on) path_.pop_back();
-    return goes_on;
   }
 
   bool Submessage(const Descriptor& type, int size) {
@@ -232,7 +232,7 @@ absl::Status Parse(std::string_view bytes, google::protobuf::Message& message) {
 absl::StatusOr<MemoryBudget::Hold> ParseRequest(RpcCall& rpc, std::string_view bytes,
                                                 google::protobuf::Message& request) {
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t needed, ParsedBytes(bytes, *request.GetDescriptor()));
-  MEMORYD_ASSIGN_OR_RETURN(MemoryBudget::Hold hold, rpc.TakeRequest(needed));
+  MEMORYD_ASSIGN_OR_RETURN(MemoryBudget::Hold hold, rpc.Take(MemoryUse::kRequests, needed));
   MEMORYD_RETURN_IF_ERROR(Parse(bytes, request));
   return hold;
 }

@@ -175,7 +175,7 @@ void ForEachType(const Visit& visit) {
   }
 }
 
-// The ways to write one entry of a repeated field in as few bytes as can be.
+// So many entries of a repeated field, in as few bytes as can be.
 std::string Entries(const FieldDescriptor& field, std::size_t count) {
   const bool delimited = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE ||
                          field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;

@@ -81,15 +81,14 @@ class RpcCall {
   // To be called once, from the function that starts the call, and before Read() in whatever is not
   // for everybody.
   virtual absl::Status ChargeTo(std::string_view tenant) = 0;
-  // Takes memory for a message that is yet to be parsed, beside what the call holds of its bytes;
-  // none from a call that is nobody's. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
-  virtual absl::StatusOr<MemoryBudget::Hold> TakeRequest(std::int64_t bytes) = 0;
   // Asks for the next message. Once for each message.
   virtual void Read() = 0;
-  // Takes the memory of a reply that is yet to be made. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
-  virtual absl::StatusOr<MemoryBudget::Hold> TakeReply(std::int64_t bytes) = 0;
-  // Sends a message. `hold` is that of TakeReply(); without one the bytes are counted, and never
-  // refused.
+  // Takes memory from the call's tenant: for a request that is yet to be parsed, beside what the
+  // call holds of its bytes, or for a reply that is yet to be made. Empty for a call that no tenant
+  // is known of. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+  virtual absl::StatusOr<MemoryBudget::Hold> Take(MemoryUse use, std::int64_t bytes) = 0;
+  // Sends a message. `hold` is that of Take(), for kReplies; without one the bytes are counted, and
+  // never refused.
   virtual void Send(std::string message, MemoryBudget::Hold hold) = 0;
   // Send(), then Finish() with OK.
   virtual void SendLast(std::string message, MemoryBudget::Hold hold) = 0;

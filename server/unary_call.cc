@@ -82,7 +82,8 @@ void UnaryCall::Finish(absl::StatusOr<std::string> reply) {
 }
 
 absl::Status UnaryCall::TakeReply(std::size_t bytes) {
-  MEMORYD_ASSIGN_OR_RETURN(reply_hold_, rpc_->TakeReply(static_cast<std::int64_t>(bytes)));
+  MEMORYD_ASSIGN_OR_RETURN(reply_hold_,
+                           rpc_->Take(MemoryUse::kReplies, static_cast<std::int64_t>(bytes)));
   return absl::OkStatus();
 }
 

@@ -543,11 +543,8 @@ class EndlessCall final : public RpcCall {
   bool IsCancelled() const override { return false; }
   void SetHandler(std::shared_ptr<RpcHandler> handler) override { handler_ = std::move(handler); }
   absl::Status ChargeTo(std::string_view /*tenant*/) override { return absl::OkStatus(); }
-  absl::StatusOr<MemoryBudget::Hold> TakeRequest(std::int64_t /*bytes*/) override {
-    return MemoryBudget::Hold();
-  }
   void Read() override {}
-  absl::StatusOr<MemoryBudget::Hold> TakeReply(std::int64_t /*bytes*/) override {
+  absl::StatusOr<MemoryBudget::Hold> Take(MemoryUse /*use*/, std::int64_t /*bytes*/) override {
     return MemoryBudget::Hold();
   }
   void Send(std::string /*message*/, MemoryBudget::Hold /*hold*/) override {}

@@ -419,14 +419,9 @@ void Http2Call::EndOfRequest() {
                        : absl::OkStatus());
 }
 
-absl::StatusOr<MemoryBudget::Hold> Http2Call::TakeRequest(std::int64_t bytes) {
+absl::StatusOr<MemoryBudget::Hold> Http2Call::Take(MemoryUse use, std::int64_t bytes) {
   if (!charged_) return MemoryBudget::Hold();
-  return budget_.Take(tenant_, MemoryUse::kRequests, bytes);
-}
-
-absl::StatusOr<MemoryBudget::Hold> Http2Call::TakeReply(std::int64_t bytes) {
-  if (!charged_) return MemoryBudget::Hold();
-  return budget_.Take(tenant_, MemoryUse::kReplies, bytes);
+  return budget_.Take(tenant_, use, bytes);
 }
 
 void Http2Call::Measure(std::string_view message, MemoryBudget::Hold& hold) {

@@ -36,9 +36,8 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   bool IsCancelled() const override { return cancelled_.load(std::memory_order_acquire); }
   void SetHandler(std::shared_ptr<RpcHandler> handler) override;
   absl::Status ChargeTo(std::string_view tenant) override;
-  absl::StatusOr<MemoryBudget::Hold> TakeRequest(std::int64_t bytes) override;
   void Read() override;
-  absl::StatusOr<MemoryBudget::Hold> TakeReply(std::int64_t bytes) override;
+  absl::StatusOr<MemoryBudget::Hold> Take(MemoryUse use, std::int64_t bytes) override;
   void Send(std::string message, MemoryBudget::Hold hold) override;
   void SendLast(std::string message, MemoryBudget::Hold hold) override;
   void Finish(const absl::Status& status, std::string_view request_id) override;

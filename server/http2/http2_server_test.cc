@@ -75,7 +75,7 @@ class Answering final : public RpcHandler, public std::enable_shared_from_this<A
       response.add_messages()->set_text(
           std::string(static_cast<std::size_t>(std::atoi(request.input().c_str())), 'x'));
     }
-    auto hold = rpc_->TakeReply(static_cast<std::int64_t>(response.ByteSizeLong()));
+    auto hold = rpc_->Take(MemoryUse::kReplies, static_cast<std::int64_t>(response.ByteSizeLong()));
     if (hold.ok()) {
       rpc_->SendLast(response.SerializeAsString(), *std::move(hold));
     } else {
