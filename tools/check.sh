@@ -33,8 +33,8 @@ $results step 'ruff' tools/lint_python.sh ruff
 # those of concurrent calls, jobs, workers, searches, reloads and ends (TSAN=all: every one over both
 # stores, but those that move 64 MiB, in more than the time that a call may have). End to end each
 # sanitizer sees one store, and both in the store's contract.
-tsan_files=$(printf 'tests/e2e/test_%s.py ' accounting attached_sessions auth blocks concurrency embedder erase \
-  fork idempotency import jobs lifecycle logs metrics query query_blocks retention sessions \
+tsan_files=$(printf 'tests/e2e/test_%s.py ' accounting attached_sessions auth blocks concurrency \
+  embedder erase fork idempotency import jobs lifecycle logs metrics query query_blocks retention sessions \
   single_messages store_down stream_all tls update_context worker)
 tsan_names='not sqlite'
 [ "${TSAN:-}" = all ] && tsan_files=tests/e2e tsan_names=''

@@ -107,7 +107,7 @@ class Engine::Read : public PendingCall {
     Finish(absl::CancelledError("the call was cancelled"));
     return true;
   }
-  // Of a read for this one.
+  // The end of another read that is a part of this one.
   CallEnd end_of_part() const {
     CallEnd end(deadline(), watch_);
     end.is_part = true;

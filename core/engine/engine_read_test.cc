@@ -62,6 +62,17 @@ class EngineReadTest : public EngineTest {
         {{"system", "1"}, {"user", "22"}, {"user", "333"}, {"user", "4444"}, {"user", "55555"}}));
   }
 
+  // A session that keeps its newest four messages, of which two tokens at most are active.
+  void CreateSmall() {
+    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
+    create.settings = WordSettings();
+    create.settings->token_limit = 2;
+    create.settings->token_flush_size = 1;
+    create.settings->chat_history_token_ratio = 0.5;
+    create.settings->retention.keep_messages = 4;
+    MustDo(std::move(create));
+  }
+
   PageRequest Request(StatusFilter status = StatusFilter::kAll) {
     PageRequest request;
     request.key = kKey;
@@ -173,13 +184,7 @@ TEST_F(EngineReadTest, APageAfterSetOrResetIsRefused) {
 
 // A commit takes rows out before the engine hears that it is done.
 TEST_F(EngineReadTest, WhatACommitTakesOutIsMissedOnlyWithWhatItBrings) {
-  WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-  create.settings = WordSettings();
-  create.settings->token_limit = 2;
-  create.settings->token_flush_size = 1;
-  create.settings->chat_history_token_ratio = 0.5;
-  create.settings->retention.keep_messages = 4;
-  MustDo(std::move(create));
+  CreateSmall();
   for (const char* text : {"a", "b", "c", "d", "e", "f"}) {
     MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", text}}));
   }
@@ -202,13 +207,7 @@ TEST_F(EngineReadTest, APageThatIsReadAgainIsNotHeldTwice) {
   EngineOptions options = Options();
   options.memory = &budget;
   Start(options);
-  WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-  create.settings = WordSettings();
-  create.settings->token_limit = 2;
-  create.settings->token_flush_size = 1;
-  create.settings->chat_history_token_ratio = 0.5;
-  create.settings->retention.keep_messages = 4;
-  MustDo(std::move(create));
+  CreateSmall();
   const auto put = [this] {
     return NewWrite(WriteKind::kPut, kKey, {{"user", std::string(345'000, 'x')}});
   };

@@ -169,7 +169,7 @@ class PageMemoryTest : public ContentPageTest {
   }
 
   static constexpr std::int64_t kLargeSession = std::int64_t{48} << 20;
-  // Of the session, where that is more than it has.
+  // The session's row says that its next message gets at least this position.
   std::int64_t next_position_ = 0;
 };
 

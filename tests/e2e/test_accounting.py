@@ -7,7 +7,6 @@ import contextlib
 import pathlib
 import random
 import socket
-import struct
 from collections.abc import Callable
 
 import grpc
@@ -16,14 +15,7 @@ import pytest
 from support.access import METHODS, Caller, bearer, credential, request_of, write_credentials
 from support.blocks import block, every_turn, models_file
 from support.calls import assistant, memory, session_wire, user
-from support.http2 import (
-    DATA,
-    END_STREAM,
-    SETTINGS,
-    Connection,
-    frame,
-    prefixed,
-)
+from support.http2 import DATA, END_STREAM, Connection, frame, prefixed
 from support.metrics import Series, scrape, value
 from support.model_server import ModelServer
 from support.server import Server
@@ -36,7 +28,6 @@ TENANTS = ("a", "b", "c")
 RIGHTS = ("read", "write", "admin", "worker")
 STEPS, THREADS = 120, 6
 USES = ("requests", "replies", "jobs", "answers")
-_INITIAL_WINDOW_SIZE = 4
 
 
 class Mix:
@@ -126,7 +117,7 @@ class Mix:
     def unread_reply(self) -> None:
         body = prefixed(request_of("GetAll", session_id=self.session()).SerializeToString())
         with Connection(self._server.target) as connection:
-            connection.send(frame(SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, 0)))
+            connection.take_nothing()
             connection.settle()
             for _ in range(3):
                 stream = connection.start("/memoryd.v1.MemoryService/GetAll", bearer(self._token))

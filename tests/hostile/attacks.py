@@ -29,7 +29,6 @@ from support.calls import assistant, memory, user
 from support.http2 import (
     DATA,
     END_STREAM,
-    SETTINGS,
     WINDOW_UPDATE,
     Connection,
     frame,
@@ -55,7 +54,6 @@ MIB = 1 << 20
 METHODS = "/memoryd.v1.MemoryService/"
 ATTACH = "/memoryd.v1.WorkerService/Attach"
 MODEL, WORKER = "hangs", "w"
-_INITIAL_WINDOW_SIZE = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +114,7 @@ def reading(method: str, calls: int = 40, **fields) -> floods.Flood:
     body = prefixed(request_of(method, **fields).SerializeToString())
 
     def flood(connection: Connection, _: str) -> None:
-        connection.send(frame(SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, 0)))
+        connection.take_nothing()
         connection.settle()
         for _number in range(calls):
             stream = connection.start(METHODS + method, bearer(TOKEN))
@@ -174,7 +172,7 @@ def _fed(caller: Caller, session_id: str, mib: int, made: memory.Block) -> None:
 
 def attached(connection: Connection, _: str) -> None:
     """A worker that reads nothing of what it is to do."""
-    connection.send(frame(SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, 0)))
+    connection.take_nothing()
     connection.settle()
     hello = worker_wire.AttachRequest(hello=worker_wire.WorkerHello(
         name=WORKER, max_concurrent_calls=256,

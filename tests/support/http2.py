@@ -97,6 +97,10 @@ class Connection:
             self._read_frame()
         return self
 
+    def take_nothing(self) -> None:
+        """Opens no window for what streams that begin from now on are answered."""
+        self.send(frame(SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, 0)))
+
     def start(self, method: Text, headers: Fields = (), end: bool = False) -> int:
         """Sends the headers of a call; the number of its stream."""
         return self.start_with(block(self.target, method, headers), end)

@@ -22,7 +22,7 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def delimited(message: type[Message], field: str, value: bytes) -> bytes:
+def _delimited(message: type[Message], field: str, value: bytes) -> bytes:
     number = message.DESCRIPTOR.fields_by_name[field].number
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
@@ -33,7 +33,6 @@ def _filled(entry: bytes) -> bytes:
 
 _PUT = wire.PutRequest(session_id="s").SerializeToString()
 _QUERY = wire.QueryRequest(session_id="s", query="x").SerializeToString()
-
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,23 +48,23 @@ class Swelling:
 
 
 SWELLING = (
-    Swelling("Put", "messages", _PUT + _filled(delimited(wire.PutRequest, "messages", b""))),
-    Swelling("Put", "messages.parts", _PUT + delimited(
-        wire.PutRequest, "messages", _filled(delimited(memory.Message, "parts", b"")))),
-    Swelling("Query", "filter.any_of", _QUERY + delimited(
-        wire.QueryRequest, "filter", _filled(delimited(filter_wire.Filter, "any_of", b"")))),
-    Swelling("StreamAll", "filter.metadata", _PUT + delimited(
+    Swelling("Put", "messages", _PUT + _filled(_delimited(wire.PutRequest, "messages", b""))),
+    Swelling("Put", "messages.parts", _PUT + _delimited(
+        wire.PutRequest, "messages", _filled(_delimited(memory.Message, "parts", b"")))),
+    Swelling("Query", "filter.any_of", _QUERY + _delimited(
+        wire.QueryRequest, "filter", _filled(_delimited(filter_wire.Filter, "any_of", b"")))),
+    Swelling("StreamAll", "filter.metadata", _PUT + _delimited(
         wire.StreamAllRequest, "filter",
-        _filled(delimited(filter_wire.Filter, "metadata", b"")))),
-    Swelling("CreateSession", "config.blocks", delimited(
+        _filled(_delimited(filter_wire.Filter, "metadata", b"")))),
+    Swelling("CreateSession", "config.blocks", _delimited(
         session_wire.CreateSessionRequest, "config",
-        _filled(delimited(memory.SessionConfig, "blocks", b"")))),
-    Swelling("ImportSession", "items.messages", delimited(
+        _filled(_delimited(memory.SessionConfig, "blocks", b"")))),
+    Swelling("ImportSession", "items.messages", _delimited(
         session_wire.ImportSessionRequest, "items",
-        _filled(delimited(session_wire.ImportItems, "messages", b"")))),
-    Swelling("Attach", "hello.blocks", delimited(
+        _filled(_delimited(session_wire.ImportItems, "messages", b"")))),
+    Swelling("Attach", "hello.blocks", _delimited(
         worker_wire.AttachRequest, "hello",
-        _filled(delimited(worker_wire.WorkerHello, "blocks", b"")))),
+        _filled(_delimited(worker_wire.WorkerHello, "blocks", b"")))),
     Swelling("Get", "", wire.GetRequest(session_id="s").SerializeToString() + _filled(_UNKNOWN)),
     Swelling("GetServerInfo", "", _filled(_UNKNOWN)),
 )
