@@ -1,8 +1,10 @@
 #ifndef MEMORYD_CORE_TOKENS_BPE_TOKEN_COUNTER_H_
 #define MEMORYD_CORE_TOKENS_BPE_TOKEN_COUNTER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -24,9 +26,14 @@ class BpeTokenCounter final : public TokenCounter {
       : vocabulary_(std::move(vocabulary)), piece_end_(piece_end), specials_(specials) {}
 
   std::int64_t Count(std::string_view text) const override;
+  std::optional<std::int64_t> CountWithin(std::string_view text, std::int64_t& cost) const override;
+  std::size_t ScratchBytes(std::string_view text) const override;
 
  private:
-  std::int64_t CountBetweenSpecials(const char* p, const char* end, const char* readable_end) const;
+  // Adds to `count` the tokens of [p, end), which holds no special token, as long as `cost` is not
+  // below 0.
+  void CountBetweenSpecials(const char* p, const char* end, const char* readable_end,
+                            std::int64_t& count, std::int64_t& cost) const;
 
   // The first special token in [p, end): where it starts and its length, or {end, 0}.
   std::pair<const char*, std::size_t> FindSpecial(const char* p, const char* end) const;

@@ -25,6 +25,10 @@ constexpr std::size_t kMaxTokenBytes = 255;
 // Up to here scanning for the best pair beats the heap.
 constexpr std::size_t kShortPiece = 96;
 
+// What a byte to be merged costs there, against one of a short piece. Measured: some 25 to 50 ns in
+// words of 8 to 96 random letters, 60 to 110 ns in words of up to 2 KiB.
+constexpr std::size_t kLongPieceCost = 2;
+
 constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15u;
 
 // The first `size` bytes as a number, `size` at most 8.
@@ -37,6 +41,18 @@ std::uint64_t LoadBytes(const char* bytes, std::size_t size, const char* readabl
   std::memcpy(&value, bytes, size);
   return value;
 }
+
+// Of a long piece's bytes. The parts are a doubly linked list threaded through their first bytes'
+// positions.
+struct Part {
+  std::uint32_t previous;
+  std::uint32_t next;       // Also this part's end.
+  std::uint32_t pair_rank;  // Of this part and the next together; kNoRank once it is merged away.
+};
+
+// Pairs that the heap of a long piece has room for. All are good at first; the fourth beyond is for
+// those that merging adds and makes stale, which are looked for only when it is full.
+std::size_t HeapSize(std::size_t piece) { return piece + piece / 4; }
 
 struct TokenLine {
   std::string bytes;
@@ -156,12 +172,21 @@ inline BpeVocabulary::Rank BpeVocabulary::Find(const char* bytes, std::size_t si
   }
 }
 
-std::int64_t BpeVocabulary::Count(std::string_view piece, const char* readable_end) const {
+std::int64_t BpeVocabulary::Count(std::string_view piece, const char* readable_end,
+                                  std::int64_t& cost) const {
   if (piece.size() == 1 || Find(piece.data(), piece.size(), readable_end) != kNoRank) {
     return 1;
   }
-  return piece.size() <= kShortPiece ? CountShort(piece, readable_end)
-                                     : CountLong(piece, readable_end);
+  const bool is_short = piece.size() <= kShortPiece;
+  cost -= static_cast<std::int64_t>(is_short ? piece.size() : kLongPieceCost * piece.size());
+  if (cost < 0) {
+    return 0;
+  }
+  return is_short ? CountShort(piece, readable_end) : CountLong(piece, readable_end);
+}
+
+std::size_t BpeVocabulary::ScratchBytes(std::size_t piece) {
+  return piece <= kShortPiece ? 0 : piece * sizeof(Part) + HeapSize(piece) * sizeof(std::uint64_t);
 }
 
 std::int64_t BpeVocabulary::CountShort(std::string_view piece, const char* readable_end) const {
@@ -207,12 +232,6 @@ std::int64_t BpeVocabulary::CountShort(std::string_view piece, const char* reada
 }
 
 std::int64_t BpeVocabulary::CountLong(std::string_view piece, const char* readable_end) const {
-  // The parts are a doubly linked list threaded through their first bytes' positions.
-  struct Part {
-    std::uint32_t previous;
-    std::uint32_t next;  // Also this part's end.
-    Rank pair_rank;      // Of this part and the next together; kNoRank once it is merged away.
-  };
   const char* const bytes = piece.data();
   const auto size = static_cast<std::uint32_t>(piece.size());
   std::vector<Part> parts(size);
@@ -220,7 +239,7 @@ std::int64_t BpeVocabulary::CountLong(std::string_view piece, const char* readab
   // Pairs as rank * 2^32 + position, so that the smallest is the next to merge. An entry whose rank
   // is no longer its part's is stale: a part only grows, so a rank never comes back.
   std::vector<std::uint64_t> heap;
-  heap.reserve(size);
+  heap.reserve(HeapSize(size));
   for (std::uint32_t i = 0; i < size; ++i) {
     parts[i] = {i - 1, i + 1, kNoRank};
     if (i + 1 < size) {
@@ -233,6 +252,12 @@ std::int64_t BpeVocabulary::CountLong(std::string_view piece, const char* readab
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
 
+  const auto drop_stale = [&] {
+    std::erase_if(heap, [&parts](std::uint64_t pair) {
+      return parts[static_cast<std::uint32_t>(pair)].pair_rank != static_cast<Rank>(pair >> 32);
+    });
+    std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  };
   const auto update_pair = [&](std::uint32_t i) {
     Part& part = parts[i];
     part.pair_rank = kNoRank;
@@ -240,6 +265,7 @@ std::int64_t BpeVocabulary::CountLong(std::string_view piece, const char* readab
       part.pair_rank = Find(bytes + i, parts[part.next].next - i, readable_end);
     }
     if (part.pair_rank != kNoRank) {
+      if (heap.size() == heap.capacity()) drop_stale();
       heap.push_back((std::uint64_t{part.pair_rank} << 32) | i);
       std::push_heap(heap.begin(), heap.end(), std::greater<>());
     }

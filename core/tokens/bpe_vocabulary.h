@@ -28,7 +28,13 @@ class BpeVocabulary {
   // with the lowest rank is merged, the leftmost of equals, until there is none. O(n log n) in the
   // piece's bytes. `piece` is not empty, shorter than 4 GiB, and lies in a buffer that is readable
   // up to `readable_end`.
-  std::int64_t Count(std::string_view piece, const char* readable_end) const;
+  //
+  // Takes off `cost` what that costs, in the unit of TokenCounter::CountWithin(); 0, and `cost` is
+  // below 0, where that would be more.
+  std::int64_t Count(std::string_view piece, const char* readable_end, std::int64_t& cost) const;
+
+  // The memory that Count() takes meanwhile for a piece of so many bytes.
+  static std::size_t ScratchBytes(std::size_t piece);
 
  private:
   using Rank = std::uint32_t;

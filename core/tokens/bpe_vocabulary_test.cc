@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
@@ -39,8 +40,9 @@ std::string FileOf(const std::vector<std::string>& tokens) {
   return file;
 }
 
-std::int64_t Count(const BpeVocabulary& vocabulary, const std::string& piece) {
-  return vocabulary.Count(piece, piece.data() + piece.size());
+std::int64_t Count(const BpeVocabulary& vocabulary, std::string_view piece) {
+  std::int64_t cost = std::numeric_limits<std::int64_t>::max();
+  return vocabulary.Count(piece, piece.data() + piece.size(), cost);
 }
 
 // The definition, word by word: join the adjacent parts of lowest rank, leftmost first.
@@ -110,7 +112,11 @@ TEST(BpeVocabularyTest, MergesAsDefinedAtEveryLength) {
   const std::vector<std::string> tokens = BytesAnd(grown);
   const auto vocabulary = BpeVocabulary::Parse(FileOf(tokens));
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
-  for (std::size_t size = 1; size <= 200; ++size) {
+  std::vector<std::size_t> sizes(200);
+  std::iota(sizes.begin(), sizes.end(), 1);
+  // Here the heap of pairs fills up with stale ones several times.
+  sizes.push_back(1500);
+  for (const std::size_t size : sizes) {
     for (int i = 0; i < 4; ++i) {
       const std::string piece = i == 0 ? std::string(size, 'a') : text(size);
       ASSERT_EQ(Count(**vocabulary, piece), CountByDefinition(tokens, piece)) << piece;
@@ -118,13 +124,26 @@ TEST(BpeVocabularyTest, MergesAsDefinedAtEveryLength) {
   }
 }
 
+TEST(BpeVocabularyTest, NoMoreIsMergedThanMayBeSpent) {
+  const auto vocabulary = BpeVocabulary::Parse(FileOf(BytesAnd({"ab", "abab"})));
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+  const auto left = [&vocabulary](const std::string& piece, std::int64_t cost) {
+    (*vocabulary)->Count(piece, piece.data() + piece.size(), cost);
+    return cost;
+  };
+  EXPECT_EQ(left("abab", 0), 0) << "a token, and nothing to be merged";
+  EXPECT_EQ(left("ababab", 10), 4);
+  EXPECT_LT(left("ababab", 5), 0);
+  EXPECT_EQ(left(std::string(96, 'a'), 96), 0);
+  EXPECT_EQ(left(std::string(100, 'a'), 200), 0) << "a byte of a long piece costs twice as much";
+}
+
 TEST(BpeVocabularyTest, NothingIsReadBeyondTheBuffer) {
   const auto vocabulary = BpeVocabulary::Parse(FileOf(BytesAnd({"ab", "abab"})));
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
   for (std::size_t size = 1; size <= 130; ++size) {
     const std::vector<char> piece(size, 'a');  // Exactly allocated, for the sanitizer.
-    EXPECT_EQ((*vocabulary)->Count({piece.data(), size}, piece.data() + size),
-              static_cast<std::int64_t>(size));
+    EXPECT_EQ(Count(**vocabulary, {piece.data(), size}), static_cast<std::int64_t>(size));
   }
 }
 

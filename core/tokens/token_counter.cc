@@ -124,6 +124,13 @@ class WhitespaceTokenCounter final : public TokenCounter {
 
 }  // namespace
 
+std::optional<std::int64_t> TokenCounter::CountWithin(std::string_view text,
+                                                      std::int64_t& cost) const {
+  cost -= ScanCost(text);
+  if (cost < 0) return std::nullopt;
+  return Count(text);
+}
+
 absl::StatusOr<std::shared_ptr<const TokenCounter>> MakeTokenCounter(
     std::string_view name, const std::string& vocabulary_dir) {
   static auto* const loaded = new LoadedCounters();

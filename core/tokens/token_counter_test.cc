@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -78,6 +80,69 @@ TEST(TokenCounterTest, MegabyteRunsCountAsTiktokenDoes) {
   EXPECT_EQ(Counter("cl100k_base")->Count(std::string(kSize, 'a')), 125'000);
   EXPECT_EQ(Counter("cl100k_base")->Count(std::string(kSize, ' ')), 7'813);
   EXPECT_EQ(Counter("o200k_base")->Count(std::string(kSize, '\n')), 62'500);
+}
+
+// Words of so many letters, in no order.
+std::string RandomWords(std::size_t letters, std::size_t size) {
+  std::mt19937 random(7);
+  std::string text;
+  while (text.size() < size) {
+    text.push_back(text.size() % (letters + 1) == letters ? ' '
+                                                          : static_cast<char>('a' + random() % 26));
+  }
+  return text;
+}
+
+std::string Repeated(std::string_view text, std::size_t size) {
+  std::string result;
+  while (result.size() < size) result += text;
+  return result;
+}
+
+constexpr std::string_view kProse =
+    "She said that it wouldn't rain tomorrow; they went out, all 12. ";
+constexpr std::string_view kChinese = "我们今天下午去公园散步，天气很好。";
+
+TEST(TokenCounterTest, WhatIsCheapIsCountedTheSameWithinItsCost) {
+  constexpr std::int64_t kCost = 4608;
+  for (const char* const name : {"cl100k_base", "o200k_base", "whitespace"}) {
+    const auto counter = Counter(name);
+    for (const std::string& text :
+         {std::string(), std::string("word"), Repeated(kProse, 32'000), Repeated(kChinese, 4040),
+          RandomWords(8, 4096), "a <|endoftext|> b" + std::string(200, '-')}) {
+      std::int64_t cost = kCost;
+      EXPECT_EQ(counter->CountWithin(text, cost), counter->Count(text))
+          << name << text.substr(0, 100);
+      EXPECT_GE(cost, 0);
+      EXPECT_LT(cost, kCost);
+    }
+  }
+}
+
+TEST(TokenCounterTest, WhatWouldCostMoreIsNotCounted) {
+  for (const char* const name : {"cl100k_base", "o200k_base"}) {
+    const auto counter = Counter(name);
+    for (const std::string& text :
+         {std::string(3000, 'a'), std::string(32'000, ' '), RandomWords(32'000, 32'000),
+          RandomWords(90, 6000), Repeated(kChinese, 32'000), Repeated(kProse, 200'000)}) {
+      std::int64_t cost = 4608;
+      EXPECT_EQ(counter->CountWithin(text, cost), std::nullopt) << name << text.substr(0, 100);
+    }
+  }
+  std::int64_t cost = 4608;
+  EXPECT_EQ(Counter("whitespace")->CountWithin(std::string(100'000, 'a'), cost), std::nullopt);
+}
+
+TEST(TokenCounterTest, OnlyLongPiecesTakeMemory) {
+  for (const char* const name : {"cl100k_base", "o200k_base"}) {
+    const auto counter = Counter(name);
+    EXPECT_EQ(counter->ScratchBytes(Repeated(kProse, 100'000)), 0U);
+    EXPECT_EQ(counter->ScratchBytes(kProse), 0U);
+    const std::size_t bytes =
+        counter->ScratchBytes(Repeated(kProse, 100'000) + std::string(100'000, 'a'));
+    EXPECT_NEAR(static_cast<double>(bytes), 2'200'000, 100);
+  }
+  EXPECT_EQ(Counter("whitespace")->ScratchBytes(std::string(100'000, 'a')), 0U);
 }
 
 TEST(TokenCounterTest, BytesThatAreNotUtf8AreCounted) {

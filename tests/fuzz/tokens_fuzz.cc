@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ namespace memoryd {
 namespace {
 
 constexpr std::string_view kSpecial = "<|endoftext|>";
+// Enough for some of the texts.
+constexpr std::int64_t kCost = 100;
 
 std::string VocabularyFolder() {
   const char* const folder = std::getenv("MEMORYD_VOCABULARY_DIR");
@@ -45,6 +48,9 @@ class Encoding {
 
   void Check(std::string_view text) const {
     const std::int64_t count = counter_->Count(text);
+    std::int64_t cost = kCost;
+    const std::optional<std::int64_t> within = counter_->CountWithin(text, cost);
+    Require(!within.has_value() || (*within == count && cost >= 0));
     // A special token is one, and the pieces end there as they end at the end.
     std::string joined(text);
     joined.append(kSpecial).append(text);
