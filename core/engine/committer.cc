@@ -240,6 +240,7 @@ void Committer::DraftGroup(Group& group) {
   std::vector<std::shared_ptr<Write>> to_reload;
   std::vector<std::shared_ptr<Write>> to_requeue;
   std::vector<std::shared_ptr<Write>> to_await_usage;
+  std::vector<std::shared_ptr<Write>> to_count;
   const bool usage_known =
       options_.quotas == nullptr || options_.quotas->Knows(group.session->key.tenant);
   struct Answer {
@@ -286,6 +287,9 @@ void Committer::DraftGroup(Group& group) {
             answers.push_back({write, std::move(decision)});
           }
           break;
+        case SessionDraft::Decision::Kind::kCount:
+          to_count.push_back(write);
+          break;
         case SessionDraft::Decision::Kind::kUnchanged:
         case SessionDraft::Decision::Kind::kRefused:
           if (group.draft->dirty()) {
@@ -320,6 +324,10 @@ void Committer::DraftGroup(Group& group) {
   for (auto& write : to_await_usage) {
     write->BackToQueue();
     options_.read_usage(std::move(write));
+  }
+  for (auto& write : to_count) {
+    write->BackToQueue();
+    options_.count(std::move(write));
   }
   // The refusal came first: no record now means that there was none when it was decided.
   for (Answer& answer : to_look_up) {

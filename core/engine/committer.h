@@ -61,6 +61,8 @@ class Committer {
     Quotas* quotas = nullptr;
     // Reads what the write's tenant has stored and enqueues the write again. Must not block.
     std::function<void(std::shared_ptr<Write>)> read_usage;
+    // Counts the write's tokens under its `count_with` and enqueues it again. Must not block.
+    std::function<void(std::shared_ptr<Write>)> count;
     // Looks the write's request_id up and finishes the write: with its stored reply, else with
     // the given decision; without one it enqueues it again. Must not block.
     std::function<void(std::shared_ptr<Write>, std::optional<SessionDraft::Decision>)> look_up;

@@ -155,6 +155,9 @@ Engine::Engine(Store* store, EngineOptions options)
                 &stats_.exceptions),
       searchers_(options_.searchers, static_cast<std::size_t>(options_.max_pending_calls),
                  &stats_.exceptions),
+      counters_(options_.counters, static_cast<std::size_t>(options_.max_pending_calls),
+                &stats_.exceptions, options_.counters_clock),
+      counting_(&token_rules_, &counters_, options_.memory, &stats_.exceptions),
       loader_(store_, &cache_, &executor_, &stats_, options_.memory,
               options_.coherence == Coherence::kShared, options_.max_active_bytes),
       attached_(AttachedOptions()) {
@@ -196,6 +199,9 @@ Engine::Engine(Store* store, EngineOptions options)
           write->Finish(Reported(status));
         }
       });
+    };
+    committer.count = [this](std::shared_ptr<Write> write) {
+      Guarded(write, [&] { CountApart(write, *write->count_with, {}); });
     };
     committer.look_up = [this](std::shared_ptr<Write> write,
                                std::optional<SessionDraft::Decision> otherwise) {
@@ -394,8 +400,7 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
         write->Finish(std::move(status));
         return;
       }
-      CountTokens(*write);
-      Enqueue(write);
+      CountAndEnqueue(write);
     });
   };
   if (loaded) {
@@ -413,27 +418,58 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
                       [write] { return write->finished(); }});
 }
 
-// Counts ahead of the committer, which has to count again only when the configuration turns out to
-// be another one. Errors are its business too.
-void Engine::CountTokens(Write& write) {
-  std::shared_ptr<const SessionConfig> config;
+std::optional<CountingRules> Engine::CountingRulesOf(const Write& write) {
   {
     MutexLock lock(write.session->mutex);
-    if (!write.session->loaded) return;
-    if (write.session->session.exists()) config = write.session->session.config;
+    if (!write.session->loaded) return std::nullopt;
+    if (write.session->session.exists()) return write.session->session.config->counting;
   }
-  CountingRules rules;
-  if (config != nullptr) {
-    rules = config->counting;
-  } else if (write.request.settings.has_value()) {
-    auto resolved = SessionConfig::Resolve(*write.request.settings);
-    if (!resolved.ok()) return;
-    rules = resolved->counting;
+  if (!write.request.settings.has_value()) return CountingRules();
+  auto resolved = SessionConfig::Resolve(*write.request.settings);
+  if (!resolved.ok()) return std::nullopt;
+  return resolved->counting;
+}
+
+// The committer has to count again only when the configuration turns out to be another one. Errors
+// of what was asked are its business too.
+void Engine::CountAndEnqueue(std::shared_ptr<Write> write) {
+  std::optional<CountingRules> rules = CountingRulesOf(*write);
+  CountProgress progress;
+  absl::StatusOr<bool> all = true;
+  if (rules.has_value()) {
+    all = token_rules_.CountWithin(*rules, write->request, TokenRules::kCheapCost, progress);
+    if (all.ok() && !*all) {
+      CountApart(write, *std::move(rules), std::move(progress));
+      return;
+    }
   }
-  auto counts = token_rules_.Count(rules, write.request);
-  if (!counts.ok()) return;
-  write.token_counts = *std::move(counts);
-  write.counted_with = std::move(rules);
+  if (all.ok()) {
+    write->token_counts = std::move(progress.counts);
+    write->counted_with = std::move(rules);
+  }
+  Enqueue(std::move(write));
+}
+
+void Engine::CountApart(const std::shared_ptr<Write>& write, CountingRules rules,
+                        CountProgress progress) {
+  auto task = std::make_shared<TokenCounting::Task>();
+  task->tenant = write->session->key.tenant;
+  task->rules = rules;
+  task->request = &write->request;
+  task->progress = std::move(progress);
+  task->has_ended = [write] { return write->finished(); };
+  task->done = [this, write, rules = std::move(rules)](absl::StatusOr<TokenCounts> counts) {
+    Guarded(write, [&] {
+      if (!counts.ok()) {
+        write->Finish(counts.status());
+        return;
+      }
+      write->token_counts = *std::move(counts);
+      write->counted_with = rules;
+      Enqueue(write);
+    });
+  };
+  counting_.Start(std::move(task));
 }
 
 Committer& Engine::CommitterOf(const SessionKey& session) {
@@ -1519,13 +1555,10 @@ absl::StatusOr<std::shared_ptr<SessionImport>> Engine::ImportSession(ImportReque
   MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(request.settings));
   MEMORYD_RETURN_IF_ERROR(CheckBlocks(request.key, request.settings));
   SessionImport::Options options;
-  options.run = [this, tenant = request.key.tenant](Executor::Task task) {
-    executor_.Submit(tenant, std::move(task));
-  };
+  options.counting = &counting_;
   options.submit = [this](WriteRequest write, Write::Done done) {
     Submit(std::move(write), std::move(done));
   };
-  options.token_rules = &token_rules_;
   options.random = options_.random;
   return std::make_shared<SessionImport>(std::move(options), std::move(request),
                                          std::make_shared<const SessionConfig>(std::move(config)));

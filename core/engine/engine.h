@@ -42,6 +42,7 @@
 #include "core/engine/session_loader.h"
 #include "core/engine/session_usage.h"
 #include "core/engine/subject_erase.h"
+#include "core/engine/token_counting.h"
 #include "core/engine/token_rules.h"
 #include "core/engine/write.h"
 #include "core/retrieval/word_vectors.h"
@@ -59,6 +60,9 @@ struct EngineOptions {
   // Threads for Query and UpdateContext, 1 to 64. Apart from the readers, since the first search of
   // a large session takes long.
   int searchers = 2;
+  // Threads that count the tokens of texts that take long, and by which time tenants share them.
+  int counters = 2;
+  Executor::Clock counters_clock = &std::chrono::steady_clock::now;
   // Calls that may wait for the store at a time; more are refused with RESOURCE_EXHAUSTED, see
   // Admission.
   std::int64_t max_pending_calls = 4096;
@@ -296,7 +300,12 @@ class Engine {
   // Refuses a write that, behind what waits already, could not be answered in its time.
   absl::Status AdmitInTime(const WriteRequest& request);
   absl::Status QueueFull(Counter& refused);
-  void CountTokens(Write& write);
+  // What the write is to be counted with, as far as that is known.
+  static std::optional<CountingRules> CountingRulesOf(const Write& write);
+  // Counts ahead of the committer: at once where that is cheap, since others wait for this thread.
+  void CountAndEnqueue(std::shared_ptr<Write> write);
+  // Goes on with the counting where nobody else waits, then enqueues the write.
+  void CountApart(const std::shared_ptr<Write>& write, CountingRules rules, CountProgress progress);
   Committer& CommitterOf(const SessionKey& session);
   void Enqueue(std::shared_ptr<Write> write);
   // Archives the oldest messages of the write's session, a piece at a time, until it can be held
@@ -381,6 +390,8 @@ class Engine {
   std::unique_ptr<Quotas> quotas_;  // Null: no tenant has a quota.
   Executor executor_;
   Executor searchers_;
+  Executor counters_;
+  TokenCounting counting_;
   SessionLoader loader_;
   AttachedSessions attached_;
   std::unique_ptr<SessionExpiry> expiry_;

@@ -286,12 +286,23 @@ absl::Status SessionDraft::CheckNew(const WriteRequest& request, const SessionCo
                                    : CheckGranted(*request.limits, nullptr, config);
 }
 
-absl::Status SessionDraft::CountTokens(Write& write, const SessionConfig& config) const {
-  MEMORYD_RETURN_IF_ERROR(CheckRoles(config, write.request.messages));
-  if (write.counted_with == config.counting) return absl::OkStatus();
-  MEMORYD_ASSIGN_OR_RETURN(write.token_counts, rules_.Count(config.counting, write.request));
+std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
+                                                                const SessionConfig& config) const {
+  if (absl::Status status = CheckRoles(config, write.request.messages); !status.ok()) {
+    return Refused(std::move(status));
+  }
+  if (write.counted_with == config.counting) return std::nullopt;
+  CountProgress progress;
+  const absl::StatusOr<bool> all =
+      rules_.CountWithin(config.counting, write.request, TokenRules::kCheapCost, progress);
+  if (!all.ok()) return Refused(all.status());
+  if (!*all) {
+    write.count_with = config.counting;
+    return Decision{Decision::Kind::kCount, absl::OkStatus(), {}};
+  }
+  write.token_counts = std::move(progress.counts);
   write.counted_with = config.counting;
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
 absl::Status SessionDraft::CheckTimes(const WriteRequest& request) const {
@@ -339,7 +350,8 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
-  if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
+  if (auto decision = CountTokens(write, *config); decision.has_value())
+    return *std::move(decision);
   const auto put = [&](SessionDraft& copy) { copy.Put(write, settings, *config); };
   if (absl::Status status = CheckActiveBytes(request, put); !status.ok()) return Refused(status);
   const std::size_t jobs = jobs_.size();
@@ -410,7 +422,8 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     config = std::make_shared<const SessionConfig>(*std::move(resolved));
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
-  if (absl::Status status = CountTokens(write, *config); !status.ok()) return Refused(status);
+  if (auto decision = CountTokens(write, *config); decision.has_value())
+    return *std::move(decision);
   const auto set = [&](SessionDraft& copy) { copy.Set(write, settings, *config); };
   if (absl::Status status = CheckActiveBytes(request, set); !status.ok()) return Refused(status);
   WriteResult result = Set(write, settings, *config);
@@ -1174,7 +1187,8 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
     return Refused(
         InvalidField("token_count", "is required, since the session's tokenizer is `caller`"));
   }
-  if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
+  if (auto decision = CountTokens(write, *config_); decision.has_value())
+    return *std::move(decision);
   MessageDraft changed(stored);
   changed.body = incoming.message.body;
   MessageIds ids = *incoming.message.ids;
@@ -1256,7 +1270,8 @@ SessionDraft::Decision SessionDraft::AddContentUpdate(Write& write) {
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
   const Content& stored = *request.found->messages.front();
   if (stored.IsExpired(now_us_)) return Refused(ContentNotFound());
-  if (absl::Status status = CountTokens(write, *config_); !status.ok()) return Refused(status);
+  if (auto decision = CountTokens(write, *config_); decision.has_value())
+    return *std::move(decision);
   ContentDraft changed(stored);
   changed.body = request.contents.front().content.body;
   changed.token_count = write.token_counts.contents.front();

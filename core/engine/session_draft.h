@@ -38,6 +38,7 @@ class SessionDraft {
       kUnchanged,  // Nothing to store; `reply` is due if the base was fresh.
       kRefused,    // `status` is due if the base was fresh and no record of the request exists.
       kReplay,     // `reply` or, for a reused request_id, `status` is due at once.
+      kCount,      // It must be counted under write.count_with, which takes long, and added again.
     };
     Kind kind = Kind::kRefused;
     absl::Status status;
@@ -54,8 +55,8 @@ class SessionDraft {
                const Random& random, std::int64_t max_active_bytes = kAllActive);
 
   // Adds a write. Several Puts fit into one draft; any other write needs one of its own, see
-  // CanShare(). A write that is refused leaves the draft as it was. Counts the tokens of a Put or
-  // Set unless write.counted_with is what the session asks for.
+  // CanShare(). A write that is refused leaves the draft as it was. Counts the tokens of what
+  // it brings unless write.counted_with is what the session asks for, and where that is cheap.
   Decision Add(Write& write);
 
   // The jobs that Puts and Sets of this draft make.
@@ -146,7 +147,8 @@ class SessionDraft {
   static absl::Status CheckNew(const WriteRequest& request, const SessionConfig& config);
   // OK when the tombstone is that of the session that the write is about.
   absl::Status CheckStaged(const WriteRequest& request) const;
-  absl::Status CountTokens(Write& write, const SessionConfig& config) const;
+  // None once the write is counted.
+  std::optional<Decision> CountTokens(Write& write, const SessionConfig& config) const;
   // Starts a live row where there is none.
   void Create(const SessionSettings& settings, SessionConfig config);
   void SetConfig(const SessionSettings& settings, SessionConfig config);

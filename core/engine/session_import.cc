@@ -58,13 +58,29 @@ void SessionImport::Begin(Done done) {
 }
 
 void SessionImport::Add(ImportedItems items, Done done) {
-  options_.run([self = shared_from_this(), items = std::move(items), done = std::move(done)] {
+  auto piece = std::make_shared<Piece>();
+  piece->counted.messages = std::move(items.messages);
+  piece->counted.contents = std::move(items.contents);
+  piece->archived = std::move(items.archived);
+  piece->keep_alive = std::move(items.keep_alive);
+  if (absl::Status status = CheckRoles(*staged_->config, piece->counted.messages); !status.ok()) {
+    done(std::move(status));
+    return;
+  }
+  auto task = std::make_shared<TokenCounting::Task>();
+  task->tenant = request_.key.tenant;
+  task->rules = staged_->config->counting;
+  task->request = &piece->counted;
+  task->done = [self = shared_from_this(), piece,
+                done = std::move(done)](absl::StatusOr<TokenCounts> counts) {
     std::shared_ptr<const StagedRows> rows;
-    absl::Status status;
+    absl::Status status = counts.status();
     try {
-      auto taken = self->Take(items);
-      status = taken.status();
-      if (status.ok()) rows = std::make_shared<const StagedRows>(*std::move(taken));
+      if (status.ok()) {
+        auto taken = self->Take(*piece, *counts);
+        status = taken.status();
+        if (status.ok()) rows = std::make_shared<const StagedRows>(*std::move(taken));
+      }
     } catch (...) {
       // Whoever waits must not wait for ever.
       status = CaughtException();
@@ -74,29 +90,25 @@ void SessionImport::Add(ImportedItems items, Done done) {
     } else {
       done(std::move(status));
     }
-  });
+  };
+  options_.counting->Start(std::move(task));
 }
 
-absl::StatusOr<StagedRows> SessionImport::Take(const ImportedItems& items) {
+absl::StatusOr<StagedRows> SessionImport::Take(Piece& piece, const TokenCounts& tokens) {
   SessionRow& row = staged_->row;
-  WriteRequest counted;
-  counted.messages = items.messages;
-  counted.contents = items.contents;
-  MEMORYD_RETURN_IF_ERROR(CheckRoles(*staged_->config, counted.messages));
-  MEMORYD_ASSIGN_OR_RETURN(const TokenCounts tokens,
-                           options_.token_rules->Count(staged_->config->counting, counted));
+  WriteRequest& counted = piece.counted;
   StagedRows rows;
   const auto note_time = [&row](const Message& item) {
     if (item.ids->expire_us > 0) row.drop_us = 1;
   };
-  for (std::size_t i = 0; i < items.messages.size(); ++i) {
+  for (std::size_t i = 0; i < counted.messages.size(); ++i) {
     counted.messages[i].message.token_count = tokens.messages[i];
     MessagePtr message(counted.messages[i].message);
-    MEMORYD_RETURN_IF_ERROR(Place(*message, items.archived[i], i));
+    MEMORYD_RETURN_IF_ERROR(Place(*message, piece.archived[i], i));
     note_time(*message);
     rows.messages.push_back(std::move(message));
   }
-  for (std::size_t i = 0; i < items.contents.size(); ++i) {
+  for (std::size_t i = 0; i < counted.contents.size(); ++i) {
     counted.contents[i].content.token_count = tokens.contents[i];
     ContentPtr content(counted.contents[i].content);
     MEMORYD_RETURN_IF_ERROR(CheckPosition("contents", i, content->position, row.next_content));

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/engine/staged_write.h"
-#include "core/engine/token_rules.h"
+#include "core/engine/token_counting.h"
 #include "core/engine/write.h"
 
 namespace memoryd {
@@ -44,10 +44,8 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
 
   // What is pointed to outlives it.
   struct Options {
-    // Has a reader run the task.
-    std::function<void(std::function<void()>)> run;
+    TokenCounting* counting = nullptr;
     SubmitFunction submit;
-    const TokenRules* token_rules = nullptr;
     std::function<std::uint64_t()> random;
   };
 
@@ -67,8 +65,14 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   void Drop();
 
  private:
-  // Into rows as they are stored; counts tokens.
-  absl::StatusOr<StagedRows> Take(const ImportedItems& items);
+  // What Add() takes, as it is counted.
+  struct Piece {
+    WriteRequest counted;  // Its messages and contents.
+    std::vector<bool> archived;
+    std::shared_ptr<const void> keep_alive;
+  };
+  // Into rows as they are stored.
+  absl::StatusOr<StagedRows> Take(Piece& piece, const TokenCounts& tokens);
   absl::Status Place(const Message& message, bool archived, std::size_t index);
   // Writes rows from these places on.
   void Write(std::shared_ptr<const StagedRows> rows, std::size_t message, std::size_t content,

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -40,46 +42,6 @@ bool IsMedia(CountedPart::Kind kind) {
          kind == CountedPart::Kind::kVideo || kind == CountedPart::Kind::kDocument;
 }
 
-absl::StatusOr<std::int64_t> CountLlamaIndex(const CountingRules& rules,
-                                             const TokenCounter& counter,
-                                             const IncomingMessage& message) {
-  std::int64_t tokens = 0;
-  // An empty JSON object is falsy in Python, so it counts nothing.
-  if (!message.metadata_json.empty()) {
-    MEMORYD_ASSIGN_OR_RETURN(const std::string repr, PythonRepr(message.metadata_json));
-    if (repr != "{}") tokens += counter.Count(repr);
-  }
-  for (const CountedPart& part : message.parts) {
-    if (part.kind == CountedPart::Kind::kText) {
-      tokens += counter.Count(part.text);
-    } else {
-      tokens += MediaEstimate(rules, part.kind);
-    }
-  }
-  return tokens;
-}
-
-std::int64_t CountDefault(const CountingRules& rules, const TokenCounter& counter,
-                          const IncomingMessage& message) {
-  std::int64_t tokens = kMessageOverhead;
-  for (const CountedPart& part : message.parts) {
-    if (IsMedia(part.kind)) {
-      tokens += part.token_count.value_or(MediaEstimate(rules, part.kind));
-      continue;
-    }
-    tokens += counter.Count(part.text);
-    if (!part.second_text.empty()) tokens += counter.Count(part.second_text);
-  }
-  return tokens;
-}
-
-template <typename Count>
-std::int64_t ContentTokens(const IncomingContent& content, const Count& count) {
-  return content.value.kind == CountedPart::Kind::kText
-             ? kContentOverhead + count(content.value.text)
-             : kNamedContent;
-}
-
 absl::StatusOr<TokenCounts> CountedByCaller(const WriteRequest& request) {
   TokenCounts counts;
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
@@ -91,11 +53,18 @@ absl::StatusOr<TokenCounts> CountedByCaller(const WriteRequest& request) {
     counts.messages.push_back(*given);
   }
   for (const IncomingContent& content : request.contents) {
-    counts.contents.push_back(ContentTokens(
-        content, [](std::string_view text) { return static_cast<std::int64_t>(text.size() / 4); }));
+    const bool is_text = content.value.kind == CountedPart::Kind::kText;
+    counts.contents.push_back(is_text ? kContentOverhead +
+                                            static_cast<std::int64_t>(content.value.text.size() / 4)
+                                      : kNamedContent);
   }
   return counts;
 }
+
+// Memory that each thread that counts takes without asking the budget.
+constexpr std::size_t kUnaskedBytes = std::size_t{1} << 20;
+// No byte of text makes TokenCounter::ScratchBytes() more.
+constexpr std::size_t kMostScratchOfByte = 32;
 
 }  // namespace
 
@@ -105,28 +74,114 @@ absl::StatusOr<std::shared_ptr<const TokenCounter>> TokenRules::CounterOf(
   return MakeTokenCounter(rules.tokenizer, vocabulary_directory_);
 }
 
-absl::StatusOr<TokenCounts> TokenRules::Count(const CountingRules& rules,
-                                              const WriteRequest& request) const {
-  TokenCounts counts;
-  if (request.RowCount() == 0) return counts;
-  if (rules.tokenizer == "caller") return CountedByCaller(request);
+// What counting may take: no more than `cost`; or, with `memory`, what it will as long as something
+// of `cost` is left.
+class TokenRules::Effort {
+ public:
+  Effort(std::int64_t cost, MemoryBudget::Hold* memory) : cost_(cost), memory_(memory) {}
+
+  // None when it would be too much.
+  absl::StatusOr<std::optional<std::int64_t>> Count(const TokenCounter& counter,
+                                                    std::string_view text) {
+    if (memory_ == nullptr) return counter.CountWithin(text, cost_);
+    if (cost_ <= 0) return std::nullopt;
+    cost_ -= static_cast<std::int64_t>(text.size());
+    const bool may_take_much = text.size() > kUnaskedBytes / kMostScratchOfByte;
+    const std::size_t scratch = may_take_much ? counter.ScratchBytes(text) : 0;
+    if (scratch <= kUnaskedBytes) return counter.Count(text);
+    MEMORYD_RETURN_IF_ERROR(memory_->Grow(static_cast<std::int64_t>(scratch)));
+    const std::int64_t tokens = counter.Count(text);
+    memory_->Resize(memory_->bytes() - static_cast<std::int64_t>(scratch));
+    return tokens;
+  }
+  // Whether so many bytes may be worked on before they are counted.
+  bool MayPrepare(std::size_t bytes) {
+    if (memory_ != nullptr) return cost_ > 0;
+    cost_ -= static_cast<std::int64_t>(bytes);
+    return cost_ >= 0;
+  }
+
+ private:
+  std::int64_t cost_;
+  MemoryBudget::Hold* const memory_;
+};
+
+absl::StatusOr<bool> TokenRules::CountWithin(const CountingRules& rules,
+                                             const WriteRequest& request, std::int64_t cost,
+                                             CountProgress& progress) const {
+  Effort effort(cost, nullptr);
+  return CountOn(rules, request, effort, progress);
+}
+
+absl::StatusOr<bool> TokenRules::CountNext(const CountingRules& rules, const WriteRequest& request,
+                                           std::int64_t cost, MemoryBudget::Hold& memory,
+                                           CountProgress& progress) const {
+  Effort effort(cost, &memory);
+  return CountOn(rules, request, effort, progress);
+}
+
+absl::StatusOr<bool> TokenRules::CountOn(const CountingRules& rules, const WriteRequest& request,
+                                         Effort& effort, CountProgress& progress) const {
+  TokenCounts& counts = progress.counts;
+  if (request.RowCount() == 0) return true;
+  if (rules.tokenizer == "caller") {
+    MEMORYD_ASSIGN_OR_RETURN(counts, CountedByCaller(request));
+    return true;
+  }
   counts.messages.reserve(request.messages.size());
   MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenCounter> counter,
                            MakeTokenCounter(rules.tokenizer, vocabulary_directory_));
-  for (const IncomingMessage& message : request.messages) {
-    if (rules.profile == Profile::kLlamaIndex) {
-      MEMORYD_ASSIGN_OR_RETURN(const std::int64_t tokens,
-                               CountLlamaIndex(rules, *counter, message));
-      counts.messages.push_back(tokens);
-    } else {
-      counts.messages.push_back(CountDefault(rules, *counter, message));
+  while (counts.messages.size() < request.messages.size()) {
+    const IncomingMessage& message = request.messages[counts.messages.size()];
+    for (; progress.steps <= 2 * message.parts.size(); ++progress.steps) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::optional<std::int64_t> tokens,
+                               CountStep(rules, *counter, message, progress.steps, effort));
+      if (!tokens.has_value()) return false;
+      progress.tokens += *tokens;
     }
+    counts.messages.push_back(std::exchange(progress.tokens, 0));
+    progress.steps = 0;
   }
-  for (const IncomingContent& content : request.contents) {
-    counts.contents.push_back(
-        ContentTokens(content, [&counter](std::string_view text) { return counter->Count(text); }));
+  while (counts.contents.size() < request.contents.size()) {
+    const CountedPart& value = request.contents[counts.contents.size()].value;
+    if (value.kind != CountedPart::Kind::kText) {
+      counts.contents.push_back(kNamedContent);
+      continue;
+    }
+    MEMORYD_ASSIGN_OR_RETURN(const std::optional<std::int64_t> tokens,
+                             effort.Count(*counter, value.text));
+    if (!tokens.has_value()) return false;
+    counts.contents.push_back(kContentOverhead + *tokens);
   }
-  return counts;
+  return true;
+}
+
+absl::StatusOr<std::optional<std::int64_t>> TokenRules::CountStep(const CountingRules& rules,
+                                                                  const TokenCounter& counter,
+                                                                  const IncomingMessage& message,
+                                                                  std::size_t step,
+                                                                  Effort& effort) {
+  const bool llama_index = rules.profile == Profile::kLlamaIndex;
+  if (step == 0) {
+    if (!llama_index) return kMessageOverhead;
+    // An empty JSON object is falsy in Python, so it counts nothing.
+    if (message.metadata_json.empty()) return 0;
+    if (!effort.MayPrepare(message.metadata_json.size())) return std::nullopt;
+    MEMORYD_ASSIGN_OR_RETURN(const std::string repr, PythonRepr(message.metadata_json));
+    if (repr == "{}") return 0;
+    return effort.Count(counter, repr);
+  }
+  const CountedPart& part = message.parts[(step - 1) / 2];
+  const bool is_second = step % 2 == 0;
+  if (IsMedia(part.kind)) {
+    if (is_second) return 0;
+    const std::int64_t estimate = MediaEstimate(rules, part.kind);
+    return llama_index ? estimate : part.token_count.value_or(estimate);
+  }
+  if (llama_index && (is_second || part.kind != CountedPart::Kind::kText)) return 0;
+  const std::string_view text = is_second ? part.second_text : part.text;
+  if (text.empty()) return 0;
+  return effort.Count(counter, text);
 }
 
 }  // namespace memoryd

@@ -172,6 +172,14 @@ struct TokenCounts {
   std::vector<std::int64_t> contents;
 };
 
+// How far a request's counting has come.
+struct CountProgress {
+  TokenCounts counts;  // Of the messages and contents that are done.
+  // Of the next message: the steps that are done, see TokenRules, and their tokens.
+  std::size_t steps = 0;
+  std::int64_t tokens = 0;
+};
+
 // What a write did, for the reply.
 struct WriteResult {
   std::int64_t revision = 0;
@@ -405,6 +413,8 @@ class Write : public PendingCall {
   // Token counts of request.messages and request.contents, made under `counted_with`.
   TokenCounts token_counts;
   std::optional<CountingRules> counted_with;
+  // Under which rules a write is to be counted that a draft has sent back.
+  std::optional<CountingRules> count_with;
   // The jobs that it makes, and whether the session wants them tried before the reply.
   std::vector<JobKey> jobs;
   bool feed_before_reply = false;
