@@ -23,8 +23,9 @@ constexpr std::size_t kBytesPerSecond = 64 << 10;
 // Longer tokens are wrong ones.
 constexpr std::size_t kMaxAuthorization = 64 << 10;
 constexpr std::size_t kMaxKept = 8 << 10;
-// A handler parses more than this on another thread, so that other connections go on meanwhile.
-constexpr std::size_t kLargeMessage = 32 << 10;
+// A handler parses more than this on another thread, so that other connections go on meanwhile: of
+// tiny parts, 32 KiB can take longer than most calls.
+constexpr std::size_t kLargeMessage = 4 << 10;
 // For a call that counts for no tenant: health and reflection.
 constexpr std::size_t kMostUncharged = 16 << 10;
 constexpr std::size_t kPrefixBytes = 5;

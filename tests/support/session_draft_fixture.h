@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,10 +25,20 @@ class SessionDraftTest : public ::testing::Test {
 
   inline static const SessionKey kKey{"tenant", "session"};
 
+  static constexpr std::int64_t kAnyCost = std::numeric_limits<std::int64_t>::max();
+
   SessionDraft NewDraft() { return SessionDraft(session_, rules_, now_us_, random_); }
 
+  // Also counts what takes long, as the engine does.
   SessionDraft::Decision Add(SessionDraft& draft, WriteRequest request) {
     Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
+    SessionDraft::Decision decision = draft.Add(write);
+    if (decision.kind != DecisionKind::kCount) return decision;
+    CountProgress progress;
+    const auto all = rules_.CountWithin(*write.count_with, write.request, kAnyCost, progress);
+    EXPECT_TRUE(all.ok() && *all) << all.status();
+    write.token_counts = std::move(progress.counts);
+    write.counted_with = write.count_with;
     return draft.Add(write);
   }
 
