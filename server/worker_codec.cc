@@ -198,7 +198,9 @@ absl::StatusOr<WorkerReply> FromProto(v1::WorkerResult& result) {
       return reply;
     }
     case v1::WorkerResult::kComplete:
-      reply.result = WorkerTextReply{std::move(*result.mutable_complete()->mutable_text())};
+      reply.result =
+          WorkerTextReply{std::move(*result.mutable_complete()->mutable_text()),
+                          std::move(*result.mutable_complete()->mutable_finish_reason())};
       return reply;
     case v1::WorkerResult::kEmbed: {
       WorkerVectorsReply vectors;

@@ -107,6 +107,7 @@ bool ForEachElement(std::string_view answer, std::string_view name,
   const std::string close_list = std::string("</").append(name).append("s");
   std::size_t at = FindOpenTag(lower, start, 0);
   if (at == std::string_view::npos) return false;
+  bool any_closed = false;
   while (at != std::string_view::npos) {
     const std::size_t end_of_tag = lower.find('>', at);
     if (end_of_tag == std::string::npos) break;
@@ -115,7 +116,11 @@ bool ForEachElement(std::string_view answer, std::string_view name,
     // Within what comes before the next one, so that the whole is read but once.
     std::size_t end = next == std::string_view::npos ? lower.size() : next - start.size();
     const std::string_view inside = std::string_view(lower).substr(begin, end - begin);
-    end = begin + std::min({inside.size(), inside.find(close), inside.find(close_list)});
+    const std::size_t closed = std::min(inside.find(close), inside.find(close_list));
+    const bool is_half = next == std::string_view::npos && closed == std::string_view::npos;
+    any_closed = any_closed || closed != std::string_view::npos;
+    if (is_half && any_closed) break;
+    end = begin + std::min(inside.size(), closed);
     visit(answer.substr(at, end_of_tag - at), answer.substr(begin, end - begin));
     at = next;
   }

@@ -27,8 +27,9 @@ std::vector<std::int64_t> NumbersIn(std::string_view text);
 std::vector<std::int64_t> NumbersIn(const nlohmann::json& object, const char* member);
 
 // Calls visit(attributes, text) for each element `name`, in any case of letters. One that is not
-// closed ends at the next one, or where the list around it, `name` and an `s`, is closed. Returns
-// whether there was any.
+// closed ends at the next one, or where the list around it, `name` and an `s`, is closed. The last
+// one is left out where nothing closes it though another one was closed: it is half an element.
+// Returns whether there was any.
 bool ForEachElement(std::string_view answer, std::string_view name,
                     const std::function<void(std::string_view, std::string_view)>& visit);
 

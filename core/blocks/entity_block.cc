@@ -13,6 +13,7 @@
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/memory_text.h"
+#include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
 
 namespace memoryd {
@@ -111,7 +112,9 @@ void AddEntity(EntityAnswer& answer, AnsweredEntity entity) {
   entity.name = CleanLine(entity.name);
   entity.line = CleanLine(entity.line);
   if (answer.entities.size() >= kMaxAnswered || entity.name.size() > kMaxEntityName ||
-      entity.line.size() > kMaxEntityLine || !HasWords(entity.name) || !HasWords(entity.line)) {
+      entity.line.size() > kMaxEntityLine || !HasWords(entity.name) || !HasWords(entity.line) ||
+      IsEmptyItem(entity.name) || IsEmptyItem(entity.line) || IsApology(entity.line) ||
+      IsApology(entity.name + ": " + entity.line)) {
     return;
   }
   answer.entities.push_back(std::move(entity));
@@ -202,6 +205,7 @@ class EntityBlock final : public Block {
               const BlockEnvironment& environment)
       : Block(settings, std::move(section)),
         options_(std::move(options)),
+        echo_(options_.prompt),
         models_(*environment.models),
         stats_(environment.stats) {}
 
@@ -293,18 +297,21 @@ class EntityBlock final : public Block {
       ChatRequest chat;
       chat.messages.push_back(UserMessage(FillTemplate(
           block->options_.prompt, {{"existing_entities", known}, {"messages", piece.text}})));
-      AskChatModel(block->models_, block->stats_, block->options_.model, block->name(), request,
-                   std::move(chat), [self = shared_from_this()](absl::StatusOr<ChatReply> reply) {
-                     self->Take(std::move(reply));
-                   });
+      AskForText(block->models_, block->stats_, block->options_.model, block->name(), request,
+                 std::move(chat), [self = shared_from_this()](absl::StatusOr<std::string> reply) {
+                   self->Take(std::move(reply));
+                 });
     }
 
-    void Take(absl::StatusOr<ChatReply> reply) {
+    void Take(absl::StatusOr<std::string> reply) {
       if (!reply.ok()) {
         done(reply.status());
         return;
       }
-      const EntityAnswer answer = ReadEntityAnswer(reply->text);
+      EntityAnswer answer = ReadEntityAnswer(*reply);
+      std::erase_if(answer.entities, [this](const AnsweredEntity& entity) {
+        return block->echo_.HasItem(entity.line) || IsPlaceholder(entity.name);
+      });
       if (!answer.understood && block->stats_ != nullptr) {
         Increment(block->stats_->unreadable_answers);
       }
@@ -365,6 +372,7 @@ class EntityBlock final : public Block {
   };
 
   const Options options_;
+  const PromptEcho echo_;
   ModelDirectory& models_;
   BlockStats* const stats_;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "core/blocks/fact_text.h"
 #include "core/blocks/fact_ttl.h"
 #include "core/blocks/memory_text.h"
+#include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
 
 namespace memoryd {
@@ -130,6 +132,14 @@ class FactBlockBase : public Block {
     ChatRequest chat;
     chat.messages = std::move(messages);
     AskChatModel(models_, stats_, facts_.model, name(), request, std::move(chat), std::move(done));
+  }
+
+  void AskForText(const FeedRequest& request, std::string prompt,
+                  std::function<void(absl::StatusOr<std::string>)> done) const {
+    ChatRequest chat;
+    chat.messages.push_back(UserMessage(std::string(PythonStrip(prompt))));
+    memoryd::AskForText(models_, stats_, facts_.model, name(), request, std::move(chat),
+                        std::move(done));
   }
 
   BlockStats* stats() const { return stats_; }
@@ -312,7 +322,10 @@ std::string FactLines(const FactState& state) {
 
 class FactBlock final : public FactBlockBase {
  public:
-  using FactBlockBase::FactBlockBase;
+  FactBlock(const BlockSettings& settings, FactSettings facts, const BlockEnvironment& environment)
+      : FactBlockBase(settings, std::move(facts), environment),
+        extraction_echo_(this->facts().extraction_prompt),
+        condense_echo_(this->facts().condense_prompt) {}
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
     auto state = ReadState(request.state.state, facts());
@@ -394,18 +407,19 @@ class FactBlock final : public FactBlockBase {
                               {"messages", piece.text},
                               {"max_facts", std::to_string(block->facts().max_facts)}});
       if (form.find("{messages}") == std::string::npos) prompt = piece.text + '\n' + prompt;
-      block->Ask(request, {UserMessage(std::string(PythonStrip(prompt)))},
-                 [self = shared_from_this()](absl::StatusOr<ChatReply> reply) {
-                   self->Extracted(std::move(reply));
-                 });
+      block->AskForText(request, std::move(prompt),
+                        [self = shared_from_this()](absl::StatusOr<std::string> reply) {
+                          self->Extracted(std::move(reply));
+                        });
     }
 
-    void Extracted(absl::StatusOr<ChatReply> reply) {
+    void Extracted(absl::StatusOr<std::string> reply) {
       if (!reply.ok()) {
         done(reply.status());
         return;
       }
-      FactAnswer answer = ReadFactAnswer(reply->text);
+      FactAnswer answer = ReadFactAnswer(*reply);
+      RemoveEchoes(block->extraction_echo_, answer);
       if (!answer.understood) CountNonsense();
       // Evidence numbers are those of the job's messages; one that is in none of the messages
       // that were shown is no evidence.
@@ -434,23 +448,23 @@ class FactBlock final : public FactBlockBase {
         Finish();
         return;
       }
-      const std::string prompt =
-          FillTemplate(block->facts().condense_prompt,
-                       {{"existing_facts", FactLines(state)},
-                        {"messages", ""},
-                        {"max_facts", std::to_string(block->facts().max_facts)}});
-      block->Ask(request, {UserMessage(std::string(PythonStrip(prompt)))},
-                 [self = shared_from_this()](absl::StatusOr<ChatReply> reply) {
-                   self->Condensed(std::move(reply));
-                 });
+      std::string prompt = FillTemplate(block->facts().condense_prompt,
+                                        {{"existing_facts", FactLines(state)},
+                                         {"messages", ""},
+                                         {"max_facts", std::to_string(block->facts().max_facts)}});
+      block->AskForText(request, std::move(prompt),
+                        [self = shared_from_this()](absl::StatusOr<std::string> reply) {
+                          self->Condensed(std::move(reply));
+                        });
     }
 
-    void Condensed(absl::StatusOr<ChatReply> reply) {
+    void Condensed(absl::StatusOr<std::string> reply) {
       if (!reply.ok()) {
         done(reply.status());
         return;
       }
-      const FactAnswer answer = ReadFactAnswer(reply->text);
+      FactAnswer answer = ReadFactAnswer(*reply);
+      RemoveEchoes(block->condense_echo_, answer);
       if (!answer.understood) {
         CountNonsense();
       } else if (!Condense(state, answer.facts, Job()) && block->stats() != nullptr) {
@@ -467,6 +481,14 @@ class FactBlock final : public FactBlockBase {
       done(std::move(result));
     }
   };
+
+  static void RemoveEchoes(const PromptEcho& echo, FactAnswer& answer) {
+    std::erase_if(answer.facts,
+                  [&echo](const AnsweredFact& fact) { return echo.HasItem(fact.text); });
+  }
+
+  const PromptEcho extraction_echo_;
+  const PromptEcho condense_echo_;
 };
 
 absl::StatusOr<FactSettings> ReadSettings(const BlockSettings& settings, const std::string& field,

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/model/job.h"
@@ -222,6 +223,23 @@ Fact NewFact(const AnsweredFact& answered, std::span<const FactSource> sources,
   return fact;
 }
 
+// A fact that an answer says twice is said once, with the numbers of both.
+std::vector<AnsweredFact> EachOnce(std::span<const AnsweredFact> facts) {
+  std::vector<AnsweredFact> once;
+  absl::flat_hash_map<std::string, std::size_t> places;
+  for (const AnsweredFact& fact : facts) {
+    const auto [place, is_new] = places.emplace(FactKey(fact.text), once.size());
+    if (is_new) {
+      once.push_back(fact);
+      continue;
+    }
+    AnsweredFact& first = once[place->second];
+    first.evidence.insert(first.evidence.end(), fact.evidence.begin(), fact.evidence.end());
+    first.replaces.insert(first.replaces.end(), fact.replaces.begin(), fact.replaces.end());
+  }
+  return once;
+}
+
 // OK when whoever changes the facts may take this one away or bring it back.
 absl::Status CheckTrust(const Fact& fact, const FactJob& job) {
   if (fact.trust <= job.max_trust) return absl::OkStatus();
@@ -293,7 +311,7 @@ absl::StatusOr<FactState> FactState::FromJson(std::string_view text) {
 
 void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
             std::span<const FactSource> sources, const FactJob& job) {
-  for (const AnsweredFact& answered : facts) {
+  for (const AnsweredFact& answered : EachOnce(facts)) {
     Fact fact = NewFact(answered, sources, job);
     const double trust = fact.trust;
     const auto known = FindText(state.facts, fact.text);

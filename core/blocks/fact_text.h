@@ -47,8 +47,9 @@ std::optional<std::string> FactLine(std::string_view text);
 // objects, an object that holds one, a list with numbers or dashes, and "no facts".
 FactAnswer ReadFactAnswer(std::string_view answer);
 
-// What two texts have in common that are the same fact: lower case (of ASCII), single spaces, no
-// full stop at the end.
+// A key that two texts share when they are the same fact but for case, spaces, compatibility forms
+// and punctuation. Signs that tell facts apart count: C and C#, 15 and 1.5, 5 and -5. "" for a text
+// of punctuation alone.
 std::string FactKey(std::string_view text);
 
 }  // namespace memoryd

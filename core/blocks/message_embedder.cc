@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/blocks/block_text.h"
+#include "core/blocks/model_answer.h"
 #include "core/blocks/vector_entry.h"
 
 namespace memoryd {
@@ -50,7 +51,9 @@ MessageEmbedder::MessageEmbedder(ModelName embedder, const BlockEnvironment& env
 std::string EmbeddedText(const BodyReader& bodies, const Message& row) {
   // A body that can't be read has no words; it must not hold up the others.
   const MessageText message = bodies.ReadMessage(row.body).value_or(MessageText());
-  return std::string(PythonStrip(Head(PythonStrip(message.text), kEmbeddedTextBytes)));
+  const std::string spoken =
+      IsModelRole(message.role) ? WithoutReasoning(message.text) : message.text;
+  return std::string(PythonStrip(Head(PythonStrip(spoken), kEmbeddedTextBytes)));
 }
 
 BlockMessage WordsAlone(const BodyReader& bodies, const Message& row) {

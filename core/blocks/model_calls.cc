@@ -2,16 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/model_answer.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::array<std::string_view, 1> kTags = {"message"};
+// A cut answer is asked for with so many times its room, and at least so much.
+constexpr std::int64_t kMoreRoom = 4;
+constexpr std::int64_t kLeastRoom = 2048;
+constexpr int kMostTries = 3;
 
 // A job that has asked before asks on: else what it has paid for would be lost.
 absl::Status MayAsk(ModelDirectory& models, const ModelCaller& caller) {
@@ -19,6 +28,85 @@ absl::Status MayAsk(ModelDirectory& models, const ModelCaller& caller) {
       !caller.job_id.empty() && caller.usage != nullptr && caller.usage->Total() != Usage();
   return begun ? absl::OkStatus() : models.MayAsk(caller);
 }
+
+ModelCaller CallerOf(const std::string& block, const FeedRequest& job) {
+  return {job.session.key.tenant, job.session.key.session, block, job.job_id, job.usage,
+          job.session.trace};
+}
+
+void Ask(ModelDirectory& models, BlockStats* stats, const ModelName& name,
+         const ModelCaller& caller, ChatRequest request, BlockDeadline deadline,
+         ChatModel::Done done) {
+  if (absl::Status status = MayAsk(models, caller); !status.ok()) return done(std::move(status));
+  if (stats != nullptr) Increment(stats->answers);
+  const auto model = models.FindChatModel(caller.tenant, name.worker, name.model);
+  if (!model.ok()) {
+    done(model.status());
+    return;
+  }
+  // Kept until it has answered, whatever becomes of the directory.
+  (*model)->Complete(
+      caller, std::move(request), deadline,
+      [&models, caller, model = *model, done = std::move(done)](absl::StatusOr<ChatReply> reply) {
+        if (reply.ok()) CountUsage(models, caller, reply->usage);
+        done(std::move(reply));
+      });
+}
+
+// A question that is put again, with more room, while its answers are cut.
+struct Asking : std::enable_shared_from_this<Asking> {
+  Asking(ModelDirectory& directory, BlockStats* counts, ModelName model, ModelCaller asks,
+         BlockDeadline until, ChatRequest question,
+         std::function<void(absl::StatusOr<std::string>)> answered)
+      : models(directory),
+        stats(counts),
+        name(std::move(model)),
+        caller(std::move(asks)),
+        deadline(until),
+        request(std::move(question)),
+        done(std::move(answered)) {}
+
+  void Start() {
+    ++tries;
+    Ask(models, stats, name, caller, request, deadline,
+        [self = shared_from_this()](absl::StatusOr<ChatReply> reply) {
+          self->Take(std::move(reply));
+        });
+  }
+
+  void Take(absl::StatusOr<ChatReply> reply) {
+    if (!reply.ok()) {
+      // A model may refuse more room than it has; what was cut stays cut.
+      const bool refused = tries > 1 && (absl::IsFailedPrecondition(reply.status()) ||
+                                         absl::IsInvalidArgument(reply.status()));
+      return done(refused ? Cut() : reply.status());
+    }
+    ModelAnswer answer = ReadAnswer(*reply, request.messages.back().parts.front().text);
+    if (answer.status != ModelAnswer::Status::kCut) return done(std::move(answer.text));
+    if (tries == kMostTries) return done(Cut());
+    request.max_tokens = std::max(
+        {kLeastRoom, kMoreRoom * request.max_tokens, kMoreRoom * reply->usage.completion_tokens});
+    Start();
+  }
+
+  absl::Status Cut() const {
+    return Error(
+        absl::StatusCode::kResourceExhausted, "ANSWER_CUT",
+        fmt::format("model {}: it ran out of tokens before its answer ended, with room for "
+                    "{} tokens too; nothing of it was stored. Give the model a longer "
+                    "context or more output, then call RetryJob",
+                    name.model, request.max_tokens));
+  }
+
+  ModelDirectory& models;
+  BlockStats* const stats;
+  const ModelName name;
+  const ModelCaller caller;
+  const BlockDeadline deadline;
+  ChatRequest request;
+  const std::function<void(absl::StatusOr<std::string>)> done;
+  int tries = 0;
+};
 
 }  // namespace
 
@@ -30,23 +118,15 @@ void CountUsage(ModelDirectory& models, const ModelCaller& caller, const Usage& 
 void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& name,
                   const std::string& block, const FeedRequest& job, ChatRequest request,
                   ChatModel::Done done) {
-  const ModelCaller caller{
-      job.session.key.tenant, job.session.key.session, block, job.job_id, job.usage,
-      job.session.trace};
-  if (absl::Status status = MayAsk(models, caller); !status.ok()) return done(std::move(status));
-  if (stats != nullptr) Increment(stats->answers);
-  const auto model = models.FindChatModel(caller.tenant, name.worker, name.model);
-  if (!model.ok()) {
-    done(model.status());
-    return;
-  }
-  // Kept until it has answered, whatever becomes of the directory.
-  (*model)->Complete(
-      caller, std::move(request), job.deadline,
-      [&models, caller, model = *model, done = std::move(done)](absl::StatusOr<ChatReply> reply) {
-        if (reply.ok()) CountUsage(models, caller, reply->usage);
-        done(std::move(reply));
-      });
+  Ask(models, stats, name, CallerOf(block, job), std::move(request), job.deadline, std::move(done));
+}
+
+void AskForText(ModelDirectory& models, BlockStats* stats, const ModelName& name,
+                const std::string& block, const FeedRequest& job, ChatRequest request,
+                std::function<void(absl::StatusOr<std::string>)> done) {
+  std::make_shared<Asking>(models, stats, name, CallerOf(block, job), job.deadline,
+                           std::move(request), std::move(done))
+      ->Start();
 }
 
 void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCaller& caller,
@@ -79,7 +159,7 @@ std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
   std::vector<TranscriptPiece> pieces;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const StoredMessage& message = messages[i].parts;
-    const std::string words = MessageWords(message);
+    const std::string words = SpokenWords(message);
     if (PythonStrip(words).empty()) continue;
     std::string line =
         fmt::format("<message number=\"{}\" role=\"{}\"", i + 1, EscapeAttribute(message.role));

@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_BLOCKS_MODEL_CALLS_H_
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,15 @@ void AskChatModel(ModelDirectory& models, BlockStats* stats, const ModelName& na
                   const std::string& block, const FeedRequest& job, ChatRequest request,
                   ChatModel::Done done);
 
-// As above. DATA_LOSS for another number of vectors than there are texts.
+// As AskChatModel(), for an answer that memory is made of: `done` gets the text that ReadAnswer()
+// leaves, "" for nothing. `request` has one message, the prompt. A model that runs out of tokens is
+// asked again with more room, twice. After that, or where it takes no more: RESOURCE_EXHAUSTED
+// `ANSWER_CUT`, and nothing of the answer.
+void AskForText(ModelDirectory& models, BlockStats* stats, const ModelName& name,
+                const std::string& block, const FeedRequest& job, ChatRequest request,
+                std::function<void(absl::StatusOr<std::string>)> done);
+
+// As AskChatModel(). DATA_LOSS for another number of vectors than there are texts.
 void AskEmbedder(ModelDirectory& models, const ModelName& name, const ModelCaller& caller,
                  EmbedPurpose purpose, std::vector<std::string> texts, BlockDeadline deadline,
                  Embedder::Done done);

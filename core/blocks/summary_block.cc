@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/answer_text.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/memory_text.h"
+#include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
 
 namespace memoryd {
@@ -92,6 +94,7 @@ class SummaryBlock final : public Block {
                const BlockEnvironment& environment)
       : Block(settings, std::move(section)),
         options_(std::move(options)),
+        echo_(options_.prompt),
         models_(*environment.models),
         stats_(environment.stats) {}
 
@@ -199,20 +202,21 @@ class SummaryBlock final : public Block {
       ChatRequest chat;
       chat.messages.push_back(UserMessage(std::move(prompt)));
       chat.max_tokens = block->options_.max_tokens;
-      AskChatModel(block->models_, block->stats_, block->options_.model, block->name(), request,
-                   std::move(chat), [self = shared_from_this()](absl::StatusOr<ChatReply> reply) {
-                     self->Take(std::move(reply));
-                   });
+      AskForText(block->models_, block->stats_, block->options_.model, block->name(), request,
+                 std::move(chat), [self = shared_from_this()](absl::StatusOr<std::string> reply) {
+                   self->Take(std::move(reply));
+                 });
     }
 
-    void Take(absl::StatusOr<ChatReply> reply) {
+    void Take(absl::StatusOr<std::string> reply) {
       if (!reply.ok()) {
         done(reply.status());
         return;
       }
       const std::size_t max_bytes =
           static_cast<std::size_t>(block->options_.max_tokens) * kBytesPerToken;
-      std::string summary = ReadSummary(reply->text, max_bytes);
+      std::string summary = ReadSummary(*reply, max_bytes);
+      if (block->echo_.HasLine(summary) || IsPlaceholder(summary)) summary.clear();
       if (summary.empty()) {
         if (block->stats_ != nullptr) Increment(block->stats_->unreadable_answers);
       } else {
@@ -226,6 +230,7 @@ class SummaryBlock final : public Block {
   };
 
   const Options options_;
+  const PromptEcho echo_;
   ModelDirectory& models_;
   BlockStats* const stats_;
 
@@ -246,6 +251,42 @@ bool Loops(std::string_view text) {
     if (repeats == kRepeats) return true;
   }
   return false;
+}
+
+// Without what a model says about its answer: "Sure! Here is the summary:", a heading, and the
+// offer of more help at the end.
+std::string_view WithoutChat(std::string_view text) {
+  constexpr std::size_t kLongestLine = 120;
+  for (int lines = 0; lines < 2; ++lines) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;
+    std::string_view line = PythonStrip(text.substr(0, end));
+    if (line.size() > kLongestLine) break;
+    while (line.starts_with('#') || line.starts_with('*')) line.remove_prefix(1);
+    while (line.ends_with('*')) line.remove_suffix(1);
+    const std::string lower = Lowercase(PythonStrip(line));
+    const bool announces = lower.ends_with(':') && lower.find("summary") != std::string::npos;
+    const bool agrees = lower == "sure!" || lower == "certainly!" || lower == "of course!" ||
+                        lower == "okay." || lower == "sure." || lower == "sure, here it is:";
+    if (!announces && !agrees && lower != "summary" && lower != "updated summary" &&
+        lower != "new summary") {
+      break;
+    }
+    text = PythonStrip(text.substr(end));
+  }
+  for (const std::string_view label : {"Summary:", "**Summary:**", "**Summary**:"}) {
+    if (text.starts_with(label)) text = PythonStrip(text.substr(label.size()));
+  }
+  const std::size_t last = text.rfind('\n');
+  if (last != std::string_view::npos) {
+    const std::string lower = Lowercase(PythonStrip(text.substr(last)));
+    for (const std::string_view offer :
+         {"let me know if", "please let me know", "is there anything else", "would you like me to",
+          "feel free to ask", "i hope this helps"}) {
+      if (lower.starts_with(offer)) return PythonStrip(text.substr(0, last));
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -293,12 +334,12 @@ std::string ReadSummary(std::string_view answer, std::size_t max_bytes) {
     text.remove_prefix(std::min(text.find('\n'), text.size()));
     text = text.substr(0, text.rfind("```"));
   }
-  text = PythonStrip(text);
+  text = WithoutChat(PythonStrip(text));
   const bool words = std::any_of(text.begin(), text.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            static_cast<unsigned char>(c) >= 0x80;
   });
-  if (!words || Loops(text)) return {};
+  if (!words || Loops(text) || IsApology(text) || IsEmptyItem(text)) return {};
   if (text.size() <= max_bytes) return std::string(text);
   const std::string_view sentences = Sentences(text, max_bytes);
   return std::string(sentences.empty() ? Head(text, max_bytes) : sentences);

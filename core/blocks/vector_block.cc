@@ -20,6 +20,7 @@
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/memory_text.h"
+#include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
 #include "core/blocks/vector_entry.h"
 #include "core/tokens/python_repr.h"
@@ -390,7 +391,7 @@ class TurnCutter {
  public:
   void Add(const BlockMessage& message) {
     if (message.parts.role == "user") End();
-    const std::string words = MessageWords(message.parts);
+    const std::string words = SpokenWords(message.parts);
     std::string_view rest = PythonStrip(words);
     if (rest.empty()) return;
     const std::string speaker =
@@ -465,7 +466,7 @@ class DefaultVectorBlock final : public VectorBlock {
     const std::size_t begin = messages.size() > window ? messages.size() - window : 0;
     std::string query;
     for (std::size_t i = begin; i < messages.size(); ++i) {
-      const std::string words = MessageWords(messages[i].parts);
+      const std::string words = SpokenWords(messages[i].parts);
       if (PythonStrip(words).empty()) continue;
       if (!query.empty()) query += '\n';
       query += PythonStrip(words);

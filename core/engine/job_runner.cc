@@ -692,7 +692,9 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
   }
   const bool may_retry = attempt->job.attempts < options_.settings.max_attempts ||
                          EmbedsAnew(attempt->fed.get(), attempt->job);
-  if (may_retry && (!absl::IsInvalidArgument(status) || !attempt->entries.empty())) {
+  // A model's answer that was cut has been asked for with all the room that it may get.
+  const bool is_final = absl::IsInvalidArgument(status) || ErrorReason(status) == "ANSWER_CUT";
+  if (may_retry && (!is_final || !attempt->entries.empty())) {
     GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
              /*begun=*/true);
     return;

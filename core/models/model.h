@@ -42,8 +42,12 @@ struct ChatRequest {
 };
 
 struct ChatReply {
-  std::string text;  // "" when the model said nothing.
+  // The answer alone, as the model wrote it: what its server says apart, as `reasoning_content` and
+  // `refusal`, is left out. "" when the model said nothing.
+  std::string text;
   Usage usage;
+  // Why the answer ends, as the model's server says: `stop`, `length` … "" when it does not say.
+  std::string finish_reason = {};
 };
 
 // Every method may be called from any thread and returns at once; `done` runs exactly once, on any

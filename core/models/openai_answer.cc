@@ -134,15 +134,28 @@ class AnswerReader : public JsonPaths {
   Usage usage_;
 };
 
-// choices[0].message.content: a string, null, or an array of parts.
+constexpr std::size_t kMaxFinishReason = 64;
+
+// Of parts of the content that are no part of the answer.
+bool IsAside(std::string_view type) {
+  return type == "thinking" || type == "reasoning" || type == "reasoning_text" ||
+         type == "redacted_thinking" || type == "refusal";
+}
+
+// choices[0].message.content: a string, null, or an array of parts. choices[0].finish_reason.
 class ChatReader final : public AnswerReader {
  public:
   bool has_message() const { return has_message_; }
-  std::string TakeText() { return std::move(text_); }
+  std::string TakeText() {
+    EndPart();
+    return std::move(text_);
+  }
+  std::string TakeFinishReason() { return std::move(finish_reason_); }
 
  protected:
   bool OnObject() override {
     if (InMessage(3)) has_message_ = true;
+    if (depth() == 5 && InMessageContent()) EndPart();
     if (IsContent()) return Fail("has content that is not text");
     return AnswerReader::OnObject();
   }
@@ -155,24 +168,36 @@ class ChatReader final : public AnswerReader {
     if (IsContent()) {
       text_ = std::move(value);
     } else if (depth() == 6 && InMessageContent() && IsItem(4) && IsKey(5, "text")) {
-      text_ += value;
+      part_ += value;
+    } else if (depth() == 6 && InMessageContent() && IsItem(4) && IsKey(5, "type")) {
+      is_aside_ = IsAside(value);
+    } else if (depth() == 3 && InChoice() && IsKey(2, "finish_reason") &&
+               value.size() <= kMaxFinishReason) {
+      finish_reason_ = std::move(value);
     }
     return true;
   }
 
  private:
+  bool InChoice() const { return IsKey(0, "choices") && IsItem(1) && item(1) == 0; }
   // Whether the place is choices[0].message, or within it, at this depth.
   bool InMessage(std::size_t at) const {
-    return depth() == at && IsKey(0, "choices") && IsItem(1) && item(1) == 0 && IsKey(2, "message");
+    return depth() == at && InChoice() && IsKey(2, "message");
   }
-  bool InMessageContent() const {
-    return IsKey(0, "choices") && IsItem(1) && item(1) == 0 && IsKey(2, "message") &&
-           IsKey(3, "content");
+  bool InMessageContent() const { return InChoice() && IsKey(2, "message") && IsKey(3, "content"); }
+  // A part says what it is before or behind its text.
+  void EndPart() {
+    if (!is_aside_) text_ += part_;
+    part_.clear();
+    is_aside_ = false;
   }
   bool IsContent() const { return depth() == 4 && InMessageContent(); }
 
   bool has_message_ = false;
   std::string text_;
+  std::string part_;
+  bool is_aside_ = false;
+  std::string finish_reason_;
 };
 
 // data[i].embedding, data[i].index.
@@ -275,6 +300,7 @@ absl::StatusOr<ChatReply> ParseChatAnswer(std::string_view answer) {
   if (!reader.has_message()) return Bad("has no message");
   ChatReply reply;
   reply.text = reader.TakeText();
+  reply.finish_reason = reader.TakeFinishReason();
   reply.usage = *usage;
   return reply;
 }

@@ -193,6 +193,36 @@ std::string ChatText(const std::string& answer) {
   return reply.ok() ? reply->text : "";
 }
 
+TEST(OpenAiProtocolTest, SaysWhyTheAnswerEnds) {
+  const auto reason = [](const std::string& choice) {
+    return ParseChatAnswer(R"({"choices":[)" + choice + "]}")->finish_reason;
+  };
+  EXPECT_EQ(reason(R"({"finish_reason":"length","message":{"content":"a"}})"), "length");
+  EXPECT_EQ(reason(R"({"message":{"content":"a"},"finish_reason":"stop"})"), "stop");
+  EXPECT_EQ(reason(R"({"message":{"content":"a","finish_reason":"length"}})"), "");
+  EXPECT_EQ(reason(R"({"message":{"content":"a"}},{"message":{},"finish_reason":"length"})"), "");
+  EXPECT_EQ(reason(R"({"message":{"content":"a"},"finish_reason":null})"), "");
+  EXPECT_EQ(reason(R"({"message":{},"finish_reason":")" + std::string(65, 'x') + "\"}"), "");
+}
+
+TEST(OpenAiProtocolTest, ReasoningAndRefusalsAreNoText) {
+  for (
+      const char* const message :
+      {R"({"content":"a","reasoning_content":"no","reasoning":"no","refusal":"no"})",
+       R"({"content":[{"type":"reasoning","text":"no"},{"type":"text","text":"a"}]})",
+       R"({"content":[{"text":"no","type":"thinking"},{"text":"a","type":"text"}]})",
+       R"({"content":[{"type":"thinking","thinking":[{"type":"text","text":"no"}]},{"text":"a"}]})",
+       R"({"content":[{"type":"text","text":"a"},{"type":"refusal","refusal":"no","text":"no"}]})"}) {
+    EXPECT_EQ(ParseChatAnswer(R"({"choices":[{"message":)" + std::string(message) + "}]}")->text,
+              "a")
+        << message;
+  }
+  EXPECT_EQ(
+      ParseChatAnswer(R"({"choices":[{"message":{"content":null,"reasoning_content":"no"}}]})")
+          ->text,
+      "");
+}
+
 TEST(OpenAiProtocolTest, TheFirstChoiceIsTheAnswer) {
   EXPECT_EQ(ChatText(R"({"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}}]})"),
             "a");

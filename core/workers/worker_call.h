@@ -75,6 +75,7 @@ struct WorkerPutReply {
 
 struct WorkerTextReply {
   std::string text;
+  std::string finish_reason = {};  // As in ChatReply.
 };
 
 struct WorkerVectorsReply {

@@ -78,12 +78,12 @@ class WorkerChatModel final : public ChatModel {
                     deadline,
                     WorkerComplete{model_, std::move(request)},
                     caller.trace};
-    registry_.Start(pool_, std::move(call), {},
-                    [done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
-                      absl::StatusOr<WorkerTextReply> text = Expect<WorkerTextReply>(reply);
-                      if (!text.ok()) return done(std::move(text).status());
-                      done(ChatReply{std::move(text->text), reply->usage});
-                    });
+    registry_.Start(
+        pool_, std::move(call), {}, [done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
+          absl::StatusOr<WorkerTextReply> text = Expect<WorkerTextReply>(reply);
+          if (!text.ok()) return done(std::move(text).status());
+          done(ChatReply{std::move(text->text), reply->usage, std::move(text->finish_reason)});
+        });
   }
 
  private:

@@ -35,11 +35,17 @@ class ScriptedChatModel final : public ChatModel {
     }
     absl::StatusOr<std::string> reply = std::move(replies.front());
     replies.pop_front();
+    std::string finish_reason;
+    if (!finish_reasons.empty()) {
+      finish_reason = std::move(finish_reasons.front());
+      finish_reasons.pop_front();
+    }
     if (!reply.ok()) {
       done(reply.status());
       return;
     }
-    done(ChatReply{*std::move(reply), Usage{1, 10, 2}});
+    if (echoes) *reply = Prompt(calls.size() - 1) + "\n\n" + *reply;
+    done(ChatReply{*std::move(reply), Usage{1, 10, 2}, std::move(finish_reason)});
   }
 
   // The text of the last message of a call.
@@ -48,6 +54,8 @@ class ScriptedChatModel final : public ChatModel {
   }
 
   std::deque<absl::StatusOr<std::string>> replies;
+  std::deque<std::string> finish_reasons;  // Of `replies`; empty: "" for each.
+  bool echoes = false;                     // Whether each reply begins with the prompt.
   std::vector<Call> calls;
 };
 

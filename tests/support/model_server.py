@@ -8,7 +8,7 @@ import json
 import re
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 DIMENSIONS = 16
@@ -52,7 +52,7 @@ class ModelServer:
     `tls` it speaks HTTPS. Use as a context manager.
     """
 
-    def __init__(self, replies: Sequence[str] = ("none",),
+    def __init__(self, replies: Sequence[str | Mapping[str, Any]] = ("none",),
                  embed: Callable[[str], list[float]] = hash_embed,
                  tls: ssl.SSLContext | None = None) -> None:
         self._lock = threading.Condition()
@@ -88,8 +88,9 @@ class ModelServer:
         self._http.server_close()
         self._thread.join()
 
-    def set_replies(self, replies: Sequence[str]) -> None:
-        """From the next chat request on, beginning with the first."""
+    def set_replies(self, replies: Sequence[str | Mapping[str, Any]]) -> None:
+        """From the next chat request on, beginning with the first. A reply is the answer's content,
+        or its message and, with the key `finish_reason`, why it ends."""
         with self._lock:
             self._replies = list(replies)
             self._chats = 0
@@ -146,7 +147,7 @@ class ModelServer:
         with self._lock:
             self._lock.wait_for(lambda: self._closed)
 
-    def _next_reply(self) -> str:
+    def _next_reply(self) -> str | Mapping[str, Any]:
         with self._lock:
             reply = self._replies[self._chats % len(self._replies)]
             self._chats += 1
@@ -205,14 +206,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     @staticmethod
-    def _chat(request: Request, text: str) -> dict[str, Any]:
+    def _chat(request: Request, reply: str | Mapping[str, Any]) -> dict[str, Any]:
+        message = {"role": "assistant", **({"content": reply} if isinstance(reply, str) else reply)}
+        finish_reason = message.pop("finish_reason", "stop")
+        text = str(message.get("content") or "")
         prompt = sum(len(str(message["content"]).split()) for message in request.body["messages"])
         completion = len(text.split())
         return {
             "id": "chatcmpl-1", "object": "chat.completion", "created": 0,
             "model": request.body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop",
-                         "message": {"role": "assistant", "content": text}}],
+            "choices": [{"index": 0, "finish_reason": finish_reason, "message": message}],
             "usage": {"prompt_tokens": prompt, "completion_tokens": completion,
                       "total_tokens": prompt + completion},
         }

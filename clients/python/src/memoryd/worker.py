@@ -65,6 +65,9 @@ class Answer:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     calls: int = 1
+    # Of a model: why its answer ends, as its API says. Of an answer that ends by "length" nothing
+    # becomes memory; the model is asked again with a larger max_tokens.
+    finish_reason: str = ""
 
 
 class Block:
@@ -423,6 +426,7 @@ class Worker:
             answer = self._ask(self._models[call.complete.model], call.complete.messages,
                                call.complete.max_token_count)
             result.complete.text = answer.value or ""
+            result.complete.finish_reason = answer.finish_reason
         elif kind == "embed":
             query = call.embed.purpose == wire.EMBED_PURPOSE_QUERY
             answer = self._ask(self._embedders[call.embed.embedder], list(call.embed.texts),
