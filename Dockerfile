@@ -1,4 +1,4 @@
-# Builds memoryd, and an image of it alone: the binary, its vocabularies and vectors of words, the shared
+# Builds memoryd, and an image of it alone: the binary, its vocabularies, time zones and vectors of words, the shared
 # libraries it is linked to. No shell, no package manager, not root; only /var/lib/memoryd is ever written.
 #
 # BASE may be pinned by digest. Where a proxy signs TLS itself, pass its certificates along:
@@ -28,7 +28,7 @@ RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
     if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
  && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
       -DMEMORYD_REVISION=${REVISION} -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
- && cmake --build /build --target memoryd --target memoryd_vocabulary ${JOBS:+-j ${JOBS}} \
+ && cmake --build /build --target memoryd --target memoryd_vocabulary --target memoryd_zones ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip
 COPY tools/runtime_root.sh tools/sbom.py tools/
 ARG SOURCE_DATE_EPOCH=0

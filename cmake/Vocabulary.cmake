@@ -26,6 +26,13 @@ add_custom_target(memoryd_vocabulary ALL DEPENDS ${MEMORYD_VOCABULARIES})
 
 install(FILES ${MEMORYD_VOCABULARIES} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
 
+# The zones of the IANA Time Zone Database, for Abseil. tzdata.version is among the files, and is written
+# last.
+set(MEMORYD_ZONE_DIR ${MEMORYD_VOCABULARY_DIR}/zoneinfo)
+memoryd_fetch(zones "Fetching the time zones" zoneinfo/tzdata.version)
+add_custom_target(memoryd_zones ALL DEPENDS ${zones})
+install(DIRECTORY ${MEMORYD_ZONE_DIR} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
+
 # The vectors of words, which the server reads from beside its own file. Whether they may be passed on
 # is for whoever does so to decide (docs/DEPENDENCIES.md), so they are not installed unasked.
 option(MEMORYD_INSTALL_WORD_VECTORS "Install the vectors of words with the server" OFF)

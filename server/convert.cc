@@ -695,6 +695,11 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
       MEMORYD_RETURN_IF_ERROR(CheckId("config.subject", config.subject(), kMaxSubjectBytes));
     }
   }
+  if (config.has_time_zone()) {
+    settings.time_zone =
+        config.time_zone().empty() ? std::string(kDefaultTimeZone) : config.time_zone();
+    MEMORYD_RETURN_IF_ERROR(CheckTimeZone(settings));
+  }
   return settings;
 }
 
@@ -736,6 +741,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   for (const BlockSettings& settings : config.blocks) *proto.add_blocks() = ToProto(settings);
   *proto.mutable_retrieval() = ToProto(config.ranking);
   if (!config.subject.empty()) proto.set_subject(config.subject);
+  proto.set_time_zone(config.time_zone);
   if (config.retention != Retention()) *proto.mutable_retention() = ToProto(config.retention);
   return proto;
 }

@@ -421,6 +421,7 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   retrieval.set_embedder_worker("agent");
   retrieval.set_embedder_weight(0.7);
   proto.set_subject("user 7");
+  proto.set_time_zone("UTC");
   proto.mutable_retention()->mutable_session_ttl()->set_seconds(90);
   proto.mutable_retention()->mutable_session_ttl()->set_nanos(1000);
   proto.mutable_retention()->set_refresh_on_read(true);
@@ -450,6 +451,8 @@ TEST(FromProtoTest, AnUnknownConfigurationNamesItsField) {
           [](auto& c) { c.set_insert_method(static_cast<v1::InsertMethod>(9)); });
   refused("config.subject", [](auto& c) { c.set_subject(std::string(257, 'x')); });
   refused("config.subject", [](auto& c) { c.set_subject("a\n"); });
+  refused("config.time_zone", [](auto& c) { c.set_time_zone("Mars/Olympus"); });
+  refused("config.time_zone", [](auto& c) { c.set_time_zone("/etc/localtime"); });
   refused("config.feed", [](auto& c) { c.set_feed(static_cast<v1::Feed>(9)); });
   refused("config.blocks[0].options_json", [](auto& c) { c.add_blocks()->set_options_json("[]"); });
   refused("config.blocks[0].worker", [](auto& c) { c.add_blocks()->set_worker("\n"); });

@@ -10,6 +10,7 @@
 
 #include "cli/run.h"
 #include "core/base/error_cause.h"
+#include "core/model/time_zone.h"
 #include "server/access.h"
 #include "server/build_info.h"
 #include "server/config.h"
@@ -111,6 +112,8 @@ int main(int argc, char** argv) {
     }
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
+      // Before the second thread: it changes the environment.
+      memoryd::UseZoneFiles(line->config.vocabulary_dir + "/zoneinfo");
       if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
       const auto read_again = [argc, argv, &parser] {

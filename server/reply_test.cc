@@ -154,6 +154,7 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   config->set_audio_token_count(256);
   config->set_video_token_count(256);
   config->set_document_token_count(2048);
+  config->set_time_zone("UTC");
   v1::Retrieval* const retrieval = config->mutable_retrieval();
   retrieval->set_bm25_k1(0.9);
   retrieval->set_bm25_b(0.4);

@@ -221,6 +221,7 @@ StoredMessage ToStoredMessage(const v1::Message& wire) {
   message.metadata_json = wire.metadata_json();
   message.untrusted = wire.untrusted();
   message.source_session_id = wire.source_session_id();
+  if (wire.has_create_time()) message.create_us = ToMicros(wire.create_time());
   if (wire.has_text()) {
     message.parts.emplace_back().text = wire.text();
   }

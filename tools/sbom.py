@@ -25,6 +25,8 @@ DATA = {
     "o200k_base.tiktoken": _VOCABULARY,
     "l2_supercat_256.safetensors": _VECTORS,
     "l2_supercat_256.tokenizer.json": _VECTORS,
+    "tzdata.version": ("tzdata", "Apache-2.0", "Names by checksum the package whose zones stand beside it; the IANA "
+                       "Time Zone Database is in the public domain."),
 }
 # No part, but the words that have to go with one.
 LICENCES = {"l2_supercat_256.license.txt"}
@@ -124,7 +126,8 @@ def main() -> None:
     root, prefix = (pathlib.Path(argument) for argument in sys.argv[1:])
     release = distribution(root)
     names = sorted(path.name for path in (root / "var/lib/dpkg/status.d").iterdir())
-    data = sorted((prefix / "share/memoryd").iterdir())
+    share = prefix / "share/memoryd"
+    data = sorted(path for path in share.iterdir() if path.is_file()) + [share / "zoneinfo/tzdata.version"]
     packages = [own_package(prefix)] + [debian_package(name, root, release) for name in names]
     packages += [data_package(path) for path in data if path.name not in LICENCES]
     contents = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()

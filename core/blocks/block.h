@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/memory_budget.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
@@ -77,6 +78,8 @@ struct BlockSession {
   Profile profile = Profile::kDefault;
   // Of the call, or of the one that made the job; null for none.
   TracePtr trace = nullptr;
+  // In which models are told times.
+  absl::TimeZone zone = absl::UTCTimeZone();
 };
 
 struct FeedRequest {

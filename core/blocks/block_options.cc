@@ -93,12 +93,20 @@ std::string BlockOptions::Template(std::string_view name, std::string_view fallb
   const bool given = Find(name) != nullptr;
   std::string text = Text(name, fallback);
   if (!given) return text;
+  std::size_t count = 0;
   for (const std::string_view placeholder : names) {
     const std::string wanted = fmt::format("{{{}}}", placeholder);
-    const std::size_t first = text.find(wanted);
-    if (first == std::string::npos || text.find(wanted, first + 1) != std::string::npos) {
-      Refuse(name, fmt::format("must hold {} exactly once", wanted));
+    for (std::size_t at = text.find(wanted); at != std::string::npos;
+         at = text.find(wanted, at + 1)) {
+      ++count;
     }
+  }
+  if (count != 1) {
+    std::string wanted;
+    for (const std::string_view placeholder : names) {
+      wanted += fmt::format("{}{{{}}}", wanted.empty() ? "" : " or ", placeholder);
+    }
+    Refuse(name, fmt::format("must hold {} exactly once", wanted));
   }
   return text;
 }

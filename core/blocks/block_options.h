@@ -30,7 +30,7 @@ class BlockOptions {
   std::string Text(std::string_view name, std::string_view fallback);
   // Must be there, and not empty.
   std::string RequiredText(std::string_view name);
-  // A text in which each of `names` stands exactly once, in braces.
+  // A text in which one of `names` stands, exactly once, in braces.
   std::string Template(std::string_view name, std::string_view fallback,
                        std::vector<std::string_view> names);
   std::vector<std::string> Texts(std::string_view name);

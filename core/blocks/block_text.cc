@@ -129,6 +129,11 @@ std::string_view PythonStrip(std::string_view text) {
 std::string FillTemplate(
     std::string_view text,
     std::initializer_list<std::pair<std::string_view, std::string_view>> values) {
+  return FillTemplate(text, std::span(values.begin(), values.size()));
+}
+
+std::string FillTemplate(std::string_view text,
+                         std::span<const std::pair<std::string_view, std::string_view>> values) {
   std::string filled;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t open = text.find('{', at);

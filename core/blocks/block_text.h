@@ -20,6 +20,8 @@ std::string_view PythonStrip(std::string_view text);
 
 // `text` with every `{name}` of `values` replaced by its value, in one pass: values are not looked
 // at again, and all other braces stay.
+std::string FillTemplate(std::string_view text,
+                         std::span<const std::pair<std::string_view, std::string_view>> values);
 std::string FillTemplate(
     std::string_view text,
     std::initializer_list<std::pair<std::string_view, std::string_view>> values);

@@ -34,6 +34,8 @@ constexpr std::string_view kPrompt =
 
 {messages}
 
+Each message has the time at which it was said, in the time zone {time_zone}. Today is {today}. Write every date in full: "yesterday" and "last week" become the dates that they mean, counted from the time of their message.
+
 Name the people, organisations, places, products and projects that they are about, and write for each one line on what is known of it: what it already says below, unless it no longer holds, and what is new.
 
 <entities>
@@ -197,7 +199,7 @@ class EntityBlock final : public Block {
     std::size_t max_entities = 50;
     std::size_t top_k = 10;
     std::size_t window = 5;
-    std::string prompt;
+    BlockPrompt prompt;
     bool feeds = true;
   };
 
@@ -205,7 +207,7 @@ class EntityBlock final : public Block {
               const BlockEnvironment& environment)
       : Block(settings, std::move(section)),
         options_(std::move(options)),
-        echo_(options_.prompt),
+        echo_(options_.prompt.text()),
         models_(*environment.models),
         stats_(environment.stats) {}
 
@@ -220,7 +222,8 @@ class EntityBlock final : public Block {
     auto work = std::make_shared<Work>();
     work->block = std::static_pointer_cast<const EntityBlock>(shared_from_this());
     work->state = *std::move(state);
-    work->pieces = Transcript(request.messages, kPieceBytes);
+    work->pieces =
+        Transcript(request.messages, kPieceBytes, options_.prompt.ZoneOf(request.session));
     request.DropBodies(TextBytes(work->pieces));
     work->request = std::move(request);
     work->done = std::move(done);
@@ -295,8 +298,8 @@ class EntityBlock final : public Block {
         known += LineOf(entity);
       }
       ChatRequest chat;
-      chat.messages.push_back(UserMessage(FillTemplate(
-          block->options_.prompt, {{"existing_entities", known}, {"messages", piece.text}})));
+      chat.messages.push_back(UserMessage(
+          block->options_.prompt.Fill(request, piece.text, {{"existing_entities", known}})));
       AskForText(block->models_, block->stats_, block->options_.model, block->name(), request,
                  std::move(chat), [self = shared_from_this()](absl::StatusOr<std::string> reply) {
                    self->Take(std::move(reply));
@@ -451,7 +454,8 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeEntityBlock(const BlockSettings
       static_cast<std::size_t>(options.Integer("max_entities", 50, 1, kMaxEntities));
   entity.top_k = static_cast<std::size_t>(options.Integer("top_k", 10, 1, kMaxEntities));
   entity.window = static_cast<std::size_t>(options.Integer("retrieval_context_window", 5, 1, 1000));
-  entity.prompt = options.Template("prompt", kPrompt, {"messages"});
+  entity.prompt =
+      BlockPrompt(options.Template("prompt", kPrompt, {"messages", "dated_messages"}), kPrompt);
   entity.feeds = options.Bool("accept_short_term_memory", true);
   std::string section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());

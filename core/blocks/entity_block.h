@@ -16,7 +16,8 @@
 namespace memoryd {
 
 // Options: `model`, `max_entities` (50), `top_k` (10), `retrieval_context_window` (5), `prompt`
-// with {existing_entities} and {messages}, `accept_short_term_memory` (true), `template`.
+// with {existing_entities}, {messages} or {dated_messages}, {today} and {time_zone},
+// `accept_short_term_memory` (true), `template`.
 //
 // A model names the entities of the messages and writes the line of each anew, of the old line and
 // of what it read. A Get is told of those whose name stands in the last messages, the ones seen

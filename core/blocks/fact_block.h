@@ -21,9 +21,10 @@ namespace memoryd {
 // stripped; new facts are appended; more than max_facts are condensed by a second call, whose
 // answer replaces them unless it is empty.
 //
-// Else the prompts may hold {messages} too, the messages in one text; without it that text stands
-// before the prompt. Facts: see fact_state.h. An answer that makes no sense takes nothing away and
-// is counted; while condensing fails, there may be half as many facts again as max_facts.
+// Else the prompts may hold {messages} too, the messages in one text, or {dated_messages}, with
+// their times; without either that text stands before the prompt. {today} and {time_zone} are
+// filled in. Facts: see fact_state.h. An answer that makes no sense takes nothing away and is
+// counted; while condensing fails, there may be half as many facts again as max_facts.
 absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& settings,
                                                            const std::string& field,
                                                            Profile profile,

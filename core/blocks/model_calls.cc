@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/model_answer.h"
+#include "core/model/time_zone.h"
 
 namespace memoryd {
 namespace {
@@ -155,7 +156,7 @@ EmbeddingSource SourceOf(const ModelName& embedder, const EmbedReply& reply) {
 }
 
 std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
-                                        std::size_t max_bytes) {
+                                        std::size_t max_bytes, const absl::TimeZone* zone) {
   std::vector<TranscriptPiece> pieces;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const StoredMessage& message = messages[i].parts;
@@ -164,6 +165,11 @@ std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
     std::string line =
         fmt::format("<message number=\"{}\" role=\"{}\"", i + 1, EscapeAttribute(message.role));
     if (!message.name.empty()) line += fmt::format(" name=\"{}\"", EscapeAttribute(message.name));
+    const std::int64_t time_us =
+        message.create_us.value_or(messages[i].row == nullptr ? 0 : messages[i].row->ingest_us);
+    if (zone != nullptr && time_us != 0) {
+      line += fmt::format(" time=\"{}\"", TimeText(time_us, *zone));
+    }
     line += fmt::format(">{}</message>\n", EscapeTags(Head(words, max_bytes), kTags));
     if (pieces.empty() || pieces.back().text.size() + line.size() > max_bytes) {
       pieces.emplace_back();
@@ -172,6 +178,26 @@ std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
     pieces.back().messages.push_back(i);
   }
   return pieces;
+}
+
+BlockPrompt::BlockPrompt(std::string text, std::string_view own)
+    : text_(std::move(text)),
+      is_dated_(text_ == own || text_.find("{dated_messages}") != std::string::npos) {}
+
+std::string BlockPrompt::Fill(
+    const FeedRequest& job, std::string_view messages,
+    std::vector<std::pair<std::string_view, std::string_view>> values) const {
+  const std::string today = DayText(job.now_us, job.session.zone);
+  const std::string zone(job.session.zone.name());
+  values.insert(values.end(), {{"messages", messages},
+                               {"dated_messages", messages},
+                               {"today", today},
+                               {"time_zone", zone}});
+  std::string prompt = FillTemplate(text_, values);
+  const bool shows = messages.empty() || text_.find("{messages}") != std::string::npos ||
+                     text_.find("{dated_messages}") != std::string::npos;
+  if (!shows) prompt = std::string(messages).append("\n").append(prompt);
+  return std::string(PythonStrip(prompt));
 }
 
 std::size_t TextBytes(std::span<const TranscriptPiece> pieces) {

@@ -6,6 +6,8 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/blocks/block.h"
@@ -50,15 +52,39 @@ EmbeddingSource SourceOf(const ModelName& embedder, const EmbedReply& reply);
 // Messages for a model to read in one text, in pieces of about `max_bytes`: a larger message is
 // alone in a piece and cut at its end.
 //
-//   <message number="1" role="user" name="Ann">...</message>
+//   <message number="1" role="user" name="Ann" time="Wednesday, 2023-05-24 10:00">...</message>
 //
-// Numbers are those of `messages`, from 1. A message without words is left out.
+// The time is the create time, else when the server accepted the message, in `zone`; null: messages
+// have no times. // Numbers are those of `messages`, from 1. A message without words is left out.
 struct TranscriptPiece {
   std::string text;
   std::vector<std::size_t> messages;  // Indexes.
 };
 std::vector<TranscriptPiece> Transcript(std::span<const BlockMessage> messages,
-                                        std::size_t max_bytes);
+                                        std::size_t max_bytes, const absl::TimeZone* zone);
+
+// A prompt for models: our own, or a template that a caller gave.
+class BlockPrompt {
+ public:
+  BlockPrompt() = default;
+  // `own` is our prompt; messages of a caller's have times where it holds {dated_messages}.
+  BlockPrompt(std::string text, std::string_view own);
+
+  const std::string& text() const { return text_; }
+  // Which zone the messages' times are in; null where they have none.
+  const absl::TimeZone* ZoneOf(const BlockSession& session) const {
+    return is_dated_ ? &session.zone : nullptr;
+  }
+  // With {messages} or {dated_messages}, {today}, {time_zone} and `values` filled in. The text of
+  // the messages stands before a prompt that has no place for it.
+  std::string Fill(const FeedRequest& job, std::string_view messages,
+                   std::vector<std::pair<std::string_view, std::string_view>> values) const;
+
+ private:
+  std::string text_;
+  bool is_dated_ = true;
+};
+
 std::size_t TextBytes(std::span<const TranscriptPiece> pieces);
 
 }  // namespace memoryd

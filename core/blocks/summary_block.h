@@ -14,8 +14,8 @@
 
 namespace memoryd {
 
-// Options: `model`, `max_tokens` (512), `prompt` with {summary}, {messages} and {max_tokens},
-// `accept_short_term_memory` (true), `template`.
+// Options: `model`, `max_tokens` (512), `prompt` with {summary}, {messages} or {dated_messages},
+// {max_tokens}, {today} and {time_zone}, `accept_short_term_memory` (true), `template`.
 //
 // A model writes the summary anew, of the old one and of the messages. Messages whose summary came
 // back empty or in a loop wait and are given to it again with the next ones.

@@ -70,7 +70,8 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       RenderRequest render = request_;
-      render.session = {other.key, config->counting.profile, request_.session.trace};
+      render.session = {other.key, config->counting.profile, request_.session.trace,
+                        config->zone()};
       const auto state = states.find(blocks_[i]->name());
       render.state = state == states.end() ? nullptr : state->second;
       blocks_[i]->Render(std::move(render),

@@ -73,7 +73,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     const std::size_t index = order_[i];
     const Block& block = *(*request_.blocks)[index];
     RenderRequest render;
-    render.session = {request_.key, profile(), request_.trace};
+    render.session = {request_.key, profile(), request_.trace, request_.session.config->zone()};
     const auto state = request_.session.blocks.find(block.name());
     if (state != request_.session.blocks.end()) render.state = state->second;
     render.messages = messages_;

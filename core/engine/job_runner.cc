@@ -452,7 +452,8 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
       attempt->fed = state->second;
       attempt->read_revision = place.session.row.revision;
       request.state = *state->second;
-      request.session = {job.key.session, place.session.config->counting.profile, attempt->trace};
+      const SessionConfig& config = *place.session.config;
+      request.session = {job.key.session, config.counting.profile, attempt->trace, config.zone()};
     } else {
       done = job.key.number;
     }

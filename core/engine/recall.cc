@@ -191,6 +191,7 @@ absl::StatusOr<Found> Recall::AnswerWithOthers(PreparedSession asked, const Quer
     // These are as its index was made.
     search.ranking.expansion = place.info.config->ranking.expansion;
     search.ranking.dates = place.info.config->ranking.dates;
+    search.ranking.zone = place.info.config->ranking.zone;
     const auto measure = [&scale](const SearchScale& own) {
       scale.words = std::max(scale.words, own.words);
       scale.cosine = std::max(scale.cosine, own.cosine);

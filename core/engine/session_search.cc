@@ -155,6 +155,7 @@ IndexOptions SessionSearch::OptionsFor(const RankingOptions& ranking) const {
   if (ranking.vector_weight == 0 && !ranking.expansion.has_value()) options.expansion = false;
   if (ranking.vector_weight > 0 || ranking.expansion == true) options.vectors = vectors_;
   options.dates = ranking.dates;
+  options.zone = ranking.zone;
   return options;
 }
 

@@ -81,7 +81,9 @@ struct StoredMessage {
   std::string role;  // As sent.
   std::string name;
   std::string metadata_json;
-  bool untrusted = false;         // See memoryd.v1.Message.untrusted.
+  bool untrusted = false;  // See memoryd.v1.Message.untrusted.
+  // Microseconds since the epoch, by the caller.
+  std::optional<std::int64_t> create_us = {};
   std::string source_session_id;  // As in MessageText.
   std::vector<StoredPart> parts;  // A message's `text` is one text part.
 };

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace memoryd {
 
 // The parts of a score and their weights, see memoryd.v1.Retrieval; docs/adr/0022 tells where the
@@ -40,6 +42,8 @@ struct RankingOptions {
   std::optional<bool> expansion;
   // Whether messages are found by the date at which they were created.
   bool dates = true;
+  // In which a message's date is written. Set by SessionConfig::time_zone.
+  absl::TimeZone zone;
   // The embedder's name and its worker's; empty: none, one of the server's own.
   std::string embedder;
   std::string embedder_worker;

@@ -110,6 +110,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("document_token_count", settings.document_token_count);
   visit("blocks", settings.blocks);
   visit("subject", settings.subject);
+  visit("time_zone", settings.time_zone);
   VisitWeights(settings.ranking, [&visit](const char* name, auto& field, const WeightRange&) {
     visit((std::string(kRanking) + name).c_str(), field);
   });
@@ -230,6 +231,14 @@ std::optional<std::string> BlockSettings::OtherSession() const {
   const auto id = options.find("session_id");
   if (id == options.end() || !id->is_string()) return std::nullopt;
   return id->get<std::string>();
+}
+
+absl::Status CheckTimeZone(const SessionSettings& settings) {
+  if (!settings.time_zone.has_value()) return absl::OkStatus();
+  const absl::Status status = FindTimeZone(*settings.time_zone).status();
+  if (status.ok()) return status;
+  return InvalidField("config.time_zone",
+                      std::string_view(status.message().data(), status.message().size()));
 }
 
 std::vector<std::string_view> ProfileNames() {
@@ -373,6 +382,8 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   config.blocks = settings.blocks.value_or(std::vector<BlockSettings>());
   config.subject = settings.subject.value_or(std::string());
   MEMORYD_ASSIGN_OR_RETURN(config.ranking, ResolveRanking(settings.ranking));
+  config.time_zone = settings.time_zone.value_or(config.time_zone);
+  config.ranking.zone = FindTimeZone(config.time_zone).value_or(absl::UTCTimeZone());
   MEMORYD_ASSIGN_OR_RETURN(config.retention, ResolveRetention(settings.retention));
   return config;
 }

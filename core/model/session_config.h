@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/model/ranking_options.h"
+#include "core/model/time_zone.h"
 
 namespace memoryd {
 
@@ -119,6 +120,7 @@ struct SessionSettings {
   std::optional<std::int64_t> document_token_count;
   std::optional<std::vector<BlockSettings>> blocks;
   std::optional<std::string> subject;
+  std::optional<std::string> time_zone;
   RankingSettings ranking;
   RetentionSettings retention;
 
@@ -156,8 +158,12 @@ struct SessionConfig {
   FeedTime feed = FeedTime::kAfterCommit;
   std::vector<BlockSettings> blocks;  // In the caller's order.
   std::string subject;                // Empty: none.
+  std::string time_zone = std::string(kDefaultTimeZone);
   RankingOptions ranking;
   Retention retention;
+
+  // The zone of that name; UTC for one that this server does not know, which another one stored.
+  const absl::TimeZone& zone() const { return ranking.zone; }
 
   // Whether an embedder is asked what the session's messages mean.
   bool EmbedsMessages() const {
@@ -170,6 +176,9 @@ struct SessionConfig {
 
   friend bool operator==(const SessionConfig&, const SessionConfig&) = default;
 };
+
+// INVALID_ARGUMENT that names `config.time_zone` for a zone that this server does not know.
+absl::Status CheckTimeZone(const SessionSettings& settings);
 
 // Every name there is, of profiles and of tokenizers.
 std::vector<std::string_view> ProfileNames();

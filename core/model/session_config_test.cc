@@ -43,6 +43,7 @@ SessionSettings Everything() {
   settings.video_token_count = 3;
   settings.document_token_count = 4;
   settings.subject = "user 7";
+  settings.time_zone = "UTC";
   settings.ranking = {.bm25_k1 = 1.2,
                       .bm25_b = 0.75,
                       .vector_weight = 0,
@@ -110,10 +111,12 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
                                   .recency_weight = 0.05,
                                   .expansion = true,
                                   .dates = false,
+                                  .zone = absl::UTCTimeZone(),
                                   .embedder = "minilm",
                                   .embedder_worker = "agent",
                                   .embedder_weight = 0.7};
   EXPECT_EQ(config.ranking, ranking);
+  EXPECT_EQ(config.time_zone, "UTC");
 }
 
 TEST(SessionConfigTest, AnEmbedderLeavesLessToTheVectorsOfWords) {

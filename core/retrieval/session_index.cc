@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/model/time_zone.h"
 #include "core/retrieval/make_room.h"
 #include "core/retrieval/passages.h"
 
@@ -66,18 +66,6 @@ bool EndsAsQuestion(std::string_view text) {
   const std::size_t last = text.find_last_not_of(" \t\n\v\f\r");
   text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
   return text.ends_with('?') || text.ends_with("\uFF1F") || text.ends_with("\u061F");
-}
-
-// Such as "8 May 2023", in UTC.
-std::string DayWords(std::int64_t time_us) {
-  constexpr auto kMonths = std::to_array<std::string_view>(
-      {"January", "February", "March", "April", "May", "June", "July", "August", "September",
-       "October", "November", "December"});
-  const std::chrono::sys_time<std::chrono::microseconds> time{std::chrono::microseconds(time_us)};
-  const std::chrono::year_month_day day(std::chrono::floor<std::chrono::days>(time));
-  return std::to_string(static_cast<unsigned>(day.day())) + ' ' +
-         std::string(kMonths[static_cast<unsigned>(day.month()) - 1]) + ' ' +
-         std::to_string(static_cast<int>(day.year()));
 }
 
 }  // namespace
@@ -242,7 +230,7 @@ void SessionIndex::Add(const IndexedItem& item) {
   const auto doc = static_cast<DocId>(docs_.size());
   std::uint32_t length = 0;
   if (options_.dates && item.create_us.has_value()) {
-    length += AddTerms(DayWords(*item.create_us), doc);
+    length += AddTerms(DayWords(*item.create_us, options_.zone), doc);
   }
   length += AddTerms(item.text, doc);
   total_length_ += length;

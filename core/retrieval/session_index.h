@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "core/base/string_hash.h"
 #include "core/model/ranking_options.h"
 #include "core/retrieval/authors.h"
@@ -65,7 +66,7 @@ struct SearchRequest {
   std::string_view query;
   std::size_t top_k = 0;
   SearchFilter filter;
-  // Of these, `expansion` and `dates` must be as in the index's IndexOptions.
+  // Of these, `expansion`, `dates` and `zone` must be as in the index's IndexOptions.
   RankingOptions ranking;
   // The least cosine of a hit's vector and the query's; not looked at without vectors.
   std::optional<double> least_cosine = std::nullopt;
@@ -110,6 +111,7 @@ struct IndexOptions {
   Precision precision = Precision::k8Bits;
   std::optional<bool> expansion;
   bool dates = true;
+  absl::TimeZone zone = absl::UTCTimeZone();  // In which dates are written.
 
   friend bool operator==(const IndexOptions&, const IndexOptions&) = default;
 };

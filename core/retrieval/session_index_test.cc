@@ -222,6 +222,22 @@ TEST(SessionIndexTest, FindsAnyTwoCharactersOfTextWithoutSpaces) {
   EXPECT_THAT(Search(index, "都京"), IsEmpty());
 }
 
+TEST(SessionIndexTest, DatesAreThoseOfTheZone) {
+  IndexedItem item = Message(1, "ramen");
+  item.create_us = 1'680'130'800'000'000;  // 2023-03-29T23:00:00Z
+  SessionIndex in_utc{IndexOptions()};
+  in_utc.Add(item);
+  EXPECT_THAT(Positions(Search(in_utc, "29 March")), ElementsAre(1));
+  EXPECT_THAT(Search(in_utc, "30"), IsEmpty());
+  IndexOptions options;
+  options.zone = absl::FixedTimeZone(9 * 3600);
+  SessionIndex in_tokyo(options);
+  in_tokyo.Add(item);
+  EXPECT_THAT(Positions(Search(in_tokyo, "30 March")), ElementsAre(1));
+  EXPECT_THAT(Search(in_tokyo, "29"), IsEmpty());
+  EXPECT_FALSE(options == IndexOptions());
+}
+
 TEST(SessionIndexTest, NeighboursAreThoseOfTheThread) {
   SessionIndex index;
   index.Add(Message(1, "a", "user", "x"));

@@ -19,6 +19,7 @@ COMPLETE = Config(
         answer_factor=1.5, thread_weight=0.25, user_weight=0.5, recency_weight=0.05, expansion=False, dates=False,
         embedder="minilm", embedder_worker="agent", embedder_weight=0.6),
     subject="user 7",
+    time_zone="Asia/Tokyo",
 )
 
 
@@ -37,6 +38,7 @@ def test_defaults_are_filled_in(calls, session_id):
     assert config.insert_method == memory.INSERT_METHOD_SYSTEM
     assert (config.image_token_count, config.audio_token_count, config.video_token_count,
             config.document_token_count) == (256, 256, 256, 2048)
+    assert config.time_zone == "UTC"
 
 
 @pytest.mark.parametrize("flush, effective", ((None, 10), (0, 10), (-3, 10), (101, 10), (7, 7)))

