@@ -41,6 +41,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(const Options& options) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   // Client repeats calls, where a request id makes that safe.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // A proxy would see tokens in plain text, and has no way to this machine's own addresses.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, options.use_proxy ? 1 : 0);
+  // A connection that the network forgot is found after 8 s, within the default timeout. Pings are
+  // sent only while a call is under way.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 4000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4000);
+  arguments.SetInt("grpc.http2.ping_timeout_ms", 4000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(
       options.target,
       options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(),

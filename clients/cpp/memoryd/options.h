@@ -26,6 +26,8 @@ struct Options {
   absl::Duration timeout = absl::Seconds(10);
   // Whether a call waits for a server that can't be reached, until its deadline.
   bool wait_for_ready = true;
+  // Whether gRPC reaches the server by the proxy of the environment's `http_proxy` and `no_proxy`.
+  bool use_proxy = false;
   // None: plain text, which memoryd serves on loopback and UNIX sockets only. TLS:
   // grpc::SslCredentials({.pem_root_certs = ...}).
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;

@@ -50,6 +50,15 @@ CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_reconnect_backoff_ms", 2000),
     # Retries are made here, where a request id makes them safe.
     ("grpc.enable_retries", 0),
+    # A proxy would see tokens in plain text, and has no way to this machine's own addresses.
+    ("grpc.enable_http_proxy", 0),
+    # A connection that the network forgot is found after 8 s, within the default timeout. Pings are
+    # sent only while a call is under way.
+    ("grpc.keepalive_time_ms", 4000),
+    ("grpc.keepalive_timeout_ms", 4000),
+    # gRPC waits for the answer to a ping as long as the longer of the two.
+    ("grpc.http2.ping_timeout_ms", 4000),
+    ("grpc.http2.max_pings_without_data", 0),
 )
 
 

@@ -144,6 +144,11 @@ class Client:
         bearer token, or what returns it, asked at every call, so that it may be rotated. Without
         `wait_for_ready` nothing is repeated: a call that does not reach the server fails at once.
 
+        `options` are gRPC's channel arguments and replace the client's own. No address is reached
+        by a proxy unless they have `("grpc.enable_http_proxy", 1)`, with which gRPC reads the
+        environment's `http_proxy` and `no_proxy`. A connection that the network has forgotten is
+        replaced after 8 s.
+
         `trace` returns the trace that a call belongs to, as `traceparent` and `tracestate` of W3C
         Trace Context, and is asked at every attempt. Without it that is OpenTelemetry's current
         context, where the application uses opentelemetry-api.

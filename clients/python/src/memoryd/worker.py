@@ -34,12 +34,6 @@ _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 5.0
 # How often a coroutine that has not begun is looked after.
 _LOOK_SECONDS = 0.05
-_CHANNEL_OPTIONS = (
-    *CHANNEL_OPTIONS,
-    # As often as the server allows; finds out when the server's machine has vanished.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-)
 # What another try does not change.
 _FOR_GOOD = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -142,7 +136,7 @@ class Worker:
         self._embedders = dict(embedders or {})
         self._max_concurrent_calls = max_concurrent_calls
         self._token = token
-        channel_options = (*_CHANNEL_OPTIONS, *options)
+        channel_options = (*CHANNEL_OPTIONS, *options)
         if credentials is None:
             self._channel = grpc.insecure_channel(target, channel_options)
         else:
