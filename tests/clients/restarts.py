@@ -172,8 +172,7 @@ def run(kind: str, client: str, puts: int, restarts: int, writers: int,
         try:
             load.start()
             for number in range(restarts):
-                goal = each * writers * (number + 1) // (restarts + 1)
-                ledger.progress.wait_for_more(goal - ledger.progress.count)
+                ledger.progress.wait_for(each * writers * (number + 1) // (restarts + 1))
                 if ends[number % len(ends)] == "kill":
                     server.kill()
                 else:

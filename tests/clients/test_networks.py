@@ -1,6 +1,7 @@
 """Clients in networks with proxies, and with middleboxes that forget connections."""
 
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import memoryd
 import pytest
 
+SOURCE = str(pathlib.Path(memoryd.__file__).parents[1])
 _PUT = """
 import sys
 from memoryd import Client, message
@@ -56,7 +58,8 @@ class Forgetful:
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy"])
 def test_no_proxy_of_the_environment_is_asked(server, session_id, variable):
-    environment = {**os.environ, variable: "http://127.0.0.1:9", "no_proxy": ""}
+    environment = {**os.environ, "PYTHONPATH": SOURCE, variable: "http://127.0.0.1:9",
+                   "no_proxy": ""}
     subprocess.run([sys.executable, "-c", _PUT, server.target, session_id], env=environment,
                    check=True, timeout=60)
 

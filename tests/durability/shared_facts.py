@@ -127,8 +127,10 @@ def run(store: str, rounds: int, seed: int) -> Found:
                           for tenant, subject in OWNERS]
                 for owner in owners:
                     owner.prepare()
+                # All may be over before anybody waits.
+                goal = progress.count + chance.randint(1, MOST_STEPS - 1)
                 telling = [pool.submit(owner.tell) for owner in owners]
-                progress.wait_for_more(chance.randint(1, MOST_STEPS - 1))
+                progress.wait_for(goal)
                 server.kill()
                 server = Server(store, **settings)
                 for one in telling:

@@ -89,8 +89,8 @@ def run(kind: str, conversations: dict[str, list[memory.Message]], kills: int) -
             ]
             for thread in threads:
                 thread.start()
-            for _ in range(kills):
-                progress.wait_for_more(total // (kills + 1))
+            for number in range(kills):
+                progress.wait_for(total * (number + 1) // (kills + 1))
                 server.kill()
                 server = Server(store, listen=listen)
             for thread in threads:

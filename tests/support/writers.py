@@ -66,15 +66,20 @@ class Progress:
         if self._failure:
             raise RuntimeError("a writer failed") from self._failure
 
-    def wait_for_more(self, more: int, timeout: float = 120.0) -> None:
+    def wait_for(self, goal: int, timeout: float = 120.0) -> None:
+        """Waits until so many are counted in all."""
         with self._changed:
-            goal = self._count + more
             reached = self._changed.wait_for(
                 lambda: self._failure or self._count >= goal, timeout
             )
+            count = self._count
         self.check()
         if not reached:
-            raise RuntimeError(f"no {more} messages acknowledged in {timeout} s")
+            raise RuntimeError(f"{count} of {goal} messages acknowledged in {timeout} s")
+
+    def wait_for_more(self, more: int, timeout: float = 120.0) -> None:
+        """For writers that go on: there must be so many more from now on."""
+        self.wait_for(self.count + more, timeout)
 
 
 class Writers:
