@@ -412,7 +412,7 @@ std::string WithoutReasoning(std::string_view text) {
   std::string kept = WithoutMarked(text, open_end);
   const std::string_view stripped = PythonStrip(kept);
   if (const auto inside = WithinFence(stripped)) {
-    const std::string cleaned = WithoutMarked(*inside, open_end);
+    std::string cleaned = WithoutMarked(*inside, open_end);
     if (cleaned != *inside) return cleaned;
   }
   return kept;

@@ -236,7 +236,7 @@ std::optional<std::string> BlockSettings::OtherSession() const {
 absl::Status CheckTimeZone(const SessionSettings& settings) {
   if (!settings.time_zone.has_value()) return absl::OkStatus();
   const absl::Status status = FindTimeZone(*settings.time_zone).status();
-  if (status.ok()) return status;
+  if (status.ok()) return absl::OkStatus();
   return InvalidField("config.time_zone",
                       std::string_view(status.message().data(), status.message().size()));
 }
