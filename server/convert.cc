@@ -17,6 +17,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/visible_text.h"
 #include "core/blocks/block_kinds.h"
+#include "core/model/role.h"
 #include "server/timestamp.h"
 
 namespace memoryd {
@@ -161,15 +162,6 @@ void DiscardUnknownFields(v1::Message& message) {
                         !message.has_ingest_time() && !message.has_expire_time() &&
                         message.GetReflection()->GetUnknownFields(message).empty();
   if (!is_plain) message.DiscardUnknownFields();
-}
-
-Role ParseRole(std::string_view role) {
-  if (role == "user") return Role::kUser;
-  if (role == "assistant") return Role::kAssistant;
-  if (role == "system") return Role::kSystem;
-  if (role == "developer") return Role::kDeveloper;
-  if (role == "tool") return Role::kTool;
-  return Role::kOther;
 }
 
 // Takes the time that an item has of its own, if any. That it is to come the engine checks, whose
@@ -700,6 +692,15 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
         config.time_zone().empty() ? std::string(kDefaultTimeZone) : config.time_zone();
     MEMORYD_RETURN_IF_ERROR(CheckTimeZone(settings));
   }
+  if (config.user_roles_size() > kMaxUserRoles) {
+    return InvalidField("config.user_roles", fmt::format("at most {} roles", kMaxUserRoles));
+  }
+  if (config.user_roles_size() > 0) settings.user_roles.emplace();
+  for (int i = 0; i < config.user_roles_size(); ++i) {
+    MEMORYD_RETURN_IF_ERROR(
+        CheckId(fmt::format("config.user_roles[{}]", i), config.user_roles(i), kMaxRoleBytes));
+    settings.user_roles->push_back(config.user_roles(i));
+  }
   return settings;
 }
 
@@ -742,6 +743,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   *proto.mutable_retrieval() = ToProto(config.ranking);
   if (!config.subject.empty()) proto.set_subject(config.subject);
   proto.set_time_zone(config.time_zone);
+  for (const std::string& role : config.user_roles) proto.add_user_roles(role);
   if (config.retention != Retention()) *proto.mutable_retention() = ToProto(config.retention);
   return proto;
 }

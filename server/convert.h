@@ -37,6 +37,7 @@ inline constexpr std::size_t kMaxSubjectBytes = 256;
 inline constexpr std::size_t kMaxTenant = 128;
 inline constexpr std::size_t kMaxIdBytes = 128;
 inline constexpr std::size_t kMaxRoleBytes = 64;
+inline constexpr int kMaxUserRoles = 16;
 
 absl::Status CheckSessionId(std::string_view value);
 

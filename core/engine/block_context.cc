@@ -128,7 +128,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     fit.session = {request_.key, profile(), request_.trace};
     fit.counting = config.counting;
     fit.token_limit = config.token_limit;
-    fit.message_tokens = request_.session.row.active_tokens;
+    fit.message_tokens = TokensWithoutLimit(request_.session);
     fit.blocks = *request_.blocks;
     fit.counter = request_.counter;
     fit.deadline = NextDeadline();

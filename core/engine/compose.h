@@ -9,10 +9,13 @@
 
 namespace memoryd {
 
-// `llama-index` returns all active messages; `default` leaves the oldest whole turns out when they
-// would exceed the token limit. Cost grows with what is returned.
+// `llama-index` returns all active messages, but for halves that retention or DeleteMessage made;
+// `default` what DefaultWindow() says. Cost grows with what is active.
 // `block_tokens` are taken up by what blocks say, which stands beside the messages.
 Context Compose(const Session& session, std::int64_t block_tokens = 0);
+
+// Tokens of the messages of a Get, had the session no limit.
+std::int64_t TokensWithoutLimit(const Session& session);
 
 }  // namespace memoryd
 

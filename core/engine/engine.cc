@@ -500,7 +500,8 @@ void Engine::ArchiveOldest(std::shared_ptr<Write> write) {
         return;
       }
       auto memory = std::make_shared<MemoryBudget::Hold>(*std::move(taken));
-      auto oldest = ReadOldest(*store_, archive.key, InfoOf(*write->session).row);
+      const SessionInfo info = InfoOf(*write->session);
+      auto oldest = ReadOldest(*store_, archive.key, info.row, info.config->user_roles);
       if (!oldest.ok()) {
         write->Finish(Reported(oldest.status()));
         return;

@@ -175,6 +175,11 @@ bool IsActive(const SessionRow& row, std::int64_t position) {
          std::find(row.pinned.begin(), row.pinned.end(), position) != row.pinned.end();
 }
 
+bool IsStored(const SessionRow& row, std::int64_t position) {
+  return position < row.next_position &&
+         (position >= row.floor || position == row.opening || IsActive(row, position));
+}
+
 bool MessageFilter::IsStatusAlone() const {
   return !LooksAtHead(*this) && message_ids.empty() && ingest.empty() && any_of.empty();
 }

@@ -20,6 +20,9 @@ enum class StatusFilter { kAll, kActive, kArchived };
 // Whether the message at `position`, which is stored, is in short-term memory.
 bool IsActive(const SessionRow& row, std::int64_t position);
 
+// Whether there is a message at `position`, should it not have been taken out by itself.
+bool IsStored(const SessionRow& row, std::int64_t position);
+
 // [start, end), in microseconds since the epoch.
 struct TimeBounds {
   std::optional<std::int64_t> start_us;

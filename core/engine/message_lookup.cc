@@ -11,17 +11,13 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/engine/message_filter.h"
+#include "core/model/role.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
-
-bool IsStored(const SessionRow& row, std::int64_t position) {
-  if (position >= row.next_position) return false;
-  return position >= row.floor ||
-         std::find(row.pinned.begin(), row.pinned.end(), position) != row.pinned.end();
-}
 
 // The row of this id among those at positions that are `stored`; null when there is none. One that
 // was given the id comes before one that it may be derived from.
@@ -121,8 +117,6 @@ absl::Status ToolPair(const std::vector<MessagePtr>& tied, std::uint64_t generat
 
 absl::StatusOr<std::string> RoleOf(const BodyReader& bodies, const Message& message) {
   switch (message.role) {
-    case Role::kUser:
-      return "user";
     case Role::kAssistant:
       return "assistant";
     case Role::kSystem:
@@ -131,6 +125,7 @@ absl::StatusOr<std::string> RoleOf(const BodyReader& bodies, const Message& mess
       return "developer";
     case Role::kTool:
       return "tool";
+    case Role::kUser:  // By whatever name, see ParseRole().
     case Role::kOther:
       break;
   }
@@ -191,12 +186,15 @@ bool MustCheckRoles(const WriteRequest& request) {
   return takes_all && request.limits != nullptr && request.limits->may_write != nullptr;
 }
 
-absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key,
-                                        const SessionRow& row) {
+absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key, const SessionRow& row,
+                                        std::span<const std::string> user_roles) {
   OldestActive oldest{row.generation, row.revision, {}};
   MEMORYD_ASSIGN_OR_RETURN(oldest.messages,
                            store.ReadRange(key, row.generation, {row.watermark, row.next_position},
                                            kOldestRows, kOldestBytes));
+  for (MessagePtr& message : oldest.messages) {
+    message = WithRoleOfBody(std::move(message), user_roles);
+  }
   return oldest;
 }
 

@@ -20,7 +20,8 @@ namespace memoryd {
 inline constexpr std::int64_t kToolPairReach = 1000;
 
 // The oldest active messages of the session, but for the pinned; not all, where they are many.
-absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key, const SessionRow& row);
+absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key, const SessionRow& row,
+                                        std::span<const std::string> user_roles);
 
 // The memory for what ReadOldest() reads, and for its commit. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
 absl::StatusOr<MemoryBudget::Hold> TakeForOldest(MemoryBudget& budget, std::string_view tenant);

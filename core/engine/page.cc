@@ -226,22 +226,33 @@ std::vector<PositionRange> Narrowed(const std::vector<PositionRange>& ranges,
 
 }  // namespace
 
-// The pinned positions are the first ones of the generation and no other row lies between them, so
-// it is at most two ranges.
+// The pinned positions are the first ones of the generation and no other row lies between them. The
+// opening message may stand alone, where retention has taken those around it.
 std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter status) {
   const PositionRange pinned = row.pinned.empty()
                                    ? PositionRange{}
                                    : PositionRange{row.pinned.front(), row.pinned.back() + 1};
   const std::int64_t rest = std::max(row.floor, pinned.end);
+  const PositionRange opening = row.opening > 0 && row.opening < rest
+                                    ? PositionRange{row.opening, row.opening + 1}
+                                    : PositionRange{};
   switch (status) {
     case StatusFilter::kAll:
-      return {pinned, {rest, row.next_position}};
+      return {pinned, opening, {rest, row.next_position}};
     case StatusFilter::kActive:
       return {pinned, {row.watermark, row.next_position}};
     case StatusFilter::kArchived:
-      return {{rest, row.watermark}};
+      return {opening, {rest, row.watermark}};
   }
   return {};
+}
+
+std::vector<PositionRange> Without(PositionRange range, std::int64_t position) {
+  if (position < range.begin || position >= range.end) return {range};
+  std::vector<PositionRange> parts;
+  if (range.begin < position) parts.push_back({range.begin, position});
+  if (position + 1 < range.end) parts.push_back({position + 1, range.end});
+  return parts;
 }
 
 PositionRange StoredContents(const SessionRow& row) {

@@ -31,6 +31,9 @@ struct SessionInfo {
 // What is stored of the messages that `status` asks for, ascending.
 std::vector<PositionRange> StoredRanges(const SessionRow& row, StatusFilter status);
 
+// The range but for one position, which need not be in it.
+std::vector<PositionRange> Without(PositionRange range, std::int64_t position);
+
 // Where the contents of row.content_generation stand.
 PositionRange StoredContents(const SessionRow& row);
 

@@ -7,6 +7,7 @@
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/engine/shared_config.h"
+#include "core/model/role.h"
 #include "core/policy/policy.h"
 
 namespace memoryd {
@@ -29,7 +30,13 @@ absl::StatusOr<Session> Session::FromStore(LoadedSession loaded) {
   session.active_bytes = loaded.too_large.value_or(0);
   session.pinned.reserve(session.row.pinned.size());
   for (MessagePtr& message : loaded.active) {
+    // Stored under a configuration, or by a server, that did not know the role.
+    message = WithRoleOfBody(std::move(message), session.config->user_roles);
     session.content_bytes += message->ByteSize();
+    if (message->position == session.row.opening && message->position < session.row.watermark) {
+      session.opening = std::move(message);
+      continue;
+    }
     session.active_bytes += ActiveSize(*message);
     // Pinned messages below the watermark; one above it may be pinned as well.
     const bool pinned = session.pinned.size() < session.row.pinned.size() &&
@@ -63,7 +70,8 @@ bool HasExpired(const Session& session, std::int64_t now_us) {
   const auto is_expired = [now_us](const MessagePtr& message) {
     return message->IsExpired(now_us);
   };
-  return std::any_of(session.pinned.begin(), session.pinned.end(), is_expired) ||
+  return (session.opening && is_expired(session.opening)) ||
+         std::any_of(session.pinned.begin(), session.pinned.end(), is_expired) ||
          std::any_of(session.active.begin(), session.active.end(), is_expired);
 }
 
@@ -77,6 +85,7 @@ void HideExpired(Session& session, std::int64_t now_us) {
     std::erase(row.pinned, message->position);
     return true;
   };
+  if (session.opening && session.opening->IsExpired(now_us)) session.opening = nullptr;
   std::erase_if(session.pinned, hides);
   std::erase_if(session.active, hides);
 }

@@ -22,14 +22,15 @@ struct Session {
   SessionRow row;
   std::shared_ptr<const SessionConfig> config;  // Never null; the defaults when !exists().
   std::vector<MessagePtr> pinned;               // Oldest first.
+  MessagePtr opening;                           // At row.opening; null where there is none.
   std::deque<MessagePtr> active;                // From the watermark on, oldest first.
   std::map<std::string, std::shared_ptr<const BlockState>> blocks;  // By name.
   // Replies to the latest requests with a request_id that this server committed, oldest first.
   // What is not here may still be in the store.
   std::list<RequestRecord> recent_requests;
 
-  // False where the active messages are more than may be held at once: `pinned` and `active` are
-  // empty then, whatever the row counts.
+  // False where the active messages are more than may be held at once: `pinned`, `opening` and
+  // `active` are empty then, whatever the row counts.
   bool whole = true;
   // Bytes of the active messages by ActiveSize(), whether they are held here or not.
   std::int64_t active_bytes = 0;

@@ -16,7 +16,9 @@
 #include "core/blocks/usage_state.h"
 #include "core/engine/message_filter.h"
 #include "core/engine/message_lookup.h"
+#include "core/engine/page.h"
 #include "core/engine/shared_config.h"
+#include "core/model/role.h"
 
 namespace memoryd {
 namespace {
@@ -134,7 +136,11 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       timed_(HasTimedItems(base.row)),
       config_(base.config),
       active_bytes_(base.active_bytes),
-      pinned_(base.pinned) {}
+      pinned_(base.pinned),
+      opening_(base.opening) {
+  // Another server has taken it out.
+  if (base.whole && opening_ == nullptr) row_.opening = 0;
+}
 
 TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
   if (row.revision == 0 || row.deleted) return {};
@@ -500,11 +506,16 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
       break;
     case ResetScope::kArchived:
       if (row_.archived_count > 0) {
-        garbage_.push_back({row_.generation, FirstUnpinned(row_), row_.watermark});
+        // A Get begins with the opening message: it goes with its turn.
+        for (const PositionRange& range :
+             Without({FirstUnpinned(row_), row_.watermark}, row_.opening)) {
+          garbage_.push_back({row_.generation, range.begin, range.end});
+        }
         row_.floor = row_.watermark;
       }
-      row_.archived_count = 0;
-      row_.message_bytes = std::min(row_.message_bytes, ActiveBytes());
+      row_.archived_count = row_.opening > 0 ? 1 : 0;
+      row_.message_bytes =
+          std::min(row_.message_bytes, ActiveBytes() + (opening_ ? Bytes(*opening_) : 0));
       CancelJobs();
       // Those of active messages are made anew.
       RemoveBlock(std::string(kRetrievalBlock));
@@ -562,6 +573,8 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
       RemoveBlock(old.name);
     }
   }
+  // What is in memory has the roles by the old names.
+  must_load_ = must_load_ || config->user_roles != config_->user_roles;
   ChangeEmbedder(*config);
   for (const BlockSettings& block : config->blocks) ChangeEntryEmbedder(block);
   SetConfig(*settings, *std::move(config));
@@ -624,6 +637,9 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
   for (std::size_t i = 0; i < write.request.messages.size(); ++i) {
     MessagePtr message(write.request.messages[i].message,
                        {row_.next_position++, write.token_counts.messages[i], now_us_});
+    if (!config_->user_roles.empty()) {
+      message = WithRoleOfBody(std::move(message), config_->user_roles);
+    }
     // Nothing may lie between the pinned ones, not even what waits to be purged.
     const bool follows = pinned_.empty() || pinned_.back()->position + 1 == message->position;
     const bool pin = follows && row_.active_count == static_cast<std::int64_t>(pinned_.size()) &&
@@ -680,11 +696,13 @@ std::int64_t SessionDraft::Flush() {
                            config_->token_flush_size};
   const std::int64_t tokens = row_.active_tokens - Tokens(pinned_);
   const ActiveView view = View();
-  const std::vector<std::size_t> rounds = config_->counting.profile == Profile::kLlamaIndex
-                                              ? LlamaIndexFlush(view, tokens, limits)
-                                              : DefaultFlush(view, tokens, limits);
-  std::int64_t count = Archive(rounds);
-  if (config_->counting.profile != Profile::kLlamaIndex && active_bytes_ > max_active_bytes_) {
+  if (config_->counting.profile == Profile::kLlamaIndex) {
+    return Archive(LlamaIndexFlush(view, tokens, limits));
+  }
+  const Message* const opening = OpeningOf(view, opening_.get());
+  std::int64_t count = Archive(DefaultFlush(
+      view, opening, tokens + (opening == nullptr ? 0 : opening->token_count), limits));
+  if (active_bytes_ > max_active_bytes_) {
     count += Archive(ByteFlush(View(), active_bytes_ - max_active_bytes_, /*more=*/false));
   }
   return count;
@@ -696,6 +714,9 @@ std::int64_t SessionDraft::Archive(const std::vector<std::size_t>& rounds) {
   for (const std::size_t round : rounds) leaving += round;
   if (leaving == 0) return 0;
   AddJobs(view, rounds);
+  if (config_->counting.profile != Profile::kLlamaIndex) {
+    SetOpening(OpeningAfter(view, leaving, opening_));
+  }
   for (std::size_t i = 0; i < leaving; ++i) {
     row_.active_tokens -= view.at(i).token_count;
     active_bytes_ -= ActiveSize(view.at(i));
@@ -714,6 +735,9 @@ std::int64_t SessionDraft::ActiveBytes() const {
 
 void SessionDraft::RemoveActiveMessages() {
   EraseActiveEmbeddings();
+  // It stays archived, unless retention had spared it alone.
+  if (row_.opening < row_.floor) DropOpening();
+  SetOpening(nullptr);
   row_.message_bytes =
       row_.archived_count == 0 ? 0 : std::max<std::int64_t>(0, row_.message_bytes - ActiveBytes());
   if (row_.archived_count == 0) {
@@ -748,6 +772,8 @@ void SessionDraft::RemoveAllMessages() {
   row_.generation = random_();
   row_.floor = row_.watermark = row_.next_position;
   row_.pinned.clear();
+  row_.opening = 0;
+  opening_ = nullptr;
   row_.active_count = row_.archived_count = row_.active_tokens = row_.message_bytes = 0;
   active_bytes_ = 0;
   base_removed_ = true;
@@ -946,10 +972,7 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
                                          : state.entry_generation;
     for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
       // Retention has taken the message meanwhile.
-      if (embeds && outcome.entry_positions[i] < row_.floor &&
-          !std::binary_search(row_.pinned.begin(), row_.pinned.end(), outcome.entry_positions[i])) {
-        continue;
-      }
+      if (embeds && !IsStored(row_, outcome.entry_positions[i])) continue;
       if (anew && HasNumber(*removed, outcome.entry_positions[i])) continue;
       MessageDraft row;
       row.position =
@@ -1140,7 +1163,7 @@ absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
   // One that has left short-term memory since then may have been reset with it.
   const auto is_stored = [this, &found](const MessagePtr& message) {
     const std::int64_t position = message->position;
-    return (position >= row_.floor || IsActive(row_, position)) &&
+    return IsStored(row_, position) &&
            (position >= found.watermark) == (position >= row_.watermark);
   };
   // What is in memory tells by itself whether it has changed.
@@ -1210,6 +1233,7 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   for (MessagePtr& pinned : pinned_) {
     if (pinned->position == stored.position) pinned = message;
   }
+  if (row_.opening == stored.position) opening_ = message;
   NoteTime(*message);
   replaced_ = message;
   row_.edit_revision = row_.revision + 1;
@@ -1254,6 +1278,10 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
       ++result.removed_archived;
     }
     EraseEmbedding(position);
+    if (row_.opening == position) {
+      row_.opening = 0;
+      opening_ = nullptr;
+    }
     std::erase(row_.pinned, position);
     std::erase_if(pinned_,
                   [position](const MessagePtr& pinned) { return pinned->position == position; });
@@ -1432,6 +1460,9 @@ void SessionDraft::ApplyTo(Session& session) {
   for (std::size_t i = base_removed_ ? 0 : session.pinned.size(); i < pinned_.size(); ++i) {
     session.content_bytes += pinned_[i]->ByteSize();
   }
+  if (session.opening && !base_removed_) session.content_bytes -= session.opening->ByteSize();
+  if (opening_) session.content_bytes += opening_->ByteSize();
+  session.opening = std::move(opening_);
   session.pinned = std::move(pinned_);
   session.active_bytes = active_bytes_;
   session.whole = session.whole || base_removed_;

@@ -158,6 +158,12 @@ class SessionDraft {
   void NoteJobs(Write& write, std::size_t first);
   // Moves what the policy wants out; returns how many messages.
   std::int64_t Flush();
+  // The message that opens the turn in which the active ones begin becomes this one, null for none.
+  void SetOpening(MessagePtr opening);
+  // Takes it out; nothing where there is none.
+  void DropOpening();
+  // Where retention is not to spare it any more.
+  bool OpeningIsDue(std::int64_t ingest_us) const;
   // The same of the oldest messages, round by round.
   std::int64_t Archive(const std::vector<std::size_t>& rounds);
   // A job for every block that takes messages, for each round of `view`'s oldest messages.
@@ -191,14 +197,16 @@ class SessionDraft {
   // What the session's retention takes out of it, and when the sweeper looks for the next of it.
   void DropOldest();
   void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);
-  std::int64_t BytesOfArchived(std::int64_t count) const;
+  void EraseRows(PositionRange range);
+  std::int64_t BytesOfArchived(const LeavingMessages& leaving) const;
+  LeavingMessages WhatLeaves(std::int64_t keep_from) const;
   // The first position that an open job has still to feed to a block; 0 when it is not known.
   std::int64_t FirstToFeed() const;
   // When the oldest active message is due, of a session without archived ones; 0: never.
   std::int64_t NextActiveDrop() const;
   // When the sweeper looks at the session, as a write of this kind leaves it.
   void SetDueTimes(WriteKind kind);
-  // At most one range of a generation.
+  // Ranges of a generation that touch become one.
   void AddGarbage(std::uint64_t generation, PositionRange range);
   // Forgets what a block, or all of them, know. A block that goes keeps its row, empty, so that its
   // jobs' numbers go on.
@@ -291,6 +299,7 @@ class SessionDraft {
   std::int64_t retired_messages_ = 0;
   bool more_entries_ = false;  // That the sweeper has to take out.
   std::vector<MessagePtr> pinned_;
+  MessagePtr opening_;                // At row_.opening; null: none, or not known.
   std::vector<MessagePtr> appended_;  // Unpinned.
   std::vector<MessagePtr> stored_;    // All new ones, in order.
   std::vector<ContentPtr> stored_contents_;

@@ -44,7 +44,8 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   std::uint64_t Pick(std::uint64_t below) { return generator_() % below; }
 
   std::vector<Line> RandomLines() {
-    static constexpr const char* kRoles[] = {"user", "user", "assistant", "system", "developer"};
+    static constexpr const char* kRoles[] = {"user",      "user",   "assistant",
+                                             "assistant", "system", "developer"};
     std::vector<Line> lines(Pick(6));
     for (Line& line : lines) {
       line.role = kRoles[Pick(std::size(kRoles))];
@@ -146,6 +147,8 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     for (std::size_t i = 0; i < session_.pinned.size(); ++i) {
       ExpectSame(session_.pinned[i], loaded->pinned[i]);
     }
+    ASSERT_EQ(session_.opening == nullptr, loaded->opening == nullptr);
+    if (session_.opening) ExpectSame(session_.opening, loaded->opening);
     ASSERT_EQ(session_.active.size(), loaded->active.size());
     for (std::size_t i = 0; i < session_.active.size(); ++i) {
       ExpectSame(session_.active[i], loaded->active[i]);
@@ -153,6 +156,14 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     std::size_t bytes = loaded->content_bytes;
     for (const RequestRecord& record : session_.recent_requests) bytes += ByteSize(record);
     EXPECT_EQ(session_.content_bytes, bytes);
+  }
+
+  // Pinned messages, the one that opens the newest turn, and the newest one.
+  std::int64_t Spared() const {
+    const std::size_t size = session_.active.size();
+    const bool opens = size > 1 && session_.active[size - 2]->role == Role::kUser &&
+                       session_.active[size - 1]->role != Role::kUser;
+    return std::ssize(session_.pinned) + (session_.opening || opens ? 1 : 0) + (size > 0 ? 1 : 0);
   }
 
   // The counts of the row are those of the messages.
@@ -164,11 +175,10 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     // Where a Reset has left a gap among archived messages, the sweeper takes them.
     const bool left = row.drop_us > 0 && row.drop_us <= now_us_ + 1'000'001;
     if (keep > 0 && was_put_ && !left) {
-      EXPECT_LE(active + row.archived_count, std::max(keep, std::ssize(session_.pinned)));
+      EXPECT_LE(active + row.archived_count, std::max(keep, Spared()));
     }
     const std::int64_t keep_bytes = session_.config->retention.keep_bytes;
-    if (keep_bytes > 0 && was_put_ && !left && row.archived_count == 0 &&
-        session_.active.size() > 1) {
+    if (keep_bytes > 0 && was_put_ && !left && row.archived_count == 0 && active > Spared()) {
       EXPECT_LE(row.message_bytes, keep_bytes);
     }
     std::int64_t tokens = 0;

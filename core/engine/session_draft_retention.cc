@@ -8,6 +8,7 @@
 #include "core/blocks/fact_ttl.h"
 #include "core/engine/message_filter.h"
 #include "core/engine/oldest_messages.h"
+#include "core/engine/page.h"
 #include "core/engine/session_draft.h"
 
 namespace memoryd {
@@ -43,13 +44,54 @@ std::int64_t SessionDraft::FirstToFeed() const {
   return first;
 }
 
-std::int64_t SessionDraft::BytesOfArchived(std::int64_t count) const {
-  const std::int64_t archived = std::max<std::int64_t>(0, row_.message_bytes - ActiveBytes());
-  if (count >= row_.archived_count) return archived;
+std::int64_t SessionDraft::BytesOfArchived(const LeavingMessages& leaving) const {
+  if (leaving.archived == 0) return 0;
+  std::int64_t bytes = row_.message_bytes - ActiveBytes();
+  if (leaving.keeps_opening && opening_) bytes -= Bytes(*opening_);
+  bytes = std::max<std::int64_t>(0, bytes);
+  const std::int64_t count = row_.archived_count - (leaving.keeps_opening ? 1 : 0);
+  if (leaving.archived >= count) return bytes;
   // Their share: nobody has read them. The share of all that are left is exact, so that errors
   // don't add up.
-  return static_cast<std::int64_t>(static_cast<double>(archived) * static_cast<double>(count) /
-                                   static_cast<double>(row_.archived_count));
+  return static_cast<std::int64_t>(static_cast<double>(bytes) *
+                                   static_cast<double>(leaving.archived) /
+                                   static_cast<double>(count));
+}
+
+LeavingMessages SessionDraft::WhatLeaves(std::int64_t keep_from) const {
+  const bool spare_opening = config_->counting.profile != Profile::kLlamaIndex;
+  return OldestToLeave(config_->retention, row_, pinned_, opening_.get(), View(), spare_opening,
+                       now_us_, keep_from);
+}
+
+void SessionDraft::SetOpening(MessagePtr opening) {
+  const std::int64_t position = opening ? opening->position : 0;
+  // That it opened a turn is why it was still there.
+  if (position != row_.opening && row_.opening < row_.floor) DropOpening();
+  row_.opening = position;
+  opening_ = std::move(opening);
+}
+
+void SessionDraft::DropOpening() {
+  if (row_.opening == 0) return;
+  const PositionRange range{row_.opening, row_.opening + 1};
+  --row_.archived_count;
+  row_.message_bytes =
+      std::max<std::int64_t>(0, row_.message_bytes - (opening_ ? Bytes(*opening_) : 0));
+  ++retired_messages_;
+  row_.opening = 0;
+  opening_ = nullptr;
+  HideEntries({{range.begin, range.end}});
+  EraseRows(range);
+}
+
+bool SessionDraft::OpeningIsDue(std::int64_t ingest_us) const {
+  if (row_.opening == 0) return false;
+  if (opening_) ingest_us = opening_->ingest_us;
+  const std::int64_t ttl_us = config_->retention.message_ttl_us;
+  // One at or above the floor goes as any archived message does.
+  return row_.opening < FirstUnpinned(row_) &&
+         ((ttl_us > 0 && ingest_us > 0 && ingest_us + ttl_us <= now_us_) || !TurnGoesOn(View()));
 }
 
 void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes) {
@@ -58,6 +100,14 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
   row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - archived_bytes);
   row_.archived_count -= leaving.archived;
   const ActiveView view = View();
+  MessagePtr opening = opening_;
+  std::int64_t kept = leaving.keeps_opening ? row_.opening : 0;
+  if (leaving.opening.has_value()) {
+    opening = view.pointer(*leaving.opening);
+    kept = opening->position;
+    ++row_.archived_count;
+    row_.message_bytes += Bytes(*opening);
+  }
   for (std::size_t i = 0; i < leaving.active; ++i) {
     row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - Bytes(view.at(i)));
     active_bytes_ -= ActiveSize(view.at(i));
@@ -65,31 +115,45 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
   }
   row_.active_count -= static_cast<std::int64_t>(leaving.active);
   dropped_ += leaving.active;
-  retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active);
+  retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active) -
+                       (leaving.opening.has_value() ? 1 : 0);
+  SetOpening(std::move(opening));
   row_.floor = leaving.floor;
   row_.watermark = std::max(row_.watermark, leaving.floor);
-  HideEntries({{begin, leaving.floor}});
+  std::vector<NumberRange> gone;
+  for (const PositionRange& range : Without({begin, leaving.floor}, kept)) {
+    gone.push_back({range.begin, range.end});
+    EraseRows(range);
+  }
+  HideEntries(gone);
+  // It went with the other archived ones.
+  if (kept != row_.opening && row_.opening >= begin && row_.opening < leaving.floor) {
+    row_.opening = 0;
+    opening_ = nullptr;
+  }
+}
 
+void SessionDraft::EraseRows(PositionRange range) {
   // What this draft has made is not stored at all.
   std::erase_if(stored_, [&](const MessagePtr& message) {
-    return message->position >= begin && message->position < leaving.floor;
+    return message->position >= range.begin && message->position < range.end;
   });
-  const auto end_of = [&](std::int64_t stored) { return std::min(leaving.floor, stored); };
+  const auto end_of = [&](std::int64_t stored) { return std::min(range.end, stored); };
   const bool is_stored = row_.generation == base_.row.generation;
-  const std::int64_t end = is_stored ? end_of(base_.row.next_position) : begin;
-  if (end - begin > kErasedAtOnce) {
-    AddGarbage(row_.generation, {begin, end});
-  } else if (begin < end) {
-    if (!erase_.empty() && erase_.back().end == begin) {
+  const std::int64_t end = is_stored ? end_of(base_.row.next_position) : range.begin;
+  if (end - range.begin > kErasedAtOnce) {
+    AddGarbage(row_.generation, {range.begin, end});
+  } else if (range.begin < end) {
+    if (!erase_.empty() && erase_.back().end == range.begin) {
       erase_.back().end = end;
     } else {
-      erase_.push_back({begin, end});
+      erase_.push_back({range.begin, end});
     }
   }
   const BlockState* const embeddings = FindBlock(std::string(kRetrievalBlock));
   if (embeddings == nullptr) return;
   for (const EntryRange& stored : EntriesOf(*embeddings)) {
-    const PositionRange embedded{begin, end_of(stored.positions.end)};
+    const PositionRange embedded{range.begin, end_of(stored.positions.end)};
     if (embedded.end - embedded.begin > kErasedAtOnce) {
       AddGarbage(stored.generation, embedded);
     } else if (embedded.begin < embedded.end) {
@@ -100,7 +164,8 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
 
 void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
   for (Garbage& garbage : garbage_) {
-    if (garbage.generation != generation) continue;
+    const bool touches = garbage.begin <= range.end && range.begin <= garbage.end;
+    if (garbage.generation != generation || !touches) continue;
     garbage.begin = std::min(garbage.begin, range.begin);
     garbage.end = std::max(garbage.end, range.end);
     return;
@@ -111,14 +176,16 @@ void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
 void SessionDraft::DropOldest() {
   const Retention& retention = config_->retention;
   if (!retention.DropsMessages()) return;
-  const LeavingMessages leaving =
-      OldestToLeave(retention, row_, pinned_, View(), now_us_, FirstToFeed());
-  DropMessages(leaving, leaving.archived == 0 ? 0 : BytesOfArchived(leaving.archived));
-  if (leaving.held) {
+  const std::int64_t keep_from = FirstToFeed();
+  if (OpeningIsDue(0) && row_.opening < keep_from) DropOpening();
+  const LeavingMessages leaving = WhatLeaves(keep_from);
+  DropMessages(leaving, BytesOfArchived(leaving));
+  const bool none_archived = ArchivedButOpening(row_) == 0;
+  if (leaving.held || OpeningIsDue(0)) {
     LookAt(now_us_ + kSoonUs);
-  } else if (row_.archived_count == 0 && (timed_ || HasFactTtl())) {
+  } else if (none_archived && (timed_ || HasFactTtl())) {
     LookAt(NextActiveDrop());
-  } else if (row_.archived_count == 0 && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
+  } else if (none_archived && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
     row_.drop_us = NextActiveDrop();
   } else if (row_.drop_us == 0 && retention.message_ttl_us > 0) {
     row_.drop_us = now_us_;
@@ -138,8 +205,8 @@ void SessionDraft::NoteTime(const Message& item) {
 std::int64_t SessionDraft::NextActiveDrop() const {
   const Retention& retention = config_->retention;
   const ActiveView view = View();
-  if (view.size() == 0 || retention.message_ttl_us == 0) return 0;
-  const std::int64_t due = retention.DropAt(view.at(0).ingest_us);
+  if ((view.size() == 0 && !opening_) || retention.message_ttl_us == 0) return 0;
+  const std::int64_t due = retention.DropAt(opening_ ? opening_->ingest_us : view.at(0).ingest_us);
   // A call that is kept for its result is looked at seldom.
   return due > now_us_ ? due : retention.DropAt(now_us_ - retention.message_ttl_us) + kSoonUs;
 }
@@ -194,8 +261,7 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
   std::for_each(pinned_.begin(), pinned_.end(), look);
   for (const MessagePtr& message : sweep.expired_messages) {
     const std::int64_t position = message->position;
-    const bool stored = position >= row_.floor || IsActive(row_, position);
-    if (stored && (IsArchived(position) || !base_.whole)) gone.push_back(message);
+    if (IsStored(row_, position) && (IsArchived(position) || !base_.whole)) gone.push_back(message);
   }
   if (base_.whole) {
     const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
@@ -262,19 +328,26 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   // job was made for them.
   const bool holds = row_.floor == sweep.floor && row_.edit_revision <= sweep.revision &&
                      row_.pinned == sweep.pinned && row_.watermark >= sweep.leaving.floor &&
+                     (row_.opening == sweep.opening ||
+                      (row_.opening >= sweep.leaving.floor && sweep.opening == 0)) &&
                      (row_.revision == sweep.revision || config_->blocks.empty());
   if (!holds) return unchanged;
+  const bool opening_due = OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from;
+  if (opening_due) DropOpening();
   DropMessages(sweep.leaving, sweep.archived_bytes);
+  // Those around it were what it stood among.
+  if (!opening_due && OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) {
+    DropOpening();
+  }
   bool held = sweep.leaving.held;
   result.removed_archived = sweep.leaving.archived;
-  if (row_.archived_count == 0) {
+  if (ArchivedButOpening(row_) == 0) {
     // Where only its oldest messages are at hand, what comes behind is looked at the next time.
     if (!base_.whole && request.oldest.has_value() && row_.revision == request.oldest->revision) {
       oldest_.assign(request.oldest->messages.begin(), request.oldest->messages.end());
     }
-    const LeavingMessages active =
-        OldestToLeave(retention, row_, pinned_, View(), now_us_, sweep.keep_from);
-    DropMessages(active, 0);
+    const LeavingMessages active = WhatLeaves(sweep.keep_from);
+    DropMessages(active, BytesOfArchived(active));
     held = held || active.held;
     result.removed_active = static_cast<std::int64_t>(active.active);
     row_.drop_us = NextActiveDrop();

@@ -173,6 +173,10 @@ absl::Status SessionExpiry::FindExpired(const DueSession& due, std::int64_t now_
     MEMORYD_RETURN_IF_ERROR(
         look(row.generation, {row.pinned.front(), row.pinned.back() + 1}, sweep.expired_messages));
   }
+  if (row.opening > 0 && row.opening < FirstUnpinned(row)) {
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {row.opening, row.opening + 1}, sweep.expired_messages));
+  }
   if (active || row.archived_count > 0) {
     const std::int64_t end = active ? row.next_position : row.watermark;
     MEMORYD_RETURN_IF_ERROR(
@@ -203,6 +207,7 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
   sweep.revision = row.revision;
   sweep.floor = row.floor;
   sweep.pinned = row.pinned;
+  sweep.opening = row.opening;
   sweep.expire_us = row.expire_us;
   if (row.drop_us == 0 || row.drop_us > now_us) return sweep;
   sweep.watermark = row.watermark;
@@ -212,7 +217,14 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
   const Retention& retention = config.retention;
   if (!retention.DropsMessages()) return sweep;
   MEMORYD_ASSIGN_OR_RETURN(sweep.keep_from, FirstToFeed(due, config));
-  if (row.archived_count == 0) return sweep;
+  if (row.opening > 0 && row.opening < FirstUnpinned(row) && retention.message_ttl_us > 0) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        const std::vector<MessagePtr> opening,
+        options_.store->ReadRange(due.key, row.generation, {row.opening, row.opening + 1}, 1,
+                                  kReadBytes));
+    if (!opening.empty()) sweep.opening_ingest_us = opening.front()->ingest_us;
+  }
+  if (ArchivedButOpening(row) == 0) return sweep;
   const std::int64_t surplus =
       retention.keep_messages == 0
           ? 0
@@ -232,6 +244,12 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
   for (const MessagePtr& message : rows) {
     const bool old =
         retention.message_ttl_us > 0 && message->ingest_us + retention.message_ttl_us <= now_us;
+    // Whether its turn goes on the session knows.
+    if (!old && message->position == row.opening) {
+      sweep.leaving.keeps_opening = true;
+      sweep.leaving.floor = message->position + 1;
+      continue;
+    }
     if (!old && sweep.leaving.archived >= surplus && sweep.archived_bytes >= surplus_bytes) {
       sweep.next_ingest_us = message->ingest_us;
       return sweep;
@@ -245,7 +263,8 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
     sweep.leaving.floor = message->position + 1;
   }
   // All that were read go: the next look begins behind them.
-  sweep.more = sweep.leaving.archived < row.archived_count;
+  const std::int64_t kept = sweep.leaving.keeps_opening ? 1 : 0;
+  sweep.more = sweep.leaving.archived + kept < row.archived_count;
   if (!sweep.more) sweep.leaving.floor = row.watermark;
   // Fewer rows than the session counts: there is nothing to be found.
   if (rows.empty()) sweep.leaving.held = true;
@@ -344,10 +363,11 @@ void SessionExpiry::Sweep() {
       WriteRequest write;
       write.kind = WriteKind::kSweep;
       write.sweep = *std::move(sweep);
-      const bool reaches_active = write.sweep->leaving.archived == due.row.archived_count;
+      const bool reaches_active = write.sweep->leaving.archived >= ArchivedButOpening(due.row);
       const bool reads_oldest = is_due && reaches_active && MayBeTooLarge(due.row);
       if (reads_oldest) {
-        auto oldest = ReadOldest(*options_.store, due.key, due.row);
+        auto oldest = ReadOldest(*options_.store, due.key, due.row,
+                                 settings->user_roles.value_or(std::vector<std::string>()));
         if (oldest.ok()) write.oldest = *std::move(oldest);
       }
       Submit(due, std::move(write), round);

@@ -113,6 +113,7 @@ absl::Status SessionFork::Plan() {
   copy.next_position = end;
   copy.floor = std::min(row.floor, end);
   copy.watermark = std::min(row.watermark, end);
+  if (row.opening < end) copy.opening = row.opening;
   // When their times are over the sweeper finds out.
   copy.drop_us = HasTimedItems(row) ? 1 : 0;
   parts_.clear();
@@ -309,6 +310,7 @@ bool SessionFork::HasWhatIsCopied(const Session& now) const {
   const SessionRow& row = base_.row;
   // What was active came from memory. What was archived goes only by what changes one of these.
   if (!now.exists() || now.row.generation != row.generation || now.row.floor != row.floor ||
+      (row.opening < row.floor && now.row.opening != row.opening) ||
       now.row.edit_revision != row.edit_revision ||
       (row.content_count > 0 && now.row.content_generation != row.content_generation)) {
     return false;

@@ -9,6 +9,8 @@
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "core/engine/session_draft.h"
+#include "core/model/role.h"
+#include "core/policy/units.h"
 
 namespace memoryd {
 namespace {
@@ -103,10 +105,11 @@ absl::StatusOr<StagedRows> SessionImport::Take(Piece& piece, const TokenCounts& 
   };
   for (std::size_t i = 0; i < counted.messages.size(); ++i) {
     counted.messages[i].message.token_count = tokens.messages[i];
-    MessagePtr message(counted.messages[i].message);
+    const MessagePtr message =
+        WithRoleOfBody(MessagePtr(counted.messages[i].message), staged_->config->user_roles);
     MEMORYD_RETURN_IF_ERROR(Place(*message, piece.archived[i], i));
     note_time(*message);
-    rows.messages.push_back(std::move(message));
+    rows.messages.push_back(message);
   }
   for (std::size_t i = 0; i < counted.contents.size(); ++i) {
     counted.contents[i].content.token_count = tokens.contents[i];
@@ -127,6 +130,7 @@ absl::Status SessionImport::Place(const Message& message, bool archived, std::si
   SessionRow& row = staged_->row;
   MEMORYD_RETURN_IF_ERROR(CheckPosition("messages", index, message.position, row.next_position));
   if (message_count_ == 0) row.floor = message.position;
+  const bool has_openings = staged_->config->counting.profile != Profile::kLlamaIndex;
   const std::string status = fmt::format("messages[{}].status", index);
   if (archived) {
     if (active_behind_) return InvalidField(status, "archived, behind an active message");
@@ -134,10 +138,13 @@ absl::Status SessionImport::Place(const Message& message, bool archived, std::si
       return InvalidField(status,
                           fmt::format("archived, behind more than {} active messages", kMaxPinned));
     }
+    if (has_openings && BeginsTurn(message)) row.opening = message.position;
     last_archived_ = message.position;
     ++row.archived_count;
   } else {
     if (last_archived_ > 0) {
+      // Its turn is over.
+      if (!active_behind_ && BeginsTurn(message)) row.opening = 0;
       active_behind_ = true;
     } else if (leading_.size() <= kMaxPinned) {
       // As they are pinned when they are put.

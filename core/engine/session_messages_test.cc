@@ -50,6 +50,7 @@ class SessionMessagesTest : public SessionDraftTest {
       const auto& pinned = session_.row.pinned;
       if (position < session_.row.watermark &&
           std::find(pinned.begin(), pinned.end(), position) == pinned.end()) {
+        if (position == session_.row.opening) loaded.active.push_back(message);
         continue;
       }
       loaded.active.push_back(message);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/engine/compose.h"
 #include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {
@@ -55,6 +56,7 @@ class RetentionTest : public SessionDraftTest {
     sweep.revision = session_.row.revision;
     sweep.floor = session_.row.floor;
     sweep.pinned = session_.row.pinned;
+    sweep.opening = session_.row.opening;
     sweep.expire_us = session_.row.expire_us;
     return sweep;
   }
@@ -193,7 +195,19 @@ TEST_F(RetentionTest, ManyGoBehindTheCommit) {
   EXPECT_EQ(session_.row.active_count, 10);
 }
 
-TEST_F(RetentionTest, ACallStaysWhileItsResultIsActive) {
+TEST_F(RetentionTest, AUnitGoesWithItsFirstMessage) {
+  CreateKeeping(Buffer(), 3);
+  WriteRequest put =
+      Plain(WriteKind::kPut,
+            {{"user", "u"}, {"assistant", "call"}, {"tool", "1"}, {"tool", "2"}, {"user", "v"}});
+  put.messages[1].message.ids.value().calls = {"1", "2"};
+  put.messages[2].message.ids.value().results = {"1"};
+  put.messages[3].message.ids.value().results = {"2"};
+  MustStore(std::move(put));
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("v"));
+}
+
+TEST_F(RetentionTest, AResultThatCameLateStaysUnseenWithoutItsCall) {
   CreateKeeping(Buffer(), 2);
   WriteRequest call = Plain(WriteKind::kPut, {{"assistant", "call"}});
   call.messages[0].message.ids.value().calls = {"1"};
@@ -201,11 +215,64 @@ TEST_F(RetentionTest, ACallStaysWhileItsResultIsActive) {
   WriteRequest result = Plain(WriteKind::kPut, {{"user", "u"}, {"tool", "result"}});
   result.messages[1].message.ids.value().results = {"1"};
   MustStore(std::move(result));
-  EXPECT_THAT(Bodies(session_.active), ElementsAre("call", "u", "result"));
-  PutWords(1);
-  EXPECT_THAT(Bodies(session_.active), ElementsAre("call", "u", "result", "a"));
-  PutWords(1);
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("u", "result"));
+  EXPECT_THAT(Bodies(Compose(session_).messages), ElementsAre("u"));
+  PutWords(2);
   EXPECT_THAT(Bodies(session_.active), ElementsAre("a", "a"));
+}
+
+TEST_F(RetentionTest, WhatOpensTheNewestTurnIsSpared) {
+  CreateKeeping(Buffer(), 3);
+  PutLines({{"user", "before"}, {"user", "u"}});
+  for (const char* step : {"1", "2", "3", "4", "5"}) PutLines({{"assistant", step}});
+  ASSERT_TRUE(session_.opening);
+  EXPECT_EQ(session_.opening->body, "u");
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("4", "5"));
+  EXPECT_THAT(Bodies(Compose(session_).messages), ElementsAre("u", "4", "5"));
+  EXPECT_EQ(session_.row.archived_count, 1);
+  EXPECT_EQ(session_.row.floor, 6);
+  EXPECT_EQ(session_.row.message_bytes, 3);
+  // Its turn is over.
+  PutLines({{"user", "v"}});
+  EXPECT_FALSE(session_.opening);
+  EXPECT_EQ(session_.row.opening, 0);
+  EXPECT_EQ(session_.row.archived_count, 0);
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("4", "5", "v"));
+  EXPECT_THAT(Bodies(Compose(session_).messages), ElementsAre("v"));
+  ASSERT_THAT(change_->erase, SizeIs(1));
+  EXPECT_EQ(change_->erase[0].begin, 2);
+  EXPECT_EQ(change_->erase[0].end, 3);
+  EXPECT_EQ(session_.row.message_bytes, 3);
+}
+
+TEST_F(RetentionTest, NoMessageOutlivesItsTimeForOpeningATurn) {
+  SessionSettings settings = Buffer();
+  settings.retention.keep_messages = 2;
+  settings.retention.message_ttl_us = 16 * kSecond;
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  now_us_ = 100 * kSecond;
+  PutLines({{"user", "u"}, {"assistant", "1"}, {"assistant", "2"}});
+  ASSERT_TRUE(session_.opening);
+  EXPECT_EQ(session_.row.drop_us, 116 * kSecond);
+  now_us_ = 110 * kSecond;
+  PutLines({{"assistant", "3"}});
+  EXPECT_THAT(Bodies(Compose(session_).messages), ElementsAre("u", "3"));
+  now_us_ = 117 * kSecond;
+  ASSERT_EQ(Sweep(Seen()).kind, DecisionKind::kStore);
+  EXPECT_FALSE(session_.opening);
+  EXPECT_EQ(session_.row.archived_count, 0);
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("3"));
+  EXPECT_EQ(session_.row.message_bytes, 1);
+}
+
+TEST_F(RetentionTest, ALibrarysProfileSparesNoOpeningMessage) {
+  SessionSettings settings = WordSettings(Profile::kLlamaIndex);
+  settings.policy = PolicyKind::kBuffer;
+  settings.retention.keep_messages = 2;
+  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  PutLines({{"user", "u"}, {"assistant", "1"}, {"assistant", "2"}});
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("1", "2"));
+  EXPECT_EQ(session_.row.opening, 0);
 }
 
 TEST_F(RetentionTest, OldMessagesGoWithTheNextPut) {

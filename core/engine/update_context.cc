@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/blocks/block_text.h"
+#include "core/model/role.h"
 #include "core/tokens/python_repr.h"
 
 namespace memoryd {
@@ -199,7 +200,7 @@ BareContext RemoveMemory(std::span<const ContextMessage> messages, InsertMethod 
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const ContextMessage& message = messages[i];
     KeptMessage kept{i, std::nullopt};
-    const bool is_user = message.role == "user";
+    const bool is_user = ParseRole(message.role) == Role::kUser;
     if (is_user || IsSystem(message.role)) {
       kept.texts = Without(message);
       if (kept.texts.has_value() && message.only_text && AllEmpty(*kept.texts)) continue;
@@ -214,7 +215,7 @@ BareContext RemoveMemory(std::span<const ContextMessage> messages, InsertMethod 
   for (std::size_t i = context.kept.size(); i-- > 0;) {
     const KeptMessage& kept = context.kept[i];
     const ContextMessage& message = messages[kept.index];
-    if (message.role != "user") continue;
+    if (ParseRole(message.role) != Role::kUser) continue;
     context.last_user = i;
     context.question = kept.texts.has_value() ? fmt::format("{}", fmt::join(*kept.texts, "\n"))
                                               : fmt::format("{}", fmt::join(message.texts, "\n"));

@@ -212,6 +212,9 @@ struct SweepRequest {
   std::int64_t revision = 0;
   std::int64_t floor = 0;
   std::vector<std::int64_t> pinned;
+  std::int64_t opening = 0;
+  // Where that stands below the floor; 0: not known.
+  std::int64_t opening_ingest_us = 0;
   std::int64_t expire_us = 0;
   // The archived messages that go, and the bytes of their bodies.
   LeavingMessages leaving;

@@ -30,8 +30,8 @@ struct SessionKeyHash {
 // The session's own row: small and hot, one conditional write per commit.
 //
 // Active messages are the pinned positions and those from `watermark` on. Stored messages are the
-// pinned positions and those from `floor` on; below it rows wait for the sweeper. Contents are what
-// is stored of `content_generation`.
+// pinned positions, `opening` and those from `floor` on; below it rows wait for the sweeper.
+// Contents are what is stored of `content_generation`.
 struct SessionRow {
   // Part of the key of every dependent row. Random; a new one makes all older rows unreachable.
   std::uint64_t generation = 0;
@@ -43,6 +43,10 @@ struct SessionRow {
   std::int64_t watermark = 1;
   // Ascending, at most kMaxPinned; no other row lies between them.
   std::vector<std::int64_t> pinned;
+  // The archived message that opens the turn in which the active ones begin; 0: none. It stays
+  // where that turn is cut, so that a Get begins with it. Servers of schema 9 and before leave it
+  // as it is: what has no row of `generation` any more is none.
+  std::int64_t opening = 0;
   std::int64_t active_count = 0;  // Includes the pinned.
   std::int64_t archived_count = 0;
   std::int64_t active_tokens = 0;  // Includes the pinned.

@@ -13,6 +13,7 @@
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/role.h"
 
 namespace memoryd {
 
@@ -111,6 +112,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("blocks", settings.blocks);
   visit("subject", settings.subject);
   visit("time_zone", settings.time_zone);
+  visit("user_roles", settings.user_roles);
   VisitWeights(settings.ranking, [&visit](const char* name, auto& field, const WeightRange&) {
     visit((std::string(kRanking) + name).c_str(), field);
   });
@@ -162,6 +164,21 @@ absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
   options.expansion = settings.expansion;
   options.dates = settings.dates.value_or(options.dates);
   return options;
+}
+
+absl::StatusOr<std::vector<std::string>> ResolveUserRoles(const SessionSettings& settings) {
+  std::vector<std::string> roles = settings.user_roles.value_or(std::vector<std::string>());
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const Role role = ParseRole(roles[i]);
+    if (role != Role::kOther && role != Role::kUser) {
+      return InvalidField(
+          fmt::format("config.user_roles[{}]", i),
+          fmt::format("`{}` is not of the human side; name a role of your own, such "
+                      "as `client_b`",
+                      roles[i]));
+    }
+  }
+  return roles;
 }
 
 constexpr std::int64_t kLeastTtlUs = 1'000'000;
@@ -384,6 +401,7 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   MEMORYD_ASSIGN_OR_RETURN(config.ranking, ResolveRanking(settings.ranking));
   config.time_zone = settings.time_zone.value_or(config.time_zone);
   config.ranking.zone = FindTimeZone(config.time_zone).value_or(absl::UTCTimeZone());
+  MEMORYD_ASSIGN_OR_RETURN(config.user_roles, ResolveUserRoles(settings));
   MEMORYD_ASSIGN_OR_RETURN(config.retention, ResolveRetention(settings.retention));
   return config;
 }

@@ -121,6 +121,7 @@ struct SessionSettings {
   std::optional<std::vector<BlockSettings>> blocks;
   std::optional<std::string> subject;
   std::optional<std::string> time_zone;
+  std::optional<std::vector<std::string>> user_roles;
   RankingSettings ranking;
   RetentionSettings retention;
 
@@ -159,6 +160,7 @@ struct SessionConfig {
   std::vector<BlockSettings> blocks;  // In the caller's order.
   std::string subject;                // Empty: none.
   std::string time_zone = std::string(kDefaultTimeZone);
+  std::vector<std::string> user_roles;  // Beside those that ParseRole() knows.
   RankingOptions ranking;
   Retention retention;
 

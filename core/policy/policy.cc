@@ -1,10 +1,11 @@
 #include "core/policy/policy.h"
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_map>
+#include <span>
+#include <utility>
 
 #include "core/model/session.h"
+#include "core/policy/units.h"
 
 namespace memoryd {
 namespace {
@@ -19,55 +20,59 @@ bool IsAbove(std::int64_t tokens, double threshold) {
   return static_cast<double>(tokens) > threshold;
 }
 
-// For each index whether a tool call before it has its result at or after it. Empty when no message
-// answers an earlier one's call.
-std::vector<bool> TiedToPrevious(const ActiveView& view) {
-  std::unordered_map<std::string_view, std::size_t> latest_call;
-  // Of the ties that hold message i to the one before it: begun minus ended at i.
-  std::vector<std::int32_t> delta;
+std::int64_t TokensOf(const Message& message) { return message.token_count; }
+
+// What leaves with each unit where the oldest messages leave: what stands from its beginning to
+// that of the next one, be it late results of others. The first one is the opening message, if any.
+template <typename SizeOf>
+std::vector<UnitSize> LeavingUnits(const ActiveView& view, const Message* opening,
+                                   const SizeOf& size_of) {
+  const Units units(view);
+  std::vector<UnitSize> sizes;
+  if (opening != nullptr) sizes.push_back({0, size_of(*opening), true});
   for (std::size_t i = 0; i < view.size(); ++i) {
-    const Message& message = view.at(i);
-    for (const std::string& id : message.ids->calls) latest_call[id] = i;
-    for (const std::string& id : message.ids->results) {
-      const auto call = latest_call.find(id);
-      if (call == latest_call.end() || call->second == i) continue;
-      delta.resize(view.size() + 1);
-      ++delta[call->second + 1];
-      --delta[i + 1];
+    // What stands behind an opening message may leave without it.
+    if (i == 0 || units.BeginsUnit(i) || sizes.back().begins_turn) {
+      sizes.push_back({i, 0, units.BeginsUnit(i) && BeginsTurn(view.at(i))});
     }
+    sizes.back().size += size_of(view.at(i));
   }
-  std::vector<bool> tied(delta.size());
-  std::int32_t open = 0;
-  for (std::size_t i = 0; i < delta.size(); ++i) {
-    open += delta[i];
-    tied[i] = open > 0;
-  }
-  return tied;
+  return sizes;
 }
 
-struct Cut {
-  std::size_t index = 0;
-  std::int64_t size = 0;  // Of the messages before `index`.
+// The units of a view that stand whole, each with its messages.
+struct WholeUnit {
+  std::size_t begin = 0;
+  std::vector<std::size_t> results;
 };
 
-// The first place between two turns at which `enough(size before it)`, else the last such place;
-// index 0 when there is only one turn. `tied` is TiedToPrevious().
-template <typename SizeOf, typename Enough>
-Cut CutBetweenTurns(const ActiveView& view, const std::vector<bool>& tied, const SizeOf& size_of,
-                    const Enough& enough) {
-  Cut cut;
-  std::int64_t size = 0;
+std::vector<WholeUnit> FindWholeUnits(const ActiveView& view) {
+  const Units units(view);
+  std::vector<WholeUnit> whole;
+  whole.reserve(view.size());
+  // Where each unit stands in `whole`.
+  std::vector<std::size_t> place(units.plain() ? 0 : view.size());
   for (std::size_t i = 0; i < view.size(); ++i) {
-    if (i > 0 && IsUser(view.at(i)) && (tied.empty() || !tied[i])) {
-      cut = {i, size};
-      if (enough(size)) break;
+    const std::size_t unit = units.UnitOf(i);
+    if (unit == i) {
+      if (!units.plain()) place[i] = whole.size();
+      whole.push_back({i, {}});
+    } else if (unit != Units::kNoUnit) {
+      whole[place[unit]].results.push_back(i);
     }
-    size += size_of(view.at(i));
   }
-  return cut;
+  if (units.plain()) return whole;
+  const std::size_t newest = whole.empty() ? 0 : whole.back().begin;
+  std::erase_if(whole, [&](const WholeUnit& unit) {
+    return !units.IsComplete(unit.begin) && (unit.begin != newest || units.IsTorn(unit.begin));
+  });
+  return whole;
 }
 
-std::int64_t TokensOf(const Message& message) { return message.token_count; }
+void Append(const WholeUnit& unit, std::vector<std::size_t>& messages) {
+  messages.push_back(unit.begin);
+  messages.insert(messages.end(), unit.results.begin(), unit.results.end());
+}
 
 }  // namespace
 
@@ -104,16 +109,32 @@ std::vector<std::size_t> LlamaIndexFlush(const ActiveView& view, std::int64_t ac
   return rounds;
 }
 
-std::vector<std::size_t> DefaultFlush(const ActiveView& view, std::int64_t active_tokens,
-                                      const FlushLimits& limits) {
+const Message* OpeningOf(const ActiveView& view, const Message* opening) {
+  return view.size() > 0 && BeginsTurn(view.at(0)) ? nullptr : opening;
+}
+
+std::vector<std::size_t> DefaultFlush(const ActiveView& view, const Message* opening,
+                                      std::int64_t active_tokens, const FlushLimits& limits) {
   const double threshold = Threshold(limits);
   if (!IsAbove(active_tokens, threshold)) return {};
-  const auto enough = [&](std::int64_t tokens) {
-    return tokens >= limits.flush_size && !IsAbove(active_tokens - tokens, threshold);
+  const auto fits = [&](std::int64_t tokens) {
+    return !IsAbove(active_tokens - tokens, threshold);
   };
-  const Cut cut = CutBetweenTurns(view, TiedToPrevious(view), &TokensOf, enough);
-  if (cut.index == 0) return {};
-  return {cut.index};
+  const auto enough = [&](std::int64_t tokens) {
+    return tokens >= limits.flush_size && fits(tokens);
+  };
+  const std::vector<UnitSize> units = LeavingUnits(view, OpeningOf(view, opening), &TokensOf);
+  const UnitCut cut = CutOldestUnits(units, fits, enough);
+  if (cut.first == 0) return {};
+  return {units[cut.first].begin};
+}
+
+MessagePtr OpeningAfter(const ActiveView& view, std::size_t leaving, const MessagePtr& opening) {
+  if (leaving < view.size() && BeginsTurn(view.at(leaving))) return nullptr;
+  for (std::size_t i = leaving; i > 0; --i) {
+    if (BeginsTurn(view.at(i - 1))) return view.pointer(i - 1);
+  }
+  return opening;
 }
 
 std::int64_t ActiveSize(const Message& message) {
@@ -125,17 +146,21 @@ std::vector<std::size_t> ByteFlush(const ActiveView& view, std::int64_t surplus,
   constexpr std::int64_t kRoundBytes = std::int64_t{16} << 20;
   const std::size_t most = more ? view.size() : view.size() - std::min<std::size_t>(1, view.size());
   if (surplus <= 0 || most == 0) return {};
-  const std::vector<bool> tied = TiedToPrevious(view);
-  const Cut turns = CutBetweenTurns(view, tied, &ActiveSize,
-                                    [surplus](std::int64_t bytes) { return bytes >= surplus; });
-  std::size_t cut = turns.index;
+  const auto enough = [surplus](std::int64_t bytes) { return bytes >= surplus; };
+  // Where the newest turn ends is not to be seen with `more`.
+  const auto fits = [&](std::int64_t bytes) { return more || enough(bytes); };
+  const std::vector<UnitSize> units = LeavingUnits(view, nullptr, &ActiveSize);
+  const UnitCut units_cut = CutOldestUnits(units, fits, enough);
+  std::size_t cut = units_cut.first == 0 ? 0 : units[units_cut.first].begin;
+  std::int64_t leaving = 0;
+  for (std::size_t i = 0; i < cut; ++i) leaving += ActiveSize(view.at(i));
   // The turns behind what is shown may be enough.
-  if (turns.size < surplus && !(more && cut > 0)) {
-    std::int64_t bytes = turns.size;
-    while (cut < most && bytes < surplus) bytes += ActiveSize(view.at(cut++));
+  if (more ? cut == 0 : !enough(leaving)) {
+    while (cut < most && leaving < surplus) leaving += ActiveSize(view.at(cut++));
+    // Their calls' results with them, if that can be.
     std::size_t whole = cut;
-    while (whole < most && whole < tied.size() && tied[whole]) ++whole;
-    if (whole >= tied.size() || !tied[whole]) cut = whole;
+    while (whole < most && AnswersEarlierCall(view.at(whole))) ++whole;
+    if (whole < most) cut = whole;
   }
   std::vector<std::size_t> rounds;
   std::int64_t round_bytes = 0;
@@ -151,24 +176,57 @@ std::vector<std::size_t> ByteFlush(const ActiveView& view, std::int64_t surplus,
   return rounds;
 }
 
-std::size_t CutBeforeCalls(const ActiveView& view, std::size_t cut) {
-  bool calls = false;
-  for (std::size_t i = 0; i < cut && !calls; ++i) calls = !view.at(i).ids->calls.empty();
-  if (!calls) return cut;
-  const std::vector<bool> tied = TiedToPrevious(view);
-  while (cut > 0 && cut < tied.size() && tied[cut]) --cut;
-  return cut;
+Window DefaultWindow(const ActiveView& view, const Message* opening, std::int64_t pinned_tokens,
+                     std::int64_t token_limit) {
+  Window window;
+  window.tokens = pinned_tokens;
+  opening = OpeningOf(view, opening);
+  const std::vector<WholeUnit> whole = FindWholeUnits(view);
+  auto shown = whole.begin();
+  if (opening == nullptr) {
+    shown = std::find_if(whole.begin(), whole.end(), [&view](const WholeUnit& unit) {
+      return BeginsTurn(view.at(unit.begin));
+    });
+    if (shown == whole.end()) shown = whole.begin();
+  }
+  std::vector<UnitSize> units;
+  units.reserve(whole.size() + 1);
+  if (opening != nullptr) units.push_back({Units::kNoUnit, opening->token_count, true});
+  for (auto unit = shown; unit != whole.end(); ++unit) {
+    std::int64_t tokens = view.at(unit->begin).token_count;
+    for (const std::size_t result : unit->results) tokens += view.at(result).token_count;
+    units.push_back(
+        {static_cast<std::size_t>(unit - whole.begin()), tokens, BeginsTurn(view.at(unit->begin))});
+  }
+  for (const UnitSize& unit : units) window.tokens += unit.size;
+  UnitCut cut;
+  if (window.tokens > token_limit) {
+    const std::int64_t tokens = window.tokens;
+    const auto fits = [=](std::int64_t size) { return tokens - size <= token_limit; };
+    cut = CutOldestUnits(units, fits, fits);
+    window.tokens -= cut.size;
+  }
+  window.over_limit_tokens = std::max<std::int64_t>(0, window.tokens - token_limit);
+  const auto take = [&](std::size_t i) {
+    if (units[i].begin == Units::kNoUnit) {
+      window.opening = true;
+    } else {
+      Append(whole[units[i].begin], window.messages);
+    }
+  };
+  window.messages.reserve(view.size());
+  if (cut.keeps_opening) take(cut.opening);
+  for (std::size_t i = cut.first; i < units.size(); ++i) take(i);
+  return window;
 }
 
-Window DefaultWindow(const ActiveView& view, std::int64_t pinned_tokens, std::int64_t active_tokens,
-                     std::int64_t token_limit) {
-  const std::int64_t tokens = pinned_tokens + active_tokens;
-  if (tokens <= token_limit) return {0, tokens, 0};
-  const Cut cut = CutBetweenTurns(view, TiedToPrevious(view), &TokensOf, [&](std::int64_t before) {
-    return tokens - before <= token_limit;
-  });
-  const std::int64_t left = tokens - cut.size;
-  return {cut.index, left, std::max<std::int64_t>(0, left - token_limit)};
+std::vector<std::size_t> WholeUnits(const ActiveView& view) {
+  std::vector<std::size_t> messages;
+  messages.reserve(view.size());
+  for (const WholeUnit& unit : FindWholeUnits(view)) Append(unit, messages);
+  // As they stand: a library knows no other order.
+  std::sort(messages.begin(), messages.end());
+  return messages;
 }
 
 }  // namespace memoryd

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -75,12 +76,12 @@ std::vector<std::size_t> LlamaIndex(const Log& log, const FlushLimits& limits) {
 
 std::vector<std::size_t> Default(const Log& log, const FlushLimits& limits) {
   const Layout layout(log, 0, log.empty() ? 0 : 1);
-  return DefaultFlush(layout.view(), Tokens(log), limits);
+  return DefaultFlush(layout.view(), nullptr, Tokens(log), limits);
 }
 
 Window DefaultGet(const Log& log, std::int64_t pinned, std::int64_t limit) {
   const Layout layout(log, 0, log.empty() ? 0 : 1);
-  return DefaultWindow(layout.view(), pinned, Tokens(log), limit);
+  return DefaultWindow(layout.view(), nullptr, pinned, limit);
 }
 
 // The rules of llama-index-core's manage_queue as they read there: lists, sums, copies.
@@ -142,8 +143,11 @@ class RandomLogs {
         log.push_back(users ? User(tokens) : Assistant(tokens));
       } else if (kind < 5) {
         log.push_back(Call(id, tokens));
+        if (Below(3) == 0) log.back().ids.value().calls.push_back(std::to_string(4 + Below(3)));
       } else if (kind < 7) {
         log.push_back(Result(id, tokens));
+        if (Below(3) == 0) log.back().role = Role::kUser;
+        if (Below(4) == 0) log.back().ids.value().results.push_back(std::to_string(4 + Below(3)));
       } else if (kind == 7) {
         log.push_back(Make(Role::kSystem, tokens));
       } else {
@@ -236,68 +240,148 @@ TEST(LlamaIndexFlushTest, TakesSeveralRoundsInOneCall) {
   EXPECT_THAT(LlamaIndex({User(6), User(6), User(6), User(6)}, limits), ElementsAre(1, 1, 1));
 }
 
-// Written apart from the code under test: turns as sets that calls and results join together.
-struct Model {
-  // First message of every unit that must stay together, ascending, beginning with 0.
-  std::vector<std::size_t> units;
+std::string Describe(const Log& log) {
+  std::string text;
+  for (const MessageDraft& message : log) {
+    text += "\n" + std::to_string(static_cast<int>(message.role)) + " " +
+            std::to_string(message.token_count) + " calls";
+    for (const std::string& id : message.ids->calls) text += " " + id;
+    text += " results";
+    for (const std::string& id : message.ids->results) text += " " + id;
+  }
+  return text;
+}
 
-  explicit Model(const Log& log) {
+// Written apart from the code under test: who belongs to whom is looked for anew at every step.
+class Model {
+ public:
+  explicit Model(const Log& log) : log_(log) {
+    for (std::size_t i = 0; i < log.size(); ++i) unit_.push_back(i);
     for (std::size_t i = 0; i < log.size(); ++i) {
-      if (i == 0 || (log[i].role == Role::kUser && !Parted(log, i))) units.push_back(i);
+      for (const std::string& id : log[i].ids->results) {
+        const auto call = CallOf(i, id);
+        if (!call.has_value()) continue;
+        const std::size_t a = std::min(unit_[*call], unit_[i]);
+        const std::size_t b = std::max(unit_[*call], unit_[i]);
+        for (std::size_t& unit : unit_) {
+          if (unit == b) unit = a;
+        }
+      }
     }
   }
 
-  // Whether some result at or after `cut` answers a call before it.
-  static bool Parted(const Log& log, std::size_t cut) {
-    for (std::size_t result = cut; result < log.size(); ++result) {
-      for (const std::string& id : log[result].ids->results) {
-        for (std::size_t call = result + 1; call-- > 0;) {
-          if (std::ranges::find(log[call].ids->calls, id) == log[call].ids->calls.end()) continue;
-          if (call < cut) return true;
-          break;  // Only the latest call of the id counts.
+  bool IsHuman(std::size_t i) const {
+    return log_[i].role == Role::kUser && log_[i].ids->results.empty();
+  }
+  bool IsOrphan(std::size_t i) const {
+    const auto& results = log_[i].ids->results;
+    return !results.empty() && std::none_of(results.begin(), results.end(), [&](const auto& id) {
+      return CallOf(i, id).has_value();
+    });
+  }
+  bool BeginsUnit(std::size_t i) const { return unit_[i] == i && !IsOrphan(i); }
+
+  // Units that stand whole, as lists of messages: what a Get may show.
+  std::vector<std::vector<std::size_t>> Whole() const {
+    std::vector<std::vector<std::size_t>> units;
+    for (std::size_t i = 0; i < log_.size(); ++i) {
+      if (!BeginsUnit(i)) continue;
+      std::vector<std::size_t> unit;
+      bool waits = false;
+      bool torn = false;
+      for (std::size_t j = i; j < log_.size(); ++j) {
+        if (unit_[j] != i || IsOrphan(j)) continue;
+        unit.push_back(j);
+        std::optional<std::size_t> answered;
+        for (const auto& id : log_[j].ids->results) {
+          const auto call = CallOf(j, id);
+          torn |= !call.has_value() || answered.value_or(*call) != *call;
+          answered = call;
         }
+        for (const auto& id : log_[j].ids->calls) waits |= !IsAnswered(j, id);
+      }
+      const bool newest = std::none_of(unit_.begin(), unit_.end(), [&](const std::size_t& other) {
+        const auto j = static_cast<std::size_t>(&other - unit_.data());
+        return j > i && BeginsUnit(j);
+      });
+      if (!torn && (!waits || newest)) units.push_back(unit);
+    }
+    return units;
+  }
+
+ private:
+  std::optional<std::size_t> CallOf(std::size_t result, const std::string& id) const {
+    for (std::size_t call = result; call-- > 0;) {
+      const auto& calls = log_[call].ids->calls;
+      if (std::find(calls.begin(), calls.end(), id) != calls.end()) return call;
+    }
+    return std::nullopt;
+  }
+  bool IsAnswered(std::size_t call, const std::string& id) const {
+    for (std::size_t result = call + 1; result < log_.size(); ++result) {
+      const auto& results = log_[result].ids->results;
+      if (std::find(results.begin(), results.end(), id) != results.end() &&
+          CallOf(result, id) == call) {
+        return true;
       }
     }
     return false;
   }
+
+  const Log& log_;
+  std::vector<std::size_t> unit_;
 };
 
 TEST(DefaultFlushTest, EqualsTheModelOnRandomLogs) {
   RandomLogs random(2);
   int flushed = 0;
+  int cut_turns = 0;
   for (int i = 0; i < 20'000; ++i) {
     const Log log = random.Next();
     const FlushLimits limits = random.Limits();
     const double threshold = static_cast<double>(limits.token_limit) * limits.ratio;
+    const Model model(log);
+    const MessagePtr opening(User(random.Below(20)));
+    const bool opened = random.Below(2) == 0 && !(!log.empty() && model.IsHuman(0));
+    const std::int64_t before = opened ? opening->token_count : 0;
+    const std::int64_t total = before + Tokens(log);
+    const auto is_above = [&](std::int64_t left) {
+      return static_cast<double>(total - left) > threshold;
+    };
+    const auto enough = [&](std::int64_t left) {
+      return left >= limits.flush_size && !is_above(left);
+    };
 
     std::size_t expected = 0;
-    if (static_cast<double>(Tokens(log)) > threshold) {
-      for (const std::size_t unit : Model(log).units) {
-        expected = unit;
-        const std::int64_t left = Tokens(log, unit);
-        if (unit > 0 && Tokens(log) - left >= limits.flush_size &&
-            static_cast<double>(left) <= threshold) {
-          break;
+    if (is_above(0)) {
+      std::int64_t left = 0;
+      for (std::size_t turn = 1; turn < log.size() && !(expected > 0 && enough(left)); ++turn) {
+        if (!model.IsHuman(turn)) continue;
+        expected = turn;
+        left = before + Tokens(log) - Tokens(log, turn);
+      }
+      if (is_above(left)) {
+        const std::size_t turn = expected;
+        const bool own = !log.empty() && model.IsHuman(turn);
+        const std::int64_t kept = own ? log[turn].token_count : turn == 0 ? before : 0;
+        for (std::size_t cut = turn + 1; cut < log.size(); ++cut) {
+          // The message that opens the turn leaves never alone.
+          if (!model.BeginsUnit(cut) || (own && cut == turn + 1)) continue;
+          expected = cut;
+          if (enough(before + Tokens(log) - Tokens(log, cut) - kept)) break;
         }
+        cut_turns += expected > turn ? 1 : 0;
       }
     }
     const Layout layout(log, 1, log.empty() ? 0 : 1);
-    const auto rounds = DefaultFlush(layout.view(), Tokens(log), limits);
+    const auto rounds =
+        DefaultFlush(layout.view(), opened ? opening.get() : nullptr, total, limits);
     ASSERT_EQ(rounds, expected == 0 ? std::vector<std::size_t>{} : std::vector{expected})
-        << "log " << i;
+        << "log " << i << Describe(log);
     flushed += rounds.empty() ? 0 : 1;
-
-    // What must hold of any flush, whatever the model says.
-    const std::size_t left = rounds.empty() ? 0 : rounds.front();
-    if (left > 0) {
-      ASSERT_EQ(log[left].role, Role::kUser);
-      ASSERT_FALSE(Model::Parted(log, left));
-    }
-    if (static_cast<double>(Tokens(log, left)) > threshold && !log.empty()) {
-      ASSERT_EQ(left, Model(log).units.back()) << "above the threshold with more than one turn";
-    }
   }
   EXPECT_GT(flushed, 4'000);
+  EXPECT_GT(cut_turns, 1'000);
 }
 
 TEST(DefaultFlushTest, StaysAtExactlyTheThreshold) {
@@ -313,17 +397,27 @@ TEST(DefaultFlushTest, LetsAtLeastFlushSizeTokensLeaveInOneRound) {
   EXPECT_THAT(Default(log, {.token_limit = 13, .ratio = 1.0, .flush_size = 99}), ElementsAre(6));
 }
 
-TEST(DefaultFlushTest, KeepsTheNewestTurnHoweverLarge) {
+TEST(DefaultFlushTest, ATurnThatIsAloneTooLargeKeepsWhatOpensItAndItsNewestUnit) {
   const FlushLimits limits = {.token_limit = 10, .ratio = 0.7, .flush_size = 1};
   EXPECT_THAT(Default({User(5), Assistant(5), User(50), Assistant(50)}, limits), ElementsAre(2));
   EXPECT_THAT(Default({User(50), Assistant(50)}, limits), IsEmpty());
-  EXPECT_THAT(Default({Assistant(50), Assistant(50)}, limits), IsEmpty());
+  EXPECT_THAT(Default({User(1), Assistant(5), Assistant(5)}, limits), ElementsAre(2));
+  EXPECT_THAT(
+      Default({User(1), Call("a", 5), Result("a", 5), Call("b", 5), Result("b", 5)}, limits),
+      ElementsAre(3));
 }
 
-TEST(DefaultFlushTest, NeverPartsACallFromALateResult) {
+TEST(DefaultFlushTest, AChatWithoutAHumansMessageIsOneTurn) {
+  const FlushLimits limits = {.token_limit = 10, .ratio = 0.7, .flush_size = 1};
+  EXPECT_THAT(Default({Assistant(50), Assistant(50)}, limits), ElementsAre(1));
+  EXPECT_THAT(
+      Default({Make(Role::kOther, 3), Make(Role::kOther, 3), Make(Role::kOther, 3)}, limits),
+      ElementsAre(1));
+}
+
+TEST(DefaultFlushTest, ALateResultHoldsNothing) {
   const FlushLimits limits = {.token_limit = 10, .ratio = 0.5, .flush_size = 1};
-  EXPECT_THAT(Default({User(9), Call("a"), User(1), Result("a"), User(1)}, limits), ElementsAre(4));
-  EXPECT_THAT(Default({User(9), Call("a"), User(1), Result("a")}, limits), IsEmpty());
+  EXPECT_THAT(Default({User(9), Call("a"), User(1), Result("a"), User(1)}, limits), ElementsAre(2));
 }
 
 TEST(DefaultFlushTest, ACallWithoutResultHoldsNothing) {
@@ -337,53 +431,115 @@ TEST(DefaultFlushTest, AReusedCallIdTiesOnlyTheLatestCall) {
               ElementsAre(3));
 }
 
-TEST(CutBeforeCallsTest, GoesBackToTheCallOfAResultThatStays) {
-  const Log log = {User(1), Call("1"), User(1), Result("1"), Call("2"), User(1)};
-  const Layout layout(log, 1, 2);
-  const std::size_t expected[] = {0, 1, 1, 1, 4, 5, 6};
-  for (std::size_t cut = 0; cut <= log.size(); ++cut) {
-    EXPECT_EQ(CutBeforeCalls(layout.view(), cut), expected[cut]) << cut;
-  }
+TEST(OpeningTest, IsTheLatestThatOpenedATurnWhereTheCutIsWithinOne) {
+  const Log log = {Assistant(1), User(2), Assistant(3), User(4), Assistant(5), Assistant(6)};
+  const Layout layout(log, 0, 2);
+  const MessagePtr before(User(7));
+  EXPECT_EQ(OpeningAfter(layout.view(), 0, before), before);
+  EXPECT_EQ(OpeningAfter(layout.view(), 1, before), nullptr);
+  EXPECT_EQ(OpeningAfter(layout.view(), 2, before)->token_count, 2);
+  EXPECT_EQ(OpeningAfter(layout.view(), 3, before), nullptr);
+  EXPECT_EQ(OpeningAfter(layout.view(), 5, before)->token_count, 4);
+  EXPECT_EQ(OpeningAfter(layout.view(), 6, before)->token_count, 4);
+  EXPECT_EQ(OpeningOf(layout.view(), before.get()), before.get());
+  const Log turn = {User(1)};
+  EXPECT_EQ(OpeningOf(Layout(turn, 0, 0).view(), before.get()), nullptr);
 }
 
 TEST(DefaultWindowTest, EqualsTheModelOnRandomLogs) {
   RandomLogs random(3);
   int shortened = 0;
   int over = 0;
+  int hidden = 0;
   for (int i = 0; i < 20'000; ++i) {
     const Log log = random.Next();
     const std::int64_t pinned = random.Below(20);
     const std::int64_t limit = 1 + random.Below(120);
-    const Window window = DefaultGet(log, pinned, limit);
+    const Model model(log);
+    const MessagePtr opening(User(random.Below(20)));
+    const bool opened = random.Below(2) == 0 && !(!log.empty() && model.IsHuman(0));
+    const Layout layout(log, 0, log.empty() ? 0 : 1);
+    const Window window =
+        DefaultWindow(layout.view(), opened ? opening.get() : nullptr, pinned, limit);
 
-    std::size_t expected = 0;
-    for (const std::size_t unit : Model(log).units) {
-      expected = unit;
-      if (pinned + Tokens(log, unit) <= limit) break;
+    std::vector<std::vector<std::size_t>> units = model.Whole();
+    const auto is_human = [&](const auto& unit) { return model.IsHuman(unit.front()); };
+    const auto tokens = [&](const auto& unit) {
+      std::int64_t sum = 0;
+      for (const std::size_t message : unit) sum += log[message].token_count;
+      return sum;
+    };
+    bool shows_opening = opened;
+    if (const auto human = std::find_if(units.begin(), units.end(), is_human);
+        !opened && human != units.end()) {
+      units.erase(units.begin(), human);
     }
-    ASSERT_EQ(window.first, expected) << "log " << i;
-    ASSERT_EQ(window.tokens, pinned + Tokens(log, expected));
-    ASSERT_EQ(window.over_limit_tokens, std::max<std::int64_t>(0, window.tokens - limit));
-    if (window.over_limit_tokens > 0 && !log.empty()) {
-      ASSERT_EQ(window.first, Model(log).units.back());
+    std::size_t all = 0;
+    for (const auto& unit : units) all += unit.size();
+    const auto sum = [&] {
+      std::int64_t total = pinned + (shows_opening ? opening->token_count : 0);
+      for (const auto& unit : units) total += tokens(unit);
+      return total;
+    };
+    // Whole turns.
+    while (sum() > limit) {
+      const auto next = std::find_if(units.begin() + (shows_opening || units.empty() ? 0 : 1),
+                                     units.end(), is_human);
+      if (next == units.end()) break;
+      units.erase(units.begin(), next);
+      shows_opening = false;
     }
-    shortened += window.first > 0 ? 1 : 0;
+    // Units of the newest one.
+    while (sum() > limit) {
+      const std::size_t first = !shows_opening && !units.empty() && is_human(units.front()) ? 1 : 0;
+      if (units.size() < first + 2) break;
+      units.erase(units.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+    std::vector<std::size_t> expected;
+    for (const auto& unit : units) expected.insert(expected.end(), unit.begin(), unit.end());
+    ASSERT_EQ(window.messages, expected) << "log " << i;
+    ASSERT_EQ(window.opening, shows_opening);
+    ASSERT_EQ(window.tokens, sum());
+    ASSERT_EQ(window.over_limit_tokens, std::max<std::int64_t>(0, sum() - limit));
+    shortened += expected.size() < all ? 1 : 0;
+    hidden += all < log.size() ? 1 : 0;
     over += window.over_limit_tokens > 0 ? 1 : 0;
   }
   EXPECT_GT(shortened, 2'000);
+  EXPECT_GT(hidden, 2'000);
   EXPECT_GT(over, 400);
 }
 
-TEST(DefaultWindowTest, ReturnsAllWithinTheLimitAndSaysByHowMuchALoneTurnIsOver) {
+TEST(DefaultWindowTest, ReturnsAllWithinTheLimitAndSaysByHowMuchTheRestIsOver) {
   const Window all = DefaultGet({User(4), User(4)}, 2, 10);
-  EXPECT_EQ(all.first, 0U);
+  EXPECT_THAT(all.messages, ElementsAre(0, 1));
   EXPECT_EQ(all.tokens, 10);
   EXPECT_EQ(all.over_limit_tokens, 0);
 
   const Window alone = DefaultGet({User(4), User(12)}, 2, 10);
-  EXPECT_EQ(alone.first, 1U);
+  EXPECT_THAT(alone.messages, ElementsAre(1));
   EXPECT_EQ(alone.tokens, 14);
   EXPECT_EQ(alone.over_limit_tokens, 4);
+
+  const Window cut = DefaultGet({User(4), Assistant(4), Assistant(4), Assistant(4)}, 0, 10);
+  EXPECT_THAT(cut.messages, ElementsAre(0, 3));
+  EXPECT_EQ(cut.tokens, 8);
+}
+
+TEST(DefaultWindowTest, AResultStandsBehindItsCall) {
+  EXPECT_THAT(DefaultGet({User(1), Call("a"), User(1), Result("a")}, 0, 100).messages,
+              ElementsAre(0, 1, 3, 2));
+  EXPECT_THAT(DefaultGet({User(1), Result("gone"), User(1)}, 0, 100).messages, ElementsAre(0, 2));
+}
+
+TEST(DefaultWindowTest, OnlyTheNewestUnitMayWaitForAResult) {
+  EXPECT_THAT(DefaultGet({User(1), Call("a")}, 0, 100).messages, ElementsAre(0, 1));
+  EXPECT_THAT(DefaultGet({User(1), Call("a"), User(1)}, 0, 100).messages, ElementsAre(0, 2));
+}
+
+TEST(DefaultWindowTest, BeginsWithAHumansMessageWhereThereIsOne) {
+  EXPECT_THAT(DefaultGet({Assistant(1), User(1)}, 0, 100).messages, ElementsAre(1));
+  EXPECT_THAT(DefaultGet({Assistant(1), Assistant(1)}, 0, 100).messages, ElementsAre(0, 1));
 }
 
 std::vector<std::size_t> Bytes(const Log& log, std::int64_t surplus, bool more = false) {
@@ -420,7 +576,7 @@ TEST(ByteFlushTest, TheNewestTurnIsCutWhereItAloneIsTooMuch) {
   const Log log = {Sized(User(1), 1000), Sized(User(1), 1000), Sized(Assistant(1), 1000),
                    Sized(Assistant(1), 1000), Sized(Assistant(1), 1000)};
   EXPECT_THAT(Bytes(log, 1000), ElementsAre(1));
-  EXPECT_THAT(Bytes(log, 1001), ElementsAre(2));
+  EXPECT_THAT(Bytes(log, 1001), ElementsAre(3));
   EXPECT_THAT(Bytes(log, 3500), ElementsAre(4));
   EXPECT_THAT(Bytes(log, 9000), ElementsAre(4));
 }

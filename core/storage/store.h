@@ -90,8 +90,8 @@ struct SessionChange {
   // Entries and contents to delete now; they do not overlap, and none of them is in `entries` or
   // `contents`.
   std::vector<EntryRange> erased_entries;
-  // Message rows of row.generation whose token count, tool ids and body are written anew, by their
-  // positions. None of them is in `messages` or `erase`.
+  // Message rows of row.generation whose role, token count, tool ids and body are written anew, by
+  // their positions. None of them is in `messages` or `erase`.
   std::vector<MessagePtr> replaced;
   // The same of row.content_generation.
   std::vector<ContentPtr> replaced_contents;
@@ -112,8 +112,8 @@ struct SessionChange {
   // All open jobs of this block generation become kCancelled, those of `jobs` and `ended_jobs`
   // excepted; 0: none.
   std::uint64_t cancel_jobs_of = 0;
-  // Rows that nothing refers to from now on; at most one range of a generation. For a block
-  // generation the range says nothing: all its block and job rows go.
+  // Rows that nothing refers to from now on; several ranges of a generation have different ends.
+  // For a block generation the range says nothing: all its block and job rows go.
   std::vector<Garbage> garbage;
   std::vector<RequestRecord> requests;
 };
@@ -136,7 +136,8 @@ struct CommitResult {
 
 struct LoadedSession {
   SessionRow row;
-  std::vector<MessagePtr> active;  // Pinned, then from the watermark on; empty for a tombstone.
+  // Pinned, then the one at row.opening, then from the watermark on; empty for a tombstone.
+  std::vector<MessagePtr> active;
   std::vector<BlockState> blocks;  // Of row.block_generation, by name; empty for a tombstone.
   // How much the active messages are, where that is more than was asked for: `active` is empty then
   // and none of their bodies was read.

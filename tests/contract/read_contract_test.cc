@@ -75,6 +75,29 @@ TEST_P(ReadContractTest, LoadGivesThePinnedAndThoseFromTheWatermarkOn) {
   EXPECT_THAT(Load(kKey)->active, IsEmpty());
 }
 
+TEST_P(ReadContractTest, LoadGivesTheMessageThatOpensACutTurn) {
+  SessionChange change = NewSession(kKey, 9);
+  change.row.pinned = {1};
+  change.row.opening = 4;
+  change.row.watermark = 7;
+  MustCommit(change);
+  EXPECT_EQ(Load(kKey)->row.opening, 4);
+  EXPECT_THAT(PositionsOf(Load(kKey)->active), ElementsAre(1, 4, 7, 8, 9));
+
+  // Above the watermark it is an active message like the others.
+  change = Following(change, 0);
+  change.row.opening = 8;
+  MustCommit(change);
+  EXPECT_THAT(PositionsOf(Load(kKey)->active), ElementsAre(1, 7, 8, 9));
+
+  // One that another server has taken out.
+  change = Following(change, 0);
+  change.row.opening = 4;
+  change.erase = {{4, 5}};
+  MustCommit(change);
+  EXPECT_THAT(PositionsOf(Load(kKey)->active), ElementsAre(1, 7, 8, 9));
+}
+
 TEST_P(ReadContractTest, PinnedMessagesAboveTheWatermarkComeOnce) {
   SessionChange change = NewSession(kKey, 4);
   change.row.pinned = {1, 2};

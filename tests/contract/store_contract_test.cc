@@ -33,6 +33,7 @@ TEST_P(CommitContractTest, EveryColumnOfTheRowComesBack) {
   row.floor = 3'000'000'000;
   row.watermark = 4'000'000'000;
   row.pinned = {1, 2, 3, 4, 5, 6, 7, 8};
+  row.opening = 3'500'000'000;
   row.active_count = 41;
   row.archived_count = 42;
   row.active_tokens = 1'000'000'000'000;
@@ -259,6 +260,7 @@ TEST_P(CommitContractTest, SeveralRangesAreErasedAndOtherRowsWrittenAnew) {
   for (const std::size_t i : {std::size_t{2}, std::size_t{8}}) {
     MessageDraft changed(*stored[i]);
     changed.body = "written anew";
+    changed.role = Role::kUser;
     changed.token_count = 77;
     changed.ids.value().calls = {"c"};
     stored[i] = changed;

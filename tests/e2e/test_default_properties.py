@@ -178,34 +178,57 @@ def ids(message: memory.Message, kind: str) -> list[str]:
     return [getattr(p, kind).call_id for p in message.parts if p.WhichOneof("kind") == kind]
 
 
-def turns(log: list[memory.Message]) -> list[int]:
-    """Where the turns of a log begin that calls and results let stand apart."""
-    answered = {call_id for m in log for call_id in ids(m, "tool_result")}
-    begins, waiting = [], set()
-    for index, message in enumerate(log):
-        if index == 0 or (message.role == "user" and not waiting):
-            begins.append(index)
-        waiting -= set(ids(message, "tool_result"))
-        waiting |= set(ids(message, "tool_call")) & answered
-    return begins
+def begins_turn(message: memory.Message) -> bool:
+    return message.role == "user" and not ids(message, "tool_result")
+
+
+def whole_units(active: list[memory.Message]) -> list[list[memory.Message]]:
+    """The units that a Get may show: calls with all their results, the newest also without."""
+    units: list[list[memory.Message]] = []
+    open_calls: dict[str, list[memory.Message]] = {}
+    for message in active:
+        answered = ids(message, "tool_result")
+        unit = open_calls.get(answered[0]) if answered else []
+        if unit:
+            unit.append(message)
+        elif not answered:
+            units.append([message])
+            open_calls |= {call_id: units[-1] for call_id in ids(message, "tool_call")}
+    return [unit for unit in units
+            if len(unit) == 1 + len(ids(unit[0], "tool_call")) or unit is units[-1]]
+
+
+def possible_contexts(log: list[memory.Message]) -> list[list[memory.Message]]:
+    """What a Get may show of a session whose messages, oldest first, are `log`, behind its pinned
+    messages: all of it first, then less and less as docs/POLICY.md says."""
+    pinned = list(itertools.takewhile(lambda m: m.role in ("system", "developer"), log))
+    rest = log[len(pinned):]
+    active = [m for m in rest if m.status == memory.MESSAGE_STATUS_ACTIVE]
+    left = [m for m in rest if m.status == memory.MESSAGE_STATUS_ARCHIVED]
+    units = whole_units(active)
+    openings = [m for m in left if begins_turn(m)]
+    if openings and not (active and begins_turn(active[0])):
+        units.insert(0, openings[-1:])
+    human = [i for i, unit in enumerate(units) if begins_turn(unit[0])]
+    if human:
+        units = units[human[0]:]
+    contexts = [units]
+    turns = [i for i, unit in enumerate(units) if i > 0 and begins_turn(unit[0])]
+    contexts += [units[i:] for i in turns]
+    opened = 1 if contexts[-1] and begins_turn(contexts[-1][0][0]) else 0
+    while len(contexts[-1]) > opened + 1:
+        contexts.append(contexts[-1][:opened] + contexts[-1][opened + 1:])
+    return [[m for unit in context for m in unit] for context in contexts]
 
 
 def check_context(reply, log: list[memory.Message], config: memory.SessionConfig) -> None:
     """What holds of a Get of a session whose messages, oldest first, are `log`."""
-    active = [m for m in log if m.status == memory.MESSAGE_STATUS_ACTIVE]
     pinned = list(itertools.takewhile(lambda m: m.role in ("system", "developer"), log))
-    assert all(m in active for m in pinned)
-    turned = active[len(pinned):]
-    begins = turns(turned)
-
-    # The pinned ones, then whole turns, as many of the newest as there is room for.
+    assert all(m.status == memory.MESSAGE_STATUS_ACTIVE for m in pinned)
     given = [m.message_id for m in reply.messages if m.message_id]
-    begin = len(turned) - (len(given) - len(pinned))
-    assert given == [m.message_id for m in pinned + turned[begin:]]
-    assert begin in begins or not turned
-    called = {call_id for m in turned[:begin] for call_id in ids(m, "tool_call")}
-    results = {call_id for m in turned[begin:] for call_id in ids(m, "tool_result")}
-    assert not called & results, "a result without its call"
+    possible = [[m.message_id for m in pinned + context] for context in possible_contexts(log)]
+    assert given in possible
+    begin = possible.index(given)
 
     # Every part of what is returned counts.
     counted = sum(map(tokens_of, reply.messages))
@@ -214,13 +237,13 @@ def check_context(reply, log: list[memory.Message], config: memory.SessionConfig
     assert reply.token_count == counted + (4 if into_another else 0)
     assert bool(inserted) == bool(reply.blocks_used)
 
-    # Within the limit, or the newest turn alone is above it.
+    # Within the limit, or what opens the newest turn and its newest unit are above it.
     assert reply.over_limit_tokens == max(0, reply.token_count - config.token_limit)
     priorities = {b.name: b.priority for b in config.blocks}
     if begin > 0 or reply.over_limit_tokens:
         assert all(priorities[name] == 0 for name in reply.blocks_used)
-    if reply.over_limit_tokens and turned:
-        assert begin == begins[-1]
+    if reply.over_limit_tokens:
+        assert given == possible[-1]
     assert not set(reply.blocks_used) & set(reply.blocks_dropped)
     assert set(reply.blocks_used) | set(reply.blocks_dropped) <= set(priorities)
 

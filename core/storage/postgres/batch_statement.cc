@@ -39,12 +39,12 @@ constexpr unsigned ArrayOf(unsigned type) {
   }
 }
 
-constexpr std::size_t kSessionColumns = 27;
+constexpr std::size_t kSessionColumns = 28;
 constexpr std::size_t kMessageColumns = 11;
 constexpr std::size_t kRequestColumns = 6;
 constexpr std::size_t kGarbageColumns = 5;
 constexpr std::size_t kEraseParameters = 5;
-constexpr std::size_t kReplacedColumns = 8;
+constexpr std::size_t kReplacedColumns = 9;
 constexpr std::size_t kBlockColumns = 10;
 constexpr std::size_t kRemovedColumns = 4;
 constexpr std::size_t kJobColumns = 19;
@@ -57,7 +57,7 @@ constexpr std::string_view kInsertSessions =
     "previous_revision, next_position, floor_position, watermark, pinned, active_count, "
     "archived_count, active_tokens, content_generation, next_content, content_count, "
     "message_bytes, content_bytes, edit_revision, block_generation, create_us, update_us, deleted, "
-    "commit_tag, config, subject, expire_us, drop_us) ";
+    "commit_tag, opening, config, subject, expire_us, drop_us) ";
 // coalesce: what is NULL stays as it is.
 constexpr std::string_view kUpdateSessions =
     " ON CONFLICT (tenant, session) DO UPDATE SET generation = excluded.generation, "
@@ -71,7 +71,8 @@ constexpr std::string_view kUpdateSessions =
     "content_bytes = excluded.content_bytes, edit_revision = excluded.edit_revision, "
     "block_generation = excluded.block_generation, "
     "create_us = excluded.create_us, update_us = excluded.update_us, deleted = excluded.deleted, "
-    "commit_tag = excluded.commit_tag, config = coalesce(excluded.config, s.config), "
+    "commit_tag = excluded.commit_tag, opening = excluded.opening, config = "
+    "coalesce(excluded.config, s.config), "
     "subject = coalesce(excluded.subject, s.subject), "
     "expire_us = coalesce(excluded.expire_us, s.expire_us), "
     "drop_us = coalesce(excluded.drop_us, s.drop_us) "
@@ -92,9 +93,10 @@ constexpr std::string_view kEraseMessages = ", e AS (DELETE FROM memoryd_message
 constexpr std::string_view kErase =
     "(tenant = ${} AND session = ${} AND generation = ${} AND position >= ${} AND position < ${})";
 constexpr std::string_view kReplaceMessages =
-    ", u AS (UPDATE memoryd_messages m SET token_count = k.token_count, tool_ids = k.tool_ids, "
-    "body = k.body, checksum = k.checksum FROM unnest({}) AS k (tenant, session, generation, "
-    "position, token_count, tool_ids, body, checksum) WHERE m.tenant = k.tenant "
+    ", u AS (UPDATE memoryd_messages m SET role = k.role, token_count = k.token_count, "
+    "tool_ids = k.tool_ids, body = k.body, checksum = k.checksum FROM unnest({}) AS k (tenant, "
+    "session, generation, "
+    "position, role, token_count, tool_ids, body, checksum) WHERE m.tenant = k.tenant "
     "AND m.session = k.session AND m.generation = k.generation AND m.position = k.position)";
 constexpr std::string_view kInsertBlocks =
     ", b AS (INSERT INTO memoryd_blocks (tenant, session, generation, name, done, next, "
@@ -241,6 +243,7 @@ void WriteSession(const SessionChange& change, Sink& sink) {
   sink.Int8(row.update_us);
   sink.Bool(row.deleted);
   sink.Int8(std::bit_cast<std::int64_t>(row.commit_tag));
+  sink.Int8(row.opening);
   if (change.write_config) {
     sink.Bytes(row.config);
     sink.Text(row.subject);
@@ -324,6 +327,7 @@ void WriteReplaced(const SessionChange& change, std::uint64_t generation, const 
                    Sink& sink) {
   WriteGeneration(change, generation, sink);
   sink.Int8(message.position);
+  sink.Int2(static_cast<std::int16_t>(message.role));
   sink.Int8(message.token_count);
   WriteBody(message, sink);
 }

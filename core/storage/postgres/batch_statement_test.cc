@@ -90,10 +90,10 @@ TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
   const SessionChange* const changes[] = {&one, &two};
   EXPECT_THAT(BatchStatement(changes).Sql(),
               HasSubstr("DELETE FROM memoryd_messages WHERE "
-                        "(tenant = $55 AND session = $56 AND generation = $57 AND position >= $58 "
-                        "AND position < $59) OR "
-                        "(tenant = $60 AND session = $61 AND generation = $62 AND position >= $63 "
-                        "AND position < $64))"));
+                        "(tenant = $57 AND session = $58 AND generation = $59 AND position >= $60 "
+                        "AND position < $61) OR "
+                        "(tenant = $62 AND session = $63 AND generation = $64 AND position >= $65 "
+                        "AND position < $66))"));
 }
 
 TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
@@ -108,7 +108,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              27 + static_cast<std::size_t>(messages + 2) * 11);
+              28 + static_cast<std::size_t>(messages + 2) * 11);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};

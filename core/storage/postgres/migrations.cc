@@ -164,6 +164,10 @@ CREATE INDEX memoryd_sessions_drop_us ON memoryd_sessions (drop_us) WHERE drop_u
 )sql",
     // SQLite's step: PostgreSQL keeps large values apart by itself.
     "SELECT 1",
+    // A constant default rewrites no table.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN opening bigint NOT NULL DEFAULT 0;
+)sql",
 };
 static_assert(std::size(kMigrations) == kReleasedSteps);
 

@@ -81,7 +81,7 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
       "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
-      "expire_us, DROP COLUMN drop_us; DELETE FROM "
+      "expire_us, DROP COLUMN drop_us, DROP COLUMN opening; DELETE FROM "
       "memoryd_schema WHERE "
       "version > 1");
   const auto store = database.Open();
@@ -114,7 +114,7 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
-      "expire_us, DROP COLUMN drop_us; "
+      "expire_us, DROP COLUMN drop_us, DROP COLUMN opening; "
       "DELETE FROM memoryd_schema WHERE version > 2");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key, kAllActive);
@@ -238,6 +238,7 @@ TEST(PostgresStoreTest, ASchemaWithoutMarksGetsThemWithItsNextStep) {
   database.Open();
   database.Run(
       fmt::format("ALTER TABLE memoryd_schema DROP COLUMN readable_from; "
+                  "ALTER TABLE memoryd_sessions DROP COLUMN opening; "
                   "DELETE FROM memoryd_schema WHERE version = {0}",
                   kReleasedSteps));
   database.Open();

@@ -11,7 +11,7 @@ namespace memoryd {
 // Of the types of the rows that have them.
 #define MEMORYD_NO_SESSION                                                                     \
   "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \
-  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
 #define MEMORYD_NO_MESSAGE                                                                    \
   "NULL::bigint AS position, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, " \
   "NULL::bytea, NULL::bigint"
@@ -19,12 +19,12 @@ namespace memoryd {
   "NULL::text COLLATE \"C\" AS name, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, " \
   "NULL::bigint, NULL::bytea"
 
-// The row, then the blocks, then the active messages behind its watermark and the pinned ones
-// before it, of one snapshot and by ranges of the primary keys. The row comes once: its
-// configuration may be larger than all that follows. Beside it stands how much the active messages
-// are, unless the row tells that it is at most $3: above that none of them is sent. Without the
-// LIMIT, which never cuts anything, the planner would rather read a whole table that is mostly one
-// session.
+// The row, then the blocks, then the active messages behind its watermark, the pinned ones and the
+// one at `opening` before it, of one snapshot and by ranges of the primary keys. The row comes
+// once: its configuration may be larger than all that follows. Beside it stands how much the active
+// messages are, unless the row tells that it is at most $3: above that none of them is sent.
+// Without the LIMIT, which never cuts anything, the planner would rather read a whole table that is
+// mostly one session.
 inline constexpr Query kLoadSession{
     "load_session",
     "WITH s AS (SELECT * FROM memoryd_sessions WHERE tenant = $1 AND session = $2), "
@@ -45,7 +45,7 @@ inline constexpr Query kLoadSession{
     "WHERE (SELECT NOT deleted FROM s) AND (SELECT bytes FROM a) <= $3::bigint "
     "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_MESSAGE_COLUMNS ", " MEMORYD_NO_BLOCK
     ", NULL FROM s JOIN memoryd_messages m ON m.tenant = $1 AND m.session = $2 "
-    "AND m.generation = s.generation AND m.position = ANY (s.pinned) "
+    "AND m.generation = s.generation AND m.position = ANY (s.pinned || s.opening) "
     "AND m.position < s.watermark WHERE NOT s.deleted "
     "AND (SELECT bytes FROM a) <= $3::bigint "
     "UNION ALL SELECT " MEMORYD_NO_SESSION ", " MEMORYD_NO_MESSAGE ", " MEMORYD_BLOCK_COLUMNS

@@ -58,6 +58,7 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.subject = std::string(result.Text(row, column + 21));
   session.expire_us = result.Int(row, column + 22);
   session.drop_us = result.Int(row, column + 23);
+  session.opening = result.Int(row, column + 24);
   return session;
 }
 

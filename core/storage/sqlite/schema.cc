@@ -194,6 +194,9 @@ CREATE TRIGGER memoryd_reply_replaced AFTER UPDATE OF reply ON memoryd_requests
   WHEN typeof(old.reply) = 'integer' AND old.reply IS NOT new.reply
   BEGIN DELETE FROM memoryd_values WHERE id = old.reply; END;
 )sql",
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN opening INTEGER NOT NULL DEFAULT 0;
+)sql",
 };
 
 static_assert(kSteps.size() == kReleasedSteps);

@@ -28,8 +28,8 @@ constexpr char kInsertSession[] =
     "INSERT INTO memoryd_sessions (generation, revision, next_position, floor_position, watermark,"
     " pinned, active_count, archived_count, active_tokens, content_generation, next_content,"
     " content_count, message_bytes, content_bytes, edit_revision, block_generation, create_us,"
-    " update_us, deleted, commit_tag, config, tenant, session)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " update_us, deleted, commit_tag, opening, config, tenant, session)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING";
 
 constexpr char kUpdateSession[] =
@@ -37,7 +37,7 @@ constexpr char kUpdateSession[] =
     " floor_position = ?, watermark = ?, pinned = ?, active_count = ?, archived_count = ?,"
     " active_tokens = ?, content_generation = ?, next_content = ?, content_count = ?,"
     " message_bytes = ?, content_bytes = ?, edit_revision = ?, block_generation = ?,"
-    " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?"
+    " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?, opening = ?"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
 // Apart from kUpdateSession, since it starts a trigger.
@@ -62,7 +62,7 @@ constexpr char kEraseMessages[] =
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?";
 
 constexpr char kReplaceMessage[] =
-    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"
+    "UPDATE memoryd_messages SET role = ?, token_count = ?, tool_ids = ?, body = ?, checksum = ?"
     " WHERE tenant = ? AND session = ? AND generation = ? AND position = ?";
 
 constexpr char kUpsertBlock[] =
@@ -150,7 +150,8 @@ int WriteRow(Database& db, const SessionChange& change, bool& won) {
       .Bind(row.create_us)
       .Bind(row.update_us)
       .Bind(row.deleted ? 1 : 0)
-      .BindBits(row.commit_tag);
+      .BindBits(row.commit_tag)
+      .Bind(row.opening);
   if (insert) {
     const bool with_config = change.write_config && !IsSetApart(change);
     query.BindBlob(with_config ? std::string_view(row.config) : std::string_view());
@@ -227,7 +228,7 @@ int ReplaceMessage(Database& db, const SessionKey& key, std::uint64_t generation
   if (const int code = StoreValues(db, {&body, &ids}); code != SQLITE_OK) return code;
   {
     Query query = db.Prepare(kReplaceMessage);
-    query.Bind(message.token_count);
+    query.Bind(static_cast<std::int64_t>(message.role)).Bind(message.token_count);
     BindToolIds(query, ids);
     body.BindTo(query);
     query.Bind(ChecksumOf(message, tool_ids))

@@ -20,7 +20,7 @@ namespace {
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
   " block_generation, create_us, update_us, deleted, commit_tag, " config                 \
-  ", message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us"
+  ", message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us, opening"
 #define MEMORYD_SESSION_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("config")
 // Where the first parameter says so.
 #define MEMORYD_LISTED_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("CASE WHEN ? THEN config ELSE x'' END")
@@ -129,6 +129,7 @@ absl::StatusOr<SessionRow> ReadSessionRow(Database& db, const Query& query) {
   row.subject = query.String(21);
   row.expire_us = query.Int(22);
   row.drop_us = query.Int(23);
+  row.opening = query.Int(24);
   return row;
 }
 
@@ -144,12 +145,12 @@ absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query,
     if (page.more) return page;
     // Before it is read. A missing one ends the page, too: the next one begins with its error.
     if (limits.with_configs && !page.sessions.empty()) {
-      page.more = query.IsNull(25) || bytes + query.Int(25) > limits.max_bytes;
+      page.more = query.IsNull(26) || bytes + query.Int(26) > limits.max_bytes;
       if (page.more) return page;
     }
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
     bytes += std::ssize(row.config);
-    page.sessions.push_back({query.String(24), std::move(row)});
+    page.sessions.push_back({query.String(25), std::move(row)});
   }
 }
 
@@ -264,6 +265,10 @@ absl::StatusOr<std::optional<LoadedSession>> LoadSession(Database& db, const Ses
     if (position >= row.watermark) break;
     MEMORYD_RETURN_IF_ERROR(
         AppendRange(db, key, row.generation, {position, position + 1}, 1, kNoLimit, loaded.active));
+  }
+  if (row.opening > 0 && row.opening < row.watermark) {
+    MEMORYD_RETURN_IF_ERROR(AppendRange(db, key, row.generation, {row.opening, row.opening + 1}, 1,
+                                        kNoLimit, loaded.active));
   }
   MEMORYD_RETURN_IF_ERROR(AppendRange(db, key, row.generation, {row.watermark, row.next_position},
                                       kNoLimit, kNoLimit, loaded.active));
@@ -398,7 +403,7 @@ absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64
       MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
       if (!found) break;
       MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
-      due.push_back({{query.String(25), query.String(24)}, std::move(row)});
+      due.push_back({{query.String(26), query.String(25)}, std::move(row)});
     }
   }
   return due;

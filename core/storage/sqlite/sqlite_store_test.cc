@@ -127,7 +127,7 @@ TEST_F(SqliteStoreTest, ASecondProcessIsRefused) {
 
 TEST_F(SqliteStoreTest, AFileOfTheFirstSchemaIsBroughtUpToDateWithItsData) {
   OpenReady(file_).reset();
-  Execute(file_, kUndoSchema9);
+  Execute(file_, kBackToSchema8);
   Execute(
       file_,
       "DROP TABLE memoryd_blocks;"
@@ -196,7 +196,7 @@ TEST_F(SqliteStoreTest, AFileOfTheSecondSchemaIsBroughtUpToDateWithItsData) {
     const auto store = OpenReady(file_);
     ASSERT_EQ(CommitOne(*store, change), CommitOutcome::kCommitted);
   }
-  Execute(file_, kUndoSchema9);
+  Execute(file_, kBackToSchema8);
   Execute(file_,
           "DROP TABLE memoryd_blocks;"
           "DROP TABLE memoryd_jobs;"

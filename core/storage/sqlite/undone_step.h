@@ -4,8 +4,9 @@
 
 namespace memoryd::sqlite {
 
-// From schema 9 to 8, in a store without large values.
-inline constexpr char kUndoSchema9[] =
+// From schema 10 to 8, in a store without large values.
+inline constexpr char kBackToSchema8[] =
+    "ALTER TABLE memoryd_sessions DROP COLUMN opening;"
     "DROP TRIGGER memoryd_message_deleted;"
     "DROP TRIGGER memoryd_message_replaced;"
     "DROP TRIGGER memoryd_session_deleted;"

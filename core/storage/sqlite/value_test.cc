@@ -434,7 +434,8 @@ TEST_F(ValueTest, WhatStandsInItsRowFromBeforeIsReadAndReplaced) {
   Append({"a", "b"});
   Close();
   const std::string large = "CAST(printf('%.*c', 3000000, 'x') AS BLOB)";
-  Execute(std::string(kUndoSchema9) + "UPDATE memoryd_messages SET checksum = 0, body = " + large +
+  Execute(std::string(kBackToSchema8) +
+          "UPDATE memoryd_messages SET checksum = 0, body = " + large +
           ";"
           "UPDATE memoryd_sessions SET config = " +
           large +
