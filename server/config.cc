@@ -19,6 +19,7 @@
 
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "core/storage/store_url.h"
 #include "server/masked_url.h"
 #include "server/model_config.h"
 #include "server/reference.h"
@@ -192,15 +193,14 @@ constexpr std::array kSettings = {
               return v.empty() ? std::string() : ParseListen(v, c.health_listen);
             },
             "`0.0.0.0:50052` for a kubelet."},
-    Setting{"store", "sqlite:PATH, sqlite::memory: or postgresql://…",
+    Setting{"store", "sqlite:PATH, sqlite::memory:, postgresql://…, or as SQLAlchemy has them.",
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {
               c.store = v;
-              // Not what libpq takes as well, `host=… password=…`.
-              if (v.starts_with("sqlite:") || v.starts_with("postgresql://")) return {};
-              return "must begin with sqlite: or postgresql://";
+              return std::string(ParseStoreUrl(v).status().message());
             },
-            "[PostgreSQL](OPERATIONS.md#postgresql), [SQLite](OPERATIONS.md#sqlite).",
+            "[Spellings](OPERATIONS.md#the-stores-url), [PostgreSQL](OPERATIONS.md#postgresql), "
+            "[SQLite](OPERATIONS.md#sqlite).",
             "`sqlite:memoryd.db` in the state directory"},
     Setting{"accept_lost_commits",
             "SQLite: the lost commits of a damaged log to start without, as the refusal to start "

@@ -135,6 +135,8 @@ TEST_F(ConfigTest, ABadValueIsNamedWithItsPlace) {
   ExpectRefused(Parse({"--allow-plaintext=yes"}), {"allow_plaintext"});
   ExpectRefused(Parse({"--reflection=maybe"}), {"reflection", "auto"});
   ExpectRefused(Parse({"--store=mysql://h/d"}), {"store", "sqlite:"});
+  ExpectRefused(Parse({"--store=sqlite://"}), {"store", "sqlite:///memory.db"});
+  ExpectRefused(Parse({"--store=/var/lib/m.db"}), {"store", "sqlite:/var/lib/m.db"});
   ExpectRefused(Parse({"--coherence=loose"}), {"coherence"});
   ExpectRefused(Parse({"--log-level=loud"}), {"log_level"});
 }
@@ -222,6 +224,9 @@ TEST_F(ConfigTest, CoherenceFollowsTheStoreUnlessSet) {
   EXPECT_EQ(Parse({"--store=postgresql://h/d", "--coherence=exclusive"})->config.coherence,
             Coherence::kExclusive);
   EXPECT_EQ(Parse({"--coherence=shared"})->config.coherence, Coherence::kShared);
+  EXPECT_EQ(Parse({"--store=postgres://h/d"})->config.coherence, Coherence::kShared);
+  EXPECT_EQ(Parse({"--store=postgresql+asyncpg://h/d"})->config.coherence, Coherence::kShared);
+  EXPECT_EQ(Parse({"--store=sqlite+aiosqlite:///d"})->config.coherence, Coherence::kExclusive);
 }
 
 TEST_F(ConfigTest, ThePrintedConfigurationNamesOriginsAndHidesPasswords) {

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstddef>
 
+#include "core/storage/store_url.h"
+
 namespace memoryd {
 namespace {
 
@@ -124,15 +126,15 @@ std::size_t QueryOf(std::string_view url) {
 }  // namespace
 
 std::string MaskedStore(std::string_view url) {
-  constexpr std::string_view kScheme = "postgresql:";
-  if (!url.starts_with(kScheme)) return std::string(url);
-  if (!url.substr(kScheme.size()).starts_with("//")) {
-    return std::string(kScheme) + std::string(kMask);
-  }
+  // Of any other kind too, which is refused once it was printed: `postgre://user:password@…`.
+  const std::string_view scheme = SchemeOf(url);
+  if (WithoutDriver(scheme) == kSqliteKind) return std::string(url);
+  if (scheme.empty()) return MaskedText(url);
+  const std::string_view rest = url.substr(scheme.size() + 1);
+  if (!rest.starts_with("//")) return std::string(scheme) + ":" + std::string(kMask);
   const std::size_t query = QueryOf(url);
-  const std::size_t begin = kScheme.size() + 2;
-  std::string masked(kScheme);
-  masked += "//";
+  const std::size_t begin = scheme.size() + 3;
+  std::string masked(url.substr(0, begin));
   std::string place = MaskedUser(url.substr(begin, query - begin));
   // An @ behind the `?`: what stands before it may be a password with a slash and a question mark.
   if (place.find('@') == std::string::npos && url.find('@', query) != std::string_view::npos) {

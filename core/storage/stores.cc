@@ -1,17 +1,19 @@
 #include "core/storage/stores.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/error.h"
 #include "core/storage/postgres/postgres_store.h"
 #include "core/storage/sqlite/sqlite_store.h"
+#include "core/storage/store_url.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::array kKinds = {
-    StoreKind{"sqlite", &OpenSqliteStore, Coherence::kExclusive},
-    StoreKind{"postgresql", &OpenPostgresStore, Coherence::kShared},
+    StoreKind{kSqliteKind, &OpenSqliteStore, Coherence::kExclusive},
+    StoreKind{kPostgresKind, &OpenPostgresStore, Coherence::kShared},
 };
 
 }  // namespace
@@ -19,19 +21,15 @@ constexpr std::array kKinds = {
 std::span<const StoreKind> StoreKinds() { return kKinds; }
 
 const StoreKind* FindStoreKind(std::string_view url) {
-  const std::string_view scheme = url.substr(0, url.find(':'));
-  for (const StoreKind& kind : kKinds) {
-    if (kind.scheme == scheme) return &kind;
-  }
-  return nullptr;
+  const absl::StatusOr<StoreUrl> parsed = ParseStoreUrl(url);
+  if (!parsed.ok()) return nullptr;
+  return std::ranges::find(kKinds, parsed->kind, &StoreKind::scheme);
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options) {
-  const StoreKind* kind = FindStoreKind(options.url);
-  if (kind == nullptr) {
-    return InvalidField("store", "must begin with sqlite: or postgresql://");
-  }
-  return kind->open(options);
+  const absl::StatusOr<StoreUrl> parsed = ParseStoreUrl(options.url);
+  if (!parsed.ok()) return InvalidField("store", std::string(parsed.status().message()));
+  return FindStoreKind(options.url)->open(options);
 }
 
 }  // namespace memoryd

@@ -21,7 +21,8 @@ enum class Coherence {
 };
 
 struct StoreOptions {
-  // `sqlite:PATH`, `sqlite::memory:` or `postgresql://…` (libpq's URI, several hosts allowed).
+  // As ParseStoreUrl takes it: `sqlite:PATH`, `sqlite::memory:`, `postgresql://…` (libpq's URI,
+  // several hosts allowed), or one of SQLAlchemy's spellings of these.
   std::string url;
   Coherence coherence = Coherence::kShared;
   // Commits that may run at the same time, 1 to 16.
@@ -43,7 +44,7 @@ struct StoreOptions {
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
 
 struct StoreKind {
-  std::string_view scheme;  // As in the URL before the first colon.
+  std::string_view scheme;  // A URL's, without a driver and as it is most often spelt.
   absl::StatusOr<std::unique_ptr<Store>> (*open)(const StoreOptions& options);
   Coherence default_coherence;
 };
@@ -51,7 +52,7 @@ struct StoreKind {
 // Every store there is; the contract suite runs over this table.
 std::span<const StoreKind> StoreKinds();
 
-// The kind that serves `url`, nullptr for none.
+// The kind that serves `url`, nullptr for a URL that ParseStoreUrl refuses.
 const StoreKind* FindStoreKind(std::string_view url);
 
 }  // namespace memoryd

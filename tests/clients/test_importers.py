@@ -207,7 +207,10 @@ def test_rows_of_no_session_are_counted(server, tmp_path, session_id):
 
 @pytest.mark.parametrize(("url", "said"), (
     ("sqlite:///no/such/file.db", "there is no file 'no/such/file.db'"),
+    ("sqlite:/no/such/file.db", "there is no file '/no/such/file.db'"),
     ("sqlite+aiosqlite:///:memory:", "there is no file ':memory:'"),
+    ("sqlite://", "write sqlite:///chat.db"),
+    ("sqlite+aiosqlite:///", "write sqlite+aiosqlite:///chat.db"),
     ("mysql+pymysql://root@localhost/x", "mysql is neither sqlite nor postgresql"),
     ("postgresql+asyncpg://nobody:secret@127.0.0.1:1/x", "onnection refused"),
     ("postgresql://127.0.0.1/x?ssl=require", 'invalid URI query parameter: "ssl"'),

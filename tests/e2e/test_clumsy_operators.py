@@ -68,6 +68,8 @@ def test_deep_yaml_is_refused(tmp_path, setting, text):
 
 @pytest.mark.parametrize("text", (
     f"store: postgresql://u:{PASSWORD}@h/d\n",
+    f"store: postgres://u:{PASSWORD}@h/d\n",
+    f"store: postgresql+psycopg://u:{PASSWORD}@h/d\n",
     f"store: postgresql://h/d?%70assword={PASSWORD}\n",
     f"otlp_endpoint: http://h/v1/traces?key={PASSWORD}\n",
     f"models: [{{name: m, kind: chat, url: https://h/v1, model: x, "
@@ -98,7 +100,9 @@ def test_settings_without_a_password_may_be_read_by_everybody(tmp_path):
     f"postgresql://h/d?dbname=password%3D{PASSWORD}", f"postgresql://h/password%3D{PASSWORD}",
     f"postgresql://h/d?{PASSWORD}", f"postgresql:host=h password={PASSWORD}",
     f"host=h password={PASSWORD}", f"host=h password = '{PASSWORD}'",
-    f"postgres://u:{PASSWORD}@h/d"))
+    f"postgres://u:{PASSWORD}@h/d", f"postgresql+psycopg://u:{PASSWORD}@h/d",
+    f"postgres+asyncpg://h/d?password={PASSWORD}", f"postgre://u:{PASSWORD}@h/d",
+    f"postgresql+jdbc://u:{PASSWORD}@h/d", f"sqlite://u:{PASSWORD}@h/d"))
 def test_no_password_of_a_store_is_printed(store):
     done = start(f"--store={store}", "--print-config")
     assert PASSWORD not in done.stdout + done.stderr, done

@@ -159,7 +159,7 @@ class Server:
 
 def pooling(store: str) -> dict[str, str]:
     """What a server needs to know where tests run through a PgBouncer."""
-    if PORT_VARIABLE in os.environ and not store.startswith("sqlite:"):
+    if PORT_VARIABLE in os.environ and not store.startswith("sqlite"):
         return {"MEMORYD_TRANSACTION_POOLING": "true"}
     return {}
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/storage/store_url.h"
 
 namespace memoryd {
 
@@ -25,11 +26,18 @@ std::string ConnectionSettings::ConnectionString() const {
 }
 
 absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& options) {
+  const absl::StatusOr<StoreUrl> url = ParseStoreUrl(options.url);
+  if (!url.ok()) return InvalidField("store", std::string(url.status().message()));
+  if (url->kind != kPostgresKind) return InvalidField("store", "is not of a PostgreSQL store");
   char* error = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(
-      PQconninfoParse(options.url.c_str(), &error), &PQconninfoFree);
+      PQconninfoParse(url->place.c_str(), &error), &PQconninfoFree);
   if (parsed == nullptr) {
     PQfreemem(error);  // Not passed on: it quotes the URL, which may hold a password.
+    for (const char* const parameter : {"?ssl=", "&ssl="}) {
+      if (url->place.find(parameter) == std::string::npos) continue;
+      return InvalidField("store", "has the parameter ssl, which is asyncpg's: write sslmode");
+    }
     return InvalidField("store", "is not a valid postgresql:// URL");
   }
   std::map<std::string, std::string> values;

@@ -69,6 +69,29 @@ TEST(ConnectionSettingsTest, ABadUrlIsRefusedWithoutBeingQuoted) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("secret")));
 }
 
+TEST(ConnectionSettingsTest, SpellingsOfOthersAreTheSameConnection) {
+  StoreOptions options;
+  options.url = "postgresql://u@h:5433/db?sslmode=require";
+  const std::string text = Text(options);
+  for (const char* scheme :
+       {"postgres", "postgresql+psycopg", "postgresql+asyncpg", "postgres+psycopg2"}) {
+    options.url = std::string(scheme) + "://u@h:5433/db?sslmode=require";
+    EXPECT_EQ(Text(options), text) << scheme;
+  }
+}
+
+TEST(ConnectionSettingsTest, AParameterOfAnotherDriverIsNamed) {
+  StoreOptions options;
+  for (const char* url : {"postgresql+asyncpg://u:secret@h/db?ssl=require",
+                          "postgresql+asyncpg://u:secret@h/db?connect_timeout=9&ssl=require"}) {
+    options.url = url;
+    const absl::Status status = MakeConnectionSettings(options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << url;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("sslmode")) << url;
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("secret"))) << url;
+  }
+}
+
 TEST(ConnectionSettingsTest, APasswordThatIsTakenForAHostOrPortIsRefused) {
   StoreOptions options;
   for (const char* url : {"postgresql://u:sec@ret@h/db", "postgresql://u:sec/ret@h/db"}) {

@@ -22,6 +22,7 @@
 #include "core/storage/sqlite/sqlite_purge.h"
 #include "core/storage/sqlite/sqlite_read.h"
 #include "core/storage/sqlite/value.h"
+#include "core/storage/store_url.h"
 
 namespace memoryd {
 namespace {
@@ -31,8 +32,6 @@ using sqlite::DatabaseFile;
 using sqlite::DatabasePool;
 using sqlite::OpenFiles;
 
-constexpr std::string_view kScheme = "sqlite:";
-constexpr std::string_view kMemory = ":memory:";
 constexpr std::uintmax_t kLargestCheckedFile = std::uintmax_t{256} << 20;
 
 class SqliteStore final : public Store {
@@ -240,7 +239,7 @@ class SqliteStore final : public Store {
   absl::StatusOr<StoreInfo> Describe() override {
     // Of the connection that writes: how it syncs is its own setting.
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
-    StoreInfo info{kScheme.substr(0, kScheme.size() - 1), 0, Durability::kNone};
+    StoreInfo info{kSqliteKind, 0, Durability::kNone};
     MEMORYD_ASSIGN_OR_RETURN(info.schema_version, sqlite::SchemaVersion(*db));
     sqlite::Query synchronous = db->Prepare("PRAGMA synchronous");
     MEMORYD_ASSIGN_OR_RETURN(const bool found, synchronous.Next());
@@ -371,13 +370,34 @@ absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
                                        std::chrono::milliseconds(options.timeout_ms));
 }
 
+// A new database in place of the one that was meant would look as if all had been lost.
+absl::Status CheckMeansTheSame(std::string_view written, const StoreUrl& url) {
+  std::error_code error;
+  if (url.former_path.empty() || !std::filesystem::exists(url.former_path, error)) {
+    return absl::OkStatus();
+  }
+  const bool in_memory = url.place == kMemoryPath;
+  if (!in_memory && std::filesystem::exists(url.place, error)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} means {}, which is not there; earlier versions read it as {}, which is: "
+                  "write sqlite:///{} "
+                  "to go on with that file, or sqlite:{} to begin a new store",
+                  written,
+                  in_memory ? "a store in memory"
+                            : fmt::format("{} in the working folder {}", url.place,
+                                          std::filesystem::current_path(error).string()),
+                  url.former_path, url.former_path, url.place));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const StoreOptions& options) {
-  if (!options.url.starts_with(kScheme)) return InvalidField("store", "must begin with sqlite:");
-  const std::string path = options.url.substr(kScheme.size());
-  if (path.empty()) return InvalidField("store", "must name a file: sqlite:PATH");
-  if (path == kMemory) {
+  const absl::StatusOr<StoreUrl> url = ParseStoreUrl(options.url);
+  if (!url.ok()) return InvalidField("store", std::string(url.status().message()));
+  if (url->kind != kSqliteKind) return InvalidField("store", "is not of a SQLite store");
+  MEMORYD_RETURN_IF_ERROR(CheckMeansTheSame(options.url, *url));
+  const std::string& path = url->place;
+  if (path == kMemoryPath) {
     MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<Database> db,
                              Database::Open(path, Database::Use::kWrite, options.timeout_ms));
     return std::make_unique<SqliteStore>(nullptr, nullptr, std::move(db),

@@ -10,7 +10,9 @@
 
 namespace memoryd {
 
-// Opens `sqlite:PATH`, or `sqlite::memory:`, which is gone with the store.
+// Opens the file that `options.url` names (store_url.h), or a store in memory, which is gone when
+// it is closed. FAILED_PRECONDITION for a URL that earlier versions took for another file, where
+// that one is there and the one that it names now is not.
 //
 // Always exclusive, whatever options.coherence says: a second process gets FAILED_PRECONDITION. A
 // committed batch survives power loss (write-ahead log, synchronous=FULL). One connection writes,

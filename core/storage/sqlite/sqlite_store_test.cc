@@ -79,6 +79,44 @@ TEST_F(SqliteStoreTest, UrlsOfNoFileAreRefusedByName) {
   }
 }
 
+class SqliteStorePathTest : public SqliteStoreTest {
+ protected:
+  void SetUp() override { std::filesystem::current_path(folder_.path()); }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+  const std::filesystem::path before_ = std::filesystem::current_path();
+  // What `sqlite:///FORMER` named until SQLAlchemy's meaning was taken, and names no more.
+  const std::string former_ = file_.substr(1);
+};
+
+TEST_F(SqliteStorePathTest, AnotherFileThanBeforeIsRefusedWhereThatOneIsThere) {
+  ASSERT_NE(OpenReady(file_), nullptr);
+  StoreOptions options;
+  options.url = "sqlite:///" + former_;
+  const auto store = OpenSqliteStore(options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(store.status())) << store.status();
+  EXPECT_THAT(Message(store.status()), HasSubstr("write sqlite:///" + file_ + " to go on"));
+  EXPECT_THAT(Message(store.status()), HasSubstr("sqlite:" + former_ + " to begin"));
+  EXPECT_FALSE(std::filesystem::exists(former_));
+  // Both ways that it names lead on.
+  for (const std::string& url : {"sqlite:///" + file_, "sqlite:" + former_, options.url}) {
+    StoreOptions named;
+    named.url = url;
+    EXPECT_TRUE(OpenSqliteStore(named).ok()) << url;
+  }
+}
+
+TEST_F(SqliteStorePathTest, ThreeSlashesNameAFileInTheWorkingFolder) {
+  for (const char* url : {"sqlite:///a.db", "sqlite+aiosqlite:///b.db", "sqlite:///folder/c.db"}) {
+    StoreOptions options;
+    options.url = url;
+    EXPECT_TRUE(OpenSqliteStore(options).ok()) << url;
+  }
+  for (const char* file : {"a.db", "b.db", "folder/c.db"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / file)) << file;
+  }
+}
+
 TEST_F(SqliteStoreTest, FilesAndFoldersAreTheOwnersAlone) {
   const std::filesystem::path file = folder_.path() / "a" / "b" / "memory.db";
   const auto store = OpenReady(file.string());

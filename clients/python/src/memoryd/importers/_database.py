@@ -52,14 +52,18 @@ class Database(Protocol):
 
 def open_database(url: str) -> Database:
     """The database that SQLAlchemy knows by this URL, whatever its driver there, or a SQLite file
-    of this name. Raises DatabaseError."""
+    of this name, with memoryd's own `sqlite:` before it or without. Raises DatabaseError."""
     scheme, has_scheme, rest = url.partition("://")
     kind = scheme.partition("+")[0]
     if not has_scheme:
-        return _SQLite(url)
+        return _SQLite(url.removeprefix("sqlite:"))
     if kind == "sqlite":
         # Three slashes before a relative path, four before an absolute one.
-        return _SQLite(rest.partition("?")[0].removeprefix("/"))
+        path = rest.partition("?")[0].removeprefix("/")
+        if not path:
+            raise DatabaseError(f"--database: {url} names no file: write {scheme}:///chat.db for "
+                                f"one in the working folder, {scheme}:////PATH for one anywhere")
+        return _SQLite(path)
     if kind in ("postgresql", "postgres"):
         return _PostgreSQL(f"postgresql://{rest}")
     raise DatabaseError(f"--database: {kind} is neither sqlite nor postgresql")

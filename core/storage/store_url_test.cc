@@ -1,0 +1,98 @@
+#include "core/storage/store_url.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace memoryd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Spelling {
+  const char* url;
+  std::string_view kind;
+  const char* place;
+  const char* former_path = "";
+};
+
+TEST(StoreUrlTest, EverySpellingNamesItsPlace) {
+  for (const Spelling& spelling : {
+           // As memoryd has always had them: the same before and now.
+           Spelling{"sqlite:memory.db", kSqliteKind, "memory.db"},
+           Spelling{"sqlite:a/b: c?d#e", kSqliteKind, "a/b: c?d#e"},
+           Spelling{"sqlite:/var/lib/memory.db", kSqliteKind, "/var/lib/memory.db"},
+           Spelling{"sqlite::memory:", kSqliteKind, ":memory:"},
+           // SQLAlchemy's.
+           Spelling{"sqlite:///memory.db", kSqliteKind, "memory.db", "/memory.db"},
+           Spelling{"sqlite:///./a/memory.db", kSqliteKind, "./a/memory.db", "/./a/memory.db"},
+           Spelling{"sqlite:////var/lib/memory.db", kSqliteKind, "/var/lib/memory.db"},
+           Spelling{"sqlite://///memory.db", kSqliteKind, "//memory.db"},
+           Spelling{"sqlite:///:memory:", kSqliteKind, ":memory:", "/:memory:"},
+           // No earlier version took these.
+           Spelling{"sqlite+aiosqlite:///memory.db", kSqliteKind, "memory.db"},
+           Spelling{"sqlite+aiosqlite:////var/memory.db", kSqliteKind, "/var/memory.db"},
+           Spelling{"sqlite+aiosqlite:///:memory:", kSqliteKind, ":memory:"},
+           Spelling{"sqlite+pysqlite:///memory.db", kSqliteKind, "memory.db"},
+           Spelling{"postgresql://u:p@h1:1,h2/d?a=b", kPostgresKind,
+                    "postgresql://u:p@h1:1,h2/d?a=b"},
+           Spelling{"postgresql:///d?host=/run", kPostgresKind, "postgresql:///d?host=/run"},
+           Spelling{"postgres://u:p@h/d", kPostgresKind, "postgresql://u:p@h/d"},
+           Spelling{"postgresql+psycopg://u:p@h/d", kPostgresKind, "postgresql://u:p@h/d"},
+           Spelling{"postgresql+psycopg2://h/d", kPostgresKind, "postgresql://h/d"},
+           Spelling{"postgresql+psycopg_async://h/d", kPostgresKind, "postgresql://h/d"},
+           Spelling{"postgresql+asyncpg://h/d", kPostgresKind, "postgresql://h/d"},
+           Spelling{"postgresql+pg8000://h/d", kPostgresKind, "postgresql://h/d"},
+           Spelling{"postgres+asyncpg://h/d", kPostgresKind, "postgresql://h/d"},
+       }) {
+    const auto parsed = ParseStoreUrl(spelling.url);
+    ASSERT_TRUE(parsed.ok()) << spelling.url << ": " << parsed.status();
+    EXPECT_EQ(parsed->kind, spelling.kind) << spelling.url;
+    EXPECT_EQ(parsed->place, spelling.place) << spelling.url;
+    EXPECT_EQ(parsed->former_path, spelling.former_path) << spelling.url;
+  }
+}
+
+TEST(StoreUrlTest, WhatIsRefusedSaysWhatToWrite) {
+  for (const auto& [url, written] : {
+           std::pair{"", "sqlite:PATH"},
+           std::pair{"memory.db", "sqlite:memory.db"},
+           std::pair{"/var/lib/memory.db", "sqlite:/var/lib/memory.db"},
+           std::pair{"host=h dbname=d", "postgresql://"},
+           std::pair{"://h/d", "has no scheme"},
+           std::pair{"mysql://h/d", "mysql:, a scheme of no store: write sqlite:PATH"},
+           std::pair{"sqlite3:memory.db", "sqlite3:, a scheme of no store"},
+           std::pair{"Postgres://h/d", "postgresql://"},
+           std::pair{"localhost:5432/d", "postgresql://"},
+           std::pair{"sqlite:", "sqlite:PATH"},
+           std::pair{"sqlite://", "sqlite:///memory.db"},
+           std::pair{"sqlite:///", "sqlite:///memory.db"},
+           std::pair{"sqlite+aiosqlite://", "sqlite+aiosqlite:///memory.db"},
+           std::pair{"sqlite://memory.db", "sqlite:///memory.db"},
+           std::pair{"sqlite://var/memory.db", "sqlite:////var/memory.db"},
+           std::pair{"sqlite:///memory.db?mode=ro", "?"},
+           std::pair{"sqlite+aiosqlite:memory.db", "sqlite+aiosqlite:///memory.db"},
+           std::pair{"sqlite+pysqlcipher:///memory.db", "sqlite:PATH"},
+           std::pair{"postgresql:host=h", "postgresql://"},
+           std::pair{"postgresql+psycopg:/h/d", "postgresql://"},
+           std::pair{"postgresql+jdbc://h/d", "postgresql://"},
+           std::pair{"postgresql+://h/d", "postgresql://"},
+       }) {
+    const absl::Status status = ParseStoreUrl(url).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << url << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(written)) << url;
+  }
+}
+
+TEST(StoreUrlTest, ARefusalHoldsNoPassword) {
+  for (const char* url :
+       {"host=h password=secret", "u:secret@h/d", "secret@h:1/d", "mysql://u:secret@h/d",
+        "sqlite://u:secret@h/d", "postgresql+jdbc://u:secret@h/d", "postgresql:u:secret@h/d"}) {
+    const absl::Status status = ParseStoreUrl(url).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << url;
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("secret"))) << url;
+  }
+}
+
+}  // namespace
+}  // namespace memoryd
