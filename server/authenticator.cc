@@ -8,11 +8,10 @@
 #include "core/base/error.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "server/limits.h"
 
 namespace memoryd {
 namespace {
-
-constexpr std::size_t kMaxToken = 4096;
 
 absl::Status Unauthenticated() {
   return Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
@@ -20,17 +19,24 @@ absl::Status Unauthenticated() {
                "this server, or connect with a client certificate it knows");
 }
 
-// The token of a header's value, empty when there is none of acceptable length.
-std::string_view TokenOf(std::string_view authorization) {
-  constexpr std::string_view kScheme = "bearer ";
-  // Before the blanks are cut: who sends many of them sends no token.
-  if (authorization.size() < kScheme.size()) return {};
-  if (authorization.size() > kScheme.size() + kMaxToken) return {};
-  for (std::size_t i = 0; i < kScheme.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>(authorization[i])) != kScheme[i]) return {};
+// The token of a header's value.
+absl::StatusOr<std::string_view> TokenOf(std::string_view authorization) {
+  if (authorization.size() < kTokenScheme.size()) return Unauthenticated();
+  for (std::size_t i = 0; i < kTokenScheme.size(); ++i) {
+    const auto c = static_cast<unsigned char>(authorization[i]);
+    if (std::tolower(c) != kTokenScheme[i]) return Unauthenticated();
   }
-  authorization.remove_prefix(kScheme.size());
+  authorization.remove_prefix(kTokenScheme.size());
+  // Before the blanks are cut: who sends many of them sends no token. The size is the caller's own
+  // doing, so it tells nobody anything about the credentials.
+  if (authorization.size() > kMaxTokenBytes) {
+    return Error(absl::StatusCode::kUnauthenticated, "TOKEN_TOO_LARGE",
+                 fmt::format("authorization: the token has more than {} bytes, the most that are "
+                             "taken; have fewer claims in it, such as groups",
+                             kMaxTokenBytes));
+  }
   while (authorization.starts_with(' ')) authorization.remove_prefix(1);
+  if (authorization.empty()) return Unauthenticated();
   return authorization;
 }
 
@@ -114,8 +120,8 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   if (proof.authorizations > 0) {
     // A bad token is an error even beside a good certificate: the caller means something else than
     // what it would get.
-    const std::string_view token = TokenOf(proof.authorization);
-    if (proof.authorizations > 1 || token.empty()) return Unauthenticated();
+    if (proof.authorizations > 1) return Unauthenticated();
+    MEMORYD_ASSIGN_OR_RETURN(const std::string_view token, TokenOf(proof.authorization));
     const Grant* grant = table->FindToken(token);
     if (grant == nullptr && jwt_ != nullptr) {
       signed_grant = jwt_->Verify(token);

@@ -96,11 +96,21 @@ TEST_F(AuthenticatorTest, WhatIsNoKnownTokenHasOneAnswer) {
         std::string("Bearer READER"), std::string("Bearer old"), std::string("Bearer reader "),
         std::string("Bearerreader"), std::string("Basic reader"), std::string("reader"),
         std::string("Bearer\treader"), std::string("Bearer reader\0", 14),
-        std::string("Bearer reader,Bearer reader"), "Bearer " + std::string(4097, 'x'),
-        "Bearer " + std::string(65536, 'x')}) {
+        std::string("Bearer reader,Bearer reader"), "Bearer " + std::string(16384, 'x'),
+        "Basic " + std::string(65536, 'x')}) {
     const auto result = Ask(header, Right::kNone);
     ExpectUnauthenticated(result);
     EXPECT_EQ(std::string(result.status().message()), text);
+  }
+}
+
+TEST_F(AuthenticatorTest, ATokenThatIsTooLargeIsToldSo) {
+  for (const std::string& header :
+       {"Bearer " + std::string(16385, 'x'), "Bearer " + std::string(65536, 'x'),
+        "Bearer " + std::string(16385, ' ') + "reader"}) {
+    const auto result = Ask(header, Right::kNone);
+    ExpectRefused(result, absl::StatusCode::kUnauthenticated, "TOKEN_TOO_LARGE");
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr("16384 bytes"));
   }
 }
 

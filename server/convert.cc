@@ -24,6 +24,8 @@ namespace memoryd {
 namespace {
 
 constexpr std::size_t kMaxName = 256;
+// Gateways put what a model signed into the id of its call: some 5 KiB.
+constexpr std::size_t kMaxCallId = std::size_t{16} << 10;
 constexpr std::size_t kMaxMimeType = 128;
 // Of who wrote something elsewhere.
 constexpr std::size_t kMaxWriter = 1024;
@@ -118,7 +120,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       const v1::ToolCall& call = part.tool_call();
       MEMORYD_RETURN_IF_ERROR(
           CheckText(field + ".tool_call.arguments_json", call.arguments_json(), kMaxText));
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.call_id", call.call_id(), kMaxName));
+      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.call_id", call.call_id(), kMaxCallId));
       if (!call.call_id().empty()) message.ids.value().calls.push_back(call.call_id());
       return CountedPart{Kind::kToolCall, call.name(), call.arguments_json(), {}};
     }
@@ -126,7 +128,7 @@ absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& p
       const v1::ToolResult& result = part.tool_result();
       MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_result.text", result.text(), kMaxText));
       MEMORYD_RETURN_IF_ERROR(
-          CheckText(field + ".tool_result.call_id", result.call_id(), kMaxName));
+          CheckText(field + ".tool_result.call_id", result.call_id(), kMaxCallId));
       if (!result.call_id().empty()) message.ids.value().results.push_back(result.call_id());
       return CountedPart{Kind::kToolResult, result.name(), result.text(), {}};
     }

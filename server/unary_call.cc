@@ -14,8 +14,12 @@ namespace memoryd {
 namespace {
 
 absl::Status CheckMetadata(const CallMetadata& metadata, bool authenticates) {
-  // A token that is too large is a wrong one, which the authenticator says.
-  const std::size_t bytes = metadata.bytes - (authenticates ? metadata.authorization_bytes : 0);
+  // Of a token that is too large the authenticator says so. Without one it is none of the server's,
+  // but many clients send theirs wherever they connect to.
+  constexpr std::size_t kMost = kTokenScheme.size() + kMaxTokenBytes;
+  const std::size_t token =
+      authenticates ? metadata.authorization_bytes : std::min(metadata.authorization_bytes, kMost);
+  const std::size_t bytes = metadata.bytes - token;
   if (metadata.entries <= kMaxMetadataEntries && bytes <= kMaxMetadataBytes) {
     return absl::OkStatus();
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "server/limits.h"
 #include "server/rpc_status.h"
 
 namespace memoryd {
@@ -20,8 +21,8 @@ using Seconds = std::chrono::seconds;
 // The least rate of a message once Http2Times::message has passed. A peer that moves it byte by
 // byte is never idle.
 constexpr std::size_t kBytesPerSecond = 64 << 10;
-// Longer tokens are wrong ones.
-constexpr std::size_t kMaxAuthorization = 64 << 10;
+// A byte more than the longest token has, so that a longer one is seen to be one.
+constexpr std::size_t kMaxAuthorization = kTokenScheme.size() + kMaxTokenBytes + 1;
 constexpr std::size_t kMaxKept = 8 << 10;
 // A handler parses more than this on another thread, so that other connections go on meanwhile: of
 // tiny parts, 32 KiB can take longer than most calls.

@@ -334,7 +334,7 @@ void Http2Connection::SendPreface() {
       std::make_shared<const std::vector<std::string>>(transport_->CertificateNames());
   const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, environment_.max_concurrent_streams},
-      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(kMaxMetadataBytes)},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(kToldHeaderBytes)},
       {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
   };
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));

@@ -37,8 +37,8 @@ def guarded(tmp_path_factory):
         [*(credential("team", rights, token=token) for token, rights in TOKENS.items()),
          credential("team", token="expired", expires="2020-01-01T00:00:00Z"),
          credential("team", token="lasting", expires="2999-01-01T00:00:00Z"),
-         credential("team", token="t" * 4096),
-         credential("team", token="t" * 4097)])
+         credential("team", token="t" * 16384),
+         credential("team", token="t" * 16385)])
     with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server:
         yield server
 
@@ -54,7 +54,7 @@ def channel(guarded):
 
 def test_a_token_is_enough_whatever_the_case_of_its_scheme(channel):
     for header in ("Bearer agent", "bearer agent", "BEARER   agent", "Bearer lasting",
-                   "Bearer " + "t" * 4096):
+                   "Bearer " + "t" * 16384):
         assert Caller(channel).code("Get", session_id="s",
                                     metadata=(("authorization", header),)) == OK, header
 
@@ -66,7 +66,7 @@ def test_what_is_no_valid_token_has_one_answer(channel):
         "cut": bearer("agen"),
         "expired": bearer("expired"),
         "empty": bearer(""),
-        "4,097 bytes": bearer("t" * 4097),
+        "16,383 bytes": bearer("t" * 16383),
         "two headers": (*bearer("agent"), *bearer("agent")),
         "two different headers": (*bearer("reader"), *bearer("writer")),
         "two in one": (("authorization", "Bearer agent, Bearer agent"),),
@@ -85,12 +85,20 @@ def test_what_is_no_valid_token_has_one_answer(channel):
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize("size", (16_385, 20_000, 60_000))
+def test_a_token_that_is_too_large_is_told_so(guarded, size):
+    with guarded.channel() as opened:
+        error = Caller(ready(opened)).error("Get", session_id="s", metadata=bearer("t" * size))
+    assert (error.code(), reason(error)) == (UNAUTHENTICATED, "TOKEN_TOO_LARGE")
+    assert "16384 bytes" in error.details()
+
+
 TOKENS_SHA = {token: credential("x", token=token)["token_sha256"] for token in TOKENS}
 
 
 @pytest.mark.parametrize("value", ("Bearer agent\0", "Bearer ag\0ent", "Bearer agent\n",
-                                   "Bearer " + "t" * 9000, "Bearer " + "t" * 60_000),
-                         ids=("NUL", "NUL inside", "LF", "9 KB", "60 KB"))
+                                   "Bearer " + "t" * 17_000, "Bearer " + "t" * 60_000),
+                         ids=("NUL", "NUL inside", "LF", "17 KB", "60 KB"))
 def test_headers_that_no_library_sends_are_no_credential(guarded, value):
     body = prefixed(request_of("Get", session_id="s").SerializeToString())
     path = "/memoryd.v1.MemoryService/Get"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 
 import grpc
 import pytest
@@ -15,6 +16,7 @@ from support.server import Server, ready
 from support.waiting import wait_for
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 OK = grpc.StatusCode.OK
 
 
@@ -89,6 +91,7 @@ def test_what_is_no_valid_token_has_one_answer_and_a_reason_for_the_operator(
     error = Caller(channel).error("Get", session_id="s", metadata=twice)
     texts.add(error.details())
     texts.add(Caller(channel, good + "x" * 4096).error("Get", session_id="s").details())
+    texts.add(Caller(channel, good + "x" * 15_000).error("Get", session_id="s").details())
     assert len(texts) == 1
     # A header that HPACK can't take in ends its connection. The client sees that, or the limit first.
     with guarded.channel() as opened:
@@ -96,6 +99,26 @@ def test_what_is_no_valid_token_has_one_answer_and_a_reason_for_the_operator(
         assert large.code("Get", session_id="s") in (
             grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
     assert Caller(channel, good).code("Get", session_id="s") == OK
+
+
+def signed_with_groups(key: SigningKey, groups: int) -> str:
+    return key.sign({**claims(), "groups": [str(uuid.uuid4()) for _ in range(groups)]})
+
+
+@pytest.mark.parametrize("groups", (70, 157, 280))
+def test_a_token_may_have_many_groups(channel, key, groups):
+    assert Caller(channel, signed_with_groups(key, groups)).code("Get", session_id="s") == OK
+
+
+def test_a_token_with_too_many_groups_is_told_so(channel, key):
+    error = Caller(channel, signed_with_groups(key, 320)).error("Get", session_id="s")
+    assert (error.code(), reason(error)) == (UNAUTHENTICATED, "TOKEN_TOO_LARGE")
+
+
+@pytest.mark.parametrize("size, answer", ((16_000, OK), (60_000, EXHAUSTED)))
+def test_a_server_without_credentials_takes_the_token_of_another(size, answer):
+    with Server("sqlite::memory:") as server, server.channel() as opened:
+        assert Caller(ready(opened), "t" * size).code("Get", session_id="s") == answer
 
 
 def test_keys_rotate_while_it_serves(tmp_path):
