@@ -15,6 +15,7 @@ from autogen_core.models import SystemMessage
 from pydantic import BaseModel, Field
 from typing_extensions import Self
 
+from memoryd._ids import Id, id_text
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import batches, from_content, to_content
 from memoryd.errors import MemorydError
@@ -55,7 +56,7 @@ class ListMemory(autogen_core.memory.ListMemory):
         name: str | None = None,
         memory_contents: list[MemoryContent] | None = None,
         *,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         target: str | None = None,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -65,7 +66,9 @@ class ListMemory(autogen_core.memory.ListMemory):
         given comes from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE."""
         self._name = name or "default_list_memory"
         self._first = list(memory_contents or ())
-        self._session_id = session_id or f"autogen-{uuid.uuid4().hex}"
+        # The number 0 is an id.
+        given = "" if session_id is None else id_text(session_id)
+        self._session_id = given or f"autogen-{uuid.uuid4().hex}"
         self._connection = Connection(target, timeout, credentials, token)
         self._begun = False
 

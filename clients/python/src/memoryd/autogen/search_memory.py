@@ -21,6 +21,7 @@ from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 from typing_extensions import Self
 
+from memoryd._ids import Id, id_text
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import from_content, to_content
 from memoryd.v1 import memory_service_pb2 as wire
@@ -58,7 +59,7 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         name: str | None = None,
         *,
         top_k: int = 5,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         target: str | None = None,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -67,7 +68,9 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         """`top_k` is the most that is found. The rest is as for ListMemory."""
         self._name = name or "default_search_memory"
         self._top_k = top_k
-        self._session_id = session_id or f"autogen-{uuid.uuid4().hex}"
+        # The number 0 is an id.
+        given = "" if session_id is None else id_text(session_id)
+        self._session_id = given or f"autogen-{uuid.uuid4().hex}"
         self._connection = Connection(target, timeout, credentials, token)
 
     @property

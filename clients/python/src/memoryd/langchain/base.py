@@ -8,6 +8,7 @@ from langchain_classic.memory import chat_memory as library
 from langchain_core.chat_history import BaseChatMessageHistory
 from pydantic import PrivateAttr, field_serializer
 
+from memoryd._ids import Id, id_text
 from memoryd.langchain.chat_history import ChatMessageHistory
 from memoryd.langchain.connection import Connection
 from memoryd.langchain.state import State
@@ -34,7 +35,7 @@ class BaseChatMemory(library.BaseChatMemory):
     def __init__(
         self,
         *,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         target: str | Connection | None = None,
         chat_memory: BaseChatMessageHistory | None = None,
         **fields: Any,
@@ -44,6 +45,7 @@ class BaseChatMemory(library.BaseChatMemory):
         if isinstance(chat_memory, ChatMessageHistory):
             session_id = chat_memory.session_id if session_id is None else session_id
             target = chat_memory.target if target is None else target
+        session_id = None if session_id is None else id_text(session_id)
         super().__init__(**{**fields, "session_id": session_id, "chat_memory": chat_memory})
         if session_id is not None and self._kept_in:
             self._state = State(f"{session_id}/{self._kept_in}", target)

@@ -11,6 +11,7 @@ from langchain_classic.memory.utils import get_prompt_input_key
 from pydantic import PrivateAttr
 
 from memoryd import message
+from memoryd._ids import Id, id_text
 from memoryd.langchain.base import BaseChatMemory
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.langchain.messages import text_of
@@ -43,11 +44,11 @@ class ConversationStringBufferMemory(library.ConversationStringBufferMemory):
     def __init__(
         self,
         *,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         target: str | Connection | None = None,
         **fields: Any,
     ) -> None:
-        fields["session_id"] = uuid.uuid4().hex if session_id is None else session_id
+        fields["session_id"] = uuid.uuid4().hex if session_id is None else id_text(session_id)
         super().__init__(**fields)
         self._target = target
         if "buffer" in fields:

@@ -12,6 +12,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
+from memoryd._ids import Id, id_text
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.langchain.messages import from_message, to_message
 from memoryd.v1 import memory_pb2 as memory
@@ -45,14 +46,15 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(
         self,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         *,
         messages: Sequence[BaseMessage] | None = None,
         target: str | Connection | None = None,
     ) -> None:
-        """Without `session_id` it is a new session. `messages` replace what the session holds.
+        """Without `session_id` it is a new session; a UUID or an int is taken as its text.
+        `messages` replace what the session holds.
         `target` is memoryd's address, or a Connection; None is that of `connect()`."""
-        self.session_id = uuid.uuid4().hex if session_id is None else session_id
+        self.session_id = uuid.uuid4().hex if session_id is None else id_text(session_id)
         self.target = target
         self._given: list[BaseMessage] = []
         if messages is not None:

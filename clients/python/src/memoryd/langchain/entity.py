@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_classic.memory import entity as library
 
+from memoryd._ids import Id
 from memoryd.langchain.base import BaseChatMemory
 from memoryd.langchain.chat_history import ChatMessageHistory
 from memoryd.langchain.connection import Connection
@@ -25,7 +26,7 @@ class ConversationEntityMemory(BaseChatMemory, library.ConversationEntityMemory)
     def __init__(
         self,
         *,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         target: str | Connection | None = None,
         **fields: Any,
     ) -> None:

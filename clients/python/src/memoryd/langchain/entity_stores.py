@@ -9,6 +9,7 @@ from typing import Any
 from langchain_classic.memory import entity as library
 from pydantic import Field, PrivateAttr
 
+from memoryd._ids import Id, id_text
 from memoryd.langchain.connection import Connection
 from memoryd.langchain.state import State, Values
 
@@ -25,7 +26,7 @@ class EntityStore(library.InMemoryEntityStore):
 
     def __init__(
         self,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         *,
         target: str | Connection | None = None,
         **fields: Any,
@@ -33,7 +34,7 @@ class EntityStore(library.InMemoryEntityStore):
         """Without `session_id` it is a new session. `target` is memoryd's address, or a
         Connection."""
         if session_id is not None:
-            fields["session_id"] = session_id
+            fields["session_id"] = id_text(session_id)
         super().__init__(**fields)
         self._state = State(self.session_id, target)
         if "store" in fields:
@@ -72,13 +73,14 @@ class SQLiteEntityStore(library.SQLiteEntityStore):
 
     def __init__(
         self,
-        session_id: str = "default",
+        session_id: Id = "default",
         db_file: str = "entities.db",
         table_name: str = "memory_store",
         *,
         target: str | Connection | None = None,
     ) -> None:
         library.BaseEntityStore.__init__(self)
+        session_id = id_text(session_id)
         if not table_name.isidentifier() or not session_id.isidentifier():
             raise ValueError("Table name and session ID must be valid Python identifiers.")
         self.session_id = session_id
@@ -119,14 +121,14 @@ class _ExpiringEntityStore(library.BaseEntityStore):
 
     def __init__(
         self,
-        session_id: str,
+        session_id: Id,
         key_prefix: str,
         ttl: int | None,
         recall_ttl: int | None,
         target: str | Connection | None,
     ) -> None:
         library.BaseEntityStore.__init__(self)
-        self.session_id = session_id
+        self.session_id = session_id = id_text(session_id)
         self.key_prefix = key_prefix
         self.ttl = ttl
         self.recall_ttl = recall_ttl or ttl
@@ -175,7 +177,7 @@ class RedisEntityStore(_ExpiringEntityStore, library.RedisEntityStore):
 
     def __init__(
         self,
-        session_id: str = "default",
+        session_id: Id = "default",
         url: str = "",
         key_prefix: str = "memory_store",
         ttl: int | None = 60 * 60 * 24,
@@ -192,7 +194,7 @@ class UpstashRedisEntityStore(_ExpiringEntityStore, library.UpstashRedisEntitySt
 
     def __init__(
         self,
-        session_id: str = "default",
+        session_id: Id = "default",
         url: str = "",
         token: str = "",
         key_prefix: str = "memory_store",

@@ -12,6 +12,7 @@ from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
 from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore
 
+from memoryd._ids import Id, id_text
 from memoryd.llama_index._stored import StoredMessages, default_store
 
 
@@ -30,7 +31,7 @@ class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
         chat_history: list[ChatMessage] | None = None,
         llm: LLM | None = None,
         chat_store: BaseChatStore | None = None,
-        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        chat_store_key: Id = DEFAULT_CHAT_STORE_KEY,
         token_limit: int | None = None,
         tokenizer_fn: Callable[[str], list[Any]] | None = None,
         **kwargs: Any,
@@ -38,7 +39,7 @@ class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
         made = super().from_defaults(
             llm=llm,
             chat_store=chat_store or default_store(),
-            chat_store_key=chat_store_key,
+            chat_store_key=id_text(chat_store_key),
             token_limit=token_limit,
             tokenizer_fn=tokenizer_fn,
             **kwargs,

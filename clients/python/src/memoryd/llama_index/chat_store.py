@@ -17,6 +17,7 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memoryd import AsyncClient
+from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
 from memoryd.llama_index._messages import to_dump
 from memoryd.llama_index._rows import Count, Row, Session, new_row
@@ -119,9 +120,9 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         """Where the client leads."""
         return self._target
 
-    def session_id(self, key: str) -> str:
-        """The session of a key."""
-        return session_of(self._space, key)
+    def session_id(self, key: Id) -> str:
+        """The session of a key; a UUID or an int is taken as its text."""
+        return session_of(self._space, id_text(key))
 
     def count_with(self, key: str, count: Count) -> None:
         """Lets a method of an object count the tokens of the key's messages while it lives."""
@@ -138,7 +139,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         await self._session(key).append(rows)
 
     def count(self, key: str) -> Count:
-        known = self._counts.get(key)
+        known = self._counts.get(id_text(key))
         return (known and known()) or default_count()
 
     # SQLAlchemyChatStore, or BaseChatStore outside of an event loop.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,6 +38,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memoryd import AsyncClient, MemorydError
+from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
 from memoryd.llama_index._feeding import DetachedBlock, Feeding, wire_name
 from memoryd.llama_index._rows import Row, Session, chunks, new_row
@@ -87,7 +89,7 @@ class Memory(LibraryMemory):
     @classmethod
     def from_defaults(  # type: ignore[override]
         cls,
-        session_id: str | None = None,
+        session_id: Id | None = None,
         chat_history: list[ChatMessage] | None = None,
         token_limit: int = DEFAULT_TOKEN_LIMIT,
         memory_blocks: list[BaseMemoryBlock[Any]] | None = None,
@@ -105,6 +107,8 @@ class Memory(LibraryMemory):
         async_engine: AsyncEngine | None = None,
         db_schema: str | None = None,
     ) -> Memory:
+        # Here already: the library takes the number 0 for none.
+        session_id = None if session_id is None else id_text(session_id)
         if chat_store is None and async_engine is None:
             async_database_uri = async_database_uri or default_uri()
             if is_ours(async_database_uri):
@@ -139,6 +143,8 @@ class Memory(LibraryMemory):
     @classmethod
     def _choose_store(cls, values: dict[str, Any]) -> dict[str, Any]:
         values = dict(values)
+        if isinstance(values.get("session_id"), uuid.UUID | int):
+            values["session_id"] = id_text(values["session_id"])
         uri = values.get("async_database_uri") or default_uri()
         if values.get("sql_store") is None and is_ours(uri):
             values["sql_store"] = ChatStore(

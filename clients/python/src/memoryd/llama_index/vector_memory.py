@@ -12,6 +12,7 @@ from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from memoryd._ids import Id, id_text
 from memoryd.llama_index._stored import settled
 from memoryd.llama_index._target import default_uri
 from memoryd.llama_index.chat_store import ChatStore
@@ -39,7 +40,7 @@ class VectorMemory(LibraryVectorMemory):
         index_kwargs: dict[str, Any] | None = None,
         retriever_kwargs: dict[str, Any] | None = None,
         chat_store: BaseChatStore | None = None,
-        chat_store_key: str = DEFAULT_CHAT_STORE_KEY,
+        chat_store_key: Id = DEFAULT_CHAT_STORE_KEY,
         **kwargs: Any,
     ) -> VectorMemory:
         if chat_store is not None and vector_store is not None:
@@ -55,7 +56,7 @@ class VectorMemory(LibraryVectorMemory):
         if chat_store is None and vector_store is None and default_uri() is not None:
             chat_store = ChatStore()
         made.chat_store = chat_store
-        made.chat_store_key = chat_store_key
+        made.chat_store_key = id_text(chat_store_key)
         return made
 
     def get(

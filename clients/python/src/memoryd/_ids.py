@@ -1,0 +1,18 @@
+"""Ids as programs have them."""
+
+from __future__ import annotations
+
+import uuid
+
+# What an adapter takes for the id of a session: a database's number or a UUID is one as well.
+Id = str | uuid.UUID | int
+
+
+def id_text(given: Id) -> str:
+    """The id as memoryd has it: a text as it is, a UUID and an int as str() writes them. TypeError
+    for anything else, a bool too, which str() would make an id that many share."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, uuid.UUID | int) and not isinstance(given, bool):
+        return str(given)
+    raise TypeError(f"an id is a str, a UUID or an int, not {type(given).__name__}")
