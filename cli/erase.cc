@@ -90,8 +90,17 @@ absl::Status Erase(Connection& connection, Printer& printer, const Arguments& ar
     printer.PrintMessage(erased);
   } else {
     printer.Print(fmt::format("erased {}\n", CountsText(erased)));
+    if (!erased.left_elsewhere().empty()) {
+      printer.Print(fmt::format("left to the store's operator: {}\n", erased.left_elsewhere()));
+    }
   }
   if (erased.purged()) return absl::OkStatus();
+  if (erased.left_reason() == "LOG_READ") {
+    return absl::AbortedError(
+        "erase: another program reads the log of the store's file (fuser PATH); end that, or let "
+        "it "
+        "end, and repeat the command");
+  }
   return absl::AbortedError(
       "erase: sessions of the subject are still being written; stop that and repeat the command");
 }

@@ -287,6 +287,7 @@ std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
   reply.set_reply_count(receipt.replies);
   reply.set_purged(receipt.purged);
   reply.set_left_reason(receipt.left);
+  reply.set_left_elsewhere(receipt.left_elsewhere);
   reply.set_dry_run(dry_run);
   return reply.SerializeAsString();
 }

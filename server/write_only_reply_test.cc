@@ -87,7 +87,7 @@ TEST(WithoutStoredTextTest, LeavesIdsAndWhatTheRequestBrought) {
   EXPECT_THAT(TextsLeft<v1::ForkSessionResponse>(Method::kForkSession),
               UnorderedElementsAre("session_id"));
   EXPECT_THAT(TextsLeft<v1::EraseSubjectResponse>(Method::kEraseSubject),
-              UnorderedElementsAre("left_reason"));
+              UnorderedElementsAre("left_reason", "left_elsewhere"));
   EXPECT_THAT(TextsLeft<v1::RetryJobResponse>(Method::kRetryJob),
               UnorderedElementsAre("job_id", "block"));
   EXPECT_THAT(TextsLeft<v1::CancelJobResponse>(Method::kCancelJob),

@@ -14,6 +14,8 @@ constexpr std::int64_t kListedAtOnce = 1000;
 constexpr std::int64_t kPurgedAtOnce = 500;
 // How often one looks for sessions that were written meanwhile.
 constexpr int kLooks = 3;
+// How often a log is tried that somebody reads: for a second or two, where that is another program.
+constexpr int kTries = 40;
 // The answer is under way by then before the call's deadline.
 constexpr std::chrono::milliseconds kTimeToAnswer(200);
 
@@ -194,7 +196,11 @@ void SubjectErase::PurgeTenant() {
       return;
     }
     if (listed->empty()) {
-      Answer(still_written_ ? "STILL_WRITTEN" : "");
+      if (still_written_) {
+        Answer("STILL_WRITTEN");
+      } else {
+        RemoveTraces();
+      }
       return;
     }
     to_purge_ = *std::move(listed);
@@ -204,6 +210,25 @@ void SubjectErase::PurgeTenant() {
   PurgeSession({request_.tenant, purged_up_to_}, [self = shared_from_this()] {
     self->options_.run([self] { self->PurgeTenant(); });
   });
+}
+
+void SubjectErase::RemoveTraces() {
+  if (IsLate()) {
+    Answer("DEADLINE");
+    return;
+  }
+  const absl::StatusOr<PurgedTraces> traces = options_.store->RemoveTraces();
+  if (!traces.ok()) {
+    options_.done(traces.status());
+  } else if (traces->removed) {
+    receipt_.left_elsewhere = traces->left_elsewhere;
+    Answer("");
+  } else if (++tries_ == kTries) {
+    Answer("LOG_READ");
+  } else {
+    // Commits, and others' reads, get their turn.
+    options_.run([self = shared_from_this()] { self->RemoveTraces(); });
+  }
 }
 
 bool SubjectErase::IsLate() const {

@@ -29,9 +29,11 @@ struct EraseReceipt {
   SessionCounts removed;
   // Replies kept for a request_id, of sessions that were deleted before too.
   std::int64_t replies = 0;
-  // Nothing of the subject is in the store any more.
+  // Nothing of the subject is in the store any more, nor in files beside its tables.
   bool purged = false;
   std::string left;  // Why not, in capitals; empty for a dry run.
+  // What of it the server can't remove, in words; empty unless `purged`.
+  std::string left_elsewhere;
 };
 
 // One erasure on its way (docs/adr/0030). Each step is a read or a purge on a reader, or a write
@@ -73,6 +75,8 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   void PurgeSession(const SessionKey& key, std::function<void()> then);
   // The same of every session of the tenant.
   void PurgeTenant();
+  // What no table shows any more.
+  void RemoveTraces();
   bool IsLate() const;
   void Answer(std::string left);
   void Submit(WriteKind kind, const SessionKey& key, std::function<void(SessionCounts, bool)> then);
@@ -90,6 +94,7 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   std::vector<std::string> to_purge_;
   std::size_t next_purged_ = 0;
   std::string purged_up_to_;
+  int tries_ = 0;
 };
 
 }  // namespace memoryd

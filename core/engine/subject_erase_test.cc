@@ -75,6 +75,23 @@ TEST_F(SubjectEraseTest, WhatOfTheSubjectIsThereGoesAndIsCounted) {
   EXPECT_EQ(again.replies, 0);
 }
 
+TEST_F(SubjectEraseTest, ItIsPurgedOnceNobodyReadsItsTraces) {
+  PutFor({"tenant", "a"}, "ada", "r");
+  store_->ReadTraces(5);
+  EXPECT_TRUE(MustErase("ada").purged);
+  PutFor({"tenant", "b"}, "ada", "r");
+  store_->ReadTraces(1'000'000);
+  const EraseReceipt held = MustErase("ada");
+  EXPECT_FALSE(held.purged);
+  EXPECT_EQ(held.left, "LOG_READ");
+  EXPECT_EQ(held.left_elsewhere, "");
+  EXPECT_EQ(held.removed.sessions, 1);
+  store_->ReadTraces(0);
+  const EraseReceipt rest = MustErase("ada");
+  EXPECT_TRUE(rest.purged);
+  EXPECT_EQ(rest.removed, SessionCounts());
+}
+
 TEST_F(SubjectEraseTest, ACallRepeatedAfterwardsStoresNothing) {
   const SessionKey key{"tenant", "a"};
   PutFor(key, "ada", "r");

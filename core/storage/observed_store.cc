@@ -217,6 +217,10 @@ absl::StatusOr<SessionPurge> ObservedStore::PurgeSession(const SessionKey& key,
   return purged;
 }
 
+absl::StatusOr<PurgedTraces> ObservedStore::RemoveTraces() {
+  return Timed(StoreOperation::kRemoveTraces, [&] { return store_.RemoveTraces(); });
+}
+
 absl::Status ObservedStore::Ping() {
   const std::int64_t begin = Nanoseconds(Clock::now());
   absl::Status status = Timed(StoreOperation::kPing, [&] { return store_.Ping(); });

@@ -46,17 +46,19 @@ enum class StoreOperation : std::uint8_t {
   kTouchSessions,
   kListGarbage,
   kPurgeSession,
+  kRemoveTraces,
   kPing,
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 26> kStoreOperations = {
-    "migrate",           "commit",         "load_session", "read_range",    "read_positions",
-    "find_positions",    "read_sizes",     "revisions",    "find_requests", "list_sessions",
-    "list_subject",      "count_requests", "read_usage",   "claim_jobs",    "renew_jobs",
-    "release_job",       "list_jobs",      "find_job",     "count_jobs",    "purge",
-    "list_due_sessions", "touch_sessions", "list_garbage", "purge_session", "ping",
-    "describe"};
+inline constexpr std::array<std::string_view, 27> kStoreOperations = {
+    "migrate",           "commit",         "load_session", "read_range",
+    "read_positions",    "find_positions", "read_sizes",   "revisions",
+    "find_requests",     "list_sessions",  "list_subject", "count_requests",
+    "read_usage",        "claim_jobs",     "renew_jobs",   "release_job",
+    "list_jobs",         "find_job",       "count_jobs",   "purge",
+    "list_due_sessions", "touch_sessions", "list_garbage", "purge_session",
+    "remove_traces",     "ping",           "describe"};
 // What CauseOf() names an error by: SQLSTATEs by their first two characters, then results of
 // SQLite, and last whatever else there is.
 inline constexpr auto kStoreErrorClasses = std::to_array<std::string_view>({"08",
@@ -165,6 +167,7 @@ class ObservedStore final : public Store {
                                                        std::string_view after,
                                                        std::int64_t max_sessions) override;
   absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
+  absl::StatusOr<PurgedTraces> RemoveTraces() override;
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override MEMORYD_EXCLUDES(mutex_);
 

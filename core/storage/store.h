@@ -202,6 +202,14 @@ inline TenantUsage StoredUsage(const SessionRow& row) {
           row.message_bytes + row.content_bytes + static_cast<std::int64_t>(row.config.size())};
 }
 
+// What is left of purged rows where no table shows them.
+struct PurgedTraces {
+  // Nothing is left in files that the server writes by itself. False while somebody reads these.
+  bool removed = true;
+  // Where bytes may be that nobody but the store's operator can remove, in words for him.
+  std::string_view left_elsewhere;
+};
+
 // What one call has purged of a session.
 struct SessionPurge {
   std::int64_t rows = 0;
@@ -389,6 +397,10 @@ class Store {
   // Deletes what the garbage of a session names, at most `max_rows` rows, as Purge() does.
   virtual absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key,
                                                     std::int64_t max_rows) = 0;
+
+  // Removes what is left of purged rows in files that this server alone writes, beside the tables.
+  // To be called again, and somewhat later, when it says that another reads them.
+  virtual absl::StatusOr<PurgedTraces> RemoveTraces() = 0;
 
   // OK when the store answers and takes writes. In exclusive coherence also checks that this
   // server still holds the store: FAILED_PRECONDITION when another one does, DEADLINE_EXCEEDED when

@@ -195,6 +195,17 @@ TEST_P(SubjectContractTest, TheSweeperForgetsToo) {
   EXPECT_THAT(Garbage(), IsEmpty());
 }
 
+TEST_P(SubjectContractTest, TracesAreRemovedAgainAndAgain) {
+  MustCommit(NewAbout(kKey, "ada"));
+  for (int i = 0; i < 3; ++i) {
+    const auto traces = store().RemoveTraces();
+    ASSERT_TRUE(traces.ok()) << traces.status();
+    EXPECT_TRUE(traces->removed);
+    MustCommit(NewSession({"tenant", "other" + std::to_string(i)}));
+  }
+  EXPECT_THAT(List("tenant", "ada"), ElementsAre(kKey.session));
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, SubjectContractTest, ::testing::ValuesIn(AllStores()),
                          StoreCaseName);
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import sqlite3
+import subprocess
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +15,11 @@ import pytest
 
 from support.access import Caller, credential, write_credentials
 from support.blocks import WAIT, drained, models_file
-from support.calls import Calls, memory, reason, refusal, session_wire, user
+from support.calls import Calls, memory, note, reason, refusal, session_wire, user
 from support.erasure import (COUNTS, Round, add, config_of, erase, new_marker, say,
                              sessions_with_rows, stored_text)
 from support.model_server import ModelServer
+from support.paths import BINARY
 from support.server import Server, ready
 from support.stores import fresh_store
 from support.waiting import wait_for
@@ -284,6 +287,91 @@ def test_after_a_kill_in_the_middle_the_call_is_repeated(store, at):
             assert calls.EraseSubject(subject=others, dry_run=True).session_count == 1
     finally:
         server.kill()
+
+
+def bytes_of(file: pathlib.Path) -> bytes:
+    """What stands in the database and in its log."""
+    log = file.with_name(file.name + "-wal")
+    return file.read_bytes() + (log.read_bytes() if log.exists() else b"")
+
+
+def test_once_it_is_purged_file_and_log_have_nothing_of_it(tmp_path):
+    file, marker = tmp_path / "memory.db", new_marker()
+    with Server(f"sqlite:{file}") as server, server.channel() as channel:
+        calls = Calls(ready(channel))
+        calls.Put(session_id="other", messages=[user("kept by somebody else")])
+        calls.Put(session_id="s", config=about(marker), request_id="r",
+                  messages=[user(f"small {marker}"), user(f"large {marker} " + marker * 500)],
+                  contents=[note(f"note {marker}")])
+        calls.Put(session_id="s", messages=[user(f"again {marker}")], request_id="r2")
+        assert marker.encode() in bytes_of(file)
+        last = calls.EraseSubject(subject=marker)
+        assert last.purged and "VACUUM" in last.left_elsewhere
+        # While the server runs, and goes on writing.
+        assert marker.encode() not in bytes_of(file)
+        calls.Put(session_id="other", messages=[user("and so is this")])
+        assert marker.encode() not in bytes_of(file)
+        assert b"and so is this" in bytes_of(file)
+        assert [m.text for m in calls.all_messages("other")] == [
+            "kept by somebody else", "and so is this"]
+
+
+def test_it_is_not_purged_while_another_program_reads_the_log(tmp_path):
+    file, marker = tmp_path / "memory.db", new_marker()
+    with Server(f"sqlite:{file}") as server, server.channel() as channel:
+        calls = Calls(ready(channel))
+        calls.Put(session_id="s", config=about(marker), messages=[user(marker)])
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as backup:
+            backup.execute("BEGIN")
+            assert backup.execute("SELECT count(*) FROM memoryd_messages").fetchone() == (1,)
+            receipt = calls.EraseSubject(subject=marker)
+            assert (receipt.purged, receipt.left_reason) == (False, "LOG_READ")
+            assert receipt.session_count == 1 and not receipt.left_elsewhere
+            # Others are served meanwhile.
+            calls.Put(session_id="other", messages=[user("kept")])
+            done = subprocess.run(
+                [BINARY, "erase", "--subject", marker, "--yes", "--target", server.target],
+                capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 1 and "reads the log" in done.stderr
+        assert calls.EraseSubject(subject=marker).purged
+        assert marker.encode() not in bytes_of(file)
+        assert [m.text for m in calls.all_messages("other")] == ["kept"]
+
+
+def test_it_is_purged_while_many_read(tmp_path):
+    file, marker = tmp_path / "memory.db", new_marker()
+    with Server(f"sqlite:{file}", arguments=["--cache-mib=1"]) as server, \
+            server.channel() as channel:
+        calls = Calls(ready(channel))
+        for number in range(20):
+            calls.Put(session_id=f"other{number}", messages=[user("kept " * 400)] * 50)
+        calls.Put(session_id="s", config=about(marker), messages=[user(marker)])
+        ended = threading.Event()
+
+        def read(first: int) -> None:
+            while not ended.is_set():
+                for number in range(first, 20, 4):
+                    assert len(calls.all_messages(f"other{number}")) == 50
+
+        with ThreadPoolExecutor(4) as pool:
+            readers = [pool.submit(read, first) for first in range(4)]
+            try:
+                erase(calls, marker)
+            finally:
+                ended.set()
+            for reader in readers:
+                reader.result()
+        assert marker.encode() not in bytes_of(file)
+
+
+def test_the_receipt_says_what_is_left_to_the_operator_of_the_store(place, session_id):
+    calls, store, _ = place
+    calls.Put(session_id=session_id, config=about(session_id), messages=[user("x")])
+    counted = calls.EraseSubject(subject=session_id, dry_run=True)
+    assert counted.session_count == 1 and not counted.left_elsewhere
+    left = calls.EraseSubject(subject=session_id).left_elsewhere
+    words = ("SQLite",) if store.startswith("sqlite:") else ("PostgreSQL", "WAL", "dead rows")
+    assert all(word in left for word in (*words, "VACUUM", "backups"))
 
 
 def test_a_file_that_was_vacuumed_has_no_byte_of_it(tmp_path):

@@ -44,6 +44,11 @@ class FaultyStore : public Store {
     MutexLock lock(mutex_);
     read_status_ = std::move(status);
   }
+  // So often somebody reads what traces of purged rows are in.
+  void ReadTraces(int times) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    traces_read_ = times;
+  }
   void FailPing(absl::Status status) MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     ping_status_ = std::move(status);
@@ -277,6 +282,17 @@ class FaultyStore : public Store {
     return store_->PurgeSession(key, max_rows);
   }
 
+  absl::StatusOr<PurgedTraces> RemoveTraces() override MEMORYD_EXCLUDES(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      if (traces_read_ > 0) {
+        --traces_read_;
+        return PurgedTraces{.removed = false, .left_elsewhere = {}};
+      }
+    }
+    return store_->RemoveTraces();
+  }
+
   absl::Status Ping() override MEMORYD_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
@@ -333,6 +349,7 @@ class FaultyStore : public Store {
   std::deque<std::pair<CommitResult, bool>> answers_ MEMORYD_GUARDED_BY(mutex_);
   absl::Status read_status_ MEMORYD_GUARDED_BY(mutex_);
   absl::Status ping_status_ MEMORYD_GUARDED_BY(mutex_);
+  int traces_read_ MEMORYD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace memoryd

@@ -129,6 +129,7 @@ class PostgresStore : public Store, private PoolDropper {
                                                        std::string_view after,
                                                        std::int64_t max_sessions) override;
   absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
+  absl::StatusOr<PurgedTraces> RemoveTraces() override;
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override;
 
@@ -497,6 +498,14 @@ absl::StatusOr<SessionPurge> PostgresStore::PurgeSession(const SessionKey& key,
                                                          std::int64_t max_rows) {
   MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, readers_.Acquire(CallDeadline()));
   return SweepSession(*connection.operator->(), key, max_rows, timeout_);
+}
+
+absl::StatusOr<PurgedTraces> PostgresStore::RemoveTraces() {
+  return PurgedTraces{.removed = true,
+                      .left_elsewhere =
+                          "PostgreSQL: dead rows until VACUUM has passed over memoryd's tables; "
+                          "its WAL, and archives "
+                          "and standbys that are made of it; backups"};
 }
 
 absl::Status PostgresStore::Ping() {

@@ -173,7 +173,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& file
   // Without SQLite's own mutexes: the pool gives a connection to one thread at a time.
   const int code =
       sqlite3_open_v2(file.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
-  std::unique_ptr<Database> db(new Database(handle));
+  std::unique_ptr<Database> db(new Database(handle, busy_timeout_ms));
   MEMORYD_RETURN_IF_ERROR(ToStatus(code));
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, busy_timeout_ms);
@@ -236,6 +236,13 @@ void Database::Rollback() {
 
 int Database::TruncateLog() {
   return sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+}
+
+int Database::TruncateLog(int wait_ms) {
+  sqlite3_busy_timeout(db_, wait_ms);
+  const int code = TruncateLog();
+  sqlite3_busy_timeout(db_, busy_timeout_ms_);
+  return code;
 }
 
 int Database::CopyLog() {

@@ -101,8 +101,9 @@ class Database {
   void Rollback();
 
   // Copies all of the write-ahead log into the database and empties it; waits for readers up to
-  // the busy timeout. An extended result code.
+  // the busy timeout, or for so many milliseconds. An extended result code.
   int TruncateLog();
+  int TruncateLog(int wait_ms);
 
   // Copies all of the write-ahead log into the database; waits for readers up to the busy timeout.
   // An extended result code.
@@ -123,11 +124,12 @@ class Database {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
 
-  explicit Database(sqlite3* db) : db_(db) {}
+  Database(sqlite3* db, int busy_timeout_ms) : db_(db), busy_timeout_ms_(busy_timeout_ms) {}
 
   static int AfterCommit(void* self, sqlite3* db, const char* name, int frames);
 
   sqlite3* const db_;
+  const int busy_timeout_ms_;
   std::function<bool()> may_copy_;
   std::unordered_map<const char*, std::unique_ptr<sqlite3_stmt, FinalizeStatement>> statements_;
 };

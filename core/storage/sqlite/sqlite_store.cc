@@ -32,6 +32,8 @@ using sqlite::DatabaseFile;
 using sqlite::DatabasePool;
 using sqlite::OpenFiles;
 
+// For readers of the log to end. Commits wait meanwhile.
+constexpr int kLogWaitMs = 25;
 constexpr std::uintmax_t kLargestCheckedFile = std::uintmax_t{256} << 20;
 
 class SqliteStore final : public Store {
@@ -220,6 +222,20 @@ class SqliteStore final : public Store {
       if (purged.done) break;
     }
     return purged;
+  }
+
+  absl::StatusOr<PurgedTraces> RemoveTraces() override {
+    if (file_ == nullptr) return PurgedTraces();
+    // What is deleted is overwritten with zeros, but at first in the log alone, which has the pages
+    // of before as well.
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
+    const int code = db->TruncateLog(kLogWaitMs);
+    if ((code & 0xFF) != SQLITE_BUSY) MEMORYD_RETURN_IF_ERROR(sqlite::ToStatus(code));
+    return PurgedTraces{
+        .removed = code == SQLITE_OK,
+        .left_elsewhere =
+            "SQLite: rarely, parts of pages that it has split and nothing uses, until "
+            "VACUUM; backups and copies of the file"};
   }
 
   absl::Status Ping() override {

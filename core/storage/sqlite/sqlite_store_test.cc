@@ -377,6 +377,36 @@ TEST_F(SqliteStoreTest, PingWaitsForAStrangersLockOnlySoLong) {
 }
 
 // Commits in a child that acknowledges each one through a pipe, and kills it in the middle.
+TEST_F(SqliteStoreTest, TheLogIsEmptiedUnlessAStrangerReadsIt) {
+  const auto store = OpenReady(file_);
+  EXPECT_EQ(CommitOne(*store, Revision(1)), CommitOutcome::kCommitted);
+  const std::string log = file_ + "-wal";
+  EXPECT_GT(std::filesystem::file_size(log), 0U);
+  sqlite3* stranger = nullptr;
+  ASSERT_EQ(sqlite3_open(file_.c_str(), &stranger), SQLITE_OK);
+  const auto run = [stranger](const char* sql) {
+    ASSERT_EQ(sqlite3_exec(stranger, sql, nullptr, nullptr, nullptr), SQLITE_OK);
+  };
+  run("BEGIN; SELECT count(*) FROM memoryd_sessions");
+  for (std::uint64_t revision = 2; revision < 4; ++revision) {
+    const auto held = store->RemoveTraces();
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_FALSE(held->removed);
+    EXPECT_EQ(CommitOne(*store, Revision(revision)), CommitOutcome::kCommitted);
+  }
+  run("COMMIT");
+  const auto traces = store->RemoveTraces();
+  ASSERT_TRUE(traces.ok()) << traces.status();
+  EXPECT_TRUE(traces->removed);
+  EXPECT_THAT(std::string(traces->left_elsewhere), HasSubstr("VACUUM"));
+  EXPECT_EQ(std::filesystem::file_size(log), 0U);
+  // The files are still known as those that are open.
+  EXPECT_TRUE(store->Ping().ok());
+  EXPECT_EQ(CommitOne(*store, Revision(4)), CommitOutcome::kCommitted);
+  EXPECT_GT(std::filesystem::file_size(log), 0U);
+  sqlite3_close(stranger);
+}
+
 TEST_F(SqliteStoreTest, WhatWasAcknowledgedSurvivesKill) {
   std::int64_t acknowledged = 0;
   for (int run = 0; run < 5; ++run) {
