@@ -11,10 +11,16 @@ from support.calls import memory, user
 OK = grpc.StatusCode.OK
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 INVISIBLE = ("\u034f", "\u115f", "\u17b4", "\u2065", "\u3164", "\ufe0f", "\ufe00", "\uffa0",
-             "\U000e0041", "\U000e0100", "\U000e0001", "\u200d", "\u200c")
+             "\U000e0041", "\U000e0100", "\U000e0001", "\u200d", "\u200c",
+             # Nothing to part or to join, and no emoji of any list.
+             "a\u200cb", "a\u200db", "\u0915\u200d\u0937", "\u0628\u200c", "\u0627\u200c\u0628", "1\ufe0f",
+             "\U0001f468\u200d\U0001f600", "\U0001f3f4\U000e0061\U000e0062\U000e007f",
+             "\u2764\ufe0f\ufe0f")
 SEEN = ("\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u2764\ufe0f", "1\ufe0f\u20e3",
         "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
-        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0915\u094d\u200d\u0937")
+        "\U0001f3f3\ufe0f\u200d\U0001f308",
+        # RFC 5892, A.1, and A.2 behind a virama.
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0915\u094d\u200d\u0937", "\u0915\u094d\u200c\u0937")
 
 
 @pytest.fixture
