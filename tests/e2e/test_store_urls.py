@@ -61,6 +61,24 @@ def test_a_file_that_earlier_versions_meant_is_not_left_behind(tmp_path, command
         assert stored(server) == ["anew"]
 
 
+def test_a_folder_of_that_name_was_never_a_store(tmp_path):
+    named, folder = tmp_path / "memory", tmp_path / "folder"
+    named.mkdir()
+    folder.mkdir()
+    relative = str(named).lstrip("/")
+    with Server(f"sqlite:///{relative}", **in_folder(folder)) as server:
+        put(server, "hello")
+    assert (folder / relative).is_file() and not list(named.iterdir())
+
+
+def test_a_database_in_memory_leaves_no_file(tmp_path):
+    for store in ("sqlite:///:memory:", "sqlite+aiosqlite:///:memory:", "sqlite::memory:"):
+        with Server(store, **in_folder(tmp_path)) as server:
+            put(server, "hello")
+            assert stored(server) == ["hello"]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("store, words", (
     ("sqlite://", "sqlite:///memory.db"),
     ("sqlite:///", "sqlite:///memory.db"),

@@ -389,7 +389,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
 // A new database in place of the one that was meant would look as if all had been lost.
 absl::Status CheckMeansTheSame(std::string_view written, const StoreUrl& url) {
   std::error_code error;
-  if (url.former_path.empty() || !std::filesystem::exists(url.former_path, error)) {
+  if (url.former_path.empty() || !std::filesystem::is_regular_file(url.former_path, error)) {
     return absl::OkStatus();
   }
   const bool in_memory = url.place == kMemoryPath;
