@@ -22,6 +22,7 @@ from support.calls import memory, reason, user
 from support.model_server import ModelServer
 from support.server import Server, ready
 from support.stores import fresh_store
+from support.waiting import wait_for
 
 ID_FIELDS = {"session_id", "request_id", "message_id", "thread_id", "content_id", "page_token",
              "known_prefix_hash", "job_id", "subject", "source_session_id"}
@@ -150,11 +151,17 @@ class World:
             reply = call("Put", session_id=session_id, messages=messages, contents=contents,
                          config=config(text, fed), wait=WAIT if fed else None)
             assert not (fed and reply.open_jobs)
+            # Else one whose messages go meanwhile has nothing to feed, and ends.
+            wait_for(lambda: fed or not any(job.attempts for job in self.listed_jobs(
+                tenant, session_id)))
+
+    def listed_jobs(self, tenant: str, session_id: str):
+        """The jobs of a session. The attempts of one that waits for its worker are 0."""
+        return self.caller(tenant)("ListJobs", session_id=session_id, page_size=1000).jobs
 
     def jobs(self, tenant: str, session_id: str) -> list[tuple[str, int]]:
         """The jobs of a session and their states."""
-        jobs = self.caller(tenant)("ListJobs", session_id=session_id, page_size=1000).jobs
-        return [(job.job_id, job.state) for job in jobs]
+        return [(job.job_id, job.state) for job in self.listed_jobs(tenant, session_id)]
 
     def state(self, tenant: str, session_id: str) -> list[bytes]:
         """All that a tenant can read of a session and of which sessions there are."""

@@ -9,7 +9,7 @@ import pytest
 
 from support.access import Caller, credential, write_credentials
 from support.blocks import DONE, FAILED, block, every_turn
-from support.calls import assistant, user
+from support.calls import assistant, memory, user
 from support.metrics import scrape, value
 from support.model_server import ModelServer
 from support.server import Server
@@ -51,12 +51,15 @@ def held(server: Server, tenant: str, use: str) -> float:
 
 
 def fill(caller: Caller, session_id: str, mib: int) -> None:
-    """A session whose first turn, of so many MiB, is fed to a block once the next one begins."""
+    """A session whose first unit, of so many MiB, is fed to a block once the next one begins."""
     config = every_turn(block("summary", "summary", model="chat"))
     caller("CreateSession", session_id=session_id, config=config)
-    text = "x" * MIB
+    caller("Put", session_id=session_id, messages=[memory.Message(role="assistant", parts=[
+        memory.Part(tool_call=memory.ToolCall(call_id=f"c{i}", name="f")) for i in range(mib)])])
     for i in range(mib):
-        caller("Put", session_id=session_id, messages=[(assistant if i else user)(text)])
+        result = memory.ToolResult(call_id=f"c{i}", text="x" * MIB)
+        caller("Put", session_id=session_id, messages=[
+            memory.Message(role="tool", parts=[memory.Part(tool_result=result)])])
     caller("Put", session_id=session_id, messages=[user("next")])
 
 

@@ -93,8 +93,10 @@ def test_text_and_one_text_part_are_the_same_message(calls, session_id):
 
 def test_a_message_outlives_kill_and_restart_byte_for_byte(store):
     message = memory.Message(role="user", parts=EVERY_KIND, metadata_json=METADATA)
+    # Where a Get shows a call without its result, too.
+    config = memory.SessionConfig(profile="llama-index")
     with Server(store) as server, server.channel() as channel:
-        Calls(channel).Put(session_id="s", messages=[message, user(NUL_AND_MORE)])
+        Calls(channel).Put(session_id="s", messages=[message, user(NUL_AND_MORE)], config=config)
         server.kill()
     with Server(store) as server, server.channel() as channel:
         found = Calls(channel).all_messages("s")
