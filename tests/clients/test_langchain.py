@@ -493,6 +493,24 @@ def test_a_store_of_entities(server, make_store):
     assert not store.exists("Ann")
 
 
+@pytest.mark.parametrize("make_store", [
+    lambda **given: langchain.EntityStore(**given),
+    lambda **given: langchain.SQLiteEntityStore(**given),
+    lambda **given: langchain.RedisEntityStore(**given),
+    lambda **given: langchain.UpstashRedisEntityStore(**given),
+], ids=["own", "sqlite", "redis", "upstash"])
+def test_no_default_is_shared_by_two_stores_of_entities(server, make_store):
+    alice, bob = (make_store(target=server.target) for _ in range(2))
+    alice.set("Ann", "likes tea")
+    assert alice.get("Ann") == "likes tea" and not bob.exists("Ann")
+    if type(alice) is not langchain.EntityStore:
+        # Who names the library's default says it.
+        first, second = (make_store(target=server.target, session_id="default") for _ in range(2))
+        first.set("Ann", "was named")
+        assert second.get("Ann") == "was named" and bob.session_id == "default"
+        first.clear()
+
+
 def test_entities_end_as_in_redis(server, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(entity_stores, "time", lambda: now[0])

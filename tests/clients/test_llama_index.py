@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 
+import grpc
 import pytest
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -24,7 +25,7 @@ from llama_index.core.base.llms.types import (
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
 from llama_index.core.memory import Memory as LibraryMemory
-from llama_index.core.storage.chat_store import BaseChatStore
+from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from workflows.context.serializers import JsonSerializer
 
@@ -641,6 +642,127 @@ def test_vectors_are_made_again_from_the_messages(uri, session_id):
     second.put(assistant("reply"))
     second.reset()
     assert vectors().get("anything") == []
+
+
+def vector_memory(**given) -> VectorMemory:
+    from llama_index.core import MockEmbedding
+
+    return VectorMemory.from_defaults(
+        embed_model=MockEmbedding(embed_dim=4), retriever_kwargs={"similarity_top_k": 9}, **given)
+
+
+def seen(memory: BaseMemory) -> list[str | None]:
+    return texts(memory.get("anything"))
+
+
+# Everything that makes a memory; none names a session.
+MADE_WITHOUT_A_KEY = {
+    "Memory": lambda: Memory(token_limit=100),
+    "Memory.from_defaults": lambda: Memory.from_defaults(token_limit=100),
+    "Memory.from_dict": lambda: Memory.from_dict({"token_limit": 100}),
+    "ChatMemoryBuffer": lambda: ChatMemoryBuffer(token_limit=100),
+    "ChatMemoryBuffer.from_defaults": lambda: ChatMemoryBuffer.from_defaults(),
+    "ChatMemoryBuffer.from_dict": lambda: ChatMemoryBuffer.from_dict({"token_limit": 100}),
+    "ChatMemoryBuffer.from_string": lambda: ChatMemoryBuffer.from_string('{"token_limit": 100}'),
+    "ChatMemoryBuffer.model_validate": lambda: ChatMemoryBuffer.model_validate(
+        {"token_limit": 100}),
+    "ChatSummaryMemoryBuffer": lambda: ChatSummaryMemoryBuffer(token_limit=100),
+    "ChatSummaryMemoryBuffer.from_defaults": lambda: ChatSummaryMemoryBuffer.from_defaults(),
+    "ChatSummaryMemoryBuffer.from_dict": lambda: ChatSummaryMemoryBuffer.from_dict(
+        {"token_limit": 100}),
+    "ChatSummaryMemoryBuffer.from_string": lambda: ChatSummaryMemoryBuffer.from_string(
+        '{"token_limit": 100}'),
+    "VectorMemory.from_defaults": vector_memory,
+    "VectorMemory of a store": lambda: vector_memory(chat_store=ChatStore()),
+    "SimpleComposableMemory.from_defaults": lambda: SimpleComposableMemory.from_defaults(),
+    "SimpleComposableMemory": lambda: SimpleComposableMemory(
+        primary_memory=ChatMemoryBuffer.from_defaults(),
+        secondary_memory_sources=[vector_memory()]),
+}
+
+
+@pytest.mark.parametrize("make", MADE_WITHOUT_A_KEY.values(), ids=MADE_WITHOUT_A_KEY)
+def test_memories_without_a_key_share_nothing(uri, monkeypatch, make):
+    monkeypatch.setenv("MEMORYD_URI", uri)
+    alice, bob = make(), make()
+    alice.put(user("alice: my PIN is 1234"))
+    assert seen(bob) == []
+    assert "alice: my PIN is 1234" in seen(alice)
+    bob.put(user("bob"))
+    assert seen(bob) == ["bob"] and "bob" not in seen(alice)
+
+
+@pytest.mark.parametrize("load", [
+    lambda memory: type(memory).from_dict(json.loads(json.dumps(memory.to_dict()))),
+    lambda memory: type(memory).model_validate(memory.model_dump()),
+    lambda memory: type(memory)(**memory.model_dump()),
+    lambda memory: pickle.loads(pickle.dumps(memory)),
+    lambda memory: copy.deepcopy(memory),
+], ids=["from_dict", "model_validate", "constructor", "pickle", "deepcopy"])
+@pytest.mark.parametrize("make", [
+    ChatMemoryBuffer.from_defaults, ChatSummaryMemoryBuffer.from_defaults,
+    SimpleComposableMemory.from_defaults])
+def test_a_dump_keeps_the_key_of_its_memory(uri, monkeypatch, make, load):
+    monkeypatch.setenv("MEMORYD_URI", uri)
+    memory = make()
+    memory.put(user("kept"))
+    monkeypatch.setenv("MEMORYD_URI", f"{uri}/elsewhere")
+    assert seen(load(memory)) == ["kept"] and type(load(memory)) is type(memory)
+
+
+def test_a_dump_of_a_vector_memory_keeps_its_key_and_its_store(uri, monkeypatch):
+    monkeypatch.setenv("MEMORYD_URI", uri)
+    memory = vector_memory()
+    memory.put(user("kept"))
+    monkeypatch.delenv("MEMORYD_URI")
+    loaded = VectorMemory.from_dict(memory.to_dict())
+    assert loaded.chat_store_key == memory.chat_store_key and seen(loaded) == ["kept"]
+    loaded.put(user("more"))
+    assert texts(memory.chat_store.get_messages(memory.chat_store_key)) == ["kept", "more"]
+
+
+def test_a_key_that_is_given_is_shared_also_when_it_is_the_default(uri, monkeypatch, session_id):
+    monkeypatch.setenv("MEMORYD_URI", f"{uri}/{session_id}")
+    for make in (ChatMemoryBuffer.from_defaults, ChatSummaryMemoryBuffer.from_defaults):
+        given = {"chat_store_key": "chat_history"}
+        make(**given).put(user("said"))
+        assert seen(make(**given)) == ["said"]
+        make(**given).reset()
+    # Who gives a store names the place.
+    store = ChatStore()
+    ChatMemoryBuffer.from_defaults(chat_store=store).put(user("said"))
+    assert seen(ChatMemoryBuffer.from_defaults(chat_store=store)) == ["said"]
+
+
+def test_without_memoryd_the_key_is_the_librarys():
+    for make in (ChatMemoryBuffer.from_defaults, ChatSummaryMemoryBuffer.from_defaults):
+        memory = make()
+        assert memory.chat_store_key == "chat_history"
+        assert type(memory.chat_store) is SimpleChatStore
+        memory.put(user("one"))
+        assert seen(memory) == ["one"] and seen(make()) == []
+
+
+def test_ways_to_a_server_that_differ_share_no_client(uri, tmp_path, monkeypatch):
+    def client(parameters: str = "", **given: object) -> object:
+        return ChatStore("t", f"{uri}{parameters}", **given).client
+
+    assert client() is client() is ChatStore("other", uri, db_schema="s").client
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for name in "ab":
+        (tmp_path / name / "ca.pem").write_text(name)
+        (tmp_path / name / "token").write_text(name)
+    ways = [client("?timeout=1"), client("?tls=true"), client(token="one"), client(token="one"),
+            client(credentials=grpc.local_channel_credentials()), client()]
+    # The same words mean other files in another folder.
+    for folder in "ab":
+        monkeypatch.chdir(tmp_path / folder)
+        ways += [client("?ca_file=ca.pem"), client("?token_file=token")]
+    (tmp_path / "b" / "ca.pem").write_text("renewed")
+    ways.append(client("?ca_file=ca.pem"))
+    assert len(set(map(id, ways))) == len(ways)
+    assert client("?ca_file=ca.pem") is ways[-1]
 
 
 # Documentation, restarts, and the example.

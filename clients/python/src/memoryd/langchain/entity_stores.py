@@ -67,25 +67,27 @@ InMemoryEntityStore = EntityStore
 
 class SQLiteEntityStore(library.SQLiteEntityStore):
     """LangChain's SQLite store in its arguments and behaviour; the entities are in memoryd, in a
-    session named by file, table and session. `:memory:` is a new one each time."""
+    session named by file, table and session. `:memory:` is a new one each time, as is a store that
+    is given neither `session_id` nor `db_file`: a default would be everybody's on the server."""
 
     _state: State = PrivateAttr()
 
     def __init__(
         self,
-        session_id: Id = "default",
-        db_file: str = "entities.db",
+        session_id: Id | None = None,
+        db_file: str | None = None,
         table_name: str = "memory_store",
         *,
         target: str | Connection | None = None,
     ) -> None:
         library.BaseEntityStore.__init__(self)
-        session_id = id_text(session_id)
+        is_own = db_file == ":memory:" or (session_id is None and db_file is None)
+        session_id = "default" if session_id is None else id_text(session_id)
         if not table_name.isidentifier() or not session_id.isidentifier():
             raise ValueError("Table name and session ID must be valid Python identifiers.")
         self.session_id = session_id
         self.table_name = table_name
-        base = uuid.uuid4().hex if db_file == ":memory:" else db_file
+        base = uuid.uuid4().hex if is_own else db_file or "entities.db"
         self._state = State(f"{base}/{self.full_table_name}", target)
 
     def get(self, key: str, default: str | None = None) -> str | None:
@@ -110,7 +112,8 @@ class SQLiteEntityStore(library.SQLiteEntityStore):
 
 
 class _ExpiringEntityStore(library.BaseEntityStore):
-    """Entities that are forgotten a while after they were set or read."""
+    """Entities that are forgotten a while after they were set or read. Without `session_id` and
+    `key_prefix` the session is a new one: a default would be everybody's on the server."""
 
     session_id: str = "default"
     key_prefix: str = "memory_store"
@@ -121,18 +124,19 @@ class _ExpiringEntityStore(library.BaseEntityStore):
 
     def __init__(
         self,
-        session_id: Id,
-        key_prefix: str,
+        session_id: Id | None,
+        key_prefix: str | None,
         ttl: int | None,
         recall_ttl: int | None,
         target: str | Connection | None,
     ) -> None:
         library.BaseEntityStore.__init__(self)
-        self.session_id = session_id = id_text(session_id)
-        self.key_prefix = key_prefix
+        own = f":{uuid.uuid4().hex}" if session_id is None and key_prefix is None else ""
+        self.session_id = "default" if session_id is None else id_text(session_id)
+        self.key_prefix = "memory_store" if key_prefix is None else key_prefix
         self.ttl = ttl
         self.recall_ttl = recall_ttl or ttl
-        self._state = State(f"{key_prefix}:{session_id}", target)
+        self._state = State(f"{self.full_key_prefix}{own}", target)
 
     @property
     def full_key_prefix(self) -> str:
@@ -171,15 +175,16 @@ class _ExpiringEntityStore(library.BaseEntityStore):
 
 class RedisEntityStore(_ExpiringEntityStore, library.RedisEntityStore):
     """LangChain's Redis store in its arguments and behaviour, times to live included; the entities
-    are in memoryd, in the session called `<key_prefix>:<session_id>`. `url` is not used."""
+    are in memoryd, in the session called `<key_prefix>:<session_id>`, or a new one when neither is
+    given. `url` is not used."""
 
     redis_client: Any = None
 
     def __init__(
         self,
-        session_id: Id = "default",
+        session_id: Id | None = None,
         url: str = "",
-        key_prefix: str = "memory_store",
+        key_prefix: str | None = None,
         ttl: int | None = 60 * 60 * 24,
         recall_ttl: int | None = 60 * 60 * 24 * 3,
         *,
@@ -194,10 +199,10 @@ class UpstashRedisEntityStore(_ExpiringEntityStore, library.UpstashRedisEntitySt
 
     def __init__(
         self,
-        session_id: Id = "default",
+        session_id: Id | None = None,
         url: str = "",
         token: str = "",
-        key_prefix: str = "memory_store",
+        key_prefix: str | None = None,
         ttl: int | None = 60 * 60 * 24,
         recall_ttl: int | None = 60 * 60 * 24 * 3,
         *,

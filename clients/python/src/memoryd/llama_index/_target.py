@@ -71,43 +71,46 @@ class Target:
         else:
             raise ValueError(f"async_database_uri: {uri!r} names no host")
         self.timeout = float(parameters.get("timeout", 10.0))
-        self.credentials = credentials or _credentials(parameters)
-        self.token = token if token is not None else _token(parameters)
+        # A path means what it meant when it was given, also after a change of the folder.
+        token_file = parameters.get("token_file")
+        token_path = pathlib.Path(token_file).absolute() if token_file else None
+        tls, roots = _tls(parameters)
+        self.is_given = credentials is not None or token is not None
+        # What tells the ways to a server apart; None for one that nobody else can be known to go.
+        self.identity = None if self.is_given else (
+            self.address, self.timeout, tls, roots, token_path)
+        self.credentials = credentials
+        if credentials is None and tls:
+            self.credentials = grpc.ssl_channel_credentials(roots)
+        self.token = token
+        if token is None and token_path is not None:
+            self.token = lambda: token_path.read_text(encoding="utf-8").strip()
 
     def options(self) -> dict[str, Any]:
         """The arguments for memoryd.Client and memoryd.Worker but the address."""
         return {"credentials": self.credentials, "token": self.token}
 
 
-def _credentials(parameters: dict[str, str]) -> grpc.ChannelCredentials | None:
+def _tls(parameters: dict[str, str]) -> tuple[bool, bytes | None]:
+    """Whether there is TLS, and the certificates to trust, None for the system's."""
     tls = parameters.get("tls", "true" if "ca_file" in parameters else "false")
     if tls not in ("true", "false"):
         raise ValueError(f"async_database_uri: tls is true or false, not {tls!r}")
-    if tls == "false":
-        return None
-    ca_file = parameters.get("ca_file")
-    return grpc.ssl_channel_credentials(pathlib.Path(ca_file).read_bytes() if ca_file else None)
-
-
-def _token(parameters: dict[str, str]) -> Callable[[], str] | None:
-    file = parameters.get("token_file")
-    if file is None:
-        return None
-    path = pathlib.Path(file)
-    return lambda: path.read_text(encoding="utf-8").strip()
+    ca_file = parameters.get("ca_file") if tls == "true" else None
+    return tls == "true", pathlib.Path(ca_file).read_bytes() if ca_file else None
 
 
 _lock = threading.Lock()
-_clients: weakref.WeakValueDictionary[str, AsyncClient] = weakref.WeakValueDictionary()
+_clients: weakref.WeakValueDictionary[tuple[Any, ...], AsyncClient] = weakref.WeakValueDictionary()
 
 
-def client_of(uri: str, target: Target, *, shared: bool) -> AsyncClient:
-    """A client, where `shared` one for all who name the same URI."""
-    if not shared:
+def client_of(target: Target) -> AsyncClient:
+    """A client, one for all who reach the same server in the same way."""
+    if target.identity is None:
         return AsyncClient(target.address, timeout=target.timeout, **target.options())
     with _lock:
-        client = _clients.get(uri)
+        client = _clients.get(target.identity)
         if client is None:
             client = AsyncClient(target.address, timeout=target.timeout, **target.options())
-            _clients[uri] = client
+            _clients[target.identity] = client
         return client

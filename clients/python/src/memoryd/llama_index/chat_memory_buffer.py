@@ -6,24 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import Field, SerializeAsAny
+from llama_index.core.bridge.pydantic import model_validator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore
 
 from memoryd._ids import Id, id_text
-from memoryd.llama_index._stored import StoredMessages, default_store
+from memoryd.llama_index._stored import NO_KEY, StoredMessages, place_of, placed
 
 
 class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
-    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set.
+    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set,
+    and there a key of its own unless `chat_store_key` is given; a dump keeps it.
 
     It counts the joined text of the messages, as no session of memoryd does, so what a `get` leaves
     out is decided here.
     """
 
-    chat_store: SerializeAsAny[BaseChatStore] = Field(default_factory=default_store)
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_place(cls, values: Any) -> Any:
+        return placed(values)
 
     @classmethod
     def from_defaults(
@@ -31,15 +34,16 @@ class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
         chat_history: list[ChatMessage] | None = None,
         llm: LLM | None = None,
         chat_store: BaseChatStore | None = None,
-        chat_store_key: Id = DEFAULT_CHAT_STORE_KEY,
+        chat_store_key: Id = NO_KEY,
         token_limit: int | None = None,
         tokenizer_fn: Callable[[str], list[Any]] | None = None,
         **kwargs: Any,
     ) -> ChatMemoryBuffer:
+        chat_store, key = place_of(chat_store, id_text(chat_store_key))
         made = super().from_defaults(
             llm=llm,
-            chat_store=chat_store or default_store(),
-            chat_store_key=id_text(chat_store_key),
+            chat_store=chat_store,
+            chat_store_key=key,
             token_limit=token_limit,
             tokenizer_fn=tokenizer_fn,
             **kwargs,

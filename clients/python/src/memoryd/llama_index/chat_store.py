@@ -99,9 +99,8 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
             async_database_uri = default_uri() or DEFAULT_URI
         super().__init__(table_name, async_database_uri, async_engine, db_data, db_schema)
         if async_engine is None and is_ours(self.async_database_uri):
-            shared = credentials is None and token is None
             self._target = Target(self.async_database_uri, credentials=credentials, token=token)
-            self._client = client_of(self.async_database_uri, self._target, shared=shared)
+            self._client = client_of(self._target)
             self._space = key_space(self._target.space, db_schema, table_name)
 
     @classmethod

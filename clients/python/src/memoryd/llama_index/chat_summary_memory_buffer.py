@@ -6,24 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import Field, SerializeAsAny
+from llama_index.core.bridge.pydantic import model_validator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.memory import ChatSummaryMemoryBuffer as LibraryBuffer
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore
 
 from memoryd._ids import Id, id_text
-from memoryd.llama_index._stored import StoredMessages, default_store
+from memoryd.llama_index._stored import NO_KEY, StoredMessages, place_of, placed
 
 
 class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
-    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set.
+    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set,
+    and there a key of its own unless `chat_store_key` is given; a dump keeps it.
 
     As there, a `get` asks the model and overwrites the history with what it returns. It does so at
     once, so that a model that fails loses nothing.
     """
 
-    chat_store: SerializeAsAny[BaseChatStore] = Field(default_factory=default_store)
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_place(cls, values: Any) -> Any:
+        return placed(values)
 
     @classmethod
     def from_defaults(
@@ -31,17 +34,18 @@ class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
         chat_history: list[ChatMessage] | None = None,
         llm: LLM | None = None,
         chat_store: BaseChatStore | None = None,
-        chat_store_key: Id = DEFAULT_CHAT_STORE_KEY,
+        chat_store_key: Id = NO_KEY,
         token_limit: int | None = None,
         tokenizer_fn: Callable[[str], list[Any]] | None = None,
         summarize_prompt: str | None = None,
         count_initial_tokens: bool = False,
         **kwargs: Any,
     ) -> ChatSummaryMemoryBuffer:
+        chat_store, key = place_of(chat_store, id_text(chat_store_key))
         made = super().from_defaults(
             llm=llm,
-            chat_store=chat_store or default_store(),
-            chat_store_key=id_text(chat_store_key),
+            chat_store=chat_store,
+            chat_store_key=key,
             token_limit=token_limit,
             tokenizer_fn=tokenizer_fn,
             summarize_prompt=summarize_prompt,

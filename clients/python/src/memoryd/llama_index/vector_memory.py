@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
-from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.bridge.pydantic import (
+    Field,
+    PrivateAttr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from llama_index.core.embeddings.utils import EmbedType
 from llama_index.core.memory import VectorMemory as LibraryVectorMemory
-from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from memoryd._ids import Id, id_text
-from memoryd.llama_index._stored import settled
+from memoryd.llama_index._stored import NO_KEY, loaded_store, own_key, settled
 from memoryd.llama_index._target import default_uri
 from memoryd.llama_index.chat_store import ChatStore
 
@@ -23,11 +29,12 @@ class VectorMemory(LibraryVectorMemory):
     each turn is embedded once, at the first use.
 
     Without a chat store it is the ChatStore of MEMORYD_URI, if that is set; without that, or with a
-    vector store, which keeps its own, nothing but the index holds the messages.
+    vector store, which keeps its own, nothing but the index holds the messages. Without a
+    `chat_store_key` the memory has a key of its own in whatever store; a dump keeps both.
     """
 
     chat_store: BaseChatStore | None = Field(default=None, exclude=True)
-    chat_store_key: str = DEFAULT_CHAT_STORE_KEY
+    chat_store_key: str = Field(default_factory=own_key)
 
     _filled: bool = PrivateAttr(default=False)
     _commits: bool = PrivateAttr(default=True)
@@ -40,7 +47,7 @@ class VectorMemory(LibraryVectorMemory):
         index_kwargs: dict[str, Any] | None = None,
         retriever_kwargs: dict[str, Any] | None = None,
         chat_store: BaseChatStore | None = None,
-        chat_store_key: Id = DEFAULT_CHAT_STORE_KEY,
+        chat_store_key: Id = NO_KEY,
         **kwargs: Any,
     ) -> VectorMemory:
         if chat_store is not None and vector_store is not None:
@@ -56,8 +63,27 @@ class VectorMemory(LibraryVectorMemory):
         if chat_store is None and vector_store is None and default_uri() is not None:
             chat_store = ChatStore()
         made.chat_store = chat_store
-        made.chat_store_key = id_text(chat_store_key)
+        if chat_store_key is not NO_KEY:
+            made.chat_store_key = id_text(chat_store_key)
         return made
+
+    @model_validator(mode="before")
+    @classmethod
+    def _load_store(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "chat_store" in values:
+            return {**values, "chat_store": loaded_store(values["chat_store"])}
+        return values
+
+    @model_serializer(mode="wrap")
+    def custom_model_dump(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        data["class_name"] = self.class_name()
+        if self.chat_store is not None:
+            store = self.chat_store
+            data["chat_store"] = {**store.model_dump(), "class_name": store.class_name()}
+        return data
 
     def get(
         self, input: str | None = None, initial_token_count: int = 0, **kwargs: Any
@@ -89,6 +115,10 @@ class VectorMemory(LibraryVectorMemory):
     def _fill(self) -> None:
         """Puts what the chat store has into the index, once."""
         if self._filled or self.chat_store is None:
+            return
+        if self.vector_index.index_struct.nodes_dict:
+            # A copy of a memory, or what was loaded from its dump, has the same index.
+            self._filled = True
             return
         stored = settled(self.chat_store.get_messages(self.chat_store_key))
         self._filled = True
