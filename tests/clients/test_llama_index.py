@@ -6,28 +6,38 @@ import asyncio
 import copy
 import gc
 import json
+import os
 import pathlib
 import pickle
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
+from collections.abc import Callable, Sequence
 
 import grpc
 import pytest
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
     ImageBlock,
+    LLMMetadata,
     TextBlock,
     ToolCallBlock,
 )
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import MockLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
 from llama_index.core.memory import Memory as LibraryMemory
 from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
-from workflows.context.serializers import JsonSerializer
+from workflows import Context
+from workflows.context.serializers import JsonSerializer, PickleSerializer
+from workflows.context.state_store import UnserializableKeyWarning
 
 from support import paths
 from support.documents import code_of
@@ -50,6 +60,7 @@ from memoryd.llama_index import (
     SimpleComposableMemory,
     StaticMemoryBlock,
     VectorMemory,
+    _live,
 )
 from memoryd.v1 import job_service_pb2 as job_wire
 
@@ -373,23 +384,358 @@ def test_messages_that_a_block_owns_are_not_written_to(uri, session_id):
 # Dump and load.
 
 
-def test_dump_and_load_keep_session_and_target(uri, session_id):
+# Per way that a memory is written and read again: both halves.
+DUMPS = {
+    "from_dict": (lambda memory: json.dumps(memory.to_dict()),
+                  lambda text: Memory.from_dict(json.loads(text))),
+    "JsonSerializer": (JsonSerializer().serialize, JsonSerializer().deserialize),
+    "PickleSerializer": (PickleSerializer().serialize, PickleSerializer().deserialize),
+    "model_validate": (Memory.model_dump_json,
+                       lambda text: Memory.model_validate(json.loads(text))),
+    "pickle": (pickle.dumps, pickle.loads),
+}
+
+
+def as_elsewhere(memory: Memory, way: str) -> Memory:
+    """What a process without the memory reads."""
+    dump, load = DUMPS[way]
+    dumped = dump(memory)
+    hidden = dict(_live._objects)
+    _live._objects.clear()
+    try:
+        loaded = load(dumped)
+    finally:
+        _live._objects.update(hidden)
+    assert loaded is not memory
+    return loaded
+
+
+class Unpicklable(Recorder):
+    """Has what no pickle has."""
+
+    lock: object = threading.Lock()
+
+
+def filled(uri: str, session_id: str, **fields) -> Memory:
     memory = Memory.from_defaults(
         session_id=session_id, async_database_uri=uri, token_limit=50, table_name="t",
-        insert_method=InsertMethod.USER,
-        memory_blocks=[StaticMemoryBlock(name="core", static_content="text"), recorder()])
+        insert_method=InsertMethod.USER, memory_blocks=[
+            StaticMemoryBlock(name="core", static_content="text"),
+            Unpicklable(name="seen", fed=[], loops=[])], **fields)
     memory.put(user("kept"))
-    for load in (
-        lambda: Memory.from_dict(json.loads(json.dumps(memory.to_dict()))),
-        lambda: JsonSerializer().deserialize(JsonSerializer().serialize(memory)),
-        lambda: Memory.model_validate(json.loads(memory.model_dump_json())),
-    ):
-        loaded = load()
-        assert type(loaded) is Memory and loaded.insert_method == InsertMethod.USER
-        assert (loaded.session_id, loaded.token_limit) == (session_id, 50)
-        assert texts(loaded.get_all()) == ["kept"]
-        assert isinstance(loaded.memory_blocks[1], DetachedBlock)
+    return memory
+
+
+@pytest.mark.parametrize("way", DUMPS)
+def test_a_dump_comes_back_to_its_process_as_the_memory(uri, session_id, way):
+    memory = filled(uri, session_id, tokenizer_fn=str.split)
+    dump, load = DUMPS[way]
+    loaded = load(dump(memory))
+    assert type(loaded) is Memory and loaded.insert_method == InsertMethod.USER
+    assert (loaded.session_id, loaded.token_limit) == (session_id, 50)
+    assert loaded.memory_blocks[1] is memory.memory_blocks[1]
+    assert loaded.tokenizer_fn is str.split and loaded.sql_store.client is memory.sql_store.client
+    assert "".join(texts(loaded.get())).count("text") == 1
+    assert way == "model_validate" or loaded is memory
     assert "sql_store" not in memory.model_dump() and "tokenizer_fn" not in memory.model_dump()
+
+
+@pytest.mark.parametrize("way", DUMPS)
+def test_a_dump_elsewhere_says_what_it_lacks(uri, session_id, way):
+    memory = filled(uri, session_id)
+    loaded = as_elsewhere(memory, way)
+    assert texts(loaded.get_all()) == ["kept"] and loaded.insert_method == InsertMethod.USER
+    assert loaded.memory_blocks[0].static_content == memory.memory_blocks[0].static_content
+    assert isinstance(loaded.memory_blocks[1], DetachedBlock)
+    for use in (loaded.get, lambda: loaded.put(user("lost")), lambda: loaded.put_messages(turns(1)),
+                lambda: asyncio.run(loaded._manage_queue())):
+        with pytest.raises(LookupError, match=f"memory_blocks: .*'{session_id}'.*'seen'"):
+            use()
+    assert texts(memory.get_all()) == ["kept"]
+    loaded.memory_blocks = [loaded.memory_blocks[0], recorder("seen")]
+    assert "text" in loaded.get()[0].content
+    # Also who decides to do without.
+    loaded.memory_blocks = [DetachedBlock(name="seen")]
+    loaded.put(user("more"))
+    assert texts(memory.get_all()) == ["kept", "more"]
+
+
+@pytest.mark.parametrize("way", DUMPS)
+def test_a_tokenizer_is_not_replaced_in_silence(uri, session_id, way):
+    memory = small(uri, session_id, tokenizer_fn=lambda text: text.split())
+    loaded = as_elsewhere(memory, way)
+    with pytest.raises(LookupError, match="tokenizer_fn"):
+        loaded.put(user("one"))
+    assert loaded.get_all() == []
+    loaded.tokenizer_fn = str.split
+    loaded.put(user("one"))
+    given = Memory.from_dict(memory.to_dict(), tokenizer_fn=len)
+    assert given is not memory and given.tokenizer_fn is len
+
+
+def test_a_pickle_has_what_can_be_pickled(uri, session_id):
+    memory = small(uri, session_id, memory_blocks=[recorder()])
+    memory.put_messages(turns(3))
+    memory.memory_blocks[0].loops.clear()
+    loaded = as_elsewhere(memory, "pickle")
+    assert loaded.tokenizer_fn is str.split
+    assert loaded.memory_blocks[0].fed == [["question 0", "answer"]]
+
+
+def test_a_dump_finds_the_memory_that_its_process_has_of_the_session(uri, session_id):
+    memory = filled(uri, session_id)
+    dump = memory.to_dict()
+    other = filled(uri, f"{session_id}-other")
+    bare = Memory.from_defaults(
+        session_id=session_id, async_database_uri=uri, table_name="t", token_limit=50)
+    del memory
+    gc.collect()
+    assert isinstance(Memory.from_dict(dump).memory_blocks[1], DetachedBlock)
+    made_again = filled(uri, session_id)
+    assert Memory.from_dict(dump) is made_again is not bare
+    assert other.get_all() != []
+
+
+def test_a_dump_that_was_changed_is_another_memory(uri, session_id):
+    memory = filled(uri, session_id)
+    changed = Memory.from_dict({**memory.to_dict(), "token_limit": 60})
+    assert changed is not memory and changed.token_limit == 60
+    assert changed.memory_blocks[1] is memory.memory_blocks[1]
+    # Blocks know what was said in a session, and another one must not.
+    other = Memory.from_dict({**memory.to_dict(), "session_id": f"{session_id}-other"})
+    assert isinstance(other.memory_blocks[1], DetachedBlock)
+    with pytest.raises(LookupError, match="memory_blocks"):
+        other.put(user("one"))
+    copied = memory.model_copy(update={"session_id": f"{session_id}-copy"})
+    assert Memory.from_dict(copied.to_dict()) is copied
+    assert Memory.from_dict(memory.to_dict()) is memory
+
+
+def test_credentials_are_not_replaced_in_silence(uri, session_id):
+    told = []
+
+    def token() -> str:
+        told.append("asked")
+        return "secret"
+
+    store = ChatStore("t", uri, token=token)
+    memory = Memory.from_defaults(session_id=session_id, chat_store=store)
+    memory.put(user("one"))
+    dump, pickled, of_store = memory.to_dict(), pickle.dumps(memory), store.model_dump()
+    buffer = ChatMemoryBuffer.from_defaults(chat_store=store, chat_store_key=f"{session_id}-b")
+    buffer.put(user("two"))
+    of_buffer = buffer.to_string()
+    assert "secret" not in json.dumps([dump, of_store, of_buffer])
+    assert ChatMemoryBuffer.from_string(of_buffer) is buffer
+    for again in (ChatStore.from_dict(of_store), ChatStore.model_validate(of_store),
+                  pickle.loads(pickle.dumps(store))):
+        told.clear()
+        assert texts(again.get_messages(session_id)) == ["one"] and told
+    del memory, store, buffer, again
+    gc.collect()
+    for load in (lambda: Memory.from_dict(dump).get(), lambda: pickle.loads(pickled).get(),
+                 lambda: ChatMemoryBuffer.from_string(of_buffer).get(),
+                 lambda: ChatStore.from_dict(of_store).get_messages(session_id)):
+        with pytest.raises(LookupError, match="credentials: .*token"):
+            load()
+    given = Memory.from_dict(dump, sql_store=ChatStore("t", uri, token=token))
+    assert texts(given.get()) == ["one"]
+
+
+def test_a_buffer_comes_back_as_it_is(uri, session_id):
+    llm = MockLLM()
+    buffer = ChatSummaryMemoryBuffer.from_defaults(
+        llm=llm, chat_store=ChatStore(async_database_uri=uri), chat_store_key=session_id,
+        token_limit=3, tokenizer_fn=str.split)
+    for message in turns(2):
+        buffer.put(message)
+    text = buffer.to_string()
+    assert ChatSummaryMemoryBuffer.from_string(text) is buffer
+    changed = ChatSummaryMemoryBuffer.from_dict({**json.loads(text), "token_limit": 4})
+    assert changed.llm is llm and changed.tokenizer_fn is str.split
+    del buffer
+    gc.collect()
+    loaded = ChatSummaryMemoryBuffer.from_string(text)
+    assert texts(loaded.get_all()) == texts(turns(2))
+    with pytest.raises(LookupError, match="tokenizer_fn"):
+        loaded.get()
+    loaded.tokenizer_fn = str.split
+    with pytest.raises(LookupError, match="llm"):
+        loaded.get()
+    assert texts(loaded.get_all()) == texts(turns(2))
+    loaded.llm = llm
+    assert len(loaded.get()) == 3
+
+
+# Workflows.
+
+
+class Talker(FunctionCallingLLM):
+    """Says which call it is; keeps what it was asked."""
+
+    _asked: list[list[str | None]] = PrivateAttr(default_factory=list)
+    _says: list[ChatMessage] = PrivateAttr(default_factory=list)
+
+    @property
+    def asked(self) -> list[list[str | None]]:
+        return self._asked
+
+    def will_say(self, *messages: ChatMessage) -> Talker:
+        self._says.extend(messages)
+        return self
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(is_function_calling_model=True, is_chat_model=True)
+
+    def _answer(self, messages: Sequence[ChatMessage]) -> ChatResponse:
+        self._asked.append(texts(messages))
+        said = self._says.pop(0) if self._says else assistant(f"reply {len(self._asked)}")
+        return ChatResponse(message=said, delta=said.content or "")
+
+    async def achat(self, messages, **kwargs):
+        return self._answer(messages)
+
+    async def astream_chat(self, messages, **kwargs):
+        async def stream():
+            yield self._answer(messages)
+
+        return stream()
+
+    def chat(self, messages, **kwargs):
+        raise NotImplementedError
+
+    complete = stream_chat = stream_complete = chat
+    acomplete = astream_complete = achat
+
+    def _prepare_chat_with_tools(self, tools, user_msg=None, chat_history=None, **kwargs):
+        return {"messages": list(chat_history or [])}
+
+    def get_tool_calls_from_response(self, response, **kwargs):
+        return [ToolSelection(tool_id=block.tool_call_id, tool_name=block.tool_name,
+                              tool_kwargs=block.tool_kwargs)
+                for block in response.message.blocks if isinstance(block, ToolCallBlock)]
+
+
+def agent_of(kind: str, llm: Talker) -> FunctionAgent | AgentWorkflow:
+    agent = FunctionAgent(name="agent", description="An agent.", tools=[], llm=llm)
+    return agent if kind == "agent" else AgentWorkflow(agents=[agent])
+
+
+AGENTS = pytest.mark.parametrize("kind", ["agent", "workflow"])
+
+
+@AGENTS
+def test_runs_with_a_context_go_on_with_the_memory_that_they_are_given(uri, session_id, kind):
+    llm = Talker()
+    memory = small(uri, session_id, memory_blocks=[recorder()], token_limit=30)
+
+    async def run() -> None:
+        agent = agent_of(kind, llm)
+        ctx = Context(agent)
+        for question in ("first", "second", "third"):
+            await agent.run(question, ctx=ctx, memory=memory)
+            assert await ctx.store.get("memory") is memory
+            assert "0 seen" in llm.asked[-1][0] and llm.asked[-1][-1] == question
+        # Also where the run is given none, and where the Context was written and read.
+        await agent.run("fourth", ctx=ctx)
+        assert await ctx.store.get("memory") is memory
+        again = Context.from_dict(agent, json.loads(json.dumps(ctx.to_dict())))
+        await agent.run("fifth", ctx=again)
+        assert await again.store.get("memory") is memory
+
+    asyncio.run(run())
+    assert texts(memory.get_all()) == [
+        text for number, question in enumerate(("first", "second", "third", "fourth", "fifth"), 1)
+        for text in (question, f"reply {number}")]
+
+
+@AGENTS
+def test_a_run_writes_to_the_session_that_it_is_given(uri, session_id, kind):
+    alice, bob = (small(uri, f"{session_id}-{name}") for name in ("alice", "bob"))
+
+    async def run() -> None:
+        agent = agent_of(kind, Talker())
+        ctx = Context(agent)
+        await agent.run("alice", ctx=ctx, memory=alice)
+        await agent.run("bob", ctx=ctx, memory=bob)
+        await agent.run("bob again", ctx=ctx)
+        plain = ChatMemoryBuffer.from_defaults()
+        await agent.run("plain", ctx=ctx, memory=plain)
+        assert texts(plain.get_all()) == ["plain", "reply 4"]
+
+    asyncio.run(run())
+    assert texts(alice.get_all()) == ["alice", "reply 1"]
+    assert texts(bob.get_all()) == ["bob", "reply 2", "bob again", "reply 3"]
+
+
+@AGENTS
+def test_runs_with_a_store_of_the_librarys_are_as_with_its_memory(tmp_path, kind):
+    def run(memory: LibraryMemory) -> list[list[str | None]]:
+        llm = Talker()
+
+        async def ask() -> None:
+            agent = agent_of(kind, llm)
+            ctx = Context(agent)
+            for question in ("first", "second", "third"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UnserializableKeyWarning)
+                    await agent.run(question, ctx=ctx, memory=memory)
+
+        asyncio.run(ask())
+        return [*llm.asked, texts(asyncio.run(memory.aget_all()))]
+
+    def made(cls: type[LibraryMemory], name: str) -> LibraryMemory:
+        return cls.from_defaults(
+            session_id="s", async_database_uri=f"sqlite+aiosqlite:///{tmp_path / name}")
+
+    seen_by_ours = run(made(Memory, "ours.db"))
+    assert seen_by_ours == run(made(LibraryMemory, "library.db"))
+    assert [len(asked) for asked in seen_by_ours] == [1, 3, 5, 6]
+    dump = made(Memory, "ours.db").to_dict()
+    assert dump == made(LibraryMemory, "library.db").to_dict()
+
+
+@AGENTS
+def test_a_context_in_another_process_wants_the_blocks(uri, session_id, kind, tmp_path):
+    llm = Talker()
+    memory = small(uri, session_id, memory_blocks=[recorder()], token_limit=30)
+    agent = agent_of(kind, llm)
+    ctx = Context(agent)
+
+    async def begin() -> None:
+        await agent.run("first", ctx=ctx, memory=memory)
+
+    asyncio.run(begin())
+    (tmp_path / "ctx.json").write_text(json.dumps(ctx.to_dict()))
+    program = f"""
+import asyncio, json, pathlib, sys
+sys.path[:0] = {sys.path[:3]!r}
+from clients.test_llama_index import *
+
+async def main():
+    llm = Talker()
+    agent = agent_of({kind!r}, llm)
+    dump = json.loads(pathlib.Path({str(tmp_path / "ctx.json")!r}).read_text())
+    try:
+        await agent.run("lost", ctx=Context.from_dict(agent, dump))
+    except Exception as error:
+        print("refused:", error)
+    memory = small({uri!r}, {session_id!r}, memory_blocks=[recorder()], token_limit=30)
+    ctx = Context.from_dict(agent, dump)
+    await agent.run("second", ctx=ctx)
+    await agent.run("third", ctx=Context.from_dict(agent, dump), memory=memory)
+    print(await ctx.store.get("memory") is memory, "0 seen" in llm.asked[-1][0])
+
+asyncio.run(main())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=True, text=True, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(paths.REPOSITORY / "tests")})
+    refused, resumed = ended.stdout.splitlines()
+    assert refused.startswith("refused:") and "memory_blocks" in refused and "recorder" in refused
+    assert resumed == "True True"
+    assert texts(memory.get_all())[::2] == ["first", "second", "third"]
 
 
 def test_a_pickle_is_a_memory_again(uri, session_id):
@@ -414,8 +760,7 @@ def test_what_a_detached_block_should_take_in_waits_for_it(uri, session_id):
     block = FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM())
     memory = small(uri, session_id, memory_blocks=[block])
     memory.put_messages(turns(3))
-    # Given again: a callable is no part of a dump.
-    loaded = Memory.from_dict({**memory.to_dict(), "tokenizer_fn": str.split})
+    loaded = Memory.from_dict(memory.to_dict(), memory_blocks=[DetachedBlock(name="facts")])
     memory.close()
     loaded.put_messages(turns(1, first=3))
     assert len(loaded.get_all()) == 8
@@ -568,8 +913,22 @@ def test_a_store_is_dumped_without_its_messages(uri):
     dump = json.loads(store.model_dump_json())
     assert dump == {"table_name": "t", "async_database_uri": uri, "db_schema": "s",
                     "class_name": "MemorydChatStore"}
-    assert ChatStore.from_dict(dump).session_id("k") == store.session_id("k")
-    assert pickle.loads(pickle.dumps(store)).session_id("k") == store.session_id("k")
+    for loaded in (ChatStore.from_dict(dump), ChatStore.model_validate(store.model_dump()),
+                   ChatStore.model_validate_json(store.model_dump_json()), ChatStore(**dump),
+                   pickle.loads(pickle.dumps(store))):
+        assert loaded.session_id("k") == store.session_id("k") and loaded.client is store.client
+
+
+def test_a_dump_of_the_librarys_data_is_loaded(session_id):
+    store = ChatStore("t", "sqlite+aiosqlite:///:memory:")
+
+    async def fill() -> None:
+        await store.add_messages(session_id, turns(1))
+        for loaded in (ChatStore.model_validate(store.model_dump()),
+                       ChatStore.model_validate_json(store.model_dump_json())):
+            assert texts(await loaded.get_messages(session_id)) == texts(turns(1))
+
+    asyncio.run(fill())
 
 
 def test_the_data_of_a_librarys_store_moves_over(uri, session_id):
@@ -763,6 +1122,22 @@ def test_ways_to_a_server_that_differ_share_no_client(uri, tmp_path, monkeypatch
     ways.append(client("?ca_file=ca.pem"))
     assert len(set(map(id, ways))) == len(ways)
     assert client("?ca_file=ca.pem") is ways[-1]
+
+
+def test_what_a_memory_starts_does_not_keep_it(uri, session_id):
+    def run() -> weakref.ref[Memory]:
+        memory = small(uri, session_id, memory_blocks=[recorder()])
+
+        async def ask() -> None:
+            agent = agent_of("agent", Talker())
+            await agent.run("first", ctx=Context(agent), memory=memory)
+
+        asyncio.run(ask())
+        return weakref.ref(memory)
+
+    gone = run()
+    gc.collect()
+    assert gone() is None
 
 
 # Documentation, restarts, and the example.

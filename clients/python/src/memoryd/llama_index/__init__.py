@@ -17,6 +17,7 @@ from llama_index.core.memory import (
 )
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
+from memoryd.llama_index import _contexts as _contexts
 from memoryd.llama_index._feeding import DetachedBlock
 from memoryd.llama_index.chat_memory_buffer import ChatMemoryBuffer
 from memoryd.llama_index.chat_store import ChatStore

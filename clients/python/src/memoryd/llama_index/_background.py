@@ -9,25 +9,39 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+import grpc
 
 Result = TypeVar("Result")
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
+_channel: grpc.aio.Channel | None = None
 
 
 def _background() -> asyncio.AbstractEventLoop:
     global _loop
     with _lock:
         if _loop is None:
-            _loop = asyncio.new_event_loop()
+            # The loop, and what gRPC adds to it for its first channel, keep the context that they
+            # are made in: not that of a caller, who may be an agent and have a memory there.
+            loop = contextvars.Context().run(asyncio.new_event_loop)
+            loop.call_soon(_bind, context=contextvars.Context())
             threading.Thread(
-                target=_loop.run_forever, name="memoryd-llama-index", daemon=True
+                target=loop.run_forever, name="memoryd-llama-index", daemon=True
             ).start()
+            _loop = loop
         return _loop
+
+
+def _bind() -> None:
+    # It never connects; while there is a channel, others add nothing.
+    global _channel
+    _channel = grpc.aio.insecure_channel("unix:")
 
 
 def _submit(work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:

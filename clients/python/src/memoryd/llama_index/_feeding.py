@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, TextBlock
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import (
     BaseMemoryBlock,
     FactExtractionMemoryBlock,
@@ -38,10 +39,34 @@ _REMEMBERED_JOBS = 1000
 _PUT_ASIDE = '{"accept_short_term_memory": false}'
 
 
+class BlockError(Exception):
+    """A block that another process serves failed, or nobody serves it.
+
+    No RuntimeError: the library's synchronous methods take that for a fault of the event loop.
+    """
+
+
 class DetachedBlock(BaseMemoryBlock[str]):
-    """A block of a Memory that was loaded from a dump, in which its models and stores are not. It
-    says nothing; what it should take in waits in memoryd until a Memory of the session has the
-    block again."""
+    """A block of the session that is not in this process. It says nothing; what it should take in
+    waits in memoryd until a Memory of the session has the block again.
+
+    A Memory that was loaded from a dump has one for each block whose models and stores the dump
+    can't have, and refuses to work with them. Who wants to do without these blocks gives his own.
+    """
+
+    _is_lost: bool = PrivateAttr(default=False)
+
+    @classmethod
+    def lost(cls, dump: dict[str, Any]) -> DetachedBlock:
+        """Stands for a block of which there is a dump only."""
+        made = cls(**dump)
+        made._is_lost = True
+        return made
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a dump made it, and nobody decided to do without the block."""
+        return self._is_lost
 
     async def _aget(
         self, messages: list[ChatMessage] | None = None, **block_kwargs: Any
@@ -49,7 +74,7 @@ class DetachedBlock(BaseMemoryBlock[str]):
         return ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        raise RuntimeError(f"block {self.name!r} is not attached")
+        raise BlockError(f"block {self.name!r} is not attached")
 
 
 def wire_name(name: str) -> str:

@@ -11,6 +11,15 @@ from llama_index.core.memory.types import DEFAULT_CHAT_STORE_KEY
 from llama_index.core.storage.chat_store import BaseChatStore, SimpleChatStore
 
 from memoryd.llama_index import _background
+from memoryd.llama_index._live import (
+    LIVE,
+    LostTokenizer,
+    is_unchanged,
+    name_of,
+    named,
+    needs_tokenizer_fn,
+    signed,
+)
 from memoryd.llama_index._target import default_uri
 from memoryd.llama_index.chat_store import ChatStore
 
@@ -67,6 +76,8 @@ class StoredMessages:
 
     chat_store: BaseChatStore
     chat_store_key: str
+    _object: str
+    _needs_llm: bool
 
     def get_all(self) -> list[ChatMessage]:
         messages: list[ChatMessage] = settled(self.chat_store.get_messages(self.chat_store_key))
@@ -81,12 +92,43 @@ class StoredMessages:
     def reset(self) -> None:
         settled(self.chat_store.delete_messages(self.chat_store_key))
 
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """The configuration, with memoryd as JSON has it; see from_dict."""
+        store = self.chat_store
+        if not isinstance(store, ChatStore) or store.client is None:
+            data: dict[str, Any] = super().to_dict(**kwargs)  # type: ignore[misc]
+            return data
+        self._object = name_of(self, self._object)
+        live = {
+            "object": self._object,
+            "needs_tokenizer_fn": needs_tokenizer_fn(self),
+            "needs_llm": getattr(self, "llm", None) is not None,
+        }
+        dump = self.model_dump(**{"mode": "json", **kwargs})  # type: ignore[attr-defined]
+        return signed({**dump, LIVE: live})
+
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Any:
-        """The memory of a dump. The library knows its own store only; ours is made here."""
-        store = data.get("chat_store")
-        if isinstance(loaded_store(store), ChatStore):
-            further = {name: value for name, value in data.items()
-                       if name not in ("class_name", "llm")}
-            return cls(**{**further, **kwargs})
-        return super().from_dict(data, **kwargs)  # type: ignore[misc]
+        """The memory of a dump. With memoryd it is the object that was dumped where that is in this
+        process, unless the dump was changed or `kwargs` are given. Else a `tokenizer_fn`, a model
+        and credentials given in code are asked for, by a LookupError, when they are first needed.
+        """
+        store = loaded_store(data.get("chat_store"))
+        if not isinstance(store, ChatStore):
+            return super().from_dict(data, **kwargs)  # type: ignore[misc]
+        live = data.get(LIVE, {})
+        here = named(live)
+        if isinstance(here, cls) and not kwargs and is_unchanged(data):
+            return here
+        values = {name: value for name, value in data.items()
+                  if name not in ("class_name", "llm", LIVE)}
+        values["chat_store"] = store
+        if live.get("needs_tokenizer_fn"):
+            values["tokenizer_fn"] = (
+                here.tokenizer_fn  # type: ignore[attr-defined]
+                if isinstance(here, cls) else LostTokenizer())
+        if live.get("needs_llm") and isinstance(here, cls):
+            values["llm"] = here.llm  # type: ignore[attr-defined]
+        made = cls(**{**values, **kwargs})
+        made._needs_llm = bool(live.get("needs_llm"))
+        return made

@@ -75,6 +75,8 @@ class Target:
         token_file = parameters.get("token_file")
         token_path = pathlib.Path(token_file).absolute() if token_file else None
         tls, roots = _tls(parameters)
+        # What was given in code, which no dump has.
+        self.given = (credentials, token)
         self.is_given = credentials is not None or token is not None
         # What tells the ways to a server apart; None for one that nobody else can be known to go.
         self.identity = None if self.is_given else (

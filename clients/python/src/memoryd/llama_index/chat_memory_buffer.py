@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import model_validator
+from llama_index.core.bridge.pydantic import PrivateAttr, model_validator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.memory import ChatMemoryBuffer as LibraryBuffer
 from llama_index.core.storage.chat_store import BaseChatStore
@@ -22,6 +22,9 @@ class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
     It counts the joined text of the messages, as no session of memoryd does, so what a `get` leaves
     out is decided here.
     """
+
+    _object: str = PrivateAttr(default="")
+    _needs_llm: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.parse
 import weakref
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import grpc
 from llama_index.core.base.llms.types import ChatMessage
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from memoryd import AsyncClient
 from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
+from memoryd.llama_index._live import latest, name_of
 from memoryd.llama_index._messages import to_dump
 from memoryd.llama_index._rows import Count, Row, Session, new_row
 from memoryd.llama_index._target import Target, client_of, default_uri, is_ours
@@ -38,6 +39,20 @@ def key_space(space: str, db_schema: str | None, table_name: str) -> str:
 def session_of(space: str, key: str) -> str:
     """The session of a key in a key space."""
     return f"@{space}@{key}" if space or key.startswith("@") else key
+
+
+class _Refusing:
+    """In place of a client whose credentials are not here."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def __getattr__(self, name: str) -> Any:
+        raise LookupError(
+            f"credentials: the store of {self._uri} was loaded from a dump, which has not the "
+            "credentials and the token that it was given; make a ChatStore of this URI with them "
+            "before, or name files in the URI"
+        )
 
 
 class Answer(list[Any], Coroutine[Any, Any, Any]):
@@ -72,8 +87,9 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
 
     A key is a session. `table_name` but the default, `db_schema` and the URI's path make the key
     space; keys of different spaces never meet. `credentials` and `token` are those of
-    memoryd.Client; they are no part of a dump, unlike the URI's files, see Target. Without a URI it
-    is that of the environment variable MEMORYD_URI, or memoryd://localhost:50051.
+    memoryd.Client; they are no part of a dump, unlike the URI's files, see Target. What is loaded
+    has those of a store of this process with the same URI; without one it refuses to be used.
+    Without a URI it is that of the environment variable MEMORYD_URI, or memoryd://localhost:50051.
 
     Up to 1,000 messages and 3 MiB of a key are replaced at once, more in steps. An empty list of
     messages to add is none (the library's store fails on it).
@@ -82,6 +98,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
     _client: AsyncClient | None = PrivateAttr(default=None)
     _target: Target | None = PrivateAttr(default=None)
     _space: str = PrivateAttr(default="")
+    _needs_credentials: bool = PrivateAttr(default=False)
     _counts: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     def __init__(
@@ -94,13 +111,26 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         *,
         credentials: grpc.ChannelCredentials | None = None,
         token: str | Callable[[], str] | None = None,
+        class_name: str | None = None,
+        needs_credentials: bool = False,
     ) -> None:
+        """`class_name` and `needs_credentials` are what a dump has besides."""
         if async_database_uri is None and async_engine is None:
             async_database_uri = default_uri() or DEFAULT_URI
         super().__init__(table_name, async_database_uri, async_engine, db_data, db_schema)
         if async_engine is None and is_ours(self.async_database_uri):
-            self._target = Target(self.async_database_uri, credentials=credentials, token=token)
-            self._client = client_of(self._target)
+            uri = self.async_database_uri
+            is_lost = False
+            if needs_credentials and credentials is None and token is None:
+                known = latest(lambda store: isinstance(store, ChatStore) and store.knows(uri))
+                is_lost = known is None
+                if known is not None:
+                    credentials, token = known.target.given
+            self._target = Target(uri, credentials=credentials, token=token)
+            self._needs_credentials = needs_credentials or self._target.is_given
+            self._client = cast(AsyncClient, _Refusing(uri)) if is_lost else client_of(self._target)
+            if self._target.is_given:
+                name_of(self)
             self._space = key_space(self._target.space, db_schema, table_name)
 
     @classmethod
@@ -118,6 +148,15 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
     def target(self) -> Target | None:
         """Where the client leads."""
         return self._target
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether the store was given credentials or a token in code, which no dump has."""
+        return self._needs_credentials
+
+    def knows(self, uri: str) -> bool:
+        """Whether the store has what it was given in code for this URI."""
+        return self.async_database_uri == uri and bool(self._target and self._target.is_given)
 
     def session_id(self, key: Id) -> str:
         """The session of a key; a UUID or an int is taken as its text."""
@@ -267,18 +306,20 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
     @model_serializer()
     def dump_store(self) -> dict[str, Any]:
         """The store's configuration, and the data of a library's store in memory."""
-        return {
-            **super().dump_store(),
-            "class_name": self.class_name(),
-        }
+        data = {**super().dump_store(), "class_name": self.class_name()}
+        if self._needs_credentials:
+            data["needs_credentials"] = True
+        return data
 
     def __getstate__(self) -> dict[str, Any]:
         # Connections stay here.
         return {"arguments": (self.table_name, self.async_database_uri, None, None,
-                              self.db_schema)}
+                              self.db_schema),
+                "needs_credentials": self._needs_credentials}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(*state["arguments"])  # type: ignore[misc]
+        self.__init__(  # type: ignore[misc]
+            *state["arguments"], needs_credentials=state["needs_credentials"])
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> ChatStore:
         return self

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.bridge.pydantic import model_validator
+from llama_index.core.bridge.pydantic import PrivateAttr, model_validator
 from llama_index.core.llms.llm import LLM
 from llama_index.core.memory import ChatSummaryMemoryBuffer as LibraryBuffer
 from llama_index.core.storage.chat_store import BaseChatStore
@@ -22,6 +22,9 @@ class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
     As there, a `get` asks the model and overwrites the history with what it returns. It does so at
     once, so that a model that fails loses nothing.
     """
+
+    _object: str = PrivateAttr(default="")
+    _needs_llm: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -68,6 +71,10 @@ class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
         self._token_count = initial_token_count if self.count_initial_tokens else 0
         try:
             kept, old = self._split_messages_summary_or_full_text(history)
+            if old and self.llm is None and self._needs_llm:
+                raise LookupError(
+                    "llm: the memory was loaded from a dump, which has not its model; give it to "
+                    "from_dict, or assign it")
             if old and self.llm is not None:
                 kept = [self._summarize_oldest_chat_history(old), *kept]
         finally:

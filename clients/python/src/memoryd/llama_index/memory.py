@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 import uuid
 import weakref
@@ -40,7 +41,17 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from memoryd import AsyncClient, MemorydError
 from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
-from memoryd.llama_index._feeding import DetachedBlock, Feeding, wire_name
+from memoryd.llama_index._feeding import BlockError, DetachedBlock, Feeding, wire_name
+from memoryd.llama_index._live import (
+    LIVE,
+    LostTokenizer,
+    is_unchanged,
+    latest,
+    name_of,
+    named,
+    needs_tokenizer_fn,
+    signed,
+)
 from memoryd.llama_index._rows import Row, Session, chunks, new_row
 from memoryd.llama_index._target import default_uri, is_ours
 from memoryd.llama_index.chat_store import DEFAULT_TABLE_NAME, ChatStore
@@ -85,6 +96,7 @@ class Memory(LibraryMemory):
     _feeding: Feeding | None = PrivateAttr(default=None)
     _config: memory.SessionConfig | None = PrivateAttr(default=None)
     _loaded: bool = PrivateAttr(default=False)
+    _object: str = PrivateAttr(default="")
 
     @classmethod
     def from_defaults(  # type: ignore[override]
@@ -141,23 +153,34 @@ class Memory(LibraryMemory):
 
     @model_validator(mode="before")
     @classmethod
-    def _choose_store(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _choose_store(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
         values = dict(values)
         if isinstance(values.get("session_id"), uuid.UUID | int):
             values["session_id"] = id_text(values["session_id"])
+        live = values.pop(LIVE, None) or {}
+        here = named(live) or (_of_session(values) if live else None)
         uri = values.get("async_database_uri") or default_uri()
         if values.get("sql_store") is None and is_ours(uri):
             values["sql_store"] = ChatStore(
                 values.get("table_name") or DEFAULT_TABLE_NAME,
                 uri,
                 db_schema=values.get("db_schema"),
+                needs_credentials=bool(live.get("needs_credentials")),
             )
+        if values.get("tokenizer_fn") is None and live.get("needs_tokenizer_fn"):
+            values["tokenizer_fn"] = LostTokenizer() if here is None else here.tokenizer_fn
         # What a dump has of them.
         template = values.get("memory_blocks_template")
         if isinstance(template, dict):
             values["memory_blocks_template"] = RichPromptTemplate(template["template_str"])
         if values.get("memory_blocks"):
-            values["memory_blocks"] = [_loaded_block(block) for block in values["memory_blocks"]]
+            # Those of another session know what is none of this one's business.
+            known = here.memory_blocks if here is not None and _is_of(here, values) else ()
+            blocks = {block.name: block for block in known}
+            values["memory_blocks"] = [
+                _loaded_block(block, blocks) for block in values["memory_blocks"]]
         return values
 
     def model_post_init(self, context: Any, /) -> None:
@@ -171,6 +194,7 @@ class Memory(LibraryMemory):
         self.db_schema = store.db_schema
         store.count_with(self.session_id, self._estimate_token_count)
         assert store.target is not None
+        self._object = name_of(self, self._object)
         self._feeding = Feeding(store.target)
         weakref.finalize(self, self._feeding.close)
 
@@ -190,36 +214,64 @@ class Memory(LibraryMemory):
             if data.get(name) is None:
                 data.pop(name, None)
         data["class_name"] = self.class_name()
-        return data
-
-    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """The configuration as JSON has it; from_dict makes a Memory of it again. Blocks of text
-        come back as they are, others only with their name, see DetachedBlock."""
-        data = self.model_dump(**{"mode": "json", **kwargs})
+        store = _ours(self.sql_store)
+        if store is None:
+            return data
         for block, dump in zip(self.memory_blocks, data.get("memory_blocks", ()), strict=False):
             if type(block) is StaticMemoryBlock:
                 parts = [part.model_dump(mode="json") for part in block.static_content]
                 dump["static_content"] = parts
+        self._object = name_of(self, self._object)
+        data[LIVE] = {
+            "object": self._object,
+            "needs_credentials": store.needs_credentials,
+            "needs_tokenizer_fn": needs_tokenizer_fn(self),
+        }
         return data
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        private = state.get("__pydantic_private__")
-        if private:
-            # The worker stays here.
-            state["__pydantic_private__"] = {
-                **private, "_feeding": None, "_config": None, "_loaded": False}
-        return state
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """With memoryd: the configuration as JSON has it, see from_dict. Else the library's, which
+        JSON has not."""
+        if _ours(self.sql_store) is None:
+            return super().to_dict(**kwargs)
+        return signed(self.model_dump(**{"mode": "json", **kwargs}))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Memory:
+        """The Memory of a dump.
+
+        In the process of the object that was dumped it is that object, or else the latest Memory of
+        the session that the process has, blocks, credentials and `tokenizer_fn` included; unless
+        the dump was changed, or `kwargs`, which are arguments of the constructor, are given. Where
+        there is none, it is a new object with what a dump can have. What that lacks is asked for,
+        by a LookupError, when it is first needed: blocks but those of text, a `tokenizer_fn` and
+        credentials given in code. They can be among the `kwargs`, the latter as `sql_store`; blocks
+        and `tokenizer_fn` can be assigned later.
+        """
+        here = None if kwargs else cls._here(data)
+        if here is not None:
+            return here
+        made: Memory = super().from_dict(data, **kwargs)
+        return made
+
+    @classmethod
+    def _here(cls, data: dict[str, Any]) -> Memory | None:
+        if not is_unchanged(data):
+            return None
+        here = named(data[LIVE]) or _of_session(data)
+        return here if isinstance(here, cls) else None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if _ours(self.sql_store) is None:
+            return super().__reduce_ex__(protocol)
+        # What can't be pickled is asked for as with a dump, and not left out.
+        blocks = [_pickled(block) for block in self.memory_blocks]
+        return _unpickled, (type(self), self.to_dict(), blocks, _pickled(self.tokenizer_fn))
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Memory:
         made: Memory = super().__deepcopy__(memo)
         made.model_post_init(None)
         return made
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "sql_store" in self.__dict__:
-            self.model_post_init(None)
 
     # What the library's methods ask for.
 
@@ -243,6 +295,8 @@ class Memory(LibraryMemory):
     async def aget(
         self, input: str | ChatMessage | None = None, **block_kwargs: Any
     ) -> list[ChatMessage]:
+        if _ours(self.sql_store) is not None:
+            self._demand_blocks()
         await self._load()
         messages: list[ChatMessage] = await super().aget(input, **block_kwargs)
         return messages
@@ -277,12 +331,23 @@ class Memory(LibraryMemory):
     # memoryd.
 
     async def _put(self, chats: Sequence[ChatMessage]) -> None:
+        self._demand_blocks()
         store, feeding = self._connected()
         rows = [new_row(chat, self._estimate_token_count) for chat in chats]
         await self._serve()
         with feeding.waiting():
             open_jobs = await _background.done(self._store(store, rows))
             await self._ended(store, open_jobs)
+
+    def _demand_blocks(self) -> None:
+        lost = [block.name for block in self.memory_blocks
+                if isinstance(block, DetachedBlock) and block.is_lost]
+        if lost:
+            raise LookupError(
+                f"memory_blocks: the Memory of session {self.session_id!r} was loaded from a dump, "
+                f"which has not its blocks {', '.join(map(repr, lost))}; make a Memory of the "
+                "session with them before, give them to from_dict, or assign memory_blocks"
+            )
 
     async def _store(self, store: ChatStore, rows: list[Row]) -> list[Any]:
         """Puts rows; the jobs that were not done when the server answered."""
@@ -330,7 +395,7 @@ class Memory(LibraryMemory):
                     raise failure
             for job in jobs:
                 if job.last_error and job.job_id in pending:
-                    raise RuntimeError(f"block {job.block!r}: {job.last_error}")
+                    raise BlockError(f"block {job.block!r}: {job.last_error}")
             # What waits behind an earlier failure was told with that.
             behind = {job.block for job in jobs if job.last_error}
             pending = {
@@ -362,14 +427,17 @@ class Memory(LibraryMemory):
                     reply = await _background.done(client.get(session_id))
                 for missing in reply.missing_blocks:
                     if missing.block in {wire_name(block.name) for block in self.memory_blocks}:
-                        raise RuntimeError(f"block {missing.block!r}: {missing.reason}")
+                        raise BlockError(f"block {missing.block!r}: {missing.reason}")
         self._loaded = True
 
     async def _serve(self) -> None:
         _, feeding = self._connected()
         feeding.key = self.session_id
         if not feeding.serves(self.memory_blocks):
-            await asyncio.to_thread(feeding.serve, self.memory_blocks)
+            # Not to_thread: what the worker starts would keep the context of this call, in which an
+            # agent has this memory, for as long as it lives.
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, feeding.serve, self.memory_blocks)
 
     async def _configure(self, client: AsyncClient, session_id: str) -> None:
         """Gives a session that there is this memory's configuration."""
@@ -444,9 +512,52 @@ def _asked_anew(block: BaseMemoryBlock[Any]) -> BaseMemoryBlock[Any]:
     return block.model_copy(update={"query_kwargs": arguments})
 
 
-def _loaded_block(block: Any) -> Any:
+def _loaded_block(block: Any, known: dict[str, BaseMemoryBlock[Any]]) -> Any:
     if not isinstance(block, dict):
         return block
     if "static_content" in block:
         return StaticMemoryBlock(**block)
-    return DetachedBlock(**block)
+    return known.get(block.get("name", "")) or DetachedBlock.lost(block)
+
+
+def _is_of(memory: Memory, values: dict[str, Any]) -> bool:
+    """Whether a memory has the session that a dump names."""
+    return (memory.session_id, memory.async_database_uri, memory.table_name, memory.db_schema) == (
+        values.get("session_id"), values.get("async_database_uri"),
+        values.get("table_name"), values.get("db_schema"))
+
+
+def _of_session(values: dict[str, Any]) -> Memory | None:
+    """This process' latest Memory of the session that a dump names, with all blocks of the dump."""
+    names = {block["name"] for block in values.get("memory_blocks", ())
+             if isinstance(block, dict) and "static_content" not in block}
+
+    def fits(memory: Any) -> bool:
+        return isinstance(memory, Memory) and _is_of(memory, values) and names <= {
+            block.name for block in memory.memory_blocks
+            if not (isinstance(block, DetachedBlock) and block.is_lost)}
+
+    found: Memory | None = latest(fits)
+    return found
+
+
+def _pickled(part: Any) -> bytes | None:
+    """None for what can't be pickled."""
+    try:
+        return pickle.dumps(part)
+    except Exception:
+        return None
+
+
+def _unpickled(
+    cls: type[Memory], data: dict[str, Any], blocks: list[bytes | None], tokenizer: bytes | None
+) -> Memory:
+    here = cls._here(data)
+    if here is not None:
+        return here
+    given: dict[str, Any] = {"memory_blocks": [
+        dump if block is None else pickle.loads(block)
+        for block, dump in zip(blocks, data["memory_blocks"], strict=True)]}
+    if tokenizer is not None:
+        given["tokenizer_fn"] = pickle.loads(tokenizer)
+    return cls.from_dict(data, **given)
