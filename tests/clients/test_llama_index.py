@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import datetime
 import gc
 import json
 import os
@@ -27,7 +28,7 @@ from llama_index.core.base.llms.types import (
     TextBlock,
     ToolCallBlock,
 )
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
@@ -238,6 +239,132 @@ def test_manage_queue_flushes_what_the_store_was_given(uri, session_id):
         assert block.fed[0][:1] == ["first"]
 
     asyncio.run(run())
+
+
+def managing(base: type[LibraryMemory]) -> type[LibraryMemory]:
+    """A memory that does something in its queue's step, as users write it."""
+
+    class Managing(base):
+        _managed: int = PrivateAttr(default=0)
+
+        async def _manage_queue(self):
+            self._managed += 1
+            await super()._manage_queue()
+
+    return Managing
+
+
+def keeping(base: type[LibraryMemory]) -> type[LibraryMemory]:
+    """A memory with a queue of its own: all but the last two messages leave, one by one."""
+
+    class Keeping(base):
+        async def _manage_queue(self):
+            while await self.sql_store.count_messages(self.session_id) > 2:
+                left = await self.sql_store.archive_oldest_messages(self.session_id, 1)
+                for block in self.memory_blocks:
+                    await block.aput(left, from_short_term_memory=True)
+
+    return Keeping
+
+
+@pytest.mark.parametrize("changed", [managing, keeping])
+def test_a_step_that_a_subclass_changes_is_taken(uri, session_id, changed):
+    def run(cls: type[LibraryMemory], **store) -> list[object]:
+        block = recorder()
+        memory = cls(session_id=session_id, token_limit=7, token_flush_size=1,
+                     chat_history_token_ratio=1.0, tokenizer_fn=str.split,
+                     memory_blocks=[block], **store)
+
+        async def ask() -> list[object]:
+            for message in turns(3):
+                await memory.aput(message)
+            await memory.aput_messages(turns(2, first=3))
+            return [getattr(memory, "_managed", None), block.fed, texts(await memory.aget()),
+                    texts(await memory.aget_all())]
+
+        return asyncio.run(ask())
+
+    ours = run(changed(Memory), async_database_uri=uri)
+    assert ours == run(changed(LibraryMemory)) and ours[1] != []
+
+
+@pytest.mark.parametrize("step", [
+    "add_message", "add_messages", "get_messages", "archive_oldest_messages"])
+def test_a_step_of_a_store_that_a_subclass_changes_is_taken(uri, session_id, step):
+    def run(memory_class: type[LibraryMemory], store_class: type[SQLAlchemyChatStore],
+            *place: str) -> list[object]:
+        asked = []
+
+        async def counted(self, *arguments, **named):
+            asked.append(step)
+            return await getattr(super(changed, self), step)(*arguments, **named)
+
+        changed = type("Changed", (store_class,), {step: counted})
+        block = recorder()
+        memory = memory_class.from_defaults(
+            session_id=session_id, chat_store=changed("t", *place), token_limit=7,
+            token_flush_size=1, chat_history_token_ratio=1.0, tokenizer_fn=str.split,
+            memory_blocks=[block])
+
+        async def ask() -> list[object]:
+            for message in turns(3):
+                await memory.aput(message)
+            await memory.aput_messages(turns(2, first=3))
+            return [len(asked), block.fed, texts(await memory.aget_all())]
+
+        return asyncio.run(ask())
+
+    ours = run(Memory, ChatStore, uri)
+    assert ours == run(LibraryMemory, SQLAlchemyChatStore) and ours[0] > 0
+
+
+def test_an_argument_of_a_later_version_is_the_librarys(uri, session_id, monkeypatch):
+    given = {"session_id": session_id, "async_database_uri": uri, "memory_blocks_concurrency": 3}
+    with pytest.raises(TypeError, match="memory_blocks_concurrency"):
+        Memory.from_defaults(**given)
+    now, told = LibraryMemory.from_defaults.__func__, []
+
+    def later(cls, *, memory_blocks_concurrency=None, **others):
+        told.append(memory_blocks_concurrency)
+        return now(cls, **others)
+
+    monkeypatch.setattr(LibraryMemory, "from_defaults", classmethod(later))
+    assert type(Memory.from_defaults(**given)) is Memory and told == [3]
+
+
+class Function(BaseModel):
+    name: str = "add"
+    arguments: str = '{"a":363,"b":42}'
+
+
+class Call(BaseModel):
+    id: str = "call_1"
+    function: Function = Function()
+
+
+@pytest.mark.parametrize("kwargs", [
+    {"tool_calls": [Call()]}, {"b": bytes(range(32)) * 3}, {"t": (1, 2)},
+    {"e": InsertMethod.USER}, {"d": datetime.date(2026, 3, 30)}, {"plain": [1.0, "é", None]},
+])
+def test_additional_kwargs_are_counted_as_they_are_stored(server, uri, session_id, kwargs):
+    message = ChatMessage(role="user", content="hi", additional_kwargs=kwargs)
+    library = LibraryMemory.from_defaults(session_id=session_id)
+
+    async def counted_by_the_library() -> int:
+        await library.aput(message)
+        return library._estimate_token_count(await library.aget_all())
+
+    expected = asyncio.run(counted_by_the_library())
+    memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri)
+    memory.put(message)
+    memory.put_messages([message])
+    store = memory.sql_store
+    store.add_message(session_id, message)
+    store.set_messages(f"{session_id}-set", [message])
+    with Client(server.target) as client:
+        counted = [found.token_count for key in (session_id, f"{session_id}-set")
+                   for found in client.get_all(key)]
+    assert counted == [expected] * 4
 
 
 def test_set_does_not_flush(uri, session_id):

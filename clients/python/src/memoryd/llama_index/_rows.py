@@ -61,7 +61,8 @@ class Row:
 
 def new_row(chat: ChatMessage, count: Count, *, archived: bool = False) -> Row:
     message = from_chat(chat)
-    message.token_count = count(chat)
+    # The library counts what it has stored: an object in them has become what JSON has of it.
+    message.token_count = count(to_chat(message) if chat.additional_kwargs else chat)
     return Row(message, archived)
 
 

@@ -99,7 +99,7 @@ class Memory(LibraryMemory):
     _object: str = PrivateAttr(default="")
 
     @classmethod
-    def from_defaults(  # type: ignore[override]
+    def from_defaults(
         cls,
         session_id: Id | None = None,
         chat_history: list[ChatMessage] | None = None,
@@ -118,7 +118,9 @@ class Memory(LibraryMemory):
         async_database_uri: str | None = None,
         async_engine: AsyncEngine | None = None,
         db_schema: str | None = None,
+        **further: Any,
     ) -> Memory:
+        """As the library's; `further` is what a later version of it takes."""
         # Here already: the library takes the number 0 for none.
         session_id = None if session_id is None else id_text(session_id)
         if chat_store is None and async_engine is None:
@@ -145,6 +147,7 @@ class Memory(LibraryMemory):
             async_database_uri=async_database_uri,
             async_engine=async_engine,
             db_schema=db_schema,
+            **further,
         )
         assert isinstance(made, cls)
         if ours and chat_history is not None:
@@ -276,21 +279,29 @@ class Memory(LibraryMemory):
     # What the library's methods ask for.
 
     async def aput(self, message: ChatMessage) -> None:
-        if _ours(self.sql_store) is None:
+        if self._takes_steps():
             return await super().aput(message)
         return await self._put([message])
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
         if not messages:
             return None
-        if _ours(self.sql_store) is None:
+        if self._takes_steps():
             return await super().aput_messages(messages)
         return await self._put(messages)
 
     async def _manage_queue(self) -> None:
-        if _ours(self.sql_store) is None:
+        store = _ours(self.sql_store)
+        if store is None or _takes_steps(store):
             return await super()._manage_queue()
         return await self._put([])
+
+    def _takes_steps(self) -> bool:
+        """Whether a put has to take the library's steps, one by one: somebody has replaced one, or
+        the messages are not in memoryd, which takes them at once."""
+        store = _ours(self.sql_store)
+        manage = getattr(self._manage_queue, "__func__", None)
+        return store is None or _takes_steps(store) or manage is not _MANAGE_QUEUE
 
     async def aget(
         self, input: str | ChatMessage | None = None, **block_kwargs: Any
@@ -485,6 +496,18 @@ class Memory(LibraryMemory):
             self.model_post_init(None)
         assert self._feeding is not None
         return store, self._feeding
+
+
+_MANAGE_QUEUE = Memory.__dict__["_manage_queue"]
+# What the library asks of a store in a put, as it is here.
+_STEPS = {name: ChatStore.__dict__[name]
+          for name in ("add_message", "add_messages", "get_messages", "archive_oldest_messages")}
+
+
+def _takes_steps(store: ChatStore) -> bool:
+    """Whether somebody has replaced what a put asks of its store."""
+    return any(getattr(getattr(store, name), "__func__", None) is not step
+               for name, step in _STEPS.items())
 
 
 def _ours(store: Any) -> ChatStore | None:
