@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Installs clients/python as its users do, and runs the README's quick start with what is installed.
 
-usage: fresh_install.py [--extras NAME[,NAME...]]     extras: llama-index, langchain, autogen, importers
+usage: fresh_install.py [--extras NAME[,NAME...]] [--beside PACKAGE]
+       extras: llama-index, langchain, autogen, importers
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
-that the adapter imports. The last line is `fresh install: ok`.
+that the adapter imports. PACKAGE is what the environment has before, and what it needs is there behind. The last line is `fresh install: ok`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ assert not frameworks, frameworks
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--extras", default="")
-    extras = [extra for extra in parser.parse_args().extras.split(",") if extra]
+    parser.add_argument("--beside", default="")
+    arguments = parser.parse_args()
+    extras = [extra for extra in arguments.extras.split(",") if extra]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     with tempfile.TemporaryDirectory(prefix="memoryd-install-") as folder:
         source = pathlib.Path(folder) / "memoryd"
@@ -54,6 +57,8 @@ def main() -> int:
             subprocess.run(command, cwd=folder, env=environment, check=True)
 
         run(sys.executable, "-m", "venv", "venv")
+        if arguments.beside:
+            run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", arguments.beside)
         what = "memoryd/clients/python" + (f"[{','.join(extras)}]" if extras else "")
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"./{what}")
         run(python, "-m", "pip", "check", "--disable-pip-version-check")

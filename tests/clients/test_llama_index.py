@@ -42,10 +42,11 @@ from workflows.context.state_store import UnserializableKeyWarning
 
 from support import paths
 from support.documents import code_of
+from support.postgres import free_port
 from support.server import Server
 from support.waiting import wait_for
 
-from memoryd import Client, MemorydError
+from memoryd import Client, MemorydError, message
 from memoryd.llama_index import (
     AsyncDBChatStore,
     BaseMemory,
@@ -63,6 +64,7 @@ from memoryd.llama_index import (
     VectorMemory,
     _live,
 )
+from memoryd.llama_index import memory as memory_module
 from memoryd.v1 import job_service_pb2 as job_wire
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
@@ -427,6 +429,67 @@ def test_a_block_that_fails_raises_and_is_fed_again(server, uri, session_id):
     with Client(server.target) as client:
         wait_for(lambda: [job.state for job in client.list_jobs(session_id)]
                  == [job_wire.JOB_STATE_DONE])
+
+
+class Slow(Recorder):
+    """Is done with what it takes in once it is let go."""
+
+    until: Callable[[], object] = bool
+
+    async def _aput(self, messages):
+        await super()._aput(messages)
+        await asyncio.to_thread(wait_for, self.until)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["the put waits", "nobody waits"])
+def test_a_block_that_is_slower_than_an_attempt_is_asked_once(store, waits):
+    with Server(store, arguments=["--job-timeout-ms=1000", "--job-retry-ms=10"]) as server, \
+            Client(server.target) as client:
+
+        def jobs(state: int = job_wire.JOB_STATE_OPEN) -> list[job_wire.Job]:
+            return list(client.list_jobs("s", state=state))
+
+        block = Slow(name="slow", fed=[], loops=[],
+                     until=lambda: any(job.attempts > 1 for job in jobs()))
+        memory = small(f"memoryd://{server.target}", "s", memory_blocks=[block])
+        if waits:
+            memory.put_messages(turns(4))
+        else:
+            memory.put_messages(turns(1))
+            client.put("s", [
+                message("user" if number % 2 == 0 else "assistant", "one two", token_count=4)
+                for number in range(4)])
+        wait_for(lambda: not jobs())
+        done = jobs(job_wire.JOB_STATE_DONE)
+        assert done and any(job.attempts > 1 for job in done)
+        assert len(block.fed) == len(done)
+        fed = [text for texts_ in block.fed for text in texts_]
+        assert fed == texts(memory.get_all())[:len(fed)]
+
+
+@pytest.mark.parametrize("blocks", [0, 1], ids=["without blocks", "with blocks"])
+def test_without_a_server_everything_says_so_in_time(session_id, blocks, monkeypatch):
+    # A call that could only end by this limit would not end here.
+    monkeypatch.setattr(memory_module, "_PUT_SECONDS", 3600.0)
+    memory = Memory.from_defaults(
+        session_id=session_id, async_database_uri=f"memoryd://127.0.0.1:{free_port()}?timeout=0.5",
+        memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM())][:blocks])
+    for call in (lambda: memory.put(user("one")), memory.get, memory.get_all, memory.reset,
+                 lambda: memory.put_messages(turns(1)), lambda: memory.set(turns(1)),
+                 lambda: asyncio.run(memory._manage_queue())):
+        with pytest.raises(MemorydError) as caught:
+            call()
+        assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+def test_a_server_that_goes_during_a_put_is_missed(store, monkeypatch):
+    monkeypatch.setattr(memory_module, "_PUT_SECONDS", 3600.0)
+    with Server(store) as server:
+        block = Slow(name="slow", fed=[], loops=[], until=server.kill)
+        memory = small(f"memoryd://{server.target}?timeout=1", "s", memory_blocks=[block])
+        with pytest.raises(MemorydError) as caught:
+            memory.put_messages(turns(3))
+        assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 def test_a_block_that_accepts_nothing_is_not_fed(uri, session_id):

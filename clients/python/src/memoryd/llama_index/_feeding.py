@@ -112,8 +112,8 @@ class Feeding:
         self._stored: dict[str, Any] = {}
         # The Memory's session_id, which its blocks are told.
         self.key = ""
-        # How many callbacks are at work.
-        self.running = 0
+        # Puts whose block is at work, perhaps for longer than the server waits for one attempt.
+        self._at_work: dict[tuple[str, str], concurrent.futures.Future[Any]] = {}
         self.is_loading = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Feeding:
@@ -163,8 +163,9 @@ class Feeding:
     def _same(self, serving: list[BaseMemoryBlock[Any]]) -> bool:
         return [id(block) for block in serving] == [id(block) for block in self._served]
 
-    def serve(self, blocks: Sequence[BaseMemoryBlock[Any]]) -> None:
-        """Attaches a worker for the blocks, unless one serves just them; the caller waits."""
+    def serve(self, blocks: Sequence[BaseMemoryBlock[Any]], timeout: float) -> None:
+        """Attaches a worker for the blocks, unless one serves just them; the caller waits.
+        TimeoutError after `timeout` seconds without a server."""
         serving = _worker_blocks(blocks)
         with self._attaching:
             if self._same(serving):
@@ -179,7 +180,7 @@ class Feeding:
                     blocks=[_Served(self, block) for block in serving],
                     **self._target.options(),
                 )
-                worker.start()
+                worker.start(timeout)
                 self._worker = worker
             with self._lock:
                 self._served = serving
@@ -206,6 +207,19 @@ class Feeding:
         finally:
             with self._lock:
                 self._loops.remove(loop)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a block is being fed."""
+        with self._lock:
+            return bool(self._at_work)
+
+    def has_taken(self, session_id: str, job_id: str) -> bool:
+        """Whether the job's block is at work on it or done, whatever became of an attempt that the
+        server did not wait for."""
+        job = (session_id, job_id)
+        with self._lock:
+            return job in self._at_work or job in self._ended
 
     def failure(self, session_id: str, job_id: str) -> BaseException | None:
         """What the latest attempt of a job raised here, to be told once."""
@@ -238,32 +252,61 @@ class Feeding:
     # Jobs.
 
     def put(self, block: BaseMemoryBlock[Any], chats: list[ChatMessage], state: Any) -> Any:
+        """Feeds the block and returns its state. A block that takes longer than the server waits
+        goes on; the job's next attempt waits for the same work, so that nothing is asked twice."""
         call = memoryd.current_call()
         job = (call.session_id, call.job_id)
         with self._lock:
             if job in self._ended:
                 return self._ended[job]
-            self.running += 1
-        try:
-            self.load(block, state)
-            session_id = self.key
+            work = self._at_work.get(job)
+            begins = work is None
+            if work is None:
+                work = self._at_work[job] = concurrent.futures.Future()
+        if begins:
+            self._begin(job, block, chats, state)
+        return work.result(call.timeout.ToTimedelta().total_seconds())
 
-            async def feed() -> None:
-                await block.aput(chats, from_short_term_memory=True, session_id=session_id)
+    def _begin(
+        self,
+        job: tuple[str, str],
+        block: BaseMemoryBlock[Any],
+        chats: list[ChatMessage],
+        state: Any,
+    ) -> None:
+        session_id = self.key
 
-            self.run(feed, call.timeout.ToTimedelta().total_seconds())
-            said = _state_of(block)
+        async def feed() -> None:
+            await block.aput(chats, from_short_term_memory=True, session_id=session_id)
+
+        def end(fed: concurrent.futures.Future[None]) -> None:
+            try:
+                fed.result()
+                said = _state_of(block)
+            except BaseException as failure:
+                with self._lock:
+                    self._failures[job] = failure
+                    work = self._at_work.pop(job)
+                work.set_exception(failure)
+                return
             with self._lock:
                 self._stored[block.name] = said
                 self._ended[job] = said
-            return said
+                work = self._at_work.pop(job)
+            work.set_result(said)
+
+        fed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        try:
+            self.load(block, state)
+            with self._lock:
+                loop = self._loops[-1] if self._loops else None
+            if loop is None:
+                fed.set_result(asyncio.run(feed()))
+            else:
+                fed = asyncio.run_coroutine_threadsafe(feed(), loop)
         except BaseException as failure:
-            with self._lock:
-                self._failures[job] = failure
-            raise
-        finally:
-            with self._lock:
-                self.running -= 1
+            fed.set_exception(failure)
+        fed.add_done_callback(end)
 
     def load(self, block: BaseMemoryBlock[Any], state: Any) -> None:
         """Gives the block what memoryd has of it, when that is not what it last gave memoryd."""

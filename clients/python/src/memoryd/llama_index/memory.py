@@ -7,8 +7,8 @@ import pickle
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import grpc
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock
@@ -53,10 +53,12 @@ from memoryd.llama_index._live import (
     signed,
 )
 from memoryd.llama_index._rows import Row, Session, chunks, new_row
-from memoryd.llama_index._target import default_uri, is_ours
+from memoryd.llama_index._target import Target, default_uri, is_ours
 from memoryd.llama_index.chat_store import DEFAULT_TABLE_NAME, ChatStore
 from memoryd.v1 import job_service_pb2 as job_wire
 from memoryd.v1 import memory_pb2 as memory
+
+Result = TypeVar("Result")
 
 # The longest that the server lets a call take. A put then goes on waiting for its blocks here.
 _PUT_SECONDS = 30.0
@@ -64,6 +66,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 # How long no callback may run before the jobs that are open are taken to wait for something else.
 _QUIET_SECONDS = 1.0
 _ATTEMPTS = 100
+_NO_SERVER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _INSERT = {
     InsertMethod.SYSTEM: memory.INSERT_METHOD_SYSTEM,
     InsertMethod.USER: memory.INSERT_METHOD_USER,
@@ -372,12 +375,11 @@ class Memory(LibraryMemory):
         for _ in range(_ATTEMPTS):
             config = self._session_config()
             try:
-                reply = await client.put(
-                    session_id,
-                    messages,
-                    config=config,
-                    timeout=_PUT_SECONDS if self.memory_blocks else None,
-                )
+                if self.memory_blocks:
+                    put = client.put(session_id, messages, config=config, timeout=_PUT_SECONDS)
+                    reply = await _while_it_answers(put, client, store.target)
+                else:
+                    reply = await client.put(session_id, messages, config=config)
                 return list(reply.open_jobs)
             except MemorydError as error:
                 if error.reason != "CONFIG_MISMATCH":
@@ -404,15 +406,17 @@ class Memory(LibraryMemory):
                 failure = self._feeding.failure(session_id, job_id)
                 if failure is not None:
                     raise failure
-            for job in jobs:
-                if job.last_error and job.job_id in pending:
+            failed = [job for job in jobs
+                      if job.last_error and not self._feeding.has_taken(session_id, job.job_id)]
+            for job in failed:
+                if job.job_id in pending:
                     raise BlockError(f"block {job.block!r}: {job.last_error}")
             # What waits behind an earlier failure was told with that.
-            behind = {job.block for job in jobs if job.last_error}
+            behind = {job.block for job in failed}
             pending = {
                 job.job_id for job in jobs if job.job_id in pending and job.block not in behind
             }
-            if self._feeding.running:
+            if self._feeding.is_working:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > _QUIET_SECONDS:
                 return
@@ -442,13 +446,18 @@ class Memory(LibraryMemory):
         self._loaded = True
 
     async def _serve(self) -> None:
-        _, feeding = self._connected()
+        store, feeding = self._connected()
         feeding.key = self.session_id
         if not feeding.serves(self.memory_blocks):
             # Not to_thread: what the worker starts would keep the context of this call, in which an
             # agent has this memory, for as long as it lives.
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(None, feeding.serve, self.memory_blocks)
+            assert store.target is not None
+            try:
+                await loop.run_in_executor(
+                    None, feeding.serve, self.memory_blocks, store.target.timeout)
+            except TimeoutError as error:
+                raise MemorydError(grpc.StatusCode.UNAVAILABLE, str(error)) from error
 
     async def _configure(self, client: AsyncClient, session_id: str) -> None:
         """Gives a session that there is this memory's configuration."""
@@ -518,6 +527,24 @@ def _ours(store: Any) -> ChatStore | None:
 def _client(store: ChatStore) -> AsyncClient:
     assert store.client is not None
     return store.client
+
+
+async def _while_it_answers(
+    call: Coroutine[Any, Any, Result], client: AsyncClient, target: Target | None
+) -> Result:
+    """What a call comes to that may take longer than a client waits for a server that is gone."""
+    assert target is not None
+    task = asyncio.ensure_future(call)
+    try:
+        while not (await asyncio.wait([task], timeout=target.timeout / 2))[0]:
+            try:
+                await client.server_info(timeout=target.timeout / 2)
+            except MemorydError as error:
+                if error.code in _NO_SERVER:
+                    raise
+        return task.result()
+    finally:
+        task.cancel()
 
 
 async def _open_jobs(client: AsyncClient, session_id: str) -> list[job_wire.Job]:
