@@ -170,10 +170,10 @@ BUGS = (
         "update_keeps_the_row", "an updated message changes in memory and not in the store", _SQLITE,
         (Edit("core/storage/sqlite/sqlite_commit.cc",
               "constexpr char kReplaceMessage[] =\n"
-              '    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
+              '    "UPDATE memoryd_messages SET role = ?, token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position = ?',
               "constexpr char kReplaceMessage[] =\n"
-              '    "UPDATE memoryd_messages SET token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
+              '    "UPDATE memoryd_messages SET role = ?, token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position < ? - 4000000'),)),
     SeededBug(
         "keeps_one_too_few", "a session that keeps its newest messages keeps one less", _SQLITE,
