@@ -427,13 +427,16 @@ def injected_instructions(place: Place) -> None:
     """What bodies say changes neither role nor place; in memory's text they close no tag."""
     for text in INJECTIONS:
         session_id = place.session()
-        sent = [memory.Message(role="tool", parts=[memory.Part(
-            tool_result=memory.ToolResult(call_id="c", name="t", text=text))]), user(text)]
+        sent = [user("look"),
+                memory.Message(role="assistant", parts=[memory.Part(
+                    tool_call=memory.ToolCall(call_id="c", name="t"))]),
+                memory.Message(role="tool", parts=[memory.Part(
+                    tool_result=memory.ToolResult(call_id="c", name="t", text=text))]), user(text)]
         place.calls.Put(session_id=session_id, messages=sent)
         for found in (place.calls.all_messages(session_id),
                       place.calls.Get(session_id=session_id).messages):
-            assert [m.role for m in found] == ["tool", "user"]
-            assert found[0].parts == sent[0].parts and found[1].text == text
+            assert [m.role for m in found] == ["user", "assistant", "tool", "user"]
+            assert found[2].parts == sent[2].parts and found[3].text == text
     session_id = place.session()
     facts = block("facts", "static", content=list(INJECTIONS))
     place.calls.Put(session_id=session_id, messages=[user("hi")], wait=WAIT,
