@@ -963,6 +963,7 @@ def test_what_a_detached_block_should_take_in_waits_for_it(uri, session_id):
 
 
 def test_a_memory_that_nobody_holds_detaches(uri, session_id):
+    others = set(threading.enumerate())  # Of memories that other tests still hold.
     memory = small(uri, session_id, memory_blocks=[recorder()])
     memory.put_messages(turns(3))
     name = memory._feeding.worker_name
@@ -971,7 +972,7 @@ def test_a_memory_that_nobody_holds_detaches(uri, session_id):
     gc.collect()
     assert gone() is None and name
     wait_for(lambda: not any(thread.name.startswith("memoryd-worker") and thread.is_alive()
-                             for thread in threading.enumerate()))
+                             for thread in set(threading.enumerate()) - others))
 
 
 # Other URIs, and how a target is named.
