@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 7> kPostgresDrivers = {
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-absl::Status Refused(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status Refused(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 // A path and nothing else: what a password may be a part of is not shown.
 bool LooksLikePath(std::string_view text) {
