@@ -332,13 +332,8 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
                       (row_.opening >= sweep.leaving.floor && sweep.opening == 0)) &&
                      (row_.revision == sweep.revision || config_->blocks.empty());
   if (!holds) return unchanged;
-  const bool opening_due = OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from;
-  if (opening_due) DropOpening();
   DropMessages(sweep.leaving, sweep.archived_bytes);
-  // Those around it were what it stood among.
-  if (!opening_due && OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) {
-    DropOpening();
-  }
+  if (OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) DropOpening();
   bool held = sweep.leaving.held;
   result.removed_archived = sweep.leaving.archived;
   if (ArchivedButOpening(row_) == 0) {
