@@ -11,8 +11,8 @@
 namespace memoryd {
 
 // What a role as it was sent is to policies. kUser is the human side, in any case of letters, under
-// the names that frameworks and data sets give it: user, human, customer, client, guest, visitor,
-// caller, prompter, end user. The others are known by their exact names alone.
+// the names that frameworks and data sets give it, which docs/POLICY.md lists. The others are known
+// by their exact names alone.
 Role ParseRole(std::string_view role);
 
 // The same, where a session counts further names to the human side (SessionConfig::user_roles, in
