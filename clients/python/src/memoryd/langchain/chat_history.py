@@ -13,8 +13,9 @@ from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
 from memoryd._ids import Id, id_text
+from memoryd._units import History, lacks
 from memoryd.langchain.connection import Connection, connection_of
-from memoryd.langchain.messages import from_message, to_message
+from memoryd.langchain.messages import from_message, said, to_message
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 
@@ -62,8 +63,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:
-        """All messages, oldest first."""
-        self._given = [from_message(found) for found in self.messages_as_stored()]
+        """All messages, oldest first, but for what `shown` leaves out."""
+        self._given = [from_message(found) for found in self.shown(self.messages_as_stored())]
         return self._given
 
     @messages.setter
@@ -72,7 +73,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         self._given = []
 
     async def aget_messages(self) -> list[BaseMessage]:
-        self._given = [from_message(found) for found in await self.amessages_as_stored()]
+        stored = await self.amessages_as_stored()
+        self._given = [from_message(found) for found in await self.ashown(stored)]
         return self._given
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -120,11 +122,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         return Snapshot(session.revision, self.messages_as_stored(), contents or [])
 
     async def asnapshot(self) -> Snapshot:
-        try:
-            session = await self.async_client.get_session(self.session_id)
-        except MemorydError as error:
-            if error.code != grpc.StatusCode.NOT_FOUND:
-                raise
+        session = await _aexisting(self.async_client, self.session_id)
+        if session is None:
             return Snapshot(0, [], [])
         contents = []
         if session.content_count:
@@ -181,6 +180,28 @@ class ChatMessageHistory(BaseChatMessageHistory):
             except MemorydError as error:
                 _begin_anew_or_raise(error)
 
+    def shown(
+        self, stored: list[memory.Message], *, headless: bool = True
+    ) -> list[memory.Message]:
+        """Of all messages as stored, those that a model's provider takes once retention or
+        DeleteMessage has taken others: no call and no result whose other half was taken and, if
+        `headless` and where a human's message follows, nothing before that but system messages.
+        Where nothing was taken all are shown."""
+        history = _lacking(stored, headless)
+        if history is None:
+            return stored
+        session = _existing(self.client, self.session_id)
+        return _without(stored, history.left_out(session, headless=headless))
+
+    async def ashown(
+        self, stored: list[memory.Message], *, headless: bool = True
+    ) -> list[memory.Message]:
+        history = _lacking(stored, headless)
+        if history is None:
+            return stored
+        session = await _aexisting(self.async_client, self.session_id)
+        return _without(stored, history.left_out(session, headless=headless))
+
     def _set(
         self, messages: list[memory.Message], contents: list[memory.Content], revision: int | None
     ) -> None:
@@ -201,9 +222,30 @@ class ChatMessageHistory(BaseChatMessageHistory):
         return f"{type(self).__name__}(session_id={self.session_id!r})"
 
 
+def _lacking(stored: list[memory.Message], headless: bool) -> History | None:
+    """The messages as a History, None where nothing can have to be left out."""
+    if not lacks([found.position for found in stored]):
+        return None
+    history = History([said(found) for found in stored])
+    return history if history.may_leave_out(headless=headless) else None
+
+
+def _without(stored: list[memory.Message], left_out: set[int]) -> list[memory.Message]:
+    return [found for index, found in enumerate(stored) if index not in left_out]
+
+
 def _existing(client: Client, session_id: str) -> memory.Session | None:
     try:
         return client.get_session(session_id)
+    except MemorydError as error:
+        if error.code != grpc.StatusCode.NOT_FOUND:
+            raise
+        return None
+
+
+async def _aexisting(client: AsyncClient, session_id: str) -> memory.Session | None:
+    try:
+        return await client.get_session(session_id)
     except MemorydError as error:
         if error.code != grpc.StatusCode.NOT_FOUND:
             raise

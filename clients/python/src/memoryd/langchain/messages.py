@@ -2,8 +2,10 @@
 
 Content, tool calls and name stand in the fields that memoryd has for them, so that every client of
 the session can read them and Query finds them. What else a message carries stands under `langchain`
-in its metadata; a plain question or answer has none. Messages that other clients have put are read
-as the LangChain message of their role.
+in its metadata, or in an opaque part where the server would refuse it there; a plain question or
+answer has none. Calls that LangChain keeps elsewhere than in `tool_calls`, as those of a chunk, are
+parts too, behind the others, so that the server knows which result belongs to which call. Messages
+that other clients have put are read as the LangChain message of their role.
 """
 
 from __future__ import annotations
@@ -30,13 +32,28 @@ from langchain_core.messages import (
     ToolMessageChunk,
 )
 
+from memoryd._units import Said
+from memoryd._wire_text import (
+    MAX_METADATA_BYTES,
+    MAX_PARTS,
+    MAX_TEXT_BYTES,
+    call_id,
+    dumps,
+    is_json,
+    is_text,
+    pieces,
+    with_halves,
+    without_halves,
+)
 from memoryd.v1 import memory_pb2 as memory
 
+__all__ = ["KEY", "MAX_TEXT_BYTES", "from_message", "said", "text_of", "to_message"]
+
 KEY = "langchain"
-MAX_TEXT_BYTES = 1 << 20
-# Of the 256 KiB and 64 levels that the server takes.
-_MAX_METADATA_BYTES = 200 << 10
-_MAX_METADATA_BRACKETS = 60
+# Of calls as parts; others of a message stay in LangChain's form alone.
+_MAX_CALLS = MAX_PARTS // 2
+# Of a call's arguments where LangChain's form has them too.
+_MAX_ARGUMENTS_AGAIN = 64 << 10
 _MAX_NAME_BYTES = 256
 _MAX_ROLE_BYTES = 64
 
@@ -87,22 +104,41 @@ def to_message(message: BaseMessage) -> memory.Message:
     about: dict[str, Any] = {}
     if _TYPE_OF_ROLE.get(made.role) != message.type:
         about["type"] = message.type
-    if rest.get("name") and len(rest["name"].encode()) <= _MAX_NAME_BYTES:
+    if rest.get("name") and _is_name(rest["name"]):
         made.name = rest.pop("name")
     try:
         calls = list(_call_parts(message, rest))
+        beside = list(_calls_beside(message, calls))
+        result = _result(message, rest)
         if isinstance(message.content, str):
-            _set_text(made, message.content, alone=not calls)
+            text, halves = without_halves(message.content)
+            if halves:
+                about["halves"] = halves
+            parts = [memory.Part(text=piece) for piece in pieces(text)]
+            if result is not None:
+                result.text = parts.pop(0).text
+                if parts:
+                    about["pieces"] = True
+                parts.insert(0, memory.Part(tool_result=result))
         else:
             about["list"] = True
-            made.parts.extend(_part(block) for block in message.content)
-        made.parts.extend(calls)
+            parts = [] if result is None else [memory.Part(tool_result=result)]
+            room = MAX_PARTS - 1 - len(parts) - len(calls) - len(beside)
+            parts.extend(_part(block) for block in message.content[:room])
+            if len(message.content) > room:
+                about["more"] = message.content[room:]
+        parts += calls + beside
+        if beside:
+            about["beside"] = len(beside)
         if rest:
             about["data"] = rest
-        if about:
-            _set_about(made, _dump({KEY: about}))
+        _set_about(made, parts, about)
     except (TypeError, ValueError) as error:
         raise TypeError(f"a {type(message).__name__} can't be stored: {error}") from error
+    if len(parts) == 1 and parts[0].HasField("text"):
+        made.text = parts[0].text
+    else:
+        made.parts.extend(parts)
     return made
 
 
@@ -115,28 +151,51 @@ def from_message(found: memory.Message) -> BaseMessage:
     if about is None:
         return _foreign(found, metadata)
     data: dict[str, Any] = about.get("data", {})
+    del parts[len(parts) - about.get("beside", 0):]
     calls = [part.tool_call for part in parts if part.HasField("tool_call")]
     if calls:
         data["tool_calls"] = [_call(call) for call in calls]
+    results = [part.tool_result for part in parts if part.HasField("tool_result")]
+    if results and "tool_call_id" not in data:
+        data["tool_call_id"] = results[0].call_id
     if found.name:
         data["name"] = found.name
+    content: Any
     if about.get("list"):
-        content: Any = [_block(part) for part in _contents(found, parts)]
+        content = [_block(part) for part in _contents(found, parts)
+                   if not part.HasField("tool_result")]
+        content += about.get("more", [])
     else:
-        content = "".join(part.text for part in _contents(found, parts))
+        text = "".join(part.tool_result.text if part.HasField("tool_result") else part.text
+                       for part in _contents(found, parts))
+        content = with_halves(text, about.get("halves", []))
     return _TYPES[about.get("type") or _TYPE_OF_ROLE[found.role]](content=content, **data)
+
+
+def said(found: memory.Message) -> Said:
+    """The calls that a stored message makes and answers, also where only LangChain's form says so,
+    as in what earlier clients have stored."""
+    message = from_message(found)
+    ids = {call_id(call.get("id")) for call in _all_calls(message)}
+    calls = {part.tool_call.call_id for part in found.parts if part.HasField("tool_call")}
+    results = {part.tool_result.call_id for part in found.parts if part.HasField("tool_result")}
+    if isinstance(message, ToolMessage):
+        results.add(call_id(message.tool_call_id) or "")
+    calls.update(known for known in ids if known is not None)
+    return Said(found.position, found.role, sorted(calls - {""}), sorted(results - {""}))
 
 
 def text_of(found: memory.Message) -> str:
     """The text of a message, whatever its parts."""
-    return "".join(part.text for part in _contents(found, list(found.parts)))
+    return "".join(part.tool_result.text if part.HasField("tool_result") else part.text
+                   for part in _contents(found, list(found.parts)))
 
 
 def _role(message: BaseMessage) -> str:
     if isinstance(message, ChatMessage):
         role = message.role
         # One that stands for another kind of message would mislead other clients.
-        usable = 0 < len(role.encode()) <= _MAX_ROLE_BYTES and role.isprintable()
+        usable = role.isprintable() and 0 < len(role.encode()) <= _MAX_ROLE_BYTES
         return role if usable and role not in _TYPE_OF_ROLE else "chat"
     return next((role for kind, role in _ROLES if isinstance(message, kind)), "system")
 
@@ -154,17 +213,28 @@ def _beyond_defaults(message: BaseMessage) -> dict[str, Any]:
     return kept
 
 
+def _is_name(name: str) -> bool:
+    return is_text(name) and len(name.encode()) <= _MAX_NAME_BYTES
+
+
 def _call_parts(message: BaseMessage, rest: dict[str, Any]) -> Iterator[memory.Part]:
     """The tool calls as parts, taken out of the rest, if parts can hold all of them."""
     calls = rest.get("tool_calls")
     if isinstance(message, AIMessageChunk) or not calls:
         return  # A chunk makes its calls of their pieces, which are in the rest.
-    if not all(call.keys() == _TOOL_CALL_KEYS for call in calls):
+    if len(calls) > _MAX_CALLS or not all(call.keys() == _TOOL_CALL_KEYS for call in calls):
         return
-    del rest["tool_calls"]
+    made = []
     for call in calls:
-        yield memory.Part(tool_call=memory.ToolCall(
-            call_id=call["id"], name=call["name"], arguments_json=_dump(call["args"])))
+        arguments = dumps(call["args"])
+        if call["id"] and call_id(call["id"]) != call["id"]:
+            return
+        if not is_text(arguments) or not is_text(call["name"]):
+            return
+        made.append(memory.Part(tool_call=memory.ToolCall(
+            call_id=call["id"], name=call["name"], arguments_json=arguments)))
+    del rest["tool_calls"]
+    yield from made
 
 
 def _call(call: memory.ToolCall) -> dict[str, Any]:
@@ -172,48 +242,91 @@ def _call(call: memory.ToolCall) -> dict[str, Any]:
             "id": call.call_id if call.HasField("call_id") else None, "type": "tool_call"}
 
 
-def _set_text(made: memory.Message, text: str, *, alone: bool) -> None:
-    # A character has at most four bytes.
-    pieces = [text] if 4 * len(text) <= MAX_TEXT_BYTES else _pieces(text)
-    if alone and len(pieces) == 1:
-        made.text = text
-    else:
-        made.parts.extend(memory.Part(text=piece) for piece in pieces)
-
-
-def _pieces(text: str) -> list[str]:
-    size = MAX_TEXT_BYTES // 4
-    return [text[start:start + size] for start in range(0, len(text), size)]
-
-
-def _set_about(made: memory.Message, about: str) -> None:
-    if _is_metadata(about):
-        made.metadata_json = about
+def _all_calls(message: BaseMessage) -> Iterator[dict[str, Any]]:
+    """The calls of a message, wherever LangChain keeps them: in one place or several."""
+    if not isinstance(message, AIMessage):
         return
-    if made.HasField("text"):
-        text = made.text
-        made.ClearField("text")
-        made.parts.add(text=text)
-    made.parts.append(memory.Part(opaque=memory.Opaque(type=KEY, data=about.encode())))
+    yield from message.tool_calls  # type: ignore[misc]
+    yield from message.invalid_tool_calls  # type: ignore[misc]
+    if isinstance(message, AIMessageChunk):
+        yield from message.tool_call_chunks  # type: ignore[misc]
+    raw = message.additional_kwargs.get("tool_calls")
+    for call in raw if isinstance(raw, list) else []:
+        if isinstance(call, dict):
+            function = call.get("function")
+            said = function if isinstance(function, dict) else {}
+            yield {"id": call.get("id"), "name": said.get("name"), "args": said.get("arguments")}
 
 
-def _is_metadata(about: str) -> bool:
-    """Whether the server takes this JSON as metadata, as far as can be told at a glance."""
-    brackets = about.count("{") + about.count("[")
-    return (len(about.encode()) <= _MAX_METADATA_BYTES and brackets <= _MAX_METADATA_BRACKETS
-            and "\\u0000" not in about)
+def _calls_beside(message: BaseMessage, parts: list[memory.Part]) -> Iterator[memory.Part]:
+    """Parts for the calls that have an id and are no parts yet."""
+    known = {part.tool_call.call_id for part in parts}
+    for call in _all_calls(message):
+        made = call_id(call.get("id"))
+        if made is None or made in known or len(known) >= _MAX_CALLS:
+            continue
+        known.add(made)
+        name, arguments = call.get("name"), call.get("args")
+        if not isinstance(arguments, str):
+            arguments = dumps(arguments or {})
+        elif not _is_object(arguments):
+            arguments = "{}"  # Which some providers refuse otherwise.
+        # Providers refuse a call without a name.
+        name = without_halves(name)[0] if isinstance(name, str) and name else "tool"
+        arguments = without_halves(arguments)[0]
+        if len(arguments.encode()) > _MAX_ARGUMENTS_AGAIN:
+            arguments = "{}"
+        yield memory.Part(tool_call=memory.ToolCall(
+            call_id=made, name=name[:_MAX_NAME_BYTES], arguments_json=arguments))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _result(message: BaseMessage, rest: dict[str, Any]) -> memory.ToolResult | None:
+    """The answer to a call, without its text. The rest loses the id if a part can hold it."""
+    if not isinstance(message, ToolMessage):
+        return None
+    given = message.tool_call_id
+    made = memory.ToolResult(is_error=message.status == "error")
+    if given == "" or call_id(given) == given:
+        del rest["tool_call_id"]
+    made.call_id = call_id(given) or ""
+    if message.name and _is_name(message.name):
+        made.name = message.name
+    if rest == {"status": "error"}:
+        del rest["status"]
+    return made
+
+
+def _set_about(made: memory.Message, parts: list[memory.Part], about: dict[str, Any]) -> None:
+    if not about:
+        return
+    value = {KEY: about}
+    text = dumps(value)
+    if is_json(value, text, max_bytes=MAX_METADATA_BYTES):
+        made.metadata_json = text
+    else:
+        parts.append(memory.Part(opaque=memory.Opaque(type=KEY, data=text.encode())))
 
 
 def _part(block: str | dict[Any, Any]) -> memory.Part:
     if isinstance(block, dict):
         text = block.get("text")
         plain = block == {"type": "text", "text": text}
-        if plain and isinstance(text, str) and 4 * len(text) <= MAX_TEXT_BYTES:
+        if plain and isinstance(text, str) and is_text(text):
             return memory.Part(text=text)
-        image = _image(block)
+        try:
+            image = _image(block)
+        except ValueError:  # No base64, or a URL that UTF-8 does not hold.
+            image = None
         if image is not None and _image_block(image) == block:
             return memory.Part(image=image)
-    return memory.Part(opaque=memory.Opaque(type="json", data=_dump(block).encode()))
+    return memory.Part(opaque=memory.Opaque(type="json", data=dumps(block).encode()))
 
 
 def _block(part: memory.Part) -> str | dict[Any, Any]:
@@ -236,10 +349,7 @@ def _image(block: dict[Any, Any]) -> memory.Media | None:
                                 detail=detail if isinstance(detail, str) else None)
     if block.get("type") == "image" and isinstance(block.get("base64"), str):
         mime_type = block.get("mime_type")
-        try:
-            data = base64.b64decode(block["base64"], validate=True)
-        except ValueError:
-            return None
+        data = base64.b64decode(block["base64"], validate=True)
         return memory.Media(data=data, mime_type=mime_type if isinstance(mime_type, str) else None)
     return None
 
@@ -283,7 +393,8 @@ def _foreign(found: memory.Message, metadata: dict[str, Any]) -> BaseMessage:
     elif kind == "tool":
         results = [part.tool_result for part in parts if part.HasField("tool_result")]
         called = results[0].call_id if results else metadata.get("tool_call_id", "")
-        data.update(tool_call_id=called, name=found.name or (results[0].name if results else None),
+        name = found.name or (results[0].name if results else "")
+        data.update(tool_call_id=called, name=name or None,
                     status="error" if any(result.is_error for result in results) else "success")
     elif kind == "function":
         data["name"] = found.name
@@ -331,8 +442,3 @@ def _foreign_block(part: memory.Part) -> dict[str, Any]:
 def _metadata(found: memory.Message) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(found.metadata_json) if found.metadata_json else {}
     return loaded
-
-
-def _dump(value: Any) -> str:
-    # NaN and infinity are no JSON, and no server would take them.
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)

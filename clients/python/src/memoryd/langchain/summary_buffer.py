@@ -35,13 +35,17 @@ class ConversationSummaryBufferMemory(BaseChatMemory, library.ConversationSummar
         if self._history is None or self._state is None:
             return super().load_memory_variables(inputs)
         values, _ = self._state.read()
-        return self._variables(values, self._history.messages_as_stored())
+        stored = self._history.messages_as_stored()
+        return self._variables(values, stored, self._history.shown(stored, headless=False))
 
     async def aload_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
         if self._history is None or self._state is None:
             return await super().aload_memory_variables(inputs)
         values, _ = await self._state.aread()
-        return self._variables(values, await self._history.amessages_as_stored())
+        stored = await self._history.amessages_as_stored()
+        # What a summary goes before may begin with an answer, as in the library.
+        shown = await self._history.ashown(stored, headless=False)
+        return self._variables(values, stored, shown)
 
     def prune(self) -> None:
         history, state = self._history, self._state
@@ -91,8 +95,12 @@ class ConversationSummaryBufferMemory(BaseChatMemory, library.ConversationSummar
             leaving.append(messages.pop(0))
         return leaving, len(messages)
 
-    def _variables(self, values: Values, stored: list[memory.Message]) -> dict[str, Any]:
-        messages = [from_message(found) for found in _unsummarised(values, stored)]
+    def _variables(
+        self, values: Values, stored: list[memory.Message], shown: list[memory.Message]
+    ) -> dict[str, Any]:
+        ids = {found.message_id for found in shown}
+        messages = [from_message(found) for found in _unsummarised(values, stored)
+                    if found.message_id in ids]
         summary = values.get(_SUMMARY, "")
         if summary:
             messages.insert(0, self.summary_message_cls(content=summary))

@@ -3,6 +3,11 @@
 A null is an absent field; additional_kwargs is metadata_json, its key order and its difference of
 1 and 1.0 kept. Blocks that the wire has no part for (`cache`, `citable`), and the rare block that a
 part can't hold exactly, travel as `opaque` with the block's JSON.
+
+Calls and results that additional_kwargs alone name are parts too, behind those of the blocks, so
+that the server knows which result belongs to which call. A last part, opaque and of type KEY, says
+how many of these there are, and holds what the server would refuse in its own place. It counts
+parts from the end of the blocks', since a Get may insert some ahead of them.
 """
 
 from __future__ import annotations
@@ -14,9 +19,28 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 
+from memoryd._units import Said
+from memoryd._wire_text import (
+    MAX_METADATA_BYTES,
+    MAX_PARTS,
+    Halves,
+    call_id,
+    dumps,
+    is_json,
+    is_text,
+    pieces,
+    with_halves,
+    without_halves,
+)
 from memoryd.v1 import memory_pb2 as memory
 
 Block = dict[str, Any]
+
+KEY = "llama-index"
+# Of the parts of a message, those that name calls and results beside blocks.
+_MAX_BESIDE = MAX_PARTS // 2
+# Of a call's arguments where additional_kwargs have them too.
+_MAX_ARGUMENTS_AGAIN = 64 << 10
 
 # Per kind of media: the block's keys in their order, and the wire field of each.
 _MEDIA = {
@@ -59,25 +83,160 @@ def to_chat(message: memory.Message) -> ChatMessage:
 def to_message(dump: dict[str, Any]) -> memory.Message:
     """The wire form of a dumped ChatMessage."""
     kwargs = dump["additional_kwargs"]
-    return memory.Message(
-        role=dump["role"],
-        metadata_json=_dumps(kwargs) if kwargs else "",
-        parts=[to_part(block) for block in dump["blocks"]],
-    )
+    made = memory.Message(role=dump["role"])
+    about: dict[str, Any] = {}
+    if kwargs:
+        text = dumps(kwargs)
+        if is_json(kwargs, text, max_bytes=MAX_METADATA_BYTES):
+            made.metadata_json = text
+        else:
+            about["additional_kwargs"] = kwargs
+    calls, result = _calls_of(dump), call_id(kwargs.get("tool_call_id"))
+    room = MAX_PARTS - 1 - min(len(calls) + 1, _MAX_BESIDE)
+    parts = _content(dump["blocks"], room, about)
+    beside = _beside(calls, result, {part.tool_call.call_id for part in parts})
+    if beside:
+        about["beside"] = len(beside)
+    made.parts.extend(parts + beside)
+    if about:
+        opaque = memory.Opaque(type=KEY, data=dumps(about).encode())
+        made.parts.append(memory.Part(opaque=opaque))
+    return made
 
 
 def to_dump(message: memory.Message) -> dict[str, Any]:
     """The dump of the ChatMessage that a message stands for."""
+    metadata = message.metadata_json
+    kwargs = json.loads(metadata) if metadata else {}
     if message.HasField("text"):
         blocks = [{"block_type": "text", "text": message.text}]
     else:
-        blocks = [_to_block(part) for part in message.parts]
-    metadata = message.metadata_json
-    return {
-        "role": message.role,
-        "additional_kwargs": json.loads(metadata) if metadata else {},
-        "blocks": blocks,
-    }
+        parts = list(message.parts)
+        about = {}
+        if parts and parts[-1].opaque.type == KEY:
+            about = json.loads(parts.pop().opaque.data)
+            del parts[len(parts) - about.get("beside", 0):]
+            kwargs = about.get("additional_kwargs", kwargs)
+        elif any(part.HasField("tool_result") for part in parts):
+            kwargs = _of_another(parts, kwargs)
+        blocks = _blocks(parts, about)
+    return {"role": message.role, "additional_kwargs": kwargs, "blocks": blocks}
+
+
+def said(message: memory.Message) -> Said:
+    """The calls that a stored message makes and answers, also where only additional_kwargs say so,
+    as in what earlier clients have stored."""
+    calls = {part.tool_call.call_id for part in message.parts if part.HasField("tool_call")}
+    results = {part.tool_result.call_id for part in message.parts if part.HasField("tool_result")}
+    dump = to_dump(message)
+    calls.update(call["id"] for call in _calls_of(dump))
+    results.add(call_id(dump["additional_kwargs"].get("tool_call_id")) or "")
+    return Said(message.position, message.role, sorted(calls - {""}), sorted(results - {""}))
+
+
+def _content(blocks: list[Block], room: int, about: dict[str, Any]) -> list[memory.Part]:
+    """The blocks as at most `room` parts. `about` gets what else it takes to have them back."""
+    parts: list[memory.Part] = []
+    halves: list[list[Any]] = []
+    divided: list[list[int]] = []
+    taken = 0
+    for block in blocks:
+        lone: Halves = []
+        if block["block_type"] == "text":
+            text, lone = without_halves(block["text"])
+            made = [memory.Part(text=piece) for piece in pieces(text)]
+        else:
+            made = [to_part(block)]
+        if len(parts) + len(made) > room:
+            break
+        if lone:
+            halves.append([taken, lone])
+        if len(made) > 1:
+            divided.append([len(parts), len(made)])
+        parts.extend(made)
+        taken += 1
+    if halves:
+        about["halves"] = [[at - taken, lone] for at, lone in halves]
+    if divided:
+        about["pieces"] = [[at - len(parts), count] for at, count in divided]
+    if taken < len(blocks):
+        about["more"] = blocks[taken:]
+    return parts
+
+
+def _blocks(parts: list[memory.Part], about: dict[str, Any]) -> list[Block]:
+    first_of = {len(parts) + at: count for at, count in about.get("pieces", [])}
+    blocks: list[Block] = []
+    at = 0
+    while at < len(parts):
+        count = first_of.get(at, 1)
+        block = _to_block(parts[at])
+        for piece in parts[at + 1:at + count]:
+            block["text"] += piece.text
+        blocks.append(block)
+        at += count
+    for at, lone in about.get("halves", []):
+        blocks[at]["text"] = with_halves(blocks[at]["text"], lone)
+    blocks.extend(about.get("more", []))
+    return blocks
+
+
+def _calls_of(dump: dict[str, Any]) -> list[dict[str, str]]:
+    """The calls with an id that a message makes, as `id`, `name` and `arguments`: in blocks, and in
+    additional_kwargs as the clients of models leave them there."""
+    found = [(block.get("tool_call_id"), block["tool_name"], block["tool_kwargs"])
+             for block in dump["blocks"] if block["block_type"] == "tool_call"]
+    raw = dump["additional_kwargs"].get("tool_calls")
+    for call in raw if isinstance(raw, list) else []:
+        if isinstance(call, dict):
+            function = call.get("function")
+            about = {**call, **function} if isinstance(function, dict) else call
+            # OpenAI's, Anthropic's and Bedrock's names.
+            given = next((call[key] for key in ("id", "call_id", "toolUseId")
+                          if call_id(call.get(key)) is not None), None)
+            found.append((given, about.get("name"), about.get("arguments", about.get("input"))))
+    made = {}
+    for given, name, arguments in found:
+        made_id = call_id(given)
+        if made_id is None or made_id in made:
+            continue
+        text = arguments if isinstance(arguments, str) else dumps(arguments or {})
+        made[made_id] = {"id": made_id, "name": name if isinstance(name, str) else "",
+                         "arguments": text}
+    return list(made.values())
+
+
+def _beside(
+    calls: list[dict[str, str]], result: str | None, known: set[str]
+) -> list[memory.Part]:
+    """Parts for the result, and for the calls that are not known by parts of blocks."""
+    made = []
+    if result is not None:
+        # Its text is in the blocks, which are counted and embedded as the library does it.
+        made.append(memory.Part(tool_result=memory.ToolResult(call_id=result)))
+    for call in calls:
+        if call["id"] in known:
+            continue
+        arguments = without_halves(call["arguments"])[0]
+        if len(arguments.encode()) > _MAX_ARGUMENTS_AGAIN or not _is_object(arguments):
+            arguments = "{}"  # Providers refuse a call without any, or without a name.
+        made.append(memory.Part(tool_call=memory.ToolCall(
+            call_id=call["id"], name=without_halves(call["name"])[0][:256] or "tool",
+            arguments_json=arguments)))
+    return made[:_MAX_BESIDE]
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _of_another(parts: list[memory.Part], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """additional_kwargs of a result that another client has put."""
+    [answered, *_] = [part.tool_result for part in parts if part.HasField("tool_result")]
+    return {"tool_call_id": answered.call_id, **kwargs} if answered.call_id else kwargs
 
 
 def to_part(block: Block) -> memory.Part:
@@ -87,40 +246,43 @@ def to_part(block: Block) -> memory.Part:
             return part
     except (binascii.Error, KeyError, TypeError, ValueError):
         pass  # A shape that no part can hold.
-    opaque = memory.Opaque(type=block["block_type"], data=_dumps(block).encode())
+    opaque = memory.Opaque(type=block["block_type"], data=dumps(block).encode())
     return memory.Part(opaque=opaque)
 
 
 def _to_part(block: Block) -> memory.Part:
     kind = block["block_type"]
     if kind == "text":
-        return memory.Part(text=block["text"])
+        return memory.Part(text=_checked(block["text"]))
     if kind in _MEDIA:
         part = memory.Part()
         getattr(part, kind).SetInParent()
         getattr(part, kind).MergeFrom(_to_media(kind, block))
         return part
     if kind == "tool_call":
+        given = block["tool_call_id"]
+        if given and call_id(given) != given:
+            raise ValueError("no id for a part")
         call = memory.ToolCall(
-            call_id=block["tool_call_id"],
+            call_id=given,
             name=block["tool_name"],
-            arguments_json=_to_arguments(block["tool_kwargs"]),
+            arguments_json=_checked(_to_arguments(block["tool_kwargs"])),
         )
         return memory.Part(tool_call=call)
     if kind == "thinking":
         extra = block["additional_information"]
         thinking = memory.Thinking(
-            text=block["content"],
+            text=_checked(block["content"]),
             token_count=block["num_tokens"],
-            additional_json=_dumps(extra) if extra else "",
+            additional_json=_checked_json(extra) if extra else "",
         )
         return memory.Part(thinking=thinking)
     if kind == "citation" and block["cited_content"]["block_type"] == "text":
         citation = memory.Citation(
-            cited_text=block["cited_content"]["text"],
+            cited_text=_checked(block["cited_content"]["text"]),
             source=block["source"],
             title=block["title"],
-            location_json=_dumps(block["additional_location_info"]),
+            location_json=_checked_json(block["additional_location_info"]),
         )
         return memory.Part(citation=citation)
     raise ValueError(f"no part for a block of type {kind}")
@@ -161,6 +323,10 @@ def _to_block(part: memory.Part) -> Block:
     if kind == "opaque":
         opaque: Block = json.loads(part.opaque.data)
         return opaque
+    if kind == "tool_result":  # Of another client, as is JSON.
+        return {"block_type": "text", "text": part.tool_result.text}
+    if kind == "json":
+        return {"block_type": "text", "text": part.json}
     raise ValueError(f"no block for a part of kind {kind}")
 
 
@@ -190,7 +356,7 @@ def _to_arguments(arguments: dict[str, Any] | str) -> str:
     # A string goes as it is unless it would read back as something else.
     if isinstance(arguments, str) and _from_arguments(arguments) == arguments:
         return arguments
-    return _dumps(arguments)
+    return dumps(arguments)
 
 
 def _from_arguments(text: str) -> dict[str, Any] | str:
@@ -201,13 +367,22 @@ def _from_arguments(text: str) -> dict[str, Any] | str:
     return value if isinstance(value, (dict, str)) else text
 
 
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _checked(text: str | None) -> str | None:
+    if text is not None and not is_text(text):
+        raise ValueError("no text for a part")
+    return text
+
+
+def _checked_json(value: Any) -> str:
+    text = dumps(value)
+    if not is_json(value, text):
+        raise ValueError("no JSON for a part")
+    return text
 
 
 def _same(left: Any, right: Any) -> bool:
     # As text, since 1 == 1.0 == True and the order of keys counts.
-    return _dumps(left) == _dumps(right)
+    return dumps(left) == dumps(right)
 
 
 def _optional(message: Any, field: str) -> Any:

@@ -16,7 +16,8 @@ import grpc
 from llama_index.core.base.llms.types import ChatMessage
 
 from memoryd import AsyncClient, MemorydError
-from memoryd.llama_index._messages import from_chat, to_chat
+from memoryd._units import History
+from memoryd.llama_index._messages import from_chat, said, to_chat
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 
@@ -94,6 +95,20 @@ class Session:
             row = stored_row(message)
             if archived is None or row.archived == archived:
                 yield row
+
+    async def shown(self, rows: list[Row], *, all_there: bool) -> list[Row]:
+        """Of the rows of a status, or of all there are, those to show: without calls and results
+        whose other half retention or DeleteMessage has taken. A half that was stored as one, or
+        whose other half has another status, is shown as the library shows it."""
+        if not History([said(row.message) for row in rows]).may_leave_out():
+            return rows
+        stored = rows if all_there else [row async for row in self.rows()]
+        history = History([said(row.message) for row in stored])
+        if not history.may_leave_out():
+            return rows
+        left_out = history.left_out(await self.known())
+        positions = {stored[index].message.position for index in left_out}
+        return [row for row in rows if row.message.position not in positions]
 
     async def known(self) -> memory.Session | None:
         """The session as the server knows it, None when there is none."""

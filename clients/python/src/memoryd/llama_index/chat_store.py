@@ -354,17 +354,20 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         await self._restored()
         begin = max(offset or 0, 0)
         end = None if limit is None or limit < 0 else begin + limit
-        found: list[ChatMessage] = []
-        index = 0
         if end == begin:
-            return found
-        async for row in self._session(key).rows(_archived(status)):
-            if index >= begin:
-                found.append(row.chat())
-            index += 1
-            if index == end:
+            return []
+        session = self._session(key)
+        rows: list[Row] = []
+        # Of a session that may lack something all is needed to know what.
+        lacks_none = True
+        async for row in session.rows(_archived(status)):
+            rows.append(row)
+            lacks_none = lacks_none and row.message.position == len(rows)
+            if lacks_none and len(rows) == end:
                 break
-        return found
+        if not lacks_none:
+            rows = await session.shown(rows, all_there=status is None)
+        return [row.chat() for row in rows[begin:end]]
 
     async def _add(
         self, key: str, messages: list[ChatMessage], status: MessageStatus

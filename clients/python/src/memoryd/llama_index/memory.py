@@ -67,6 +67,8 @@ _LOOK_AGAIN_SECONDS = 0.05
 _QUIET_SECONDS = 1.0
 _ATTEMPTS = 100
 _NO_SERVER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+# The largest limit of a session.
+_MAX_TOKENS = 2**31 - 1
 _INSERT = {
     InsertMethod.SYSTEM: memory.INSERT_METHOD_SYSTEM,
     InsertMethod.USER: memory.INSERT_METHOD_USER,
@@ -486,12 +488,14 @@ class Memory(LibraryMemory):
         if ratio > 1:
             # The same threshold, as memoryd can have it.
             limit, ratio = int(limit * ratio), 1.0
+        # More than a server can have in one session is as good as no limit.
+        limit = min(limit, _MAX_TOKENS)
         self._config = memory.SessionConfig(
             profile="llama-index",
             policy="fifo",
             tokenizer="caller",
             token_limit=limit,
-            token_flush_size=self.token_flush_size,
+            token_flush_size=min(self.token_flush_size, limit),
             chat_history_token_ratio=ratio,
             insert_method=_INSERT[self.insert_method],
             blocks=feeding.configured(self.memory_blocks, known),
