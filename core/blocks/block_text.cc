@@ -243,6 +243,7 @@ std::string MessageWords(const StoredMessage& message) {
     words += line;
   };
   for (const StoredPart& part : message.parts) {
+    if (IsIdAlone(message, part)) continue;
     switch (part.kind) {
       case StoredPart::Kind::kText:
       case StoredPart::Kind::kJson:

@@ -81,6 +81,17 @@ TEST(MessageWordsTest, NamesToolsAndMedia) {
   EXPECT_EQ(MessageWords(message), "hello\n[calls search: {\"q\":1}]\n[image]");
 }
 
+TEST(MessageWordsTest, PassesOverIdsWhoseWordsStandBesideThem) {
+  StoredMessage message;
+  message.parts.emplace_back().text = "42";
+  StoredPart& answer = message.parts.emplace_back();
+  answer.kind = StoredPart::Kind::kToolResult;
+  answer.call_id = "1";
+  EXPECT_EQ(MessageWords(message), "42");
+  message.parts.erase(message.parts.begin());
+  EXPECT_EQ(MessageWords(message), "[a tool answers: ]");
+}
+
 TEST(JsonMembersTest, SetsAMemberInItsPlaceOrAtTheEnd) {
   EXPECT_EQ(WithStringMember("", "session_id", "s\"1"), R"({"session_id": "s\"1"})");
   EXPECT_EQ(WithStringMember("{}", "k", "v"), R"({"k": "v"})");

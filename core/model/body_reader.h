@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_MODEL_BODY_READER_H_
 #define MEMORYD_CORE_MODEL_BODY_READER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -87,6 +88,16 @@ struct StoredMessage {
   std::string source_session_id;  // As in MessageText.
   std::vector<StoredPart> parts;  // A message's `text` is one text part.
 };
+
+// Whether a part of a message is the id of a call or an answer alone: an adapter's, whose words
+// stand beside it in the form of its framework. An empty answer has nothing beside it.
+inline bool IsIdAlone(const StoredMessage& message, const StoredPart& part) {
+  const auto is_of_tool = [](const StoredPart& other) {
+    return other.kind == StoredPart::Kind::kToolCall || other.kind == StoredPart::Kind::kToolResult;
+  };
+  return is_of_tool(part) && part.tool_name.empty() && part.text.empty() &&
+         part.arguments_json.empty() && !std::ranges::all_of(message.parts, is_of_tool);
+}
 
 // Immutable; any thread.
 class BodyReader {

@@ -156,6 +156,17 @@ TEST(OpenAiProtocolTest, ACallWithoutAnswerAndAnAnswerWithoutCallAreNamed) {
               {"role":"user","content":"[tool call f {}]\n[tool call f {}]"}])"));
 }
 
+TEST(OpenAiProtocolTest, PassesOverIdsWhoseWordsStandBesideThem) {
+  StoredPart call = Call("1");
+  call.tool_name.clear();
+  call.arguments_json.clear();
+  EXPECT_EQ(Sent({Message("assistant", {Text("Let me see."), call}),
+                  Message("tool", {Text("42"), Answer("1", "", "")})}),
+            Json::parse(R"([
+              {"role":"assistant","content":"Let me see."},
+              {"role":"user","content":"tool:\n42"}])"));
+}
+
 TEST(OpenAiProtocolTest, ARequestSaysWhatTheSettingsSay) {
   ModelSettings settings;
   settings.model = "m";

@@ -91,7 +91,7 @@ std::set<std::string> AnsweredCalls(const std::vector<StoredMessage>& messages) 
   std::set<std::string> answered;
   for (const StoredMessage& message : messages) {
     for (const StoredPart& part : message.parts) {
-      if (part.call_id.empty()) continue;
+      if (part.call_id.empty() || IsIdAlone(message, part)) continue;
       if (part.kind == Kind::kToolResult && made.contains(part.call_id)) {
         answered.insert(part.call_id);
       } else if (part.kind == Kind::kToolCall && message.role == "assistant") {
@@ -152,6 +152,7 @@ class Conversation {
     Content content;
     if (!is_known && !HasOnlyResults(message)) content.AddText(message.role + ":");
     for (const StoredPart& part : message.parts) {
+      if (IsIdAlone(message, part)) continue;
       if (part.kind == Kind::kToolCall && is_assistant && Opens(part.call_id)) {
         calls.push_back(
             {{"id", part.call_id},

@@ -4,10 +4,10 @@ A null is an absent field; additional_kwargs is metadata_json, its key order and
 1 and 1.0 kept. Blocks that the wire has no part for (`cache`, `citable`), and the rare block that a
 part can't hold exactly, travel as `opaque` with the block's JSON.
 
-Calls and results that additional_kwargs alone name are parts too, behind those of the blocks, so
-that the server knows which result belongs to which call. A last part, opaque and of type KEY, says
-how many of these there are, and holds what the server would refuse in its own place. It counts
-parts from the end of the blocks', since a Get may insert some ahead of them.
+Calls and results that additional_kwargs alone name are parts of an id alone, behind those of the
+blocks, so that the server knows which result belongs to which call. A last part, opaque and of type
+KEY, says how many of these there are, and holds what the server would refuse in its own place. It
+counts parts from the end of the blocks', since a Get may insert some ahead of them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ Block = dict[str, Any]
 KEY = "llama-index"
 # Of the parts of a message, those that name calls and results beside blocks.
 _MAX_BESIDE = MAX_PARTS // 2
-# Of a call's arguments where additional_kwargs have them too.
-_MAX_ARGUMENTS_AGAIN = 64 << 10
 
 # Per kind of media: the block's keys in their order, and the wire field of each.
 _MEDIA = {
@@ -129,7 +127,7 @@ def said(message: memory.Message) -> Said:
     calls = {part.tool_call.call_id for part in message.parts if part.HasField("tool_call")}
     results = {part.tool_result.call_id for part in message.parts if part.HasField("tool_result")}
     dump = to_dump(message)
-    calls.update(call["id"] for call in _calls_of(dump))
+    calls.update(_calls_of(dump))
     results.add(call_id(dump["additional_kwargs"].get("tool_call_id")) or "")
     return Said(message.position, message.role, sorted(calls - {""}), sorted(results - {""}))
 
@@ -181,56 +179,27 @@ def _blocks(parts: list[memory.Part], about: dict[str, Any]) -> list[Block]:
     return blocks
 
 
-def _calls_of(dump: dict[str, Any]) -> list[dict[str, str]]:
-    """The calls with an id that a message makes, as `id`, `name` and `arguments`: in blocks, and in
-    additional_kwargs as the clients of models leave them there."""
-    found = [(block.get("tool_call_id"), block["tool_name"], block["tool_kwargs"])
-             for block in dump["blocks"] if block["block_type"] == "tool_call"]
+def _calls_of(dump: dict[str, Any]) -> list[str]:
+    """The ids of the calls that a message makes, each once: in blocks, and in additional_kwargs as
+    the clients of models leave them there."""
+    found = [block.get("tool_call_id") for block in dump["blocks"]
+             if block["block_type"] == "tool_call"]
     raw = dump["additional_kwargs"].get("tool_calls")
     for call in raw if isinstance(raw, list) else []:
         if isinstance(call, dict):
-            function = call.get("function")
-            about = {**call, **function} if isinstance(function, dict) else call
-            # OpenAI's, Anthropic's and Bedrock's names.
-            given = next((call[key] for key in ("id", "call_id", "toolUseId")
-                          if call_id(call.get(key)) is not None), None)
-            found.append((given, about.get("name"), about.get("arguments", about.get("input"))))
-    made = {}
-    for given, name, arguments in found:
-        made_id = call_id(given)
-        if made_id is None or made_id in made:
-            continue
-        text = arguments if isinstance(arguments, str) else dumps(arguments or {})
-        made[made_id] = {"id": made_id, "name": name if isinstance(name, str) else "",
-                         "arguments": text}
-    return list(made.values())
+            # OpenAI's and Anthropic's name, and Bedrock's.
+            found.append(call.get("id") or call.get("toolUseId"))
+    return list(dict.fromkeys(made for made in map(call_id, found) if made is not None))
 
 
-def _beside(
-    calls: list[dict[str, str]], result: str | None, known: set[str]
-) -> list[memory.Part]:
-    """Parts for the result, and for the calls that are not known by parts of blocks."""
-    made = []
-    if result is not None:
-        # Its text is in the blocks, which are counted and embedded as the library does it.
-        made.append(memory.Part(tool_result=memory.ToolResult(call_id=result)))
-    for call in calls:
-        if call["id"] in known:
-            continue
-        arguments = without_halves(call["arguments"])[0]
-        if len(arguments.encode()) > _MAX_ARGUMENTS_AGAIN or not _is_object(arguments):
-            arguments = "{}"  # Providers refuse a call without any, or without a name.
-        made.append(memory.Part(tool_call=memory.ToolCall(
-            call_id=call["id"], name=without_halves(call["name"])[0][:256] or "tool",
-            arguments_json=arguments)))
+def _beside(calls: list[str], result: str | None, known: set[str]) -> list[memory.Part]:
+    """Parts for the result, and for the calls that are not known by parts of blocks. They have no
+    words: those are in the blocks, which are counted and shown as the library does it."""
+    made = [] if result is None else [
+        memory.Part(tool_result=memory.ToolResult(call_id=result))]
+    made += [memory.Part(tool_call=memory.ToolCall(call_id=call))
+             for call in calls if call not in known]
     return made[:_MAX_BESIDE]
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
 
 
 def _of_another(parts: list[memory.Part], kwargs: dict[str, Any]) -> dict[str, Any]:
