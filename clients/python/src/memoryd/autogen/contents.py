@@ -11,7 +11,20 @@ from typing import Any
 from autogen_core import Image
 from autogen_core.memory import MemoryContent, MemoryMimeType
 
+from memoryd._wire_text import (
+    MAX_METADATA_BYTES,
+    dumps,
+    is_json,
+    is_text,
+    joined,
+    with_halves,
+    without_halves,
+)
+from memoryd.autogen._plain import plain, restored
 from memoryd.v1 import memory_pb2 as memory
+
+# In metadata: what it takes to have value and metadata back as they were.
+KEY = "memoryd.autogen"
 
 # What a Put or Set may hold is 4 MiB and 1,000 contents; the rest is for the fields around them.
 _BATCH_BYTES = 3 * 1024 * 1024
@@ -19,38 +32,85 @@ _BATCH_CONTENTS = 1000
 # Marks a content whose MIME type was a str although the library has a name for it: the library
 # keeps the two apart, the wire does not.
 _PLAIN_MIME_TYPE = "mime-str-"
+# Marks a content that its bytes hold whole, as JSON.
+_PACKED = "packed-"
+_MAX_MIME_TYPE_BYTES = 128
 
 
 def to_content(item: MemoryContent) -> memory.Content:
-    """The wire form of a content.
+    """The wire form of a content. What JSON has no type for is noted under KEY in the metadata, and
+    a content that the server would refuse becomes bytes that hold all of it.
 
-    TypeError or ValueError when JSON can't hold the value or the metadata as they are.
+    TypeError for values and metadata of other types than `_plain` knows.
     """
+    about: dict[str, Any] = {}
+    metadata = None
+    if item.metadata is not None:
+        metadata, notes = plain(item.metadata)
+        if notes:
+            about["metadata"] = notes
     made = memory.Content()
-    if isinstance(item.mime_type, MemoryMimeType):
-        made.mime_type = item.mime_type.value
-    else:
-        made.mime_type = item.mime_type
-        if item.mime_type in MemoryMimeType._value2member_map_:
-            made.content_id = _PLAIN_MIME_TYPE + uuid.uuid4().hex
     value = item.content
+    packed: Any = None
     if isinstance(value, str):
-        made.text = value
+        packed, halves = without_halves(value)
+        if halves:
+            about["content"] = [[[], "halves", halves]]
+        fits = is_text(packed)
+        if fits:
+            made.text = packed
     elif isinstance(value, bytes):
         made.bytes_value = value
+        fits = True
     elif isinstance(value, Image):
         made.image.data = base64.b64decode(value.to_base64())
         made.image.mime_type = "image/png"
+        fits = True
     else:
-        made.json = _json(value, "content")
-    if item.metadata is not None:
-        made.metadata_json = _json(item.metadata, "metadata")
-    return made
+        packed, notes = plain(value)
+        if notes:
+            about["content"] = notes
+        text = dumps(packed)
+        fits = is_json(packed, text)
+        if fits:
+            made.json = text
+    said = metadata
+    if about:
+        if metadata is None:
+            about["none"] = True
+        said = {**(metadata or {}), KEY: about}
+    if said is not None:
+        made.metadata_json = dumps(said)
+        fits = (fits and isinstance(said, dict) and KEY not in (metadata or {})
+                and is_json(said, made.metadata_json, max_bytes=MAX_METADATA_BYTES))
+    mime_type = item.mime_type
+    named = isinstance(mime_type, MemoryMimeType)
+    mime_type = mime_type.value if isinstance(mime_type, MemoryMimeType) else mime_type
+    if fits and _is_mime_type(mime_type):
+        made.mime_type = mime_type
+        if not named and mime_type in MemoryMimeType._value2member_map_:
+            made.content_id = _PLAIN_MIME_TYPE + uuid.uuid4().hex
+        return made
+    if packed is None:
+        data = made.image.data if made.HasField("image") else made.bytes_value
+        packed = base64.b64encode(data).decode()
+    kind = "image" if made.HasField("image") else type(value).__name__
+    whole = {"kind": kind, "content": packed, "mime_type": without_halves(mime_type),
+             "named": named, "metadata": metadata, "notes": about}
+    return memory.Content(
+        content_id=_PACKED + uuid.uuid4().hex,
+        mime_type=mime_type if _is_mime_type(mime_type) else MemoryMimeType.BINARY.value,
+        bytes_value=dumps(whole).encode(),
+    )
 
 
 def from_content(content: memory.Content) -> MemoryContent:
     """The content that to_content was given, as new objects. One that no AutoGen client has put may
     have an image that lies elsewhere: its dict says where."""
+    if content.content_id.startswith(_PACKED):
+        return _unpacked(json.loads(content.bytes_value))
+    metadata = json.loads(content.metadata_json) if content.metadata_json else None
+    about = metadata.pop(KEY, {}) if metadata else {}
     kind = content.WhichOneof("value")
     value: str | bytes | dict[str, Any] | Image
     if kind == "bytes_value":
@@ -67,10 +127,42 @@ def from_content(content: memory.Content) -> MemoryContent:
     else:
         value = content.text
     return MemoryContent(
-        content=value,
+        content=restored(value, about.get("content", [])),
         mime_type=_mime_type(content),
-        metadata=json.loads(content.metadata_json) if content.metadata_json else None,
+        metadata=(None if about.get("none")
+                  else restored(metadata, about.get("metadata", []))),
     )
+
+
+def is_as_sent(content: memory.Content) -> bool:
+    """Whether what the server says of a content in a context is what the library would say."""
+    return not content.content_id.startswith(_PACKED) and f'"{KEY}"' not in content.metadata_json
+
+
+def context_text(items: Iterable[MemoryContent]) -> str:
+    """What the library adds to a context for contents; of an image, that it is one."""
+    lines = [
+        f"{number}. {'<Image>' if isinstance(item.content, Image) else joined(str(item.content))}"
+        for number, item in enumerate(items, 1)]
+    return "\n".join(["", "Relevant memory content (in chronological order):", *lines, ""])
+
+
+def _unpacked(whole: dict[str, Any]) -> MemoryContent:
+    value, notes = whole["content"], whole["notes"]
+    if whole["kind"] == "bytes":
+        value = base64.b64decode(value)
+    elif whole["kind"] == "image":
+        value = Image.from_base64(value)
+    mime_type = with_halves(*whole["mime_type"])
+    return MemoryContent(
+        content=restored(value, notes.get("content", [])),
+        mime_type=MemoryMimeType(mime_type) if whole["named"] else mime_type,
+        metadata=restored(whole["metadata"], notes.get("metadata", [])),
+    )
+
+
+def _is_mime_type(text: str) -> bool:
+    return text.isprintable() and 0 < len(text.encode()) <= _MAX_MIME_TYPE_BYTES
 
 
 def batches(contents: Iterable[memory.Content]) -> Iterator[list[memory.Content]]:
@@ -94,11 +186,3 @@ def _mime_type(content: memory.Content) -> MemoryMimeType | str:
         return MemoryMimeType(content.mime_type)
     except ValueError:
         return content.mime_type
-
-
-def _json(value: dict[str, Any], what: str) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    # Keys that are no strings and tuples would come back as something else.
-    if json.loads(text) != value:
-        raise ValueError(f"{what}: JSON does not hold it as it is: {str(value)[:100]}")
-    return text

@@ -17,7 +17,13 @@ from typing_extensions import Self
 
 from memoryd._ids import Id, id_text
 from memoryd.autogen.connection import Connection, cancellable
-from memoryd.autogen.contents import batches, from_content, to_content
+from memoryd.autogen.contents import (
+    batches,
+    context_text,
+    from_content,
+    is_as_sent,
+    to_content,
+)
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
@@ -40,8 +46,10 @@ class ListMemory(autogen_core.memory.ListMemory):
 
     It behaves as autogen_core's ListMemory with these differences: the list lives on the server
     under `session_id`, for every process that names it; what `content`, `query` and
-    `update_context` return are copies; an image reads as `<Image>` in the context; contents must be
-    such that JSON holds them, of at most 1 MiB; calls raise memoryd.MemorydError.
+    `update_context` return are copies; an image reads as `<Image>` in the context; calls raise
+    memoryd.MemorydError. Values and metadata may hold what JSON holds, dates and times, members of
+    enumerations, tuples, sets, bytes, UUIDs and Decimals; TypeError for other objects. A member of
+    an enumeration whose module the reading process has not imported comes back as its value.
 
     `memory_contents` are what the session begins with; one that exists already stays as it is.
     Without `session_id` the memory has a new session of its own. Nothing is sent before the first
@@ -118,9 +126,11 @@ class ListMemory(autogen_core.memory.ListMemory):
         await self._abegin()
         # The context is not sent: what this profile inserts does not depend on it.
         reply = await self._connection.async_client().update_context(self._session_id, [])
-        for insertion in reply.insertions:
-            await model_context.add_message(SystemMessage(content=insertion.message.text))
         results = [from_content(result.content) for result in reply.results]
+        as_sent = all(is_as_sent(result.content) for result in reply.results)
+        for insertion in reply.insertions:
+            text = insertion.message.text if as_sent else context_text(results)
+            await model_context.add_message(SystemMessage(content=text))
         return UpdateContextResult(memories=MemoryQueryResult(results=results))
 
     async def query(

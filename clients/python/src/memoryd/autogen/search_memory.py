@@ -22,6 +22,8 @@ from pydantic import BaseModel
 from typing_extensions import Self
 
 from memoryd._ids import Id, id_text
+from memoryd._wire_text import dumps, without_halves
+from memoryd.autogen._plain import plain
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import from_content, to_content
 from memoryd.v1 import memory_service_pb2 as wire
@@ -168,7 +170,8 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         else:
             message = result.message
             texts = [message.text] if message.HasField("text") else [
-                part.text for part in message.parts if part.HasField("text")]
+                part.text or part.tool_result.text for part in message.parts
+                if part.HasField("text") or part.tool_result.text]
             metadata = json.loads(message.metadata_json) if message.metadata_json else {}
             found = MemoryContent(content="\n".join(texts), mime_type=MemoryMimeType.TEXT,
                                   metadata={**metadata, "role": message.role})
@@ -181,23 +184,27 @@ def _question(messages: list[LLMMessage]) -> str:
     for message in reversed(messages):
         if isinstance(message, UserMessage):
             parts = [message.content] if isinstance(message.content, str) else message.content
-            text = "\n".join(part for part in parts if isinstance(part, str))
+            text = "\n".join(without_halves(part)[0] for part in parts if isinstance(part, str))
             return text.encode()[:_LARGEST_QUERY_BYTES].decode(errors="ignore")
     return ""
 
 
 def _query_text(query: str | MemoryContent) -> str:
     value = query if isinstance(query, str) else query.content
+    if isinstance(value, str):
+        return without_halves(value)[0]
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, str):
-        raise TypeError(f"query: a content of {type(value).__name__} has no text to search by")
-    return value
+        return _dict_text(value)
+    raise TypeError(f"query: a content of {type(value).__name__} has no text to search by")
 
 
 def _text(item: MemoryContent) -> str:
     """What a model is shown of a content."""
     value = item.content
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
+        return _dict_text(value)
     return value if isinstance(value, str) else f"<{type(value).__name__.lower()}>"
+
+
+def _dict_text(value: dict[str, Any]) -> str:
+    return dumps(plain(value)[0])

@@ -379,7 +379,10 @@ def _foreign(found: memory.Message, metadata: dict[str, Any]) -> BaseMessage:
     data: dict[str, Any] = {"additional_kwargs": metadata} if metadata else {}
     if found.name:
         data["name"] = found.name
-    parts = _contents(found, list(found.parts))
+    # Of another adapter: what its framework needs, and ids whose words are in the metadata.
+    known = [part for part in found.parts
+             if part.opaque.type != "llama-index" and not _is_id_alone(part)]
+    parts = _contents(found, known or list(found.parts))
     if all(part.HasField("text") for part in parts):
         content = "".join(part.text for part in parts)
     elif len(parts) == 1 and parts[0].HasField("tool_result"):
@@ -388,10 +391,11 @@ def _foreign(found: memory.Message, metadata: dict[str, Any]) -> BaseMessage:
         content = [_foreign_block(part) for part in parts]
     kind = _TYPE_OF_ROLE.get(found.role, "chat")
     if kind == "ai":
-        data["tool_calls"] = [_foreign_call(part.tool_call) for part in found.parts
-                              if part.HasField("tool_call")]
+        calls = [_foreign_call(part.tool_call) for part in known if part.HasField("tool_call")]
+        if calls or not metadata:  # Else LangChain makes them of additional_kwargs.
+            data["tool_calls"] = calls
     elif kind == "tool":
-        results = [part.tool_result for part in parts if part.HasField("tool_result")]
+        results = [part.tool_result for part in found.parts if part.HasField("tool_result")]
         called = results[0].call_id if results else metadata.get("tool_call_id", "")
         name = found.name or (results[0].name if results else "")
         data.update(tool_call_id=called, name=name or None,
@@ -401,6 +405,12 @@ def _foreign(found: memory.Message, metadata: dict[str, Any]) -> BaseMessage:
     elif kind == "chat":
         data["role"] = found.role
     return _TYPES[kind](content=content, **data)
+
+
+def _is_id_alone(part: memory.Part) -> bool:
+    call, result = part.tool_call, part.tool_result
+    return (part.HasField("tool_call") and not call.name and not call.arguments_json) or (
+        part.HasField("tool_result") and not result.name and not result.text)
 
 
 def _foreign_call(call: memory.ToolCall) -> dict[str, Any]:

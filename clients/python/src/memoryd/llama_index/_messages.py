@@ -290,13 +290,23 @@ def _to_block(part: memory.Part) -> Block:
             "additional_location_info": json.loads(citation.location_json),
         }
     if kind == "opaque":
-        opaque: Block = json.loads(part.opaque.data)
-        return opaque
+        return _of_opaque(part.opaque)
     if kind == "tool_result":  # Of another client, as is JSON.
         return {"block_type": "text", "text": part.tool_result.text}
     if kind == "json":
         return {"block_type": "text", "text": part.json}
     raise ValueError(f"no block for a part of kind {kind}")
+
+
+def _of_opaque(opaque: memory.Opaque) -> Block:
+    try:
+        block: Block = json.loads(opaque.data)
+        if "block_type" in block:
+            return block
+    except ValueError:
+        pass
+    # Of another client.
+    return {"block_type": "text", "text": opaque.data.decode(errors="replace")}
 
 
 def _to_media(kind: str, block: Block) -> memory.Media:
