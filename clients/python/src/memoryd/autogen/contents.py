@@ -71,18 +71,20 @@ def to_content(item: MemoryContent) -> memory.Content:
         if notes:
             about["content"] = notes
         text = dumps(packed)
-        fits = is_json(packed, text)
+        fits = isinstance(packed, dict) and is_json(packed, text)
         if fits:
             made.json = text
-    said = metadata
-    if about:
-        if metadata is None:
-            about["none"] = True
-        said = {**(metadata or {}), KEY: about}
-    if said is not None:
-        made.metadata_json = dumps(said)
-        fits = (fits and isinstance(said, dict) and KEY not in (metadata or {})
-                and is_json(said, made.metadata_json, max_bytes=MAX_METADATA_BYTES))
+    if metadata is None and about:
+        about["none"] = True
+    said = metadata or {}
+    if isinstance(said, dict) and KEY not in said:
+        # Else some key is no string, or ours.
+        said = {**said, KEY: about} if about else said
+        if metadata is not None or about:
+            made.metadata_json = dumps(said)
+            fits = fits and is_json(said, made.metadata_json, max_bytes=MAX_METADATA_BYTES)
+    else:
+        fits = False
     mime_type = item.mime_type
     named = isinstance(mime_type, MemoryMimeType)
     mime_type = mime_type.value if isinstance(mime_type, MemoryMimeType) else mime_type

@@ -156,8 +156,10 @@ def from_message(found: memory.Message) -> BaseMessage:
     if calls:
         data["tool_calls"] = [_call(call) for call in calls]
     results = [part.tool_result for part in parts if part.HasField("tool_result")]
-    if results and "tool_call_id" not in data:
-        data["tool_call_id"] = results[0].call_id
+    if results:
+        data.setdefault("tool_call_id", results[0].call_id)
+        if results[0].is_error:
+            data["status"] = "error"
     if found.name:
         data["name"] = found.name
     content: Any
@@ -288,7 +290,7 @@ def _is_object(text: str) -> bool:
 
 
 def _result(message: BaseMessage, rest: dict[str, Any]) -> memory.ToolResult | None:
-    """The answer to a call, without its text. The rest loses the id if a part can hold it."""
+    """The answer to a call, without its text. The rest loses what the part holds."""
     if not isinstance(message, ToolMessage):
         return None
     given = message.tool_call_id
@@ -298,8 +300,7 @@ def _result(message: BaseMessage, rest: dict[str, Any]) -> memory.ToolResult | N
     made.call_id = call_id(given) or ""
     if message.name and _is_name(message.name):
         made.name = message.name
-    if rest == {"status": "error"}:
-        del rest["status"]
+    rest.pop("status", None)
     return made
 
 
@@ -420,7 +421,8 @@ def _foreign_call(call: memory.ToolCall) -> dict[str, Any]:
         arguments = call.arguments_json
     if not isinstance(arguments, dict):  # LangChain's are always named.
         arguments = {"arguments": arguments}
-    return {"name": call.name, "args": arguments, "id": call.call_id or None, "type": "tool_call"}
+    return {"name": call.name, "args": arguments,
+            "id": call.call_id if call.HasField("call_id") else None, "type": "tool_call"}
 
 
 def _foreign_block(part: memory.Part) -> dict[str, Any]:
