@@ -4,12 +4,16 @@ results without their call, which providers refuse.
 Only what retention or DeleteMessage has taken counts. A half that was stored as a half is shown, as
 the frameworks' own stores show it. Positions tell: those of a session's messages follow each other
 but where some were removed. They do not begin at 1 where a session was set anew or its oldest
-messages were taken; which of the two, its retention tells as far as a client can know.
+messages were taken; which of the two, its retention tells as far as a client can know. Without a
+retention, in an adapter that resets active messages alone, only what is missing between active ones
+was taken for certain.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 from collections.abc import Sequence
 
 from memoryd.v1 import memory_pb2 as memory
@@ -30,13 +34,16 @@ class Said:
     role: str = ""
     calls: Sequence[str] = ()
     results: Sequence[str] = ()
+    archived: bool = False
 
 
 class History:
-    """All stored messages of a session, oldest first."""
+    """All stored messages of a session, oldest first. `resets` says that the adapter removes active
+    messages alone, by Reset."""
 
-    def __init__(self, said: Sequence[Said]) -> None:
+    def __init__(self, said: Sequence[Said], *, resets: bool = False) -> None:
         self._said = said
+        self._resets = resets
         # Per message the one that begins its unit, None for a result whose call is not there.
         self._unit_of: list[int | None] = []
         self._waiting: dict[int, set[str]] = {}
@@ -62,8 +69,10 @@ class History:
     def left_out(self, session: memory.Session | None, *, headless: bool = False) -> set[int]:
         """Which messages are not shown: halves, and where `headless` what stands before the first
         of a human's because something before that was taken. `session` is the session as it is."""
-        gone = self._lost(session)
-        return gone | self._headless(session) if headless else gone
+        # Whether something was taken right before each message.
+        taken = self._taken(session)
+        gone = self._lost(taken)
+        return gone | self._headless(taken, session) if headless else gone
 
     def may_leave_out(self, *, headless: bool = False) -> bool:
         """Whether left_out may say anything, so that the session is worth asking for."""
@@ -72,25 +81,26 @@ class History:
         return headless and self._first_human(frozenset()) != next(
             (index for index, said in enumerate(self._said) if not _is_pinned(said)), None)
 
-    def _lost(self, session: memory.Session | None) -> set[int]:
-        front = bool(self._said) and self._said[0].position > 1 and _takes_messages(session)
-        count = len(self._said)
-        before = [front] * count
-        for index in range(1, count):
-            before[index] = before[index - 1] or self._has_gap(index)
-        last_gap = max((index for index in range(1, count) if self._has_gap(index)), default=0)
-        units = {unit for unit, waiting in self._waiting.items() if waiting and last_gap > unit}
+    def _taken(self, session: memory.Session | None) -> list[bool]:
+        takes = _takes_messages(session)
+        taken = [takes and said.position > 1 for said in self._said[:1]]
+        for one, next_one in itertools.pairwise(self._said):
+            certain = takes or not self._resets or not (one.archived or next_one.archived)
+            taken.append(certain and next_one.position != one.position + 1)
+        return taken
+
+    def _lost(self, taken: list[bool]) -> set[int]:
+        before = list(itertools.accumulate(taken, operator.or_))
+        last = max((index for index, was in enumerate(taken) if was), default=0)
+        units = {unit for unit, waiting in self._waiting.items() if waiting and last > unit}
         units.update(unit for unit, index in self._torn.items() if before[index])
         return {index for index, unit in enumerate(self._unit_of)
                 if (before[index] if unit is None else unit in units)}
 
-    def _headless(self, session: memory.Session | None) -> set[int]:
+    def _headless(self, taken: list[bool], session: memory.Session | None) -> set[int]:
         roles = frozenset(session.config.user_roles) if session is not None else frozenset()
         human = self._first_human(roles)
-        if human is None:
-            return set()
-        front = self._said[0].position > 1 and _takes_messages(session)
-        if not front and not any(self._has_gap(index) for index in range(1, human + 1)):
+        if human is None or not any(taken[:human + 1]):
             return set()
         return {index for index in range(human) if not _is_pinned(self._said[index])}
 
@@ -100,9 +110,6 @@ class History:
             if (role in _HUMAN_ROLES or said.role in roles) and not said.results:
                 return index
         return None
-
-    def _has_gap(self, index: int) -> bool:
-        return self._said[index].position != self._said[index - 1].position + 1
 
 
 def lacks(positions: Sequence[int]) -> bool:

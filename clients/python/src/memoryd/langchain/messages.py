@@ -177,13 +177,15 @@ def from_message(found: memory.Message) -> BaseMessage:
 def said(found: memory.Message) -> Said:
     """The calls that a stored message makes and answers, also where only LangChain's form says so,
     as in what earlier clients have stored."""
-    message = from_message(found)
-    ids = {call_id(call.get("id")) for call in _all_calls(message)}
     calls = {part.tool_call.call_id for part in found.parts if part.HasField("tool_call")}
     results = {part.tool_result.call_id for part in found.parts if part.HasField("tool_result")}
-    if isinstance(message, ToolMessage):
-        results.add(call_id(message.tool_call_id) or "")
-    calls.update(known for known in ids if known is not None)
+    if "tool_call" in found.metadata_json or (
+        found.parts and found.parts[-1].opaque.type == KEY
+    ):
+        message = from_message(found)
+        calls.update(call_id(call.get("id")) or "" for call in _all_calls(message))
+        if isinstance(message, ToolMessage):
+            results.add(call_id(message.tool_call_id) or "")
     return Said(found.position, found.role, sorted(calls - {""}), sorted(results - {""}))
 
 

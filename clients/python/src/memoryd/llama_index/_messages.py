@@ -89,7 +89,7 @@ def to_message(dump: dict[str, Any]) -> memory.Message:
             made.metadata_json = text
         else:
             about["additional_kwargs"] = kwargs
-    calls, result = _calls_of(dump), call_id(kwargs.get("tool_call_id"))
+    calls, result = _calls_of(dump["blocks"], kwargs), call_id(kwargs.get("tool_call_id"))
     room = MAX_PARTS - 1 - min(len(calls) + 1, _MAX_BESIDE)
     parts = _content(dump["blocks"], room, about)
     beside = _beside(calls, result, {part.tool_call.call_id for part in parts})
@@ -126,10 +126,12 @@ def said(message: memory.Message) -> Said:
     as in what earlier clients have stored."""
     calls = {part.tool_call.call_id for part in message.parts if part.HasField("tool_call")}
     results = {part.tool_result.call_id for part in message.parts if part.HasField("tool_result")}
-    dump = to_dump(message)
-    calls.update(_calls_of(dump))
-    results.add(call_id(dump["additional_kwargs"].get("tool_call_id")) or "")
-    return Said(message.position, message.role, sorted(calls - {""}), sorted(results - {""}))
+    if '"tool_call' in message.metadata_json:
+        kwargs = json.loads(message.metadata_json)
+        calls.update(_calls_of([], kwargs))
+        results.add(call_id(kwargs.get("tool_call_id")) or "")
+    return Said(message.position, message.role, sorted(calls - {""}), sorted(results - {""}),
+                archived=message.status == memory.MESSAGE_STATUS_ARCHIVED)
 
 
 def _content(blocks: list[Block], room: int, about: dict[str, Any]) -> list[memory.Part]:
@@ -179,12 +181,11 @@ def _blocks(parts: list[memory.Part], about: dict[str, Any]) -> list[Block]:
     return blocks
 
 
-def _calls_of(dump: dict[str, Any]) -> list[str]:
+def _calls_of(blocks: list[Block], kwargs: dict[str, Any]) -> list[str]:
     """The ids of the calls that a message makes, each once: in blocks, and in additional_kwargs as
     the clients of models leave them there."""
-    found = [block.get("tool_call_id") for block in dump["blocks"]
-             if block["block_type"] == "tool_call"]
-    raw = dump["additional_kwargs"].get("tool_calls")
+    found = [block["tool_call_id"] for block in blocks if block["block_type"] == "tool_call"]
+    raw = kwargs.get("tool_calls")
     for call in raw if isinstance(raw, list) else []:
         if isinstance(call, dict):
             # OpenAI's and Anthropic's name, and Bedrock's.

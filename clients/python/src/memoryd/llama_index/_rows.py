@@ -81,6 +81,11 @@ def is_marked(message: memory.Message) -> bool:
     return message.thread_id == _ARCHIVED_MARK
 
 
+def may_lack(rows: Sequence[Row]) -> bool:
+    """Whether some call or result among the rows has not its other half there."""
+    return History([said(row.message) for row in rows]).may_leave_out()
+
+
 class Session:
     """The session of a key."""
 
@@ -100,10 +105,10 @@ class Session:
         """Of the rows of a status, or of all there are, those to show: without calls and results
         whose other half retention or DeleteMessage has taken. A half that was stored as one, or
         whose other half has another status, is shown as the library shows it."""
-        if not History([said(row.message) for row in rows]).may_leave_out():
+        if not may_lack(rows):
             return rows
         stored = rows if all_there else [row async for row in self.rows()]
-        history = History([said(row.message) for row in stored])
+        history = History([said(row.message) for row in stored], resets=True)
         if not history.may_leave_out():
             return rows
         left_out = history.left_out(await self.known())

@@ -21,7 +21,7 @@ from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
 from memoryd.llama_index._live import latest, name_of
 from memoryd.llama_index._messages import to_dump
-from memoryd.llama_index._rows import Count, Row, Session, new_row
+from memoryd.llama_index._rows import Count, Row, Session, may_lack, new_row
 from memoryd.llama_index._target import Target, client_of, default_uri, is_ours
 
 Result = TypeVar("Result")
@@ -358,14 +358,16 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
             return []
         session = self._session(key)
         rows: list[Row] = []
-        # Of a session that may lack something all is needed to know what.
-        lacks_none = True
+        # Where something may be lacking all is needed to know what.
+        goes_on = False
         async for row in session.rows(_archived(status)):
             rows.append(row)
-            lacks_none = lacks_none and row.message.position == len(rows)
-            if lacks_none and len(rows) == end:
-                break
-        if not lacks_none:
+            goes_on = goes_on or row.message.position != len(rows)
+            if len(rows) == end and not goes_on:
+                if not may_lack(rows):
+                    break
+                goes_on = True
+        if goes_on:
             rows = await session.shown(rows, all_there=status is None)
         return [row.chat() for row in rows[begin:end]]
 
