@@ -543,6 +543,23 @@ def test_large_states_are_kept(server):
     assert len(store.get("entity 2")) == 400_000
 
 
+def test_halves_of_characters_are_kept_or_replaced_wherever_text_goes(server, session_id, where):
+    """Where LangChain's own form has the text it comes back; where it is text alone, U+FFFD does."""
+    store = langchain.EntityStore(where["session_id"] + "-entities", target=server.target)
+    store.set("Ann", "cut \ud83d")
+    assert store.get("Ann") == "cut \ud83d"
+    said = langchain.ConversationStringBufferMemory(**where)
+    said.save_context({"input": "\ud83d\ude00 cut \ud83d"}, {"output": "y" * 1_200_000})
+    assert said.buffer == "\nHuman: \U0001f600 cut \ufffd\nAI: " + "y" * 1_200_000
+    said.buffer = "z" * 1_200_000
+    assert said.load_memory_variables({}) == {"history": "z" * 1_200_000}
+    memory = langchain.ConversationSummaryMemory(
+        llm=WordsLLM(responses=["all \ud83d"]), session_id=session_id + "-summary",
+        target=server.target)
+    memory.save_context({"input": "a"}, {"output": "b"})
+    assert memory.load_memory_variables({}) == {"history": "all \ud83d"}
+
+
 def test_every_name_of_the_list():
     for name in ("CombinedMemory", "ReadOnlySharedMemory", "SimpleMemory", "BaseChatMemory",
                  "VectorStoreRetrieverMemory", "SummarizerMixin", "get_prompt_input_key",

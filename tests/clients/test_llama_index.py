@@ -418,6 +418,22 @@ def test_facts_outlive_the_process(uri, session_id):
     assert third_llm.calls[0][0].additional_kwargs == {"session_id": session_id}
 
 
+def test_halves_of_characters_are_no_fault_of_a_block(uri, session_id):
+    def make() -> Memory:
+        blocks = [FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM(said="cut \ud83d")),
+                  StaticMemoryBlock(name="static", static_content="half \ude00")]
+        return small(uri, session_id, memory_blocks=blocks)
+
+    memory = make()
+    memory.put_messages([user("q \ud83d one two"), assistant("a \ude00"), *turns(2)])
+    assert memory.memory_blocks[0].facts == ["cut \ud83d 1"]
+    assert "half \ude00" in memory.get()[0].content
+    memory.close()
+    later = make()
+    assert "cut \ud83d 1" in later.get()[0].content
+    assert later.memory_blocks[0].facts == ["cut \ud83d 1"]
+
+
 def test_a_block_that_fails_raises_and_is_fed_again(server, uri, session_id):
     llm = ScriptedLLM(failures=1)
     block = FactExtractionMemoryBlock(name="facts", llm=llm)

@@ -21,6 +21,7 @@ import grpc
 
 from memoryd import _loops, _tracing
 from memoryd._calls import CHANNEL_OPTIONS, authorization
+from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import worker_service_pb2 as wire
@@ -431,8 +432,8 @@ class Worker:
             new = self._wait(block.put(call.put.messages, _state(block, call.put.state)))
             result.put.SetInParent()
             if new is not None:
-                result.put.state = bytes(new) if block.state_is_bytes else json.dumps(
-                    new, ensure_ascii=False).encode()
+                result.put.state = (
+                    bytes(new) if block.state_is_bytes else dumps(new).encode())
             return result
         elif kind == "get":
             block = blocks[call.block]

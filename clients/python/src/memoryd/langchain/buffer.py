@@ -10,11 +10,10 @@ from langchain_classic.memory import buffer_window
 from langchain_classic.memory.utils import get_prompt_input_key
 from pydantic import PrivateAttr
 
-from memoryd import message
 from memoryd._ids import Id, id_text
 from memoryd.langchain.base import BaseChatMemory
 from memoryd.langchain.connection import Connection, connection_of
-from memoryd.langchain.messages import text_of
+from memoryd.langchain.messages import text_message, text_of
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 
@@ -65,7 +64,7 @@ class ConversationStringBufferMemory(library.ConversationStringBufferMemory):
         super().__setattr__(name, value)
         if name == "buffer":
             # In one piece, whoever said what in it.
-            lines = [message("transcript", value)] if value else []
+            lines = [text_message("transcript", value)] if value else []
             connection_of(self._target).client.set(self.session_id, lines)
 
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, str]) -> None:
@@ -99,7 +98,7 @@ class ConversationStringBufferMemory(library.ConversationStringBufferMemory):
                 ("assistant", self.ai_prefix, outputs[output_key]))
         for _, prefix, text in said:
             _ = f"{prefix}: " + text  # What is no text is refused as the library refuses it.
-        return [message(role, text, name=prefix) for role, prefix, text in said]
+        return [text_message(role, text, prefix) for role, prefix, text in said]
 
 
 def _line(found: memory.Message) -> str:

@@ -36,7 +36,6 @@ from memoryd._units import Said
 from memoryd._wire_text import (
     MAX_METADATA_BYTES,
     MAX_PARTS,
-    MAX_TEXT_BYTES,
     call_id,
     dumps,
     is_json,
@@ -46,8 +45,6 @@ from memoryd._wire_text import (
     without_halves,
 )
 from memoryd.v1 import memory_pb2 as memory
-
-__all__ = ["KEY", "MAX_TEXT_BYTES", "from_message", "said", "text_of", "to_message"]
 
 KEY = "langchain"
 # Of calls as parts; others of a message stay in LangChain's form alone.
@@ -187,6 +184,14 @@ def said(found: memory.Message) -> Said:
         if isinstance(message, ToolMessage):
             results.add(call_id(message.tool_call_id) or "")
     return Said(found.position, found.role, sorted(calls - {""}), sorted(results - {""}))
+
+
+def text_message(role: str, text: str, name: str = "") -> memory.Message:
+    """A message of text alone, of any size; of half a character it has U+FFFD."""
+    found = pieces(without_halves(text)[0])
+    if len(found) == 1:
+        return memory.Message(role=role, name=name, text=found[0])
+    return memory.Message(role=role, name=name, parts=[memory.Part(text=one) for one in found])
 
 
 def text_of(found: memory.Message) -> str:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from memoryd import MemorydError, message
+from memoryd import MemorydError
+from memoryd._wire_text import dumps
 from memoryd.langchain.connection import Connection, connection_of
-from memoryd.langchain.messages import MAX_TEXT_BYTES, text_of
+from memoryd.langchain.messages import text_message, text_of
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 
@@ -74,12 +75,7 @@ def _values(reply: wire.GetResponse) -> tuple[Values, int]:
 
 
 def _message(values: Values) -> memory.Message:
-    text = json.dumps(values, ensure_ascii=False)
-    size = MAX_TEXT_BYTES // 4  # A character has at most four bytes.
-    if len(text) <= size:
-        return message("state", text)
-    pieces = [text[start:start + size] for start in range(0, len(text), size)]
-    return message("state", parts=[memory.Part(text=piece) for piece in pieces])
+    return text_message("state", dumps(values))
 
 
 def _or_raise(error: MemorydError) -> bool:

@@ -27,6 +27,7 @@ from llama_index.core.memory import (
 )
 
 import memoryd
+from memoryd._wire_text import without_halves
 from memoryd.llama_index._messages import from_chat, to_chat, to_part
 from memoryd.llama_index._rows import is_marked
 from memoryd.llama_index._target import Target
@@ -371,7 +372,7 @@ def _static(block: BaseMemoryBlock[Any]) -> memory.Block | None:
         name=wire_name(block.name),
         kind="static",
         priority=max(block.priority, 0),
-        content=[memory.Part(text=text) for text in texts],
+        content=[memory.Part(text=without_halves(text)[0]) for text in texts],
     )
 
 
@@ -384,8 +385,10 @@ def _state_of(block: BaseMemoryBlock[Any]) -> Any:
 
 def _said(content: Any) -> Any:
     """What a block object said, as a worker says it."""
-    if not content or isinstance(content, str):
+    if not content:
         return content
+    if isinstance(content, str):
+        return without_halves(content)[0]
     return [
         from_chat(item)
         if isinstance(item, ChatMessage)
