@@ -37,6 +37,8 @@ from memoryd.v1 import memory_pb2 as memory
 Block = dict[str, Any]
 
 KEY = "llama-index"
+# What the last part may say that does not concern blocks.
+_OF_MESSAGE = {"beside", "additional_kwargs"}
 # Of the parts of a message, those that name calls and results beside blocks.
 _MAX_BESIDE = MAX_PARTS // 2
 
@@ -110,14 +112,16 @@ def to_dump(message: memory.Message) -> dict[str, Any]:
         blocks = [{"block_type": "text", "text": message.text}]
     else:
         parts = list(message.parts)
-        about = {}
-        if parts and parts[-1].opaque.type == KEY:
-            about = json.loads(parts.pop().opaque.data)
+        about = _about(parts)
+        if about:
             del parts[len(parts) - about.get("beside", 0):]
             kwargs = about.get("additional_kwargs", kwargs)
         elif any(part.HasField("tool_result") for part in parts):
             kwargs = _of_another(parts, kwargs)
-        blocks = _blocks(parts, about)
+        if about.keys() <= _OF_MESSAGE:
+            blocks = [_to_block(part) for part in parts]
+        else:
+            blocks = _blocks(parts, about)
     return {"role": message.role, "additional_kwargs": kwargs, "blocks": blocks}
 
 
@@ -162,6 +166,14 @@ def _content(blocks: list[Block], room: int, about: dict[str, Any]) -> list[memo
     if taken < len(blocks):
         about["more"] = blocks[taken:]
     return parts
+
+
+def _about(parts: list[memory.Part]) -> dict[str, Any]:
+    """What the last part, which goes, says of the others; empty without such a one."""
+    if not parts or not parts[-1].HasField("opaque") or parts[-1].opaque.type != KEY:
+        return {}
+    said: dict[str, Any] = json.loads(parts.pop().opaque.data)
+    return said
 
 
 def _blocks(parts: list[memory.Part], about: dict[str, Any]) -> list[Block]:
