@@ -29,7 +29,8 @@ $results pytest 'checker of the torture' tests/torture
 $results pytest 'figures of the benchmarks' tests/benchmark
 $with_postgres $results pytest 'clients' tests/clients -n 2
 $results step 'fresh install' $python tests/clients/fresh_install.py
-$results step 'fresh install beside autogen-core' $python tests/clients/fresh_install.py --beside autogen-core==0.7.5
+$results step 'fresh install beside autogen-core' $python tests/clients/fresh_install.py \
+  --beside autogen-core==0.7.5
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
 $with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4

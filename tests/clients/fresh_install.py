@@ -6,7 +6,8 @@ usage: fresh_install.py [--extras NAME[,NAME...]] [--beside PACKAGE]
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
-that the adapter imports. PACKAGE is what the environment has before, and what it needs is there behind. The last line is `fresh install: ok`.
+that the adapter imports. PACKAGE is what the environment has before, and what it needs is there
+behind. The last line is `fresh install: ok`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def main() -> int:
 
         run(sys.executable, "-m", "venv", "venv")
         if arguments.beside:
-            run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", arguments.beside)
+            run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                arguments.beside)
         what = "memoryd/clients/python" + (f"[{','.join(extras)}]" if extras else "")
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"./{what}")
         run(python, "-m", "pip", "check", "--disable-pip-version-check")

@@ -63,8 +63,10 @@ from memoryd.llama_index import (
     StaticMemoryBlock,
     VectorMemory,
     _live,
+    _rows,
 )
 from memoryd.llama_index import memory as memory_module
+from memoryd.llama_index._rows import Row
 from memoryd.v1 import job_service_pb2 as job_wire
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
@@ -501,7 +503,7 @@ def test_without_a_server_everything_says_so_in_time(session_id, blocks, monkeyp
 def test_a_server_that_goes_during_a_put_is_missed(store, monkeypatch):
     monkeypatch.setattr(memory_module, "_PUT_SECONDS", 3600.0)
     with Server(store) as server:
-        block = Slow(name="slow", fed=[], loops=[], until=server.kill)
+        block = Slow(name="slow", fed=[], loops=[], until=lambda: server.kill() or True)
         memory = small(f"memoryd://{server.target}?timeout=1", "s", memory_blocks=[block])
         with pytest.raises(MemorydError) as caught:
             memory.put_messages(turns(3))
@@ -1089,6 +1091,37 @@ def test_more_messages_than_a_request_holds(uri, session_id):
     assert len(store.get_messages(session_id)) == 2296
     memory = Memory.from_defaults(session_id=session_id, async_database_uri=uri)
     assert len(memory.get_all()) == 2299 and len(memory.get()) == 2296
+
+
+@pytest.mark.parametrize("refused", [0, 15, 22])
+@pytest.mark.parametrize("way", ["put_messages", "set", "add_messages", "set_messages"])
+def test_what_is_refused_is_refused_as_a_whole(uri, session_id, monkeypatch, way, refused):
+    block = recorder()
+    memory = small(uri, session_id, memory_blocks=[block])
+    memory.put_messages(turns(3))
+    before, fed = texts(memory.get_all()), list(block.fed)
+    store = memory.sql_store
+    archived = texts(store.get_messages(session_id, status=ARCHIVED))
+    wire = Row.wire
+
+    def spoilt(row: Row) -> object:
+        made = wire(row)
+        if texts([row.chat()]) == [f"m{refused}"]:
+            made.role = "a role\n"
+        return made
+
+    monkeypatch.setattr(Row, "wire", spoilt)
+    monkeypatch.setattr(_rows, "_MESSAGES_PER_REQUEST", 10)
+    many = [user(f"m{i}") for i in range(23)]
+    with pytest.raises(MemorydError, match=r"INVALID_ARGUMENT.*role"):
+        {
+            "put_messages": lambda: memory.put_messages(many),
+            "set": lambda: memory.set(many),
+            "add_messages": lambda: asyncio.run(store.add_messages(session_id, many)),
+            "set_messages": lambda: store.set_messages(session_id, many),
+        }[way]()
+    assert texts(memory.get_all()) == before and block.fed == fed
+    assert texts(store.get_messages(session_id, status=ARCHIVED)) == archived
 
 
 def test_more_messages_than_a_put_holds_leave_at_once(uri, session_id):

@@ -7,6 +7,7 @@ only what its own policy displaces.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,6 +28,13 @@ Result = TypeVar("Result")
 _MESSAGES_PER_REQUEST = 1000
 _BYTES_PER_REQUEST = 3 * 1024 * 1024
 _ATTEMPTS = 100
+# What does not say whether the call was done.
+_UNKNOWN = (
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.UNKNOWN,
+)
 _ARCHIVED_MARK = "archived"
 _ROW_ID = re.compile(r"row-([0-9]{1,18})")
 # A session that nothing displaces messages from; tokens are counted by LlamaIndex' own rules.
@@ -124,10 +132,25 @@ class Session:
                 return None
             raise
 
-    async def append(self, rows: Sequence[Row]) -> None:
-        """Adds rows behind the others; none leaves short-term memory by it."""
-        for chunk in chunks(rows):
-            await self._append(chunk)
+    async def append(self, rows: Sequence[Row]) -> list[str]:
+        """Adds rows behind the others, all or, where the server refuses one, none; returns their
+        ids. None leaves short-term memory by it."""
+        taken: list[str] = []
+        async with self.or_taken_back(taken):
+            for chunk in chunks(rows):
+                taken += await self._append(chunk)
+        return taken
+
+    @contextlib.asynccontextmanager
+    async def or_taken_back(self, taken: Sequence[str]) -> AsyncIterator[None]:
+        """Deletes these messages again when the server refuses what belongs to them."""
+        try:
+            yield
+        except MemorydError as error:
+            if error.code not in _UNKNOWN:
+                for message_id in taken:
+                    await self._client.delete_message(self._id, message_id)
+            raise
 
     async def replace(self, rows: Sequence[Row]) -> None:
         """Makes `rows` all there is."""
@@ -156,8 +179,14 @@ class Session:
                 if error.code == grpc.StatusCode.ABORTED:
                     continue
                 raise
-            for chunk in others:
-                await self._append(chunk)
+            try:
+                for chunk in others:
+                    await self._append(chunk)
+            except MemorydError as error:
+                if error.code not in _UNKNOWN:
+                    # Nothing is replaced, rather than a part.
+                    await self._write(rows)
+                raise
             return said
         raise RuntimeError(f"session {self._id!r} is written by others all the time")
 
@@ -198,11 +227,17 @@ class Session:
                 return await self._created()
             raise
 
-    async def _append(self, rows: Sequence[Row]) -> None:
+    async def _write(self, rows: Sequence[Row]) -> None:
+        first, *others = chunks(rows) or [[]]
+        await self._client.set(self._id, [row.wire() for row in first])
+        for chunk in others:
+            await self._append(chunk)
+
+    async def _append(self, rows: Sequence[Row]) -> list[str]:
         messages = [row.wire() for row in rows]
         try:
-            await self._client.put(self._id, messages, config=PLAIN)
-            return
+            reply = await self._client.put(self._id, messages, config=PLAIN)
+            return list(reply.message_ids)
         except MemorydError as error:
             if error.reason != "CONFIG_MISMATCH":
                 raise
@@ -217,14 +252,15 @@ class Session:
                         memory.SessionConfig(policy=PLAIN.policy),
                         expected_revision=session.revision,
                     )
-                await self._client.put(self._id, messages, expected_revision=session.revision)
+                reply = await self._client.put(
+                    self._id, messages, expected_revision=session.revision)
             except MemorydError as error:
                 if error.code == grpc.StatusCode.ABORTED:
                     continue
                 raise
             if policy != PLAIN.policy:
                 await self._client.update_session(self._id, memory.SessionConfig(policy=policy))
-            return
+            return list(reply.message_ids)
         raise RuntimeError(f"session {self._id!r} is written by others all the time")
 
 

@@ -370,10 +370,15 @@ class Memory(LibraryMemory):
         await store._restored()
         client, session_id = _client(store), store.session_id(self.session_id)
         *before, last = chunks(rows) or [[]]
-        for chunk in before:
-            # All leave together, by the last put.
-            await Session(client, session_id).append(chunk)
-        messages = [row.wire() for row in last]
+        # All leave together, by the last put.
+        session = Session(client, session_id)
+        taken = await session.append([row for chunk in before for row in chunk])
+        async with session.or_taken_back(taken):
+            return await self._put_last(store, last)
+
+    async def _put_last(self, store: ChatStore, rows: list[Row]) -> list[Any]:
+        client, session_id = _client(store), store.session_id(self.session_id)
+        messages = [row.wire() for row in rows]
         for _ in range(_ATTEMPTS):
             config = self._session_config()
             try:
