@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import grpc
 from llama_index.core.base.llms.types import ChatMessage, ContentBlock, TextBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import (
@@ -266,7 +267,13 @@ class Feeding:
                 work = self._at_work[job] = concurrent.futures.Future()
         if begins:
             self._begin(job, block, chats, state)
-        return work.result(call.timeout.ToTimedelta().total_seconds())
+        try:
+            return work.result(call.timeout.ToTimedelta().total_seconds())
+        except concurrent.futures.TimeoutError:
+            if work.done():
+                raise  # It is the block's.
+            raise memoryd.MemorydError(
+                grpc.StatusCode.DEADLINE_EXCEEDED, "the block is still at work") from None
 
     def _begin(
         self,
