@@ -7,7 +7,13 @@
         context = memory.get("s1").messages
 """
 
+import os
+import sys
 import warnings
+
+# gRPC reads it when it is imported. Without it nothing works in a child of a process that forks.
+if "grpc" not in sys.modules:
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
 # Which versions go together is said in pyproject.toml. Before the first stub is imported.
 warnings.filterwarnings("ignore", r"Protobuf gencode version .* one major version .* memoryd/v1/")

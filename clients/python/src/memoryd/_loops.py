@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Iterator
 
-_lock = threading.Lock()
+from memoryd import _channels
+
+_lock = _channels.Lock()
 _held_up: set[asyncio.AbstractEventLoop] = set()
+
+_channels.at_fork(after_in_child=_held_up.clear)
 
 
 @contextlib.contextmanager

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import inspect
-import threading
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
 )
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
-import grpc.aio
 
-from memoryd import _calls
+from memoryd import _calls, _channels
 from memoryd.client import as_method
 from memoryd.errors import MemorydError
 
@@ -85,7 +83,7 @@ class AsyncClient:
     """Client for asyncio: the same methods as coroutines, and as asynchronous iterators where
     Client's iterate. Deadlines, retries and errors are Client's.
 
-    It may be made outside of an event loop and used from several: each has a connection of its own.
+    It may be made outside of an event loop and used from several.
     """
 
     def __init__(
@@ -100,30 +98,18 @@ class AsyncClient:
         trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         """The arguments are those of Client; what returns the token may be a coroutine function."""
-        self._target = target
         self._timeout = timeout
-        self._credentials = credentials
         self._token = token
         self._trace = trace
         self._wait_for_ready = wait_for_ready
-        self._options = (*_calls.CHANNEL_OPTIONS, *options)
-        self._lock = threading.Lock()
-        self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
-        self._uploads: set[grpc.Channel] = set()
-        self._closed = False
+        # Of the synchronous kind: a process that has used one of asyncio's breaks the children that
+        # it forks.
+        self._channel = _channels.Channel(
+            target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
 
     async def close(self) -> None:
-        """Ends the connections. Calls under way are cancelled."""
-        with self._lock:
-            self._closed = True
-            connections, self._connections = self._connections, {}
-            uploads = list(self._uploads)
-        for channel in uploads:
-            channel.close()
-        own = connections.pop(asyncio.get_running_loop(), None)
-        if own is not None:
-            await own.channel.close()
-        # The others can't be awaited here; gRPC closes a channel that nobody holds any more.
+        """Ends the connection. Calls under way fail CANCELLED."""
+        self._channel.close()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -184,76 +170,65 @@ class AsyncClient:
         while True:
             try:
                 options = stream.options(await self._token_now(), self._trace)
-                pages: Any = self._connection().channel.unary_stream(
-                    stream.rpc.path,
-                    request_serializer=lambda request: request.SerializeToString(),
-                    response_deserializer=stream.rpc.reply.FromString,
-                )(stream.request, **options)
-                async for page in pages:
-                    for item in stream.items(page):
-                        yield item
-                    if not page.next_page_token:
+                await self._check(self._timeout)
+                # gRPC hands out a page to a thread that waits for it.
+                with (
+                    concurrent.futures.ThreadPoolExecutor(1, "memoryd-stream") as thread,
+                    self._channel.lone(self._timeout) as opened,
+                ):
+                    with _channels.Inside():
+                        pages = opened.stream(stream.rpc.path, stream.rpc.reply)(
+                            stream.request, **options)
+                    while page := await _on(thread, next, pages, None):
+                        for item in stream.items(page):
+                            yield item
+                        if not page.next_page_token:
+                            return
+                        stream = stream.behind(page)
+                        attempts = stream.attempts(self._timeout, self._wait_for_ready)
+                        if opened.process is not _channels.process():
+                            break  # The child of a fork goes on with it, on a stream of its own.
+                    else:
                         return
-                    stream = stream.behind(page)
-                    attempts = stream.attempts(self._timeout, self._wait_for_ready)
+                continue
             except grpc.RpcError as error:
+                if self._channel.is_closed:
+                    raise MemorydError.of(error) from error
                 pause = attempts.pause(error)
             await asyncio.sleep(pause)
 
     async def _upload(self, upload: _calls.Upload[Result]) -> Result:
-        # Over a channel of the synchronous kind: one of asyncio's tells, when the server ends the
-        # call while a request is on its way, INTERNAL rather than why.
         options = upload.options(await self._token_now(), self._trace)
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
         requests = _calls.Requests(upload.requests())
-        with self._uploading() as channel:
-            method: Any = channel.stream_unary(
-                upload.rpc.path,
-                request_serializer=lambda request: request.SerializeToString(),
-                response_deserializer=upload.rpc.reply.FromString,
-            )
-            call = method.future(requests, **options)
-            call.add_done_callback(lambda _: _wake(loop, ended))
+        await self._check(self._timeout)
+        with self._channel.lone(self._timeout) as opened:
+            with _channels.Inside():
+                call = opened.upload(upload.rpc.path, upload.rpc.reply).future(
+                    requests, **options)
             try:
-                await ended.wait()
-                return upload.result(call.result())
-            except grpc.FutureCancelledError:
-                raise MemorydError(grpc.StatusCode.CANCELLED, "the client is closed") from None
+                return upload.result(await _awaited(call))
             except grpc.RpcError as error:
                 raise requests.error or MemorydError.of(error) from error
             finally:
-                call.cancel()
                 # What is read just now may wait for this loop.
                 await asyncio.shield(asyncio.to_thread(requests.close))
 
-    @contextlib.contextmanager
-    def _uploading(self) -> Iterator[grpc.Channel]:
-        """A channel for one upload, which close() ends too."""
-        if self._credentials is None:
-            channel = grpc.insecure_channel(self._target, self._options)
-        else:
-            channel = grpc.secure_channel(self._target, self._credentials, self._options)
-        try:
-            with self._lock:
-                if self._closed:
-                    raise ValueError("the client is closed")
-                self._uploads.add(channel)
-            yield channel
-        finally:
-            with self._lock:
-                self._uploads.discard(channel)
-            channel.close()
-
     async def _call(self, call: _calls.Call[Result]) -> Result:
-        method = self._connection().method(call.rpc)
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
         while True:
             try:
                 options = attempts.options(await self._token_now(), self._trace)
-                reply = await method(call.request, **options)
-                return call.result(reply)
+                await self._check(options["timeout"])
+                with _channels.Inside():
+                    opened = self._channel.opened(options["timeout"])
+                    sent = opened.unary(call.rpc.path, call.rpc.reply).future(
+                        call.request, **options)
+                return call.result(await _awaited(sent))
             except grpc.RpcError as error:
+                if self._channel.is_closed:
+                    raise MemorydError.of(error) from error
+                if opened.was_interrupted and call.repeatable:
+                    continue
                 pause = attempts.pause(error)
             await asyncio.sleep(pause)
 
@@ -263,47 +238,32 @@ class AsyncClient:
         token = self._token()
         return await token if inspect.isawaitable(token) else token
 
-    def _connection(self) -> _Connection:
-        """That of the running event loop, to which gRPC ties a channel."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            connection = self._connections.get(loop)
-            if connection is None:
-                if self._closed:
-                    raise ValueError("the client is closed")
-                for ended in [known for known in self._connections if known.is_closed()]:
-                    del self._connections[ended]
-                connection = _Connection(self._target, self._credentials, self._options)
-                self._connections[loop] = connection
-            return connection
+    async def _check(self, seconds: float) -> None:
+        """_channels.check(), without holding the event loop up."""
+        if not _channels.process().is_checked:
+            await asyncio.to_thread(_channels.check, seconds)
 
 
-def _wake(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    with contextlib.suppress(RuntimeError):  # A loop that is closed waits for nothing.
-        loop.call_soon_threadsafe(ended.set)
+async def _awaited(call: Any) -> Any:
+    """What the call comes to; ends it when the wait for it is cancelled."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def tell(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # A loop that is closed waits for nothing.
+            loop.call_soon_threadsafe(end)
+
+    call.add_done_callback(tell)
+    try:
+        await ended
+    finally:
+        call.cancel()
+    return call.result()
 
 
-class _Connection:
-    """A channel on the running event loop, and its methods."""
-
-    def __init__(
-        self,
-        target: str,
-        credentials: grpc.ChannelCredentials | None,
-        options: tuple[tuple[str, Any], ...],
-    ) -> None:
-        if credentials is None:
-            self.channel = grpc.aio.insecure_channel(target, options)
-        else:
-            self.channel = grpc.aio.secure_channel(target, credentials, options)
-        self._methods: dict[str, Any] = {}
-
-    def method(self, rpc: _calls.Rpc) -> Any:
-        method = self._methods.get(rpc.path)
-        if method is None:
-            method = self._methods[rpc.path] = self.channel.unary_unary(
-                rpc.path,
-                request_serializer=lambda request: request.SerializeToString(),
-                response_deserializer=rpc.reply.FromString,
-            )
-        return method
+async def _on(thread: concurrent.futures.Executor, function: Any, *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(thread, function, *arguments)

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _loops
+from memoryd import _calls, _channels, _loops
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
 
@@ -157,17 +157,11 @@ class Client:
         self._token = token
         self._trace = trace
         self._wait_for_ready = wait_for_ready
-        channel_options = (*_calls.CHANNEL_OPTIONS, *options)
-        if credentials is None:
-            self._channel = grpc.insecure_channel(target, channel_options)
-        else:
-            self._channel = grpc.secure_channel(target, credentials, channel_options)
-        self._methods: dict[str, Any] = {}
-        self._closed = False
+        self._channel = _channels.Channel(
+            target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
 
     def close(self) -> None:
         """Ends the connection. Calls under way fail CANCELLED."""
-        self._closed = True
         self._channel.close()
 
     def __enter__(self) -> Client:
@@ -228,34 +222,42 @@ class Client:
         while True:
             try:
                 token = self._token() if callable(self._token) else self._token
-                pages: Any = self._channel.unary_stream(
-                    stream.rpc.path,
-                    request_serializer=lambda request: request.SerializeToString(),
-                    response_deserializer=stream.rpc.reply.FromString,
-                )(stream.request, **stream.options(token, self._trace))
-                for page in pages:
-                    yield from stream.items(page)
-                    if not page.next_page_token:
+                options = stream.options(token, self._trace)
+                with self._channel.lone(self._timeout) as opened:
+                    with _channels.Inside():
+                        pages = opened.stream(stream.rpc.path, stream.rpc.reply)(
+                            stream.request, **options)
+                    for page in pages:
+                        yield from stream.items(page)
+                        if not page.next_page_token:
+                            return
+                        stream = stream.behind(page)
+                        attempts = stream.attempts(self._timeout, self._wait_for_ready)
+                        if opened.process is not _channels.process():
+                            break  # The child of a fork goes on with it, on a stream of its own.
+                    else:
                         return
-                    stream = stream.behind(page)
-                    attempts = stream.attempts(self._timeout, self._wait_for_ready)
+                continue
             except grpc.RpcError as error:
-                if self._closed:
+                if self._channel.is_closed:
                     raise MemorydError.of(error) from error
                 pause = attempts.pause(error)
             time.sleep(pause)
 
     def _upload(self, upload: _calls.Upload[Result]) -> Result:
         token = self._token() if callable(self._token) else self._token
-        method: Any = self._channel.stream_unary(
-            upload.rpc.path,
-            request_serializer=lambda request: request.SerializeToString(),
-            response_deserializer=upload.rpc.reply.FromString,
-        )
+        options = upload.options(token, self._trace)
         requests = _calls.Requests(upload.requests())
-        with _loops.holding_up(), contextlib.closing(requests):
+        with (
+            _loops.holding_up(),
+            self._channel.lone(self._timeout) as opened,
+            contextlib.closing(requests),
+        ):
             try:
-                return upload.result(method(requests, **upload.options(token, self._trace)))
+                with _channels.Inside():
+                    call = opened.upload(upload.rpc.path, upload.rpc.reply).future(
+                        requests, **options)
+                return upload.result(_awaited(call))
             except grpc.RpcError as error:
                 raise requests.error or MemorydError.of(error) from error
 
@@ -264,26 +266,42 @@ class Client:
             return self._attempt(call)
 
     def _attempt(self, call: _calls.Call[Result]) -> Result:
-        method = self._method(call.rpc)
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
         while True:
             try:
                 token = self._token() if callable(self._token) else self._token
-                reply = method(call.request, **attempts.options(token, self._trace))
-                return call.result(reply)
+                return call.result(self._reply(call, attempts.options(token, self._trace)))
+            except _Interrupted:
+                continue
             except grpc.RpcError as error:
-                if self._closed:
+                if self._channel.is_closed:
                     raise MemorydError.of(error) from error
                 pause = attempts.pause(error)
             time.sleep(pause)
 
-    def _method(self, rpc: _calls.Rpc) -> Any:
-        # Two threads may both make one; either will do.
-        method = self._methods.get(rpc.path)
-        if method is None:
-            method = self._methods[rpc.path] = self._channel.unary_unary(
-                rpc.path,
-                request_serializer=lambda request: request.SerializeToString(),
-                response_deserializer=rpc.reply.FromString,
-            )
-        return method
+    def _reply(self, call: _calls.Call[Any], options: dict[str, Any]) -> Any:
+        if not call.repeatable:
+            with self._channel.lone(options["timeout"]) as opened:
+                with _channels.Inside():
+                    method = opened.unary(call.rpc.path, call.rpc.reply)
+                    sent = method.future(call.request, **options)
+                return _awaited(sent)
+        with self._channel.waiting(options["timeout"]) as opened:
+            try:
+                return opened.unary(call.rpc.path, call.rpc.reply)(call.request, **options)
+            except (grpc.RpcError, ValueError):
+                if opened.was_interrupted:
+                    raise _Interrupted from None
+                raise
+
+
+class _Interrupted(Exception):
+    """A fork has interrupted the call."""
+
+
+def _awaited(call: Any) -> Any:
+    """What the call comes to; ends it when the wait for it is interrupted."""
+    try:
+        return call.result()
+    finally:
+        call.cancel()

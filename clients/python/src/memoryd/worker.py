@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from memoryd import _loops, _tracing
+from memoryd import _channels, _loops, _tracing
 from memoryd._calls import CHANNEL_OPTIONS, authorization
 from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
@@ -137,23 +137,15 @@ class Worker:
         self._embedders = dict(embedders or {})
         self._max_concurrent_calls = max_concurrent_calls
         self._token = token
-        channel_options = (*CHANNEL_OPTIONS, *options)
-        if credentials is None:
-            self._channel = grpc.insecure_channel(target, channel_options)
-        else:
-            self._channel = grpc.secure_channel(target, credentials, channel_options)
-        self._attach: Any = self._channel.stream_stream(
-            "/memoryd.v1.WorkerService/Attach",
-            request_serializer=lambda request: request.SerializeToString(),
-            response_deserializer=wire.AttachResponse.FromString,
-        )
+        self._channel = _channels.Channel(target, credentials, (*CHANNEL_OPTIONS, *options))
         self._threads = concurrent.futures.ThreadPoolExecutor(
             max_concurrent_calls, thread_name_prefix="memoryd-worker"
         )
-        self._begun = False
+        # That which it serves in, once it has begun.
+        self._process: _channels.Process | None = None
         self._callers_loop: asyncio.AbstractEventLoop | None = None
         self._own_loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
+        self._lock = _channels.Lock()
         self._closed = threading.Event()
         self._greeted = False
         self._failed = False
@@ -203,7 +195,7 @@ class Worker:
 
     def _add(self, add: Callable[[], None]) -> None:
         with self._lock:
-            if self._begun:
+            if self._process is not None:
                 raise RuntimeError("what a worker serves is said before it starts")
             add()
 
@@ -249,7 +241,10 @@ class Worker:
 
     def close(self) -> None:
         """Detaches. The server has others answer the calls under way, or tries them again;
-        coroutines under way are cancelled."""
+        coroutines under way are cancelled. Does nothing in the child of a fork, whose parent the
+        worker serves in."""
+        if self._is_inherited():
+            return
         self._closed.set()
         with self._lock:
             if self._stream is not None:
@@ -283,9 +278,16 @@ class Worker:
 
     def _begin(self) -> None:
         with self._lock:
-            if self._begun:
+            if self._is_inherited():
+                raise RuntimeError(
+                    "the worker serves in the process that this one was forked from: make one here")
+            if self._process is not None:
                 raise RuntimeError("a worker starts once")
-            self._begun = True
+            self._process = _channels.process()
+
+    def _is_inherited(self) -> bool:
+        """Whether this is the child of a fork, and the worker serves in its parent."""
+        return self._process not in (None, _channels.process())
 
     def _start(self) -> None:
         """Runs on a thread of its own."""
@@ -324,6 +326,10 @@ class Worker:
                     raise MemorydError.of(error) from error
                 self._failed = True
                 _LOG.warning("not attached: %s", MemorydError.of(error))
+            except ValueError:  # Closed meanwhile.
+                if not self._closed.is_set():
+                    raise
+                return
             if self._greeted:
                 pause = _FIRST_PAUSE_SECONDS
             # Half to one and a half of the pause, so that many workers don't return as one.
@@ -338,8 +344,11 @@ class Worker:
         outgoing.put(wire.AttachRequest(hello=self._hello()))
         token = self._token() if callable(self._token) else self._token
         # After a failure gRPC waits: only a call that waits brings a connection about.
-        stream = self._attach(iter(outgoing.get, None), metadata=authorization(token),
-                              wait_for_ready=self._failed)
+        with _channels.Inside():
+            attach = self._channel.opened(_LONGEST_PAUSE_SECONDS).dialogue(
+                "/memoryd.v1.WorkerService/Attach", wire.AttachResponse)
+            stream = attach(iter(outgoing.get, None), metadata=authorization(token),
+                            wait_for_ready=self._failed)
         with self._lock:
             self._stream = stream
             if self._closed.is_set():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from typing import Any
 
-from memoryd import AsyncClient, Client
+from memoryd import AsyncClient, Client, _channels
 
 
 class Connection:
@@ -34,7 +33,7 @@ class Connection:
         return f"Connection({self.target!r})"
 
 
-_lock = threading.Lock()
+_lock = _channels.Lock()
 _known: dict[str, Connection] = {}
 _default: Connection | None = None
 

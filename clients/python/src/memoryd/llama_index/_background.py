@@ -14,34 +14,29 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import grpc
+from memoryd import _channels
 
 Result = TypeVar("Result")
 
-_lock = threading.Lock()
+_lock = _channels.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
-_channel: grpc.aio.Channel | None = None
+_process: _channels.Process | None = None
 
 
 def _background() -> asyncio.AbstractEventLoop:
-    global _loop
+    global _loop, _process
     with _lock:
-        if _loop is None:
-            # The loop, and what gRPC adds to it for its first channel, keep the context that they
-            # are made in: not that of a caller, who may be an agent and have a memory there.
+        # The thread of a loop from before a fork is in the parent.
+        if _loop is None or _process is not _channels.process():
+            _process = _channels.process()
+            # The loop keeps the context that it is made in: not that of a caller, who may be an
+            # agent and have a memory there.
             loop = contextvars.Context().run(asyncio.new_event_loop)
-            loop.call_soon(_bind, context=contextvars.Context())
             threading.Thread(
                 target=loop.run_forever, name="memoryd-llama-index", daemon=True
             ).start()
             _loop = loop
         return _loop
-
-
-def _bind() -> None:
-    # It never connects; while there is a channel, others add nothing.
-    global _channel
-    _channel = grpc.aio.insecure_channel("unix:")
 
 
 def _submit(work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:

@@ -28,6 +28,7 @@ from llama_index.core.memory import (
 )
 
 import memoryd
+from memoryd import _channels
 from memoryd._wire_text import without_halves
 from memoryd.llama_index._messages import from_chat, to_chat, to_part
 from memoryd.llama_index._rows import is_marked
@@ -102,6 +103,8 @@ class Feeding:
     def __init__(self, target: Target) -> None:
         self.worker_name = f"{WORKER_PREFIX}{uuid.uuid4().hex}"
         self._target = target
+        # That which it serves in; the child of a fork has to make its own.
+        self.process = _channels.process()
         # Held while a worker attaches or goes, and its last callbacks end.
         self._attaching = threading.RLock()
         self._lock = threading.Lock()
@@ -188,7 +191,10 @@ class Feeding:
                 self._served = serving
 
     def close(self) -> None:
-        """Detaches; jobs that come wait for the session's next Memory."""
+        """Detaches; jobs that come wait for the session's next Memory. Does nothing in the child of
+        a fork, whose parent goes on to serve."""
+        if self.process is not _channels.process():
+            return
         with self._attaching:
             worker, self._worker = self._worker, None
             with self._lock:

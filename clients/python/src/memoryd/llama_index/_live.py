@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import uuid
 import weakref
 from collections.abc import Callable
@@ -16,10 +15,12 @@ from typing import Any
 
 from llama_index.core.utils import get_tokenizer
 
+from memoryd import _channels
+
 # What a dump says of the object that it is of.
 LIVE = "live"
 
-_lock = threading.Lock()
+_lock = _channels.Lock()
 _objects: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 

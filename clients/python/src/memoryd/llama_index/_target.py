@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import threading
 import urllib.parse
 import weakref
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from memoryd import AsyncClient
+from memoryd import AsyncClient, _channels
 
 _SCHEME = "memoryd"
 # The URI for those that give none.
@@ -102,7 +101,7 @@ def _tls(parameters: dict[str, str]) -> tuple[bool, bytes | None]:
     return tls == "true", pathlib.Path(ca_file).read_bytes() if ca_file else None
 
 
-_lock = threading.Lock()
+_lock = _channels.Lock()
 _clients: weakref.WeakValueDictionary[tuple[Any, ...], AsyncClient] = weakref.WeakValueDictionary()
 
 

@@ -38,7 +38,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.vector_stores.types import MetadataFilters
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memoryd import AsyncClient, MemorydError
+from memoryd import AsyncClient, MemorydError, _channels
 from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
 from memoryd.llama_index._feeding import BlockError, DetachedBlock, Feeding, wire_name
@@ -432,6 +432,7 @@ class Memory(LibraryMemory):
 
     async def _load(self) -> None:
         """Gives facts blocks what the session has of them, once."""
+        self._leave_to_parent()
         if self._loaded or _ours(self.sql_store) is None:
             return
         if any(isinstance(block, FactExtractionMemoryBlock) for block in self.memory_blocks):
@@ -512,8 +513,16 @@ class Memory(LibraryMemory):
         assert store is not None and store.target is not None
         if self._feeding is None:  # The store was assigned, or this is a copy.
             self.model_post_init(None)
+        self._leave_to_parent()
         assert self._feeding is not None
         return store, self._feeding
+
+    def _leave_to_parent(self) -> None:
+        """In the child of a fork: begins as a process of its own would. What serves the blocks is
+        in the parent."""
+        if self._feeding is not None and self._feeding.process is not _channels.process():
+            self._config, self._loaded = None, False
+            self.model_post_init(None)
 
 
 _MANAGE_QUEUE = Memory.__dict__["_manage_queue"]
