@@ -60,8 +60,9 @@ class Process:
         # Whether this process, or one that it descends from, has made a channel.
         self.has_used = used_before
         self.used_before = used_before
-        # Whether gRPC is known to work here.
+        # Whether gRPC is known to work here, or not to.
         self.is_checked = not is_child
+        self.is_broken = False
 
     def others_inside(self, thread: int) -> list[Channel | None]:
         return [channel for inside, channel in self.inside if inside != thread]
@@ -262,6 +263,8 @@ def check(seconds: float) -> None:
         return
     if here.used_before and not _cygrpc.is_fork_support_enabled():
         raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_SUPPORT)
+    if here.is_broken:
+        raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_ANSWER)
     answered = threading.Event()
 
     def ask() -> None:
@@ -275,6 +278,7 @@ def check(seconds: float) -> None:
 
     threading.Thread(target=ask, name="memoryd-check", daemon=True).start()
     if not answered.wait(min(seconds, _LONGEST_CHECK_SECONDS)):
+        here.is_broken = seconds >= _LONGEST_CHECK_SECONDS
         raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_ANSWER)
     here.is_checked = True
 
