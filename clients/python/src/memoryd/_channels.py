@@ -22,6 +22,8 @@ import grpc
 
 from memoryd.errors import MemorydError
 
+# gRPC imports it with the first channel; a fork meanwhile would leave the import's lock held.
+importlib.import_module("grpc._channel")
 # Whether there is fork support is told nowhere else.
 _cygrpc: Any = importlib.import_module("grpc._cython.cygrpc")
 
@@ -32,6 +34,8 @@ _GRACE_SECONDS = 0.25
 _INTERRUPTED_SECONDS = 5.0
 # gRPC ends its attempts to connect behind the end of their channel.
 _SETTLING_SECONDS = 0.05
+_LOOK_SECONDS = 0.001
+_GRPC_THREADS = ("default-executo", "event_engine", "grpc_global_tim", "resolver-execut")
 # gRPC answers in a child within milliseconds or not at all.
 _LONGEST_CHECK_SECONDS = 5.0
 _IDLE, _READY = (state.value[0] for state in (
@@ -57,6 +61,8 @@ class Process:
         # By thread.
         self.forking: list[int] = []
         self.inside: list[tuple[int, Channel | None]] = []
+        # Calls that nobody waits for inside gRPC.
+        self.under_way = 0
         # Whether this process, or one that it descends from, has made a channel.
         self.has_used = used_before
         self.used_before = used_before
@@ -66,6 +72,16 @@ class Process:
 
     def others_inside(self, thread: int) -> list[Channel | None]:
         return [channel for inside, channel in self.inside if inside != thread]
+
+    def is_quiet(self, thread: int) -> bool:
+        """Whether nothing of ours is at work in gRPC but what the thread does itself."""
+        return not self.under_way and not self.others_inside(thread)
+
+    def ended(self) -> None:
+        with self.changed:
+            self.under_way -= 1
+            if self.forking:
+                self.changed.notify_all()
 
 
 _process = Process(is_child=False, used_before=False)
@@ -139,6 +155,15 @@ class Open:
             method = self._methods[path] = self.channel.unary_unary(
                 path, request_serializer=_serialized, response_deserializer=reply.FromString)
         return method
+
+    def sent(self, path: str, reply: type[Any], request: Any, options: dict[str, Any]) -> Any:
+        """A call that is under way, for which nobody waits inside gRPC."""
+        call = self.unary(path, reply).future(request, **options)
+        with self.process.changed:
+            self.process.under_way += 1
+        ended = self.process.ended
+        call.add_done_callback(lambda _: ended())
+        return call
 
     def stream(self, path: str, reply: type[Any]) -> Any:
         return self.channel.unary_stream(
@@ -328,16 +353,29 @@ def _before_fork() -> None:
     here, thread = _process, threading.get_ident()
     with here.changed:
         here.forking.append(thread)
-        here.changed.wait_for(lambda: not here.others_inside(thread), _GRACE_SECONDS)
+        here.changed.wait_for(lambda: here.is_quiet(thread), _GRACE_SECONDS)
         interrupted = {channel for channel in here.others_inside(thread) if channel is not None}
     interrupted.update(channel for channel in list(_channels) if channel.is_connecting())
-    if not interrupted:
-        return
     for channel in interrupted:
         channel.interrupt()
-    time.sleep(_SETTLING_SECONDS)
+    if interrupted:
+        time.sleep(_SETTLING_SECONDS)
     with here.changed:
         here.changed.wait_for(lambda: not here.others_inside(thread), _INTERRUPTED_SECONDS)
+    end = time.monotonic() + _SETTLING_SECONDS
+    while _is_grpc_at_work() and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_grpc_at_work() -> bool:
+    """Whether a thread of gRPC's own runs, where the system tells."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/stat") as stat:
+                name, fields = stat.read().split("(", 1)[1].rsplit(")", 1)
+                if name in _GRPC_THREADS and fields.split()[0] == "R":
+                    return True
+    return False
 
 
 def _after_fork() -> None:

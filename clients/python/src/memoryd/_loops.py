@@ -21,9 +21,10 @@ _channels.at_fork(after_in_child=_held_up.clear)
 @contextlib.contextmanager
 def holding_up() -> Iterator[None]:
     """For the time of the body, the event loop that runs on this thread, if any, is held up."""
-    try:
+    loop = None
+    with contextlib.suppress(RuntimeError):
         loop = asyncio.get_running_loop()
-    except RuntimeError:
+    if loop is None:
         yield
         return
     with _lock:

@@ -221,8 +221,7 @@ class AsyncClient:
                 await self._check(options["timeout"])
                 with _channels.Inside():
                     opened = self._channel.opened(options["timeout"])
-                    sent = opened.unary(call.rpc.path, call.rpc.reply).future(
-                        call.request, **options)
+                    sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
                 return call.result(await _awaited(sent))
             except grpc.RpcError as error:
                 if self._channel.is_closed:

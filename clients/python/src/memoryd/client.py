@@ -283,8 +283,7 @@ class Client:
         if not call.repeatable:
             with self._channel.lone(options["timeout"]) as opened:
                 with _channels.Inside():
-                    method = opened.unary(call.rpc.path, call.rpc.reply)
-                    sent = method.future(call.request, **options)
+                    sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
                 return _awaited(sent)
         with self._channel.waiting(options["timeout"]) as opened:
             try:
