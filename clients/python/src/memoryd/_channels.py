@@ -9,6 +9,7 @@ its own.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import os
 import sys
@@ -200,7 +201,8 @@ class Channel:
     ) -> None:
         self._target = target
         self._credentials = credentials
-        self._options = tuple(options)
+        # Of two options with one name gRPC takes the first.
+        self._options = tuple(dict(options).items())
         self._lock = Lock()
         self._open: Open | None = None
         self._lone: set[Open] = set()
@@ -266,6 +268,12 @@ class Channel:
         if found is not None and found.process is _process:
             found.was_interrupted = True
             found.channel.close()
+
+    def outlive(self) -> None:
+        """Has what gRPC keeps for the channel outlive the interpreter: without fork support, a
+        child that frees it ends by a signal."""
+        for opened in (*self._lone, *([] if self._open is None else [self._open])):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened.channel))
 
     def _made(self) -> Open:
         if self.is_closed:
@@ -390,6 +398,9 @@ def _in_child() -> None:
     _process = Process(is_child=True, used_before=_process.has_used)
     for lock in _locks:
         lock.renew()
+    if not _cygrpc.is_fork_support_enabled():
+        for channel in _channels:
+            channel.outlive()
 
 
 at_fork(after_in_child=_in_child)

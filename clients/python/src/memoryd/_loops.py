@@ -7,8 +7,12 @@ waits in a synchronous call, perhaps for just such a coroutine, they have to run
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
-from collections.abc import Iterator
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from memoryd import _channels
 
@@ -42,3 +46,19 @@ def answers(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether the loop would run a coroutine now, as far as is known."""
     with _lock:
         return loop.is_running() and loop not in _held_up
+
+
+async def on_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function comes to on a thread of its own. The threads of asyncio.to_thread() are
+    missing from a loop that the child of a fork has from its parent, and it waits for them."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            future.set_result(context.run(function, *arguments))
+        except BaseException as error:  # Told to the one who waits.
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="memoryd-call", daemon=True).start()
+    return await asyncio.shield(asyncio.wrap_future(future))

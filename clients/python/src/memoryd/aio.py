@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels
+from memoryd import _calls, _channels, _loops
 from memoryd.client import as_method
 from memoryd.errors import MemorydError
 
@@ -211,7 +211,7 @@ class AsyncClient:
                 raise requests.error or MemorydError.of(error) from error
             finally:
                 # What is read just now may wait for this loop.
-                await asyncio.shield(asyncio.to_thread(requests.close))
+                await _loops.on_thread(requests.close)
 
     async def _call(self, call: _calls.Call[Result]) -> Result:
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
@@ -240,7 +240,7 @@ class AsyncClient:
     async def _check(self, seconds: float) -> None:
         """_channels.check(), without holding the event loop up."""
         if not _channels.process().is_checked:
-            await asyncio.to_thread(_channels.check, seconds)
+            await _loops.on_thread(_channels.check, seconds)
 
 
 async def _awaited(call: Any) -> Any:

@@ -262,7 +262,7 @@ class Worker:
 
     async def aclose(self) -> None:
         """close(), without holding the event loop up."""
-        await asyncio.to_thread(self.close)
+        await _loops.on_thread(self.close)
 
     def __enter__(self) -> Worker:
         return self.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -60,3 +61,19 @@ def in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+if sys.version_info < (3, 12):
+    # As asyncio does itself from then on. The library's synchronous methods run on the loop that
+    # the thread had last, whose descriptors a child shares with its parent.
+    _parents: list[object] = []
+
+    def _leave_loop_to_parent() -> None:
+        policy: Any = asyncio.get_event_loop_policy()
+        is_known = isinstance(policy, asyncio.DefaultEventLoopPolicy)
+        if is_known:
+            # To close the loop would end what wakes that of the parent.
+            _parents.append(policy._local)
+            policy._local = type(policy._local)()
+
+    _channels.at_fork(after_in_child=_leave_loop_to_parent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import pickle
 import time
 import uuid
@@ -38,7 +39,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.vector_stores.types import MetadataFilters
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memoryd import AsyncClient, MemorydError, _channels
+from memoryd import AsyncClient, MemorydError, _channels, _loops
 from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
 from memoryd.llama_index._feeding import BlockError, DetachedBlock, Feeding, wire_name
@@ -457,13 +458,13 @@ class Memory(LibraryMemory):
         store, feeding = self._connected()
         feeding.key = self.session_id
         if not feeding.serves(self.memory_blocks):
-            # Not to_thread: what the worker starts would keep the context of this call, in which an
-            # agent has this memory, for as long as it lives.
-            loop = asyncio.get_running_loop()
             assert store.target is not None
             try:
-                await loop.run_in_executor(
-                    None, feeding.serve, self.memory_blocks, store.target.timeout)
+                # In a context of its own: what the worker starts would keep that of this call, in
+                # which an agent has this memory, for as long as it lives.
+                await _loops.on_thread(
+                    contextvars.Context().run, feeding.serve, self.memory_blocks,
+                    store.target.timeout)
             except TimeoutError as error:
                 raise MemorydError(grpc.StatusCode.UNAVAILABLE, str(error)) from error
 
