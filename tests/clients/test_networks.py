@@ -30,16 +30,16 @@ from memoryd import AsyncClient, Client, Worker, message
 kind, target, session, use_proxy = sys.argv[1:]
 options = [("grpc.enable_http_proxy", 1)] if use_proxy else []
 async def put():
-    async with AsyncClient(target, timeout=20, options=options) as client:
+    async with AsyncClient(target, timeout=60, options=options) as client:
         await client.put(session, [message("user", "x")])
 if kind == "sync":
-    with Client(target, timeout=20, options=options) as client:
+    with Client(target, timeout=60, options=options) as client:
         client.put(session, [message("user", "x")])
 elif kind == "async":
     asyncio.run(put())
 else:
     models = {"chat": lambda messages, max_tokens: "x"}
-    Worker(target, name=session, models=models, options=options).start(20).close()
+    Worker(target, name=session, models=models, options=options).start(60).close()
 """
 
 
@@ -47,7 +47,7 @@ def call(kind: str, target: str, session_id: str, *, use_proxy: bool = False, **
     """One call, or one attachment, in a process with these variables."""
     subprocess.run([sys.executable, "-c", _CALL, kind, target, session_id, "1" * use_proxy],
                    env={**os.environ, "PYTHONPATH": SOURCE, "no_proxy": "", **variables},
-                   check=True, timeout=60)
+                   check=True, timeout=100)
 
 
 class Proxy:
