@@ -114,6 +114,22 @@ def test_rows_that_nothing_can_be_made_of_are_named(server, client, history, ses
     assert not [s for s in client.list_sessions() if session_id in s.session_id]
 
 
+def test_a_row_that_the_server_refuses_is_found_among_many(server, history, session_id):
+    history.connection.executemany(
+        "INSERT INTO messages (id, session_scope, role, content, created_at) VALUES (?, ?, ?, ?, ?)",
+        [(f"m{number}", session_id, "r" * (65 if number == 700 else 64), "x", MADE)
+         for number in range(900)])
+    history.connection.commit()
+    history.batch_add_history([
+        {"memory_id": f"c{number}", "new_memory": "x" * ((1 << 20) + (number == 700)),
+         "event": "ADD", "created_at": MADE} for number in (*range(690, 705), 900)])
+    done = run("mem0", "--database", history.db_path, "--target", server.target,
+               "--memories", f"{session_id} facts")
+    assert done.code == 1
+    assert "row m700: messages[" in done.line(session_id)
+    assert "row c700: contents[" in done.line(f"{session_id} facts")
+
+
 def test_a_database_of_before_there_were_messages(server, client, history, session_id):
     history.add_history("m", None, "Likes tea.", "ADD", created_at=MADE)
     history.connection.execute("DROP TABLE messages")
