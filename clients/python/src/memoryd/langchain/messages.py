@@ -47,9 +47,9 @@ from memoryd._wire_text import (
 from memoryd.v1 import memory_pb2 as memory
 
 KEY = "langchain"
-# Of calls as parts; others of a message stay in LangChain's form alone.
+# So many calls of a message are parts; the others stay in LangChain's form alone.
 _MAX_CALLS = MAX_PARTS // 2
-# Of a call's arguments where LangChain's form has them too.
+# Larger arguments of a call stay in LangChain's form alone.
 _MAX_ARGUMENTS_AGAIN = 64 << 10
 _MAX_NAME_BYTES = 256
 _MAX_ROLE_BYTES = 64
@@ -76,7 +76,7 @@ _TYPE_OF_ROLE = {
     "system": "system",
     "tool": "tool",
     "function": "function",
-    # Of other frameworks.
+    # Other frameworks have these.
     "developer": "system",
     "model": "ai",
     "chatbot": "ai",
@@ -387,7 +387,7 @@ def _foreign(found: memory.Message, metadata: dict[str, Any]) -> BaseMessage:
     data: dict[str, Any] = {"additional_kwargs": metadata} if metadata else {}
     if found.name:
         data["name"] = found.name
-    # Of another adapter: what its framework needs, and ids whose words are in the metadata.
+    # Another adapter adds what its framework needs, and ids whose words are in the metadata.
     known = [part for part in found.parts
              if part.opaque.type != "llama-index" and not _is_id_alone(part)]
     parts = _contents(found, known or list(found.parts))

@@ -318,7 +318,7 @@ def _of_opaque(opaque: memory.Opaque) -> Block:
             return block
     except ValueError:
         pass
-    # Of another client.
+    # Another client wrote it.
     return {"block_type": "text", "text": opaque.data.decode(errors="replace")}
 
 
