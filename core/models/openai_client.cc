@@ -241,6 +241,7 @@ void OpenAiClient::OnAnswer(const std::shared_ptr<Call>& call, HttpAnswer answer
     status = call->Take(answer.body, more);
     call->reply_memory_ =
         Count(*call, static_cast<std::size_t>(call->reply_memory_.bytes()) + answer.body.size());
+    answer = HttpAnswer();
     if (status.ok() && more) {
       call->tries_ = 0;
       return Try(call);
@@ -250,6 +251,7 @@ void OpenAiClient::OnAnswer(const std::shared_ptr<Call>& call, HttpAnswer answer
   const bool is_retried =
       answer.status.ok() ? IsRetried(answer.code) : absl::IsUnavailable(answer.status);
   if (is_retried && Retry(call, answer.retry_after)) return;
+  answer = HttpAnswer();
   Finish(call, std::move(status));
 }
 
@@ -287,6 +289,10 @@ void OpenAiClient::End(const std::shared_ptr<Call>& call, absl::Status status) {
   Increment(stats_.completion_tokens, static_cast<std::uint64_t>(usage.completion_tokens));
   stats_.seconds.Observe(Clock::now() - call->begin_);
   stats_.open.fetch_sub(1);
+  // The request's memory is given back before the caller goes on: it may ask again at once. That of
+  // the answer stays until the caller has taken it in.
+  call->body_.reset();
+  call->body_memory_.Release();
   call->End(Named(status), usage);
 }
 
