@@ -694,6 +694,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
         config.time_zone().empty() ? std::string(kDefaultTimeZone) : config.time_zone();
     MEMORYD_RETURN_IF_ERROR(CheckTimeZone(settings));
   }
+  if (config.has_cut_highest_first()) settings.cut_highest_first = config.cut_highest_first();
   if (config.user_roles_size() > kMaxUserRoles) {
     return InvalidField("config.user_roles", fmt::format("at most {} roles", kMaxUserRoles));
   }
@@ -746,6 +747,7 @@ v1::SessionConfig ToProto(const SessionConfig& config) {
   if (!config.subject.empty()) proto.set_subject(config.subject);
   proto.set_time_zone(config.time_zone);
   for (const std::string& role : config.user_roles) proto.add_user_roles(role);
+  proto.set_cut_highest_first(config.cut_highest_first);
   if (config.retention != Retention()) *proto.mutable_retention() = ToProto(config.retention);
   return proto;
 }

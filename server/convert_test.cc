@@ -422,6 +422,7 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   retrieval.set_embedder_weight(0.7);
   proto.set_subject("user 7");
   proto.set_time_zone("UTC");
+  proto.set_cut_highest_first(false);
   proto.mutable_retention()->mutable_session_ttl()->set_seconds(90);
   proto.mutable_retention()->mutable_session_ttl()->set_nanos(1000);
   proto.mutable_retention()->set_refresh_on_read(true);

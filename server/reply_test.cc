@@ -155,6 +155,7 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   config->set_video_token_count(256);
   config->set_document_token_count(2048);
   config->set_time_zone("UTC");
+  config->set_cut_highest_first(true);
   v1::Retrieval* const retrieval = config->mutable_retrieval();
   retrieval->set_bm25_k1(0.9);
   retrieval->set_bm25_b(0.4);

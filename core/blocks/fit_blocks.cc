@@ -35,7 +35,7 @@ class Fit : public std::enable_shared_from_this<Fit> {
     std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
       const std::int32_t left = request_.blocks[a]->priority();
       const std::int32_t right = request_.blocks[b]->priority();
-      if (left != right) return llama_ ? left < right : left > right;
+      if (left != right) return request_.highest_first ? left > right : left < right;
       return llama_ ? a < b : a > b;
     });
     if (const absl::Status counted = CountAll(); !counted.ok()) {

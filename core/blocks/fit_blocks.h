@@ -20,6 +20,7 @@ struct FitRequest {
   BlockSession session;
   CountingRules counting;
   std::int64_t token_limit = 0;
+  bool highest_first = true;        // Priorities are cut in this order.
   std::int64_t message_tokens = 0;  // Of the messages that a Get returns beside.
   // In the order of the configuration, with what each says.
   std::vector<std::shared_ptr<const Block>> blocks;

@@ -90,7 +90,13 @@ class FitBlocksTest : public testing::Test {
   }
 
   FitResult Fit(Profile profile, std::int64_t limit, std::int64_t message_tokens = 0) {
+    return Fit(profile, profile != kLlama, limit, message_tokens);
+  }
+
+  FitResult Fit(Profile profile, bool highest_first, std::int64_t limit,
+                std::int64_t message_tokens) {
     request_.session.profile = request_.counting.profile = profile;
+    request_.highest_first = highest_first;
     request_.token_limit = limit;
     request_.message_tokens = message_tokens;
     request_.counter = std::make_shared<const WordCounter>();
@@ -141,6 +147,18 @@ TEST_F(FitBlocksTest, LlamaCutsTheLowestPriorityFirst) {
   EXPECT_THAT(result.dropped, ElementsAre("two", "one", "one_too"));
   // What has priority 0 stays, though the limit is exceeded.
   EXPECT_THAT(Words(Fit(kLlama, 1)), ElementsAre(0, 0, 5, 0));
+}
+
+TEST_F(FitBlocksTest, LlamaCutsTheHighestPriorityFirstWhereTheSessionSaysSo) {
+  Add("one", 1, 5);
+  Add("two", 2, 5);
+  Add("zero", 0, 5);
+  Add("two_too", 2, 5);
+  EXPECT_THAT(Words(Fit(kLlama, /*highest_first=*/true, 19, 0)), ElementsAre(5, 0, 5, 5));
+  EXPECT_THAT(log_, ElementsAre("two 1"));
+  EXPECT_THAT(Words(Fit(kLlama, /*highest_first=*/true, 10, 0)), ElementsAre(5, 0, 5, 0));
+  EXPECT_THAT(Words(Fit(Profile::kDefault, /*highest_first=*/false, 30, 0)),
+              ElementsAre(0, 5, 5, 5));
 }
 
 TEST_F(FitBlocksTest, LlamaAsksBlocksThatSayNothingToo) {

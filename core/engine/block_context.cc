@@ -128,6 +128,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     fit.session = {request_.key, profile(), request_.trace};
     fit.counting = config.counting;
     fit.token_limit = config.token_limit;
+    fit.highest_first = config.cut_highest_first;
     fit.message_tokens = TokensWithoutLimit(request_.session);
     fit.blocks = *request_.blocks;
     fit.counter = request_.counter;

@@ -113,6 +113,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("subject", settings.subject);
   visit("time_zone", settings.time_zone);
   visit("user_roles", settings.user_roles);
+  visit("cut_highest_first", settings.cut_highest_first);
   VisitWeights(settings.ranking, [&visit](const char* name, auto& field, const WeightRange&) {
     visit((std::string(kRanking) + name).c_str(), field);
   });
@@ -402,6 +403,8 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   config.time_zone = settings.time_zone.value_or(config.time_zone);
   config.ranking.zone = FindTimeZone(config.time_zone).value_or(absl::UTCTimeZone());
   MEMORYD_ASSIGN_OR_RETURN(config.user_roles, ResolveUserRoles(settings));
+  config.cut_highest_first =
+      settings.cut_highest_first.value_or(counting.profile != Profile::kLlamaIndex);
   MEMORYD_ASSIGN_OR_RETURN(config.retention, ResolveRetention(settings.retention));
   return config;
 }

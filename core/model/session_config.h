@@ -122,6 +122,7 @@ struct SessionSettings {
   std::optional<std::string> subject;
   std::optional<std::string> time_zone;
   std::optional<std::vector<std::string>> user_roles;
+  std::optional<bool> cut_highest_first;
   RankingSettings ranking;
   RetentionSettings retention;
 
@@ -161,6 +162,7 @@ struct SessionConfig {
   std::string subject;                // Empty: none.
   std::string time_zone = std::string(kDefaultTimeZone);
   std::vector<std::string> user_roles;  // Beside those that ParseRole() knows.
+  bool cut_highest_first = true;        // Of the blocks, when a Get is over the limit.
   RankingOptions ranking;
   Retention retention;
 

@@ -44,6 +44,7 @@ SessionSettings Everything() {
   settings.document_token_count = 4;
   settings.subject = "user 7";
   settings.time_zone = "UTC";
+  settings.cut_highest_first = false;
   settings.ranking = {.bm25_k1 = 1.2,
                       .bm25_b = 0.75,
                       .vector_weight = 0,
@@ -117,6 +118,16 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
                                   .embedder_weight = 0.7};
   EXPECT_EQ(config.ranking, ranking);
   EXPECT_EQ(config.time_zone, "UTC");
+  EXPECT_FALSE(config.cut_highest_first);
+}
+
+TEST(SessionConfigTest, BlocksAreCutInTheOrderOfTheProfile) {
+  SessionSettings settings;
+  EXPECT_TRUE(MustResolve(settings).cut_highest_first);
+  settings.profile = Profile::kLlamaIndex;
+  EXPECT_FALSE(MustResolve(settings).cut_highest_first);
+  settings.cut_highest_first = true;
+  EXPECT_TRUE(MustResolve(settings).cut_highest_first);
 }
 
 TEST(SessionConfigTest, AnEmbedderLeavesLessToTheVectorsOfWords) {

@@ -204,6 +204,18 @@ def test_blocks_are_dropped_by_priority_and_0_never(calls, session_id, profile, 
     assert reply.messages[-1].text == "Hi"
 
 
+def test_a_session_may_have_its_blocks_cut_in_the_other_order(calls, session_id):
+    config = memory.SessionConfig(
+        profile="llama-index", token_limit=250, token_flush_size=10, tokenizer="whitespace",
+        cut_highest_first=True,
+        blocks=[block(n, "static", p, content=[words(100)]) for p, n in enumerate("abc")])
+    calls.Put(session_id=session_id, messages=[user("Hi")], config=config)
+    assert list(calls.Get(session_id=session_id).blocks_used) == ["a", "b"]
+    calls.UpdateSession(session_id=session_id,
+                        config=memory.SessionConfig(cut_highest_first=False))
+    assert list(calls.Get(session_id=session_id).blocks_used) == ["a", "c"]
+
+
 @pytest.mark.parametrize("where", ("http", "worker"))
 def test_a_block_that_does_not_answer_in_time_is_missing(calls, agent, session_id, where):
     config = every_turn(

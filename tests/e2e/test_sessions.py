@@ -20,6 +20,7 @@ COMPLETE = Config(
         embedder="minilm", embedder_worker="agent", embedder_weight=0.6),
     subject="user 7",
     time_zone="Asia/Tokyo",
+    cut_highest_first=True,
 )
 
 
@@ -38,7 +39,7 @@ def test_defaults_are_filled_in(calls, session_id):
     assert config.insert_method == memory.INSERT_METHOD_SYSTEM
     assert (config.image_token_count, config.audio_token_count, config.video_token_count,
             config.document_token_count) == (256, 256, 256, 2048)
-    assert config.time_zone == "UTC"
+    assert config.time_zone == "UTC" and config.cut_highest_first
 
 
 @pytest.mark.parametrize("flush, effective", ((None, 10), (0, 10), (-3, 10), (101, 10), (7, 7)))
