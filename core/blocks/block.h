@@ -22,6 +22,7 @@
 #include "core/model/session_config.h"
 #include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
+#include "core/models/model.h"
 #include "core/tokens/token_counter.h"
 
 namespace memoryd {
@@ -80,6 +81,8 @@ struct BlockSession {
   TracePtr trace = nullptr;
   // In which models are told times.
   absl::TimeZone zone = absl::UTCTimeZone();
+  // Of the session's messages; no model: the session has none.
+  ModelName embedder = {};
 };
 
 struct FeedRequest {

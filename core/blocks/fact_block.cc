@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
+#include "core/blocks/same_facts.h"
 
 namespace memoryd {
 namespace {
@@ -113,6 +115,7 @@ struct FactSettings {
   BlockPrompt condense_prompt;
   bool feeds = true;
   std::int64_t ttl_us = 0;  // 0: for ever.
+  double same_similarity = kSameFactSimilarity;
   std::string section;
 };
 
@@ -145,6 +148,7 @@ class FactBlockBase : public Block {
   }
 
   BlockStats* stats() const { return stats_; }
+  ModelDirectory& models() const { return models_; }
 
  private:
   const FactSettings facts_;
@@ -391,6 +395,9 @@ class FactBlock final : public FactBlockBase {
     std::size_t next_piece = 0;
     FactState state;
     Done<FeedResult> done;
+    // Of the answer that is being taken in.
+    std::vector<AnsweredFact> answered;
+    std::vector<FactSource> sources;
 
     FactJob Job() const { return {request.job_id, request.now_us}; }
 
@@ -425,8 +432,7 @@ class FactBlock final : public FactBlockBase {
       // Evidence numbers are those of the job's messages; one that is in none of the messages
       // that were shown is no evidence.
       const std::vector<std::size_t>& shown = pieces[next_piece - 1].messages;
-      std::vector<FactSource> sources;
-      sources.reserve(shown.size());
+      sources.clear();
       for (const std::size_t i : shown) {
         const StoredMessage& said = request.messages[i].parts;
         sources.push_back({request.messages[i].id, said.role == "user", said.untrusted});
@@ -440,7 +446,42 @@ class FactBlock final : public FactBlockBase {
         }
         fact.evidence = std::move(evidence);
       }
-      TakeIn(state, answer.facts, sources, Job());
+      answered = std::move(answer.facts);
+      FindSame();
+    }
+
+    // Has those that are new embedded beside the facts that there are, where the session has an
+    // embedder. Without its answer they are taken as they are.
+    void FindSame() {
+      if (state.facts.empty() || request.session.embedder.model.empty()) return TakeAnswerIn();
+      std::vector<std::size_t> unknown = UnknownFacts(answered, state);
+      if (unknown.empty()) return TakeAnswerIn();
+      std::vector<std::string> texts;
+      for (const std::size_t i : unknown) texts.push_back(answered[i].text);
+      for (const Fact& fact : state.facts) texts.push_back(fact.text);
+      const ModelCaller caller{request.session.key.tenant,
+                               request.session.key.session,
+                               block->name(),
+                               request.job_id,
+                               request.usage,
+                               request.session.trace};
+      // An embedder that does not answer leaves the job's time to the chat model.
+      const BlockDeadline now = std::chrono::steady_clock::now();
+      const BlockDeadline deadline = now + (request.deadline - now) / 4;
+      AskEmbedder(block->models(), request.session.embedder, caller, EmbedPurpose::kText,
+                  std::move(texts), deadline,
+                  [self = shared_from_this(),
+                   unknown = std::move(unknown)](absl::StatusOr<EmbedReply> reply) {
+                    if (reply.ok()) {
+                      MarkSame(self->answered, unknown, self->state, std::move(reply->vectors),
+                               self->block->facts().same_similarity);
+                    }
+                    self->TakeAnswerIn();
+                  });
+    }
+
+    void TakeAnswerIn() {
+      TakeIn(state, answered, sources, Job());
       ExtractNext();
     }
 
@@ -508,6 +549,10 @@ absl::StatusOr<FactSettings> ReadSettings(const BlockSettings& settings, const s
   facts.feeds = options.Bool("accept_short_term_memory", true);
   // There the facts have neither times nor trust.
   if (!llama) facts.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
+  if (!llama) {
+    facts.same_similarity =
+        options.Number("same_fact_similarity", 0.5, 1).value_or(facts.same_similarity);
+  }
   if (!llama) facts.first_trust = options.Number("facts_trust", 0, 1).value_or(facts.first_trust);
   facts.section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());

@@ -23,8 +23,11 @@ namespace memoryd {
 //
 // Else the prompts may hold {messages} too, the messages in one text, or {dated_messages}, with
 // their times; without either that text stands before the prompt. {today} and {time_zone} are
-// filled in. Facts: see fact_state.h. An answer that makes no sense takes nothing away and is
-// counted; while condensing fails, there may be half as many facts again as max_facts.
+// filled in. Where the session has an embedder, a fact that says in other words what is known is
+// not kept beside it: see same_facts.h, and the option `same_fact_similarity`, 0.5 to 1 (0.92).
+// While the embedder does not answer, it is. Facts: see fact_state.h. An answer that makes no sense
+// takes nothing away and is counted; while condensing fails, there may be half as many facts again
+// as max_facts.
 absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& settings,
                                                            const std::string& field,
                                                            Profile profile,

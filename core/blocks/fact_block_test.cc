@@ -211,6 +211,68 @@ TEST_F(FactBlockTest, TruncatesTheLeastTrustedThenTheOldest) {
   EXPECT_TRUE(Truncate(all, 100).empty());
 }
 
+TEST_F(FactBlockTest, AnEmbedderTellsWhatIsKnownInOtherWords) {
+  Make("fact-extraction", R"({"model":"chat"})");
+  session.embedder = {"", "hash"};
+  models.embedder->meanings = {{"Noras Zuhause ist Bergen.", "Nora lives in Bergen."},
+                               {"The choir meets on Fridays.", "The choir meets on Mondays."}};
+  models.chat->replies = {
+      "<fact>Nora lives in Bergen.</fact><fact>The choir meets on Mondays.</fact>"};
+  ASSERT_TRUE(Feed({Text("user", "1")}).ok());
+  EXPECT_TRUE(models.embedder->calls.empty());  // There was nothing to compare them with.
+  models.chat->replies = {
+      "<fact>Noras Zuhause ist Bergen.</fact><fact>The choir meets on Fridays.</fact>"
+      "<fact>nora lives in bergen</fact><fact>Tom is a cook.</fact>"};
+  ASSERT_TRUE(Feed({Text("user", "2")}).ok());
+  ASSERT_EQ(models.embedder->calls.size(), 1U);
+  EXPECT_THAT(
+      models.embedder->calls[0].texts,
+      ElementsAre("Noras Zuhause ist Bergen.", "The choir meets on Fridays.", "Tom is a cook.",
+                  "Nora lives in Bergen.", "The choir meets on Mondays."));
+  EXPECT_EQ(Said(),
+            "<fact>Nora lives in Bergen.</fact>\n<fact>The choir meets on Fridays.</fact>\n"
+            "<fact>Tom is a cook.</fact>");
+  const FactState facts = FactState::FromJson(state.state).value();
+  EXPECT_EQ(facts.facts[0].seen, 3);
+  EXPECT_THAT(facts.facts[0].evidence, ElementsAre("m1", "m2"));
+  ASSERT_EQ(facts.history.size(), 1U);
+  EXPECT_EQ(facts.history[0].fact.text, "The choir meets on Mondays.");
+  EXPECT_EQ(usage.calls, 3);  // Those of the embedder count.
+}
+
+TEST_F(FactBlockTest, WithoutTheEmbeddersAnswerFactsAreTakenAsTheyAre) {
+  Make("fact-extraction", R"({"model":"chat"})");
+  models.embedder->meanings = {{"Noras Zuhause ist Bergen.", "Nora lives in Bergen."}};
+  for (const char* const embedder : {"hash", "none", ""}) {
+    session.embedder = {"", embedder};
+    models.embedder->error = absl::UnavailableError("gone");
+    state = {};
+    models.chat->replies = {"<fact>Nora lives in Bergen.</fact>",
+                            "<fact>Noras Zuhause ist Bergen.</fact>"};
+    ASSERT_TRUE(Feed({Text("user", "1")}).ok());
+    ASSERT_TRUE(Feed({Text("user", "2")}).ok());
+    EXPECT_EQ(Said(), "<fact>Nora lives in Bergen.</fact>\n<fact>Noras Zuhause ist Bergen.</fact>");
+  }
+}
+
+TEST_F(FactBlockTest, HowAlikeTheSameFactsAreMayBeSaid) {
+  Make("fact-extraction", R"({"model":"chat","same_fact_similarity":1,"facts":["a b c d e"]})");
+  session.embedder = {"", "hash"};
+  models.chat->replies = {"<fact>a b c d f</fact>"};
+  ASSERT_TRUE(Feed({Text("user", "1")}).ok());
+  EXPECT_EQ(Said(), "<fact>a b c d e</fact>\n<fact>a b c d f</fact>");
+  BlockSettings settings;
+  settings.name = "block";
+  settings.kind = "fact-extraction";
+  for (const char* const bad : {"0.4", "1.1", "\"a\""}) {
+    settings.options_json = std::string(R"({"model":"chat","same_fact_similarity":)") + bad + "}";
+    EXPECT_THAT(TryMake(settings, Profile::kDefault).status().message(),
+                HasSubstr("same_fact_similarity"));
+  }
+  settings.options_json = R"({"model":"chat","same_fact_similarity":0.9})";
+  EXPECT_FALSE(TryMake(settings, kLlama).ok());
+}
+
 TEST_F(FactBlockTest, StateThatIsNotOursIsAnError) {
   Make("fact-extraction", R"({"model":"chat"})");
   state.state = "nonsense";

@@ -314,7 +314,8 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
   for (const AnsweredFact& answered : EachOnce(facts)) {
     Fact fact = NewFact(answered, sources, job);
     const double trust = fact.trust;
-    const auto known = FindText(state.facts, fact.text);
+    auto known = FindText(state.facts, fact.text);
+    if (known == state.facts.end()) known = FindId(state.facts, answered.same_as);
     const bool is_new = known == state.facts.end();
     std::int64_t id = state.next_id;
     if (is_new) {

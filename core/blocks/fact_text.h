@@ -23,6 +23,8 @@ struct AnsweredFact {
   std::vector<std::int64_t> evidence;  // Numbers of messages.
   std::vector<std::int64_t> replaces;  // Ids of facts that it takes the place of.
   std::vector<std::int64_t> from;      // Ids of facts that it was made of.
+  // Id of a known fact that it says in other words; 0: of none. No answer says it.
+  std::int64_t same_as = 0;
 
   friend bool operator==(const AnsweredFact&, const AnsweredFact&) = default;
 };

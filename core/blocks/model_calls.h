@@ -17,12 +17,6 @@
 
 namespace memoryd {
 
-// A model by name, and the worker that serves it; empty: the server itself.
-struct ModelName {
-  std::string worker;
-  std::string model;
-};
-
 // For a job of the block. The answer is counted in `stats`, which may be null. Errors of the
 // directory and of the model are passed on. What an answer took is counted for the caller, and the
 // directory told.

@@ -454,6 +454,9 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
       request.state = *state->second;
       const SessionConfig& config = *place.session.config;
       request.session = {job.key.session, config.counting.profile, attempt->trace, config.zone()};
+      if (config.EmbedsMessages()) {
+        request.session.embedder = {config.ranking.embedder_worker, config.ranking.embedder};
+      }
     } else {
       done = job.key.number;
     }

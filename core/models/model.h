@@ -22,6 +22,12 @@ namespace memoryd {
 
 using ModelDeadline = std::chrono::steady_clock::time_point;
 
+// A model by name, and the worker that serves it; empty: the server itself.
+struct ModelName {
+  std::string worker;
+  std::string model;
+};
+
 // On whose behalf a model is called; for limits, counts and the log.
 struct ModelCaller {
   std::string tenant;

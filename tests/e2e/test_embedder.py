@@ -9,7 +9,7 @@ from support.blocks import (DONE, FAILED, OPEN, WAIT, block, every_turn, field_o
                             models_file)
 from support.calls import Calls, assistant, memory, note, refusal, user
 from support.embedders import BLOCK, LINES, config, cosine, embed, found, put, query, settled
-from support.model_server import ModelServer
+from support.model_server import DIMENSIONS, ModelServer
 from support.server import Server
 from support.stores import fresh_store
 from support.waiting import wait_for
@@ -205,6 +205,35 @@ def test_a_session_that_waits_for_its_blocks_does_not_wait_for_it(target, calls,
         states = {(job.block, job.state) for job in jobs_of(calls, session_id)}
         assert states == {(BLOCK, OPEN), ("count", DONE)}
     settled(calls, session_id)
+
+
+def facts_of(calls, session_id: str) -> list[tuple[str, int]]:
+    facts = calls.GetBlock(session_id=session_id, block="facts").facts.facts
+    return [(fact.text, fact.seen_count) for fact in facts]
+
+
+def test_facts_that_are_known_in_other_words_are_said_again(calls, session_id, shared_models,
+                                                            monkeypatch):
+    def learn(*facts: str) -> None:
+        shared_models.set_replies(["".join(f"<fact>{fact}</fact>" for fact in facts)])
+        for text in ("one", "two"):
+            put(calls, session_id, text, wait=WAIT)
+
+    calls.CreateSession(session_id=session_id, config=every_turn(
+        block("facts", "fact-extraction", model="chat"), feed=memory.FEED_BEFORE_REPLY,
+        retrieval=memory.Retrieval(embedder="embed")))
+    learn("puppy downpour", "Ann likes cheese on Wednesdays with old friends")
+    assert len(facts_of(calls, session_id)) == 2
+    seen = facts_of(calls, session_id)[0][1]
+    learn("hound rain", "Ann likes cheese on Wednesdays with old puppy friends")
+    (same, more), (later, _) = facts_of(calls, session_id)
+    assert same == "puppy downpour" and more > seen
+    assert later == "Ann likes cheese on Wednesdays with old puppy friends"
+    # An embedder that does not answer holds up nothing and takes nothing away.
+    monkeypatch.setattr(shared_models, "embed", lambda _: [float("nan")] * DIMENSIONS)
+    learn("hound downpour")
+    assert [text for text, _ in facts_of(calls, session_id)] == [same, later, "hound downpour"]
+    shared_models.set_replies(["none"])
 
 
 def test_a_worker_may_be_the_embedder(target, calls, session_id):

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -93,7 +94,9 @@ class HashEmbedder final : public Embedder {
              ModelDeadline /*deadline*/, Done done) override {
     EmbedReply reply;
     for (const std::string& text : texts) {
-      std::vector<float>& vector = reply.vectors.emplace_back(HashEmbedding(text));
+      const auto said = meanings.find(text);
+      std::vector<float>& vector =
+          reply.vectors.emplace_back(HashEmbedding(said == meanings.end() ? text : said->second));
       if (model == kReversed) std::reverse(vector.begin(), vector.end());
     }
     reply.usage = Usage{1, 5, 0};
@@ -111,6 +114,7 @@ class HashEmbedder final : public Embedder {
 
   std::string model;
   absl::Status error;
+  std::map<std::string, std::string> meanings;  // Texts that have the vectors of others.
   std::vector<Call> calls;
 };
 
