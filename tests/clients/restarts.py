@@ -21,7 +21,6 @@ import asyncio
 import collections
 import contextlib
 import pathlib
-import socket
 import subprocess
 import sys
 import threading
@@ -33,7 +32,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.calls import Calls, user, wire  # noqa: E402
 from support.paths import CLIENT_WRITER  # noqa: E402
-from support.server import Server  # noqa: E402
+from support.server import Server, reserved_port  # noqa: E402
 from support.stores import STORES, fresh_store  # noqa: E402
 from support.writers import Audit, Progress  # noqa: E402
 
@@ -129,15 +128,6 @@ def write_in_cpp(target: str, ledger: Ledger, writers: int, count: int) -> None:
 
 WRITE = {"sync": write_synchronously, "async": _in_a_loop(write_asynchronously),
          "cpp": write_in_cpp}
-
-
-@contextlib.contextmanager
-def reserved_port() -> Iterator[int]:
-    """A port that nobody is given while no server listens on it."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
 
 
 def audited(calls: Calls, ledger: Ledger) -> Audit:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
 import grpc
@@ -155,6 +157,15 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that nobody is given while no server listens on it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def pooling(store: str) -> dict[str, str]:
