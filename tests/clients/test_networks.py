@@ -134,8 +134,9 @@ class Forgetful:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy"])
-def test_no_proxy_of_the_environment_is_asked(server, session_id, proxy, kind, variable):
-    call(kind, server.target, session_id, **{variable: proxy.url})
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_no_proxy_of_the_environment_is_asked(server, session_id, proxy, kind, variable, host):
+    call(kind, server.target.replace("127.0.0.1", host), session_id, **{variable: proxy.url})
     assert proxy.asked == []
 
 

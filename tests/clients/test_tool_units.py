@@ -20,6 +20,8 @@ from langchain_core.messages import (
 )
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 
+from support.server import Server
+
 from memoryd import Client, message
 from memoryd.autogen import SearchMemory
 from memoryd.langchain import ChatMessageHistory, ConversationSummaryBufferMemory
@@ -190,10 +192,19 @@ def llama_pairs(messages: list[ChatMessage]) -> list[tuple[list[str], list[str]]
 SMALL = "arguments of 1.2 MB"
 
 
-@pytest.mark.parametrize("seed", range(6))
+# For a session that takes few messages.
+RETENTIONS: list[Callable[[random.Random], proto.SessionConfig]] = [
+    lambda random_: kept(keep_messages=random_.randint(2, 9)),
+    lambda random_: kept(keep_bytes=random_.randint(300, 2_000)),
+    lambda random_: kept(keep_messages=random_.randint(4, 12),
+                         keep_bytes=random_.randint(300, 2_000)),
+]
+
+
+@pytest.mark.parametrize("seed", range(9))
 def test_langchains_history_is_what_providers_take(where, client, seed):
     random_ = random.Random(seed)
-    client.create_session(where["session_id"], kept(keep_messages=random_.randint(2, 9)))
+    client.create_session(where["session_id"], RETENTIONS[seed % 3](random_))
     calls = [made for form, made in LANGCHAIN_CALLS.items() if form != SMALL]
     history = ChatMessageHistory(**where)
     for one in turns(random_, calls, LANGCHAIN_RESULTS[:3], HumanMessage, AIMessage):
@@ -205,7 +216,7 @@ def test_langchains_history_is_what_providers_take(where, client, seed):
         assert asyncio.run(history.aget_messages()) == found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(9))
 def test_llama_indexs_memory_is_what_providers_take(server, session_id, client, seed):
     random_ = random.Random(seed)
     memory = Memory.from_defaults(session_id=session_id,
@@ -215,11 +226,30 @@ def test_llama_indexs_memory_is_what_providers_take(server, session_id, client, 
                  lambda text: ChatMessage(role="user", content=text),
                  lambda text: ChatMessage(role="assistant", content=text))
     memory.put(said[0])
-    client.update_session(session_id, kept(keep_messages=random_.randint(2, 9)))
+    client.update_session(session_id, RETENTIONS[seed % 3](random_))
     for one in said[1:]:
         memory.put(one)
         check_pairs(llama_pairs(memory.get()))
         check_pairs(llama_pairs(memory.get_all()))
+
+
+def test_what_a_tenant_keeps_is_what_providers_take(store):
+    with Server(store, arguments=["--tenant-keep-messages=8"]) as server:
+        history = ChatMessageHistory("langchain", target=server.target)
+        memory = Memory.from_defaults(session_id="llama",
+                                      async_database_uri=f"memoryd://{server.target}")
+        for seed in range(3):
+            for one in turns(random.Random(seed), list(LANGCHAIN_CALLS.values())[:4],
+                             LANGCHAIN_RESULTS[:3], HumanMessage, AIMessage):
+                history.add_message(one)
+                check_pairs(langchain_pairs(history.messages))
+            for one in turns(random.Random(seed), list(LLAMA_CALLS.values())[:4],
+                             LLAMA_RESULTS[:2],
+                             lambda text: ChatMessage(role="user", content=text),
+                             lambda text: ChatMessage(role="assistant", content=text)):
+                memory.put(one)
+                check_pairs(llama_pairs(memory.get()))
+        assert 0 < len(history.messages) <= 8 and 0 < len(memory.get_all()) <= 8
 
 
 # What earlier clients have stored, whose calls and results the server does not know.

@@ -78,6 +78,14 @@ def test_only_the_answer_itself_becomes_facts(calls, target, models, session_id,
     assert (known(target, session_id) or []) == (["Maria lives in Lisbon."] if stored else [])
 
 
+@pytest.mark.parametrize("name", ANSWERS)
+def test_only_the_answer_itself_becomes_a_summary(calls, target, models, session_id, name):
+    answer, stored = ANSWERS[name]
+    models.set_replies([answer])
+    assert not put_turn(calls, session_id, "summary").open_jobs
+    assert known(target, session_id) == (FACTS if stored else "")
+
+
 def test_a_cut_answer_is_asked_for_with_more_room(calls, target, models, session_id):
     models.set_replies([{"content": "<facts><fact>Maria lives in Lis", "finish_reason": "length"},
                         FACTS])
