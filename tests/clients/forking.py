@@ -255,10 +255,42 @@ def a_call_that_waits() -> None:
 
 
 @case
+def a_child_that_forks_at_once() -> None:
+    """While another thread of it makes its first call, which asks whether gRPC works there."""
+    memory = client()
+    put(memory)
+    children = 4
+
+    def child() -> None:
+        calling = threading.Thread(target=lambda: put(memory))
+        calling.start()
+        in_child(lambda: put(memory))
+        calling.join()
+
+    for _ in range(children):
+        in_child(child)
+    assert count() == 1 + 2 * children
+
+
+@case
+def a_call_that_has_no_time() -> None:
+    """Is no sign that gRPC does not work."""
+    memory = client()
+    put(memory)
+
+    def child() -> None:
+        raises("DEADLINE_EXCEEDED", lambda: memory.get_session(SESSION, timeout=1e-9))
+        put(memory)
+
+    in_child(child)
+    assert count() == 2
+
+
+@case
 def iterators() -> None:
     memory = client()
     for _ in range(5):
-        memory.put(SESSION, [message("user", "x" * 4000) for _ in range(500)])
+        memory.put(SESSION, [message("user", "word " * 800) for _ in range(500)])
     pages, stream = memory.get_all(SESSION, page_size=100), memory.stream_all(SESSION)
     next(pages)
     next(stream)

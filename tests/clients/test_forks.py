@@ -3,9 +3,12 @@ or say at once what to do. Each case is a process of its own, see forking.py."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import copy
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import threading
@@ -49,7 +52,8 @@ def run(case: str, target: str, session_id: str = "s", **variables: str) -> None
 
 @pytest.mark.parametrize("case", [
     "clients", "clients never used before", "closing", "children that make no call", "pools",
-    "calls of other threads", "iterators", "grpc first", "llama index", "langchain", "autogen"])
+    "calls of other threads", "a child that forks at once", "a call that has no time",
+    "iterators", "grpc first", "llama index", "langchain", "autogen"])
 def test_a_process_forks(server, session_id, case):
     run(case, server.target, session_id)
 
@@ -136,3 +140,24 @@ def test_a_worker_goes_on_in_the_parent(answering):
 @pytest.mark.parametrize("case", ["gevent", "gevent that patches behind"])
 def test_greenlets_call(answering, case):
     run(case, answering[1])
+
+
+def test_no_fork_interrupts_what_may_be_done_once_only():
+    async def main() -> None:
+        async with memoryd.AsyncClient("unix:/dev/null/none", timeout=0.5) as client:
+            calling = asyncio.create_task(client.cancel_job("s", "j"))
+            await asyncio.sleep(0)  # It has begun.
+            client._channel.interrupt()
+            await calling
+
+    with pytest.raises(memoryd.MemorydError, match="DEADLINE_EXCEEDED"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_a_client_that_is_copied_says_what_to_do(copied):
+    target = "unix:/dev/null/none"
+    for made in (memoryd.Client(target), memoryd.AsyncClient(target),
+                 memoryd.Worker(target, name="w")):
+        with pytest.raises(TypeError, match="make one where it is used"):
+            copied(made)

@@ -37,7 +37,7 @@ _INTERRUPTED_SECONDS = 5.0
 _SETTLING_SECONDS = 0.05
 _LOOK_SECONDS = 0.001
 _GRPC_THREADS = ("default-executo", "event_engine", "grpc_global_tim", "resolver-execut")
-# gRPC answers in a child within milliseconds or not at all.
+# gRPC answers in a child within milliseconds, later on a machine that stalls, or not at all.
 _LONGEST_CHECK_SECONDS = 5.0
 _IDLE, _READY = (state.value[0] for state in (
     grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.READY))
@@ -51,6 +51,10 @@ _NO_ANSWER = (
     "gRPC does not answer in this process, which was forked while gRPC was in use: fork before "
     "other code uses gRPC, set GRPC_ENABLE_FORK_SUPPORT=1 in the environment before grpc is "
     f"imported, {_SPAWN}"
+)
+_NO_ANSWER_YET = (
+    "gRPC has not answered in this process, which was forked while gRPC was in use, within the "
+    "call's timeout"
 )
 
 
@@ -67,9 +71,10 @@ class Process:
         # Whether this process, or one that it descends from, has made a channel.
         self.has_used = used_before
         self.used_before = used_before
-        # Whether gRPC is known to work here, or not to.
+        # When gRPC was asked whether it works here, and whether it has said so.
+        self.asked: float | None = None
         self.is_checked = not is_child
-        self.is_broken = False
+        self.answered = threading.Event()
 
     def others_inside(self, thread: int) -> list[Channel | None]:
         return [channel for inside, channel in self.inside if inside != thread]
@@ -112,6 +117,9 @@ class Lock:
         self._lock.release()
 
 
+_registering = Lock()
+
+
 class Inside:
     """While it lasts the thread may be inside gRPC, and no other thread forks. `channel` is that of
     the call that it waits for, for a fork to interrupt."""
@@ -139,6 +147,10 @@ class Inside:
                 self._process.changed.notify_all()
 
 
+class Interrupted(Exception):
+    """A fork has interrupted the call, which is to be made again."""
+
+
 class Open:
     """A channel of gRPC's, with its methods."""
 
@@ -147,6 +159,16 @@ class Open:
         self.process = _process
         self.was_interrupted = False
         self._methods: dict[str, Any] = {}
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Interrupted in place of what a call raises that a fork has interrupted."""
+        try:
+            yield
+        except (grpc.RpcError, ValueError):  # ValueError where it was about to begin.
+            if self.was_interrupted:
+                raise Interrupted from None
+            raise
 
     def unary(self, path: str, reply: type[Any]) -> Any:
         """The method at `path`."""
@@ -207,7 +229,12 @@ class Channel:
         self._open: Open | None = None
         self._lone: set[Open] = set()
         self.is_closed = False
-        _channels.add(self)
+        with _registering:
+            _channels.add(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a client, and a worker, can't be pickled or copied: make one where it is "
+                        "used, in each process that does not descend from this one by a fork")
 
     def close(self) -> None:
         """Ends all calls, CANCELLED."""
@@ -258,7 +285,10 @@ class Channel:
         found = self._open
         if found is None or found.process is not _process:
             return False
-        state: int = found.channel._channel.check_connectivity_state(False)
+        try:
+            state: int = found.channel._channel.check_connectivity_state(False)
+        except ValueError:  # Closed meanwhile.
+            return False
         return state not in (_IDLE, _READY)
 
     def interrupt(self) -> None:
@@ -289,31 +319,38 @@ class Channel:
 
 
 def check(seconds: float) -> None:
-    """Raises MemorydError, within `seconds`, where gRPC does not work since this is the child of a
-    fork."""
+    """Raises MemorydError where gRPC does not work since this is the child of a fork, within
+    `seconds`: FAILED_PRECONDITION, or DEADLINE_EXCEEDED where that is too short to tell."""
     here = _process
     if here.is_checked:
         return
     if here.used_before and not _cygrpc.is_fork_support_enabled():
         raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_SUPPORT)
-    if here.is_broken:
-        raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_ANSWER)
-    answered = threading.Event()
+    # Of the asking thread, which may never end: a fork waits for it no longer than this one does.
+    with Inside():
+        with here.changed:
+            is_first = here.asked is None
+            asked = here.asked = time.monotonic() if here.asked is None else here.asked
+        if is_first:
+            threading.Thread(
+                target=_ask, args=(here,), name="memoryd-check", daemon=True).start()
+        left = max(0.0, asked + _LONGEST_CHECK_SECONDS - time.monotonic())
+        if here.answered.wait(min(seconds, left)):
+            return
+    if seconds < left:
+        raise MemorydError(grpc.StatusCode.DEADLINE_EXCEEDED, _NO_ANSWER_YET)
+    raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_ANSWER)
 
-    def ask() -> None:
-        # A channel of its own, whose deadline needs gRPC's threads.
-        options = (("grpc.use_local_subchannel_pool", 1),)
-        with grpc.insecure_channel("unix:/dev/null/none", options) as channel:
-            method: Any = channel.unary_unary("/memoryd/none")
-            with contextlib.suppress(grpc.RpcError):
-                method(b"", timeout=0.001, wait_for_ready=True)
-        answered.set()
 
-    threading.Thread(target=ask, name="memoryd-check", daemon=True).start()
-    if not answered.wait(min(seconds, _LONGEST_CHECK_SECONDS)):
-        here.is_broken = seconds >= _LONGEST_CHECK_SECONDS
-        raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_ANSWER)
+def _ask(here: Process) -> None:
+    # A channel of its own, whose deadline needs gRPC's threads.
+    options = (("grpc.use_local_subchannel_pool", 1),)
+    with grpc.insecure_channel("unix:/dev/null/none", options) as channel:
+        method: Any = channel.unary_unary("/memoryd/none")
+        with contextlib.suppress(grpc.RpcError):
+            method(b"", timeout=0.001, wait_for_ready=True)
     here.is_checked = True
+    here.answered.set()
 
 
 def _serialized(request: Any) -> bytes:
@@ -343,7 +380,6 @@ def at_fork(**hooks: Callable[[], None]) -> None:
         os.register_at_fork(**hooks)
 
 
-_registering = Lock()
 _is_registered = False
 
 
@@ -363,7 +399,9 @@ def _before_fork() -> None:
         here.forking.append(thread)
         here.changed.wait_for(lambda: here.is_quiet(thread), _GRACE_SECONDS)
         interrupted = {channel for channel in here.others_inside(thread) if channel is not None}
-    interrupted.update(channel for channel in list(_channels) if channel.is_connecting())
+    with _registering:
+        channels = list(_channels)
+    interrupted.update(channel for channel in channels if channel.is_connecting())
     for channel in interrupted:
         channel.interrupt()
     if interrupted:

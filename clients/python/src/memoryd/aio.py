@@ -219,17 +219,26 @@ class AsyncClient:
             try:
                 options = attempts.options(await self._token_now(), self._trace)
                 await self._check(options["timeout"])
-                with _channels.Inside():
-                    opened = self._channel.opened(options["timeout"])
-                    sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
-                return call.result(await _awaited(sent))
+                return call.result(await self._reply(call, options))
+            except _channels.Interrupted:
+                continue
             except grpc.RpcError as error:
                 if self._channel.is_closed:
                     raise MemorydError.of(error) from error
-                if opened.was_interrupted and call.repeatable:
-                    continue
                 pause = attempts.pause(error)
             await asyncio.sleep(pause)
+
+    async def _reply(self, call: _calls.Call[Any], options: dict[str, Any]) -> Any:
+        if not call.repeatable:
+            with self._channel.lone(options["timeout"]) as opened:
+                with _channels.Inside():
+                    sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
+                return await _awaited(sent)
+        opened = self._channel.opened(options["timeout"])
+        with opened.interruptible():
+            with _channels.Inside():
+                sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
+            return await _awaited(sent)
 
     async def _token_now(self) -> str | None:
         if not callable(self._token):

@@ -271,7 +271,7 @@ class Client:
             try:
                 token = self._token() if callable(self._token) else self._token
                 return call.result(self._reply(call, attempts.options(token, self._trace)))
-            except _Interrupted:
+            except _channels.Interrupted:
                 continue
             except grpc.RpcError as error:
                 if self._channel.is_closed:
@@ -285,17 +285,8 @@ class Client:
                 with _channels.Inside():
                     sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
                 return _awaited(sent)
-        with self._channel.waiting(options["timeout"]) as opened:
-            try:
-                return opened.unary(call.rpc.path, call.rpc.reply)(call.request, **options)
-            except (grpc.RpcError, ValueError):
-                if opened.was_interrupted:
-                    raise _Interrupted from None
-                raise
-
-
-class _Interrupted(Exception):
-    """A fork has interrupted the call."""
+        with self._channel.waiting(options["timeout"]) as opened, opened.interruptible():
+            return opened.unary(call.rpc.path, call.rpc.reply)(call.request, **options)
 
 
 def _awaited(call: Any) -> Any:
