@@ -29,14 +29,10 @@ absl::StatusOr<T> FromJson(const json& value) {
 // would run out of stack.
 constexpr int kMaxDepth = 200;
 
-// A request has at most 4 MiB. The JSON of a byte of it takes at most eight: six as an escape in a
-// text, and more only with the name of a field, which has two bytes at least.
-constexpr std::size_t kMostLineBytes = std::size_t{32} << 20;
-
 enum class LineRead { kLine, kEnd, kTooLong };
 
 // Reads as std::getline does, but no more than a line may have.
-LineRead ReadLine(std::istream& input, std::string& line) {
+LineRead ReadLine(std::istream& input, std::size_t most, std::string& line) {
   std::array<char, std::size_t{64} << 10> part;
   line.clear();
   for (;;) {
@@ -44,7 +40,7 @@ LineRead ReadLine(std::istream& input, std::string& line) {
     const auto count = static_cast<std::size_t>(input.gcount());
     const bool ended = input.good();  // The end of the line is counted, too.
     line.append(part.data(), ended ? count - 1 : count);
-    if (line.size() > kMostLineBytes) return LineRead::kTooLong;
+    if (line.size() > most) return LineRead::kTooLong;
     if (ended) return LineRead::kLine;
     if (input.eof() || input.bad()) return line.empty() ? LineRead::kEnd : LineRead::kLine;
     input.clear();
@@ -80,11 +76,11 @@ absl::Status ExportLines::Wrong(const std::string& what) const {
 absl::StatusOr<ExportLine> ExportLines::Next() {
   std::string text;
   for (;;) {
-    const LineRead got = ReadLine(input_, text);
+    const LineRead got = ReadLine(input_, most_line_bytes_, text);
     if (got == LineRead::kEnd) break;
     ++number_;
     if (got == LineRead::kTooLong) {
-      return Wrong(fmt::format("has more than {} MiB", kMostLineBytes >> 20));
+      return Wrong(fmt::format("has more than {} MiB", most_line_bytes_ >> 20));
     }
     if (IsNestedTooDeeply(text)) {
       return Wrong(fmt::format("is nested deeper than {} levels", kMaxDepth));

@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CLI_EXPORT_LINES_H_
 #define MEMORYD_CLI_EXPORT_LINES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <istream>
 #include <string>
@@ -29,11 +30,16 @@ struct ExportEnd {};
 
 using ExportLine = std::variant<v1::Session, v1::Message, v1::Content, ExportEnd>;
 
+// No server takes a request of more than 60 MiB. The JSON of a byte of it takes at most eight: six
+// as an escape in a text, and more only with the name of a field, which has two bytes at least.
+inline constexpr std::size_t kMostLineBytes = std::size_t{480} << 20;
+
 // Reads line by line. Once it has failed, or has come to the end, it must not be asked again.
 class ExportLines {
  public:
   // `input` outlives it.
-  explicit ExportLines(std::istream& input) : input_(input) {}
+  explicit ExportLines(std::istream& input, std::size_t most_line_bytes = kMostLineBytes)
+      : input_(input), most_line_bytes_(most_line_bytes) {}
 
   // The next line of a kind that is known. INVALID_ARGUMENT tells the line and what is wrong with
   // it: another format, no JSON, a message without a session, no `end` or one with other counts.
@@ -48,6 +54,7 @@ class ExportLines {
   absl::Status Wrong(const std::string& what) const;
 
   std::istream& input_;
+  const std::size_t most_line_bytes_;
   std::int64_t number_ = 0;
   ExportCounts counts_;
 };

@@ -14,9 +14,9 @@ constexpr char kHead[] = "{\"memoryd_export\":1}\n";
 constexpr char kSession[] = "{\"session\":{\"session_id\":\"s\"}}\n";
 
 // The error of reading all of it, "" for none.
-std::string ErrorOf(const std::string& text) {
+std::string ErrorOf(const std::string& text, std::size_t most_line_bytes = kMostLineBytes) {
   std::istringstream input(text);
-  ExportLines lines(input);
+  ExportLines lines(input, most_line_bytes);
   while (true) {
     const auto line = lines.Next();
     if (!line.ok()) {
@@ -73,17 +73,17 @@ TEST(ExportLinesTest, AnyLineMayBeNestedSoDeepAndNoDeeper) {
 }
 
 TEST(ExportLinesTest, ALineThatIsTooLongIsNotReadWhole) {
-  constexpr std::size_t kMost = std::size_t{32} << 20;
+  constexpr std::size_t kMost = std::size_t{1} << 20;
   const auto line = [](std::size_t bytes) {
     const std::string around = "{\"later\":\"\"}";
     return "{\"later\":\"" + std::string(bytes - around.size(), 'x') + "\"}";
   };
   const std::string begin = std::string(kHead) + kSession;
-  EXPECT_THAT(ErrorOf(begin + line(kMost)), HasSubstr("line 3: the export ends"));
-  EXPECT_THAT(ErrorOf(begin + line(kMost) + "\n\n"), HasSubstr("line 4: is no JSON"));
-  EXPECT_THAT(ErrorOf(begin + line(kMost + 1)), HasSubstr("line 3: has more than 32 MiB"));
-  std::istringstream input(begin + std::string(2 * kMost, 'x'));
-  ExportLines lines(input);
+  EXPECT_THAT(ErrorOf(begin + line(kMost), kMost), HasSubstr("line 3: the export ends"));
+  EXPECT_THAT(ErrorOf(begin + line(kMost) + "\n\n", kMost), HasSubstr("line 4: is no JSON"));
+  EXPECT_THAT(ErrorOf(begin + line(kMost + 1), kMost), HasSubstr("line 3: has more than 1 MiB"));
+  std::istringstream input(begin + std::string(4 * kMost, 'x'));
+  ExportLines lines(input, kMost);
   EXPECT_TRUE(lines.Next().ok());
   EXPECT_THAT(std::string(lines.Next().status().message()), HasSubstr("line 3: has more than"));
   input.clear();

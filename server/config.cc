@@ -20,6 +20,7 @@
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "core/storage/store_url.h"
+#include "server/limits.h"
 #include "server/masked_url.h"
 #include "server/model_config.h"
 #include "server/reference.h"
@@ -361,6 +362,14 @@ constexpr std::array kSettings = {
           return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
         },
         "[Memory](OPERATIONS.md#memory)."},
+    Setting{"max_request_mib",
+            "Bytes of a request, media and all, in MiB. An eighth of the budget of memory where "
+            "that is less, but at least 4; a server that is told more than 36 does not start then.",
+            [] { return std::to_string(kUsualRequestMib); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, kLeastRequestMib, kMostRequestMib, c.max_request_mib);
+            },
+            "[Large requests](OPERATIONS.md#large-requests)."},
     Setting{"rpc_threads",
             "Threads that serve connections; 0: half as many as there are cores, at most 4.",
             [] { return std::string("0"); },

@@ -49,6 +49,7 @@ struct Config {
   int job_lease_ms = 0;
   int job_timeout_ms = 0;
   std::int64_t memory_limit_mib = 0;  // 0: the container's, if it has one.
+  std::int64_t max_request_mib = 0;   // See RequestBytes().
   int rpc_threads = 0;                // 0: as many as suit the machine.
   int max_connections = 0;
   int max_connections_per_address = 0;

@@ -9,8 +9,12 @@
 
 namespace memoryd {
 
-// A request's messages, contents and other fields, encoded.
-inline constexpr int kMaxRequestBytes = 4 << 20;
+// What `max_request_mib` may say: at least what clients send without asking, and no more than
+// leaves a reply of kMaxReplyBytes, and the calls that may wait for the store, room for a message.
+inline constexpr std::int64_t kLeastRequestMib = 4;
+inline constexpr std::int64_t kMostRequestMib = 60;
+// What it says by itself: providers of models take documents of 32 MB.
+inline constexpr std::int64_t kUsualRequestMib = 36;
 inline constexpr std::int32_t kDefaultPageSize = 100;
 inline constexpr std::int32_t kMaxPageSize = 1000;
 // A call ends by then, however far away the caller's deadline is.

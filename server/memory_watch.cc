@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "server/limits.h"
 
 namespace memoryd {
 namespace {
@@ -26,6 +27,8 @@ constexpr std::int64_t kLowPercent = 75;
 constexpr std::int64_t kFullPercent = 90;
 // A server at rest may take more than the limit; its budget is no less than this part of it.
 constexpr std::int64_t kLeastBudget = 8;
+// Of the budget, for one request.
+constexpr std::int64_t kRequestShare = 8;
 constexpr int kRetryMs = 1000;
 // Version 1 says so of a group without a limit, less a page.
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
@@ -91,6 +94,24 @@ std::int64_t MemoryBudgetFor(std::int64_t limit, std::int64_t at_rest) {
   // A tenant that holds little may exceed the budget by a quarter of it. That should end where the
   // watch begins to refuse.
   return std::max(limit / kLeastBudget, (limit / 100 * kHighPercent - at_rest) / 5 * 4);
+}
+
+absl::StatusOr<std::int64_t> RequestBytes(std::int64_t max_request_mib, std::int64_t budget) {
+  const std::int64_t asked = max_request_mib << 20;
+  const std::int64_t most = std::max(kLeastRequestMib << 20, budget / kRequestShare);
+  if (budget == 0 || asked <= most) return asked;
+  if (max_request_mib > kUsualRequestMib) {
+    return absl::InvalidArgumentError(
+        fmt::format("max_request_mib: {} MiB do not fit into the budget of memory, of which a "
+                    "request may have an eighth, {} MiB; raise memory_limit_mib or the "
+                    "container's limit, or set {} or less",
+                    max_request_mib, most >> 20, most >> 20));
+  }
+  spdlog::warn(
+      "max_request_mib: a request may have {} bytes and not {} MiB, an eighth of the budget of "
+      "memory; raise memory_limit_mib or the container's limit for more",
+      most, max_request_mib);
+  return most;
 }
 
 std::int64_t ResidentBytes() {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/histogram.h"
 #include "core/base/memory_budget.h"
 
@@ -45,6 +46,12 @@ class MemoryWatch {
 // How much callers may make a process hold that may take `limit` bytes, and takes `at_rest` before
 // it serves; 0 for no limit.
 std::int64_t MemoryBudgetFor(std::int64_t limit, std::int64_t at_rest);
+
+// The most bytes of a request, by `max_request_mib`: no more than an eighth of a `budget` that is
+// not 0, since one tenant has half of it, and a request is held as it came, as it was read, as it
+// is stored and by the store's client library; but at least kLeastRequestMib. INVALID_ARGUMENT for
+// a setting above kUsualRequestMib that does not fit; others are lowered, with a line in the log.
+absl::StatusOr<std::int64_t> RequestBytes(std::int64_t max_request_mib, std::int64_t budget);
 
 // What stands in memory of this process, without the page cache that the kernel takes back when it
 // must.

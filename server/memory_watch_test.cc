@@ -116,6 +116,21 @@ TEST(MemoryWatchTest, TheLeastLimitOfTheGroupsAboveCounts) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(MemoryWatchTest, ARequestHasWhatIsAskedWithinAnEighthOfTheBudget) {
+  const std::int64_t mib = 1 << 20;
+  EXPECT_EQ(RequestBytes(36, 0).value(), 36 * mib) << "without a limit nothing else bounds it";
+  EXPECT_EQ(RequestBytes(36, 288 * mib).value(), 36 * mib);
+  EXPECT_EQ(RequestBytes(60, 480 * mib).value(), 60 * mib);
+  EXPECT_EQ(RequestBytes(36, 200 * mib).value(), 25 * mib);
+  EXPECT_EQ(RequestBytes(36, 8 * mib).value(), 4 * mib);
+  EXPECT_EQ(RequestBytes(4, 8 * mib).value(), 4 * mib);
+  const absl::Status refused = RequestBytes(60, 200 * mib).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* named : {"max_request_mib", "60 MiB", "25 MiB", "memory_limit_mib"}) {
+    EXPECT_NE(refused.message().find(named), std::string::npos) << refused;
+  }
+}
+
 TEST(MemoryWatchTest, LimitsOfVersion1Count) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("memory_watch_v1." + std::to_string(::getpid()));

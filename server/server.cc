@@ -58,8 +58,6 @@
 namespace memoryd {
 namespace {
 
-// Framing and the request's other fields.
-constexpr int kRequestOverhead = 64 << 10;
 constexpr std::chrono::seconds kStoreRetry(1);
 constexpr std::chrono::milliseconds kFlushReplies(250);
 constexpr std::chrono::seconds kEndWorkers(1);
@@ -138,8 +136,8 @@ int RpcThreads(const Config& config) {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, kMost);
 }
 
-Http2ServerOptions ServerOptionsOf(const Config& config, const Access& access,
-                                   std::int64_t budget) {
+Http2ServerOptions ServerOptionsOf(const Config& config, const Access& access, std::int64_t budget,
+                                   std::int64_t request_bytes) {
   Http2ServerOptions options;
   options.addresses = config.listen;
   options.tls = access.tls();
@@ -149,7 +147,7 @@ Http2ServerOptions ServerOptionsOf(const Config& config, const Access& access,
   options.max_connections_per_address =
       static_cast<std::size_t>(config.max_connections_per_address);
   if (budget > 0) options.unauthenticated_bytes = budget / 4;
-  options.max_message_bytes = static_cast<std::size_t>(kMaxRequestBytes + kRequestOverhead);
+  options.max_message_bytes = static_cast<std::size_t>(request_bytes);
   options.keepalive = kKeepalive;
   options.max_connection_age = std::chrono::seconds(config.max_connection_age_s);
   options.max_connection_age_grace = std::chrono::seconds(config.max_connection_age_grace_s);
@@ -239,6 +237,8 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
     spdlog::info("memory: {} MiB of {} for what callers have the server hold", budget.limit() >> 20,
                  memory_limit >> 20);
   }
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t request_bytes,
+                           RequestBytes(config.max_request_mib, budget.limit()));
   const StoredBodyReader bodies;
   MEMORYD_ASSIGN_OR_RETURN(std::unique_ptr<ConfiguredModels> configured,
                            ConfiguredModels::Make(config.models, &budget));
@@ -290,9 +290,12 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   SessionService session_service(&engine, environment);
   JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
-  ServerService server_service({Version(), Revision(), start_us, config, options, &store},
-                               environment);
-  WorkerService worker_service(&workers, environment, {Version()});
+  ServerService server_service(
+      {Version(), Revision(), start_us, config, options, &store, request_bytes}, environment);
+  WorkerServiceOptions worker_service_options;
+  worker_service_options.version = Version();
+  worker_service_options.max_message_bytes = request_bytes;
+  WorkerService worker_service(&workers, environment, worker_service_options);
   HealthService health_service;
   RpcMethods health_methods;
   health_service.AddTo(health_methods);
@@ -318,7 +321,8 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, &health_service);
   MEMORYD_ASSIGN_OR_RETURN(
       const std::unique_ptr<Http2Server> rpc_server,
-      StartServer("listen", ServerOptionsOf(config, *access, budget.limit()), &methods, &budget));
+      StartServer("listen", ServerOptionsOf(config, *access, budget.limit(), request_bytes),
+                  &methods, &budget));
   std::unique_ptr<Http2Server> for_health;
   if (!config.health_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer("health_listen", HealthOptionsOf(config),

@@ -27,8 +27,9 @@ v1::DurabilityClass ToProto(Durability durability) {
   return v1::DURABILITY_CLASS_UNSPECIFIED;
 }
 
-void SetLimits(const EngineOptions& options, v1::Limits& limits) {
-  limits.set_request_bytes(kMaxRequestBytes);
+void SetLimits(const ServerFacts& facts, v1::Limits& limits) {
+  const EngineOptions& options = facts.options;
+  limits.set_request_bytes(facts.request_bytes);
   limits.set_messages_per_request(kMaxMessagesPerRequest);
   limits.set_session_id_bytes(static_cast<std::int32_t>(kMaxSessionId));
   limits.set_default_page_size(kDefaultPageSize);
@@ -60,7 +61,7 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts) {
   }
   store.set_coherence(facts.options.coherence == Coherence::kShared ? v1::COHERENCE_MODE_SHARED
                                                                     : v1::COHERENCE_MODE_EXCLUSIVE);
-  SetLimits(facts.options, *info.mutable_limits());
+  SetLimits(facts, *info.mutable_limits());
   for (const std::string_view name : ProfileNames()) info.add_profiles(std::string(name));
   for (const std::string_view name : TokenizerNames()) info.add_tokenizers(std::string(name));
   info.set_has_word_vectors(facts.options.word_vectors != nullptr);

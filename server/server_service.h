@@ -21,6 +21,7 @@ struct ServerFacts {
   const Config& config;
   const EngineOptions& options;
   const ObservedStore* store = nullptr;
+  std::int64_t request_bytes = 0;  // See RequestBytes().
 };
 
 v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts);

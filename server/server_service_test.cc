@@ -28,7 +28,8 @@ class ServerInfoTest : public ::testing::Test {
   }
 
   v1::GetServerInfoResponse Info() {
-    return ServerInfo({"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get()});
+    return ServerInfo(
+        {"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get(), 36 << 20});
   }
 
   Config config_;

@@ -1,13 +1,17 @@
 #include "server/unary_call.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "memoryd/v1/memory.pb.h"
 #include "server/limits.h"
 
 namespace memoryd {
@@ -173,6 +177,26 @@ TracePtr TraceOf(const RpcCall& rpc) {
   const auto caller = ParseTraceparent(metadata.traceparent);
   if (!caller.has_value()) return nullptr;
   return MakeTrace(*caller, metadata.tracestate);
+}
+
+absl::Status WithLargeFields(const absl::Status& status, const google::protobuf::Descriptor& type) {
+  if (ErrorReason(status) != "REQUEST_TOO_LARGE") return status;
+  std::vector<std::string> fields;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *type.field(i);
+    const google::protobuf::Descriptor* const of = field.message_type();
+    if (field.type() == google::protobuf::FieldDescriptor::TYPE_BYTES ||
+        (of != nullptr && (of == v1::Message::descriptor() || of == v1::Content::descriptor() ||
+                           of == v1::Part::descriptor() || of == v1::Media::descriptor()))) {
+      fields.push_back(field.name());
+    }
+  }
+  if (fields.empty()) return status;
+  ErrorValues values = ErrorDetails(status);
+  values.emplace_back("field", fields.front());
+  return Error(status.code(), ErrorReason(status),
+               fmt::format("{}: {}", fmt::join(fields, ", "), std::string(status.message())),
+               std::move(values));
 }
 
 void ExportSpan(const CallEnvironment& environment, Method method, const TracePtr& trace,

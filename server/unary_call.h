@@ -183,6 +183,10 @@ CallEnd EndOf(const std::shared_ptr<Call>& call) {
   return {call->deadline(), call};
 }
 
+// `status`, which where a request was too large names the fields of its type that may hold media:
+// what has to be smaller.
+absl::Status WithLargeFields(const absl::Status& status, const google::protobuf::Descriptor& type);
+
 // A call until its request has come.
 template <typename Request, typename Handler>
 class AwaitedCall final : public ParsedCall<Request>,
@@ -217,7 +221,7 @@ class AwaitedCall final : public ParsedCall<Request>,
     this->rpc().SetHandler(nullptr);
     this->Fail(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
                                    "the call ended without a request")
-                           : status);
+                           : WithLargeFields(status, *Request::descriptor()));
   }
 
   // Nobody waits for the answer, but the place among the calls is free again.

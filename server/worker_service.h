@@ -21,6 +21,8 @@ class WorkerStream;
 
 struct WorkerServiceOptions {
   std::string_view version;
+  // Of a message of a worker; the front refuses more.
+  std::int64_t max_message_bytes = std::int64_t{36} << 20;
   // A worker says hello within this.
   std::chrono::milliseconds hello_time = std::chrono::seconds(10);
   // How often streams are looked at: for a hello that does not come, and for credentials that are

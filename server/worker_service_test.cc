@@ -202,7 +202,7 @@ TEST_F(WorkerServiceTest, AChatGoesThereAndBack) {
   ASSERT_TRUE(response.has_value());
   EXPECT_EQ(response->welcome().server_version(), "1.2.3");
   EXPECT_EQ(response->welcome().max_concurrent_calls(), 3);
-  EXPECT_EQ(response->welcome().max_message_bytes(), 4 << 20);
+  EXPECT_EQ(response->welcome().max_message_bytes(), 36 << 20);
   Attached(1);
   auto reply = Complete("Hi");
   const v1::WorkerCall call = agent.HearCall();

@@ -224,7 +224,7 @@ absl::Status WorkerStream::Hello(const v1::WorkerHello& hello) {
   v1::WorkerWelcome& welcome = *message.mutable_welcome();
   welcome.set_server_version(std::string(service_.options_.version));
   welcome.set_max_concurrent_calls(offer.max_concurrent_calls);
-  welcome.set_max_message_bytes(kMaxRequestBytes);
+  welcome.set_max_message_bytes(service_.options_.max_message_bytes);
   welcome.mutable_keepalive()->set_seconds(kKeepalive.count());
   {
     MutexLock lock(mutex_);

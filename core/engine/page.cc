@@ -16,7 +16,7 @@ constexpr std::int64_t kFilteredRead = 1000;
 // A page that may have less is read without asking the budget first.
 constexpr std::int64_t kUnaskedBytes = std::int64_t{64} << 10;
 // The first row of a read may be as large as a request.
-constexpr std::int64_t kMostRowBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kMostRowBytes = std::int64_t{60} << 20;
 // While rows are read, the store's client library holds their bytes as well. Later the reply does.
 constexpr std::int64_t kCopies = 2;
 

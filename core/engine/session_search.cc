@@ -26,8 +26,9 @@ constexpr std::int64_t kStepBytes = std::int64_t{16} << 20;
 // With a filter that the index can't tell, so many hits are looked at, so many at a time.
 constexpr std::size_t kFilteredHits = 10'000;
 constexpr std::size_t kFilteredRead = 256;
-// The largest messages are of 4 MiB, so that as many fit into a read for certain.
-constexpr std::size_t kLeastFilteredRead = 16;
+// Where the rows are too large for that, a sixteenth, and at the last each by itself: one fits for
+// certain.
+constexpr std::size_t kFewerFilteredRead = 16;
 
 // Whether an item's row must be read to know whether it passes: the index knows role, thread,
 // status and ids alone.
@@ -347,8 +348,8 @@ absl::Status SessionSearch::KeepPassing(const SessionKey& key, const SessionRow&
     HitRows rows;
     auto bytes_left = static_cast<std::int64_t>(kMaxReplyBytes);
     const absl::Status read = rows.Read(store_, key, row, some, bytes_left);
-    if (ErrorReason(read) == "REPLY_TOO_LARGE" && at_once > kLeastFilteredRead) {
-      at_once = kLeastFilteredRead;
+    if (ErrorReason(read) == "REPLY_TOO_LARGE" && at_once > 1) {
+      at_once = std::max<std::size_t>(1, at_once / kFewerFilteredRead);
       continue;
     }
     MEMORYD_RETURN_IF_ERROR(read);

@@ -366,8 +366,17 @@ bool Http2Call::BeginMessage() {
       charged_ ? connection_->environment_.max_message_bytes
                : std::min(kMostUncharged, connection_->environment_.max_message_bytes);
   if (in_size_ > most) {
-    EndReading(Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
-                     fmt::format("a request may have {} bytes; this one has {}", most, in_size_)));
+    const std::string limit =
+        fmt::format("the request has {} bytes, and may have {}", in_size_, most);
+    if (charged_) {
+      EndReading(Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
+                       limit + " by the server's setting max_request_mib; nothing was stored. "
+                               "Raise it, send less at once, or media by their url alone",
+                       {{"setting", "max_request_mib"}, {"max_bytes", fmt::format("{}", most)}}));
+    } else {
+      EndReading(Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE", limit,
+                       {{"max_bytes", fmt::format("{}", most)}}));
+    }
     return false;
   }
   if (const absl::Status status = Charge(static_cast<std::int64_t>(in_size_)); !status.ok()) {

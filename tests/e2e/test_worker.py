@@ -85,7 +85,7 @@ def test_a_worker_attaches_and_goes(measured, channel):
     stream = Stream(channel, hello(models=["m"], max_concurrent_calls=3))
     welcome = stream.hear().welcome
     assert welcome.server_version and welcome.max_concurrent_calls == 3
-    assert welcome.max_message_bytes == 4 << 20 and welcome.keepalive.seconds == 30
+    assert welcome.max_message_bytes == 36 << 20 and welcome.keepalive.seconds == 30
     wait_for(lambda: attached(measured) == 1)
     stream.close()
     assert stream.end() is None
@@ -166,7 +166,7 @@ def test_garbage_ends_the_stream_that_sent_it(measured, channel):
 def test_a_message_that_is_too_large_ends_the_stream(measured, channel):
     stream = Stream(channel, hello())
     stream.hear()
-    put = wire.BlockPutResult(state=b"x" * (5 << 20))
+    put = wire.BlockPutResult(state=b"x" * (37 << 20))
     stream.say(wire.AttachRequest(result=wire.WorkerResult(call_id=1, put=put)))
     assert stream.end().code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     wait_for(lambda: attached(measured) == 0)

@@ -146,8 +146,9 @@ def refuses_body_bytes(text: bytes) -> Step:
 def too_large_a_request(place: Place) -> None:
     for rpc in ("Put", "Set"):
         session_id = place.session()
-        error = place.caller.error(rpc, session_id=session_id, messages=[user("x" * MIB)] * 5)
+        error = place.caller.error(rpc, session_id=session_id, messages=[user("x" * MIB)] * 37)
         assert error is not None and error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+        assert "messages" in error.details() and "max_request_mib" in error.details(), error
         place.assert_absent(session_id)
 
 

@@ -92,7 +92,7 @@ TABLE = (
     Row(16, "body of 1 MiB + 1", "INVALID_ARGUMENT",
         refuses_messages("messages[0].text", [user("x" * (MIB + 1))],
                          [user("é" * (MIB // 2) + "x")]), STORES),
-    Row(17, "request over the limit", "RESOURCE_EXHAUSTED", fields.too_large_a_request, STORES),
+    Row(17, "request over the limit", "RESOURCE_EXHAUSTED, field and setting named", fields.too_large_a_request, STORES),
     Row(18, "empty batch", "OK, 0 stored", fields.an_empty_batch, STORES),
     Row(19, "batch of 1,001", "INVALID_ARGUMENT",
         refuses_messages("messages", [user("x")] * 1001), STORES),
