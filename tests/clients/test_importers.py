@@ -98,7 +98,7 @@ BAD = (
     ((None,), {}, "it is NULL"),
     ((dump("x", role="wizard"),), {}, "LlamaIndex does not read it: role: Input should be"),
     ((dump("x", blocks=[{"block_type": "hologram"}]),), {}, "LlamaIndex does not read it: blocks"),
-    ((dump("word " * 1_000_000),), {}, "it makes 5000"),
+    ((dump("word " * 8_000_000),), {}, "it makes 4000"),
     ((json.dumps({"x": "y" * _database.MAX_DOCUMENT_BYTES}),), {}, "bytes, and no message more"),
     ((dump("x"),), {"status": "lost"}, "its status 'lost' is neither active nor archived"),
     ((dump("x"),), {"status": None}, "its status None is neither"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from autogen_core import Image
@@ -26,9 +26,6 @@ from memoryd.v1 import memory_pb2 as memory
 # In metadata: what it takes to have value and metadata back as they were.
 KEY = "memoryd.autogen"
 
-# What a Put or Set may hold is 4 MiB and 1,000 contents; the rest is for the fields around them.
-_BATCH_BYTES = 3 * 1024 * 1024
-_BATCH_CONTENTS = 1000
 # Marks a content whose MIME type was a str although the library has a name for it: the library
 # keeps the two apart, the wire does not.
 _PLAIN_MIME_TYPE = "mime-str-"
@@ -165,20 +162,6 @@ def _unpacked(whole: dict[str, Any]) -> MemoryContent:
 
 def _is_mime_type(text: str) -> bool:
     return text.isprintable() and 0 < len(text.encode()) <= _MAX_MIME_TYPE_BYTES
-
-
-def batches(contents: Iterable[memory.Content]) -> Iterator[list[memory.Content]]:
-    """The contents in order, in lists that a request holds; at least one list."""
-    batch: list[memory.Content] = []
-    size = 0
-    for content in contents:
-        bytes_of = content.ByteSize()
-        if batch and (len(batch) == _BATCH_CONTENTS or size + bytes_of > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(content)
-        size += bytes_of
-    yield batch
 
 
 def _mime_type(content: memory.Content) -> MemoryMimeType | str:

@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 from typing_extensions import Self
 
 from memoryd._ids import Id, id_text
+from memoryd._requests import arequests, requests
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import (
-    batches,
     context_text,
     from_content,
     is_as_sent,
@@ -111,8 +111,8 @@ class ListMemory(autogen_core.memory.ListMemory):
 
     @content.setter
     def content(self, value: list[MemoryContent]) -> None:
-        first, *others = batches([to_content(item) for item in value])
         client = self._connection.client()
+        first, *others = requests(client, [to_content(item) for item in value])
         self._begin()
         # Had somebody deleted the session, Set alone would make it one of another profile.
         client.put(self._session_id, config=_CONFIG)
@@ -122,10 +122,17 @@ class ListMemory(autogen_core.memory.ListMemory):
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Adds one system message with all contents to the context, with every call; none when
-        there are none. REPLY_TOO_LARGE beyond 8 MiB of contents."""
+        there are none."""
         await self._abegin()
         # The context is not sent: what this profile inserts does not depend on it.
-        reply = await self._connection.async_client().update_context(self._session_id, [])
+        try:
+            reply = await self._connection.async_client().update_context(self._session_id, [])
+        except MemorydError as error:
+            if error.reason != "REPLY_TOO_LARGE":
+                raise
+            results = [from_content(content) for content in await self._read()]
+            await model_context.add_message(SystemMessage(content=context_text(results)))
+            return UpdateContextResult(memories=MemoryQueryResult(results=results))
         results = [from_content(result.content) for result in reply.results]
         as_sent = all(is_as_sent(result.content) for result in reply.results)
         for insertion in reply.insertions:
@@ -198,7 +205,7 @@ class ListMemory(autogen_core.memory.ListMemory):
         if self._begun:
             return
         client = self._connection.client()
-        first, *others = batches([to_content(item) for item in self._first])
+        first, *others = requests(client, [to_content(item) for item in self._first])
         try:
             client.put(self._session_id, contents=first, config=_CONFIG, expected_revision=0)
             for batch in others:
@@ -213,7 +220,7 @@ class ListMemory(autogen_core.memory.ListMemory):
         if self._begun:
             return
         client = self._connection.async_client()
-        first, *others = batches([to_content(item) for item in self._first])
+        first, *others = await arequests(client, [to_content(item) for item in self._first])
         try:
             await client.put(
                 self._session_id, contents=first, config=_CONFIG, expected_revision=0)

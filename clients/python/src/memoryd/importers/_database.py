@@ -9,9 +9,9 @@ import urllib.parse
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-# Of a document as text. No request to memoryd has more than 4 MiB, of which JSON that escapes all
-# that it can makes six times as much.
-MAX_DOCUMENT_BYTES = 32 << 20
+# Of a document as text. No request to memoryd has more than 36 MiB by default, of which JSON of
+# media makes 48, and JSON that escapes all that it can six times as much: such a text is smaller.
+MAX_DOCUMENT_BYTES = 64 << 20
 _PAGE_KEYS = 1000
 
 Row = tuple[Any, ...]

@@ -13,8 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memoryd.importers._database import MAX_DOCUMENT_BYTES
 from memoryd.v1 import memory_pb2 as memory
 
-# What a request of an import holds, less what is around a message.
-_MAX_ITEM_BYTES = (4 << 20) - (64 << 10)
+# What a request of an import holds by default, less what is around a message.
+_MAX_ITEM_BYTES = (36 << 20) - (64 << 10)
 
 
 class BadRow(Exception):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import itertools
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import grpc
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -13,15 +13,12 @@ from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
 from memoryd._ids import Id, id_text
+from memoryd._requests import UNKNOWN, arequests, requests
 from memoryd._units import History, lacks
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.langchain.messages import from_message, said, to_message
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
-
-# What the server takes in a request, with room for the rest of it.
-_MAX_MESSAGES = 1000
-_MAX_BYTES = (4 << 20) - (64 << 10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +37,9 @@ class ChatMessageHistory(BaseChatMessageHistory):
     `messages` is read anew each time it is asked for. To change what is stored, add, clear, or
     assign to `messages`: changes of the list are not stored. What is added through this object also
     joins the list that it gave last, since chains return that list and their callers look for the
-    latest turn in it. Coroutines use the asyncio client. More than 1,000 messages, or 4 MiB, at
-    once are stored by several calls. Two histories are equal when they hold the same messages, as
-    LangChain's in memory are.
+    latest turn in it. Coroutines use the asyncio client. More than 1,000 messages at once,
+    or than a request holds, are stored by several calls; where the server refuses one, none is. Two
+    histories are equal when they hold the same messages, as LangChain's in memory are.
     """
 
     def __init__(
@@ -78,13 +75,20 @@ class ChatMessageHistory(BaseChatMessageHistory):
         return self._given
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        for batch in _batches([to_message(message) for message in messages]):
-            self.client.put(self.session_id, batch)
+        taken: list[str] = []
+        with self._or_taken_back(taken):
+            for batch in requests(self.client, [to_message(message) for message in messages]):
+                if batch:
+                    taken += self.client.put(self.session_id, batch).message_ids
         self._given.extend(messages)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        for batch in _batches([to_message(message) for message in messages]):
-            await self.async_client.put(self.session_id, batch)
+        client = self.async_client
+        taken: list[str] = []
+        async with self._aor_taken_back(taken):
+            for batch in await arequests(client, [to_message(message) for message in messages]):
+                if batch:
+                    taken += (await client.put(self.session_id, batch)).message_ids
         self._given.extend(messages)
 
     def clear(self) -> None:
@@ -146,7 +150,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
     async def akeep_newest(self, snapshot: Snapshot, count: int) -> bool:
         if count == len(snapshot.messages):
             return True
-        first, *others = _batches_of_set(snapshot.messages[len(snapshot.messages) - count:])
+        kept = snapshot.messages[len(snapshot.messages) - count:]
+        first, *others = await arequests(self.async_client, kept)
         try:
             revision = (await self.async_client.set(
                 self.session_id, first, contents=snapshot.contents,
@@ -205,11 +210,32 @@ class ChatMessageHistory(BaseChatMessageHistory):
     def _set(
         self, messages: list[memory.Message], contents: list[memory.Content], revision: int | None
     ) -> None:
-        first, *others = _batches_of_set(messages)
+        first, *others = requests(self.client, messages)
         made = self.client.set(
             self.session_id, first, contents=contents, expected_revision=revision).revision
         for batch in others:
             made = self.client.put(self.session_id, batch, expected_revision=made).revision
+
+    @contextlib.contextmanager
+    def _or_taken_back(self, taken: Sequence[str]) -> Iterator[None]:
+        """Deletes these messages again when the server refuses what belongs to them."""
+        try:
+            yield
+        except MemorydError as error:
+            if error.code not in UNKNOWN:
+                for message_id in taken:
+                    self.client.delete_message(self.session_id, message_id)
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _aor_taken_back(self, taken: Sequence[str]) -> AsyncIterator[None]:
+        try:
+            yield
+        except MemorydError as error:
+            if error.code not in UNKNOWN:
+                for message_id in taken:
+                    await self.async_client.delete_message(self.session_id, message_id)
+            raise
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChatMessageHistory):
@@ -262,24 +288,3 @@ def _or_raise(error: MemorydError) -> bool:
 def _begin_anew_or_raise(error: MemorydError) -> None:
     if error.reason != "SESSION_REPLACED":  # Between two pages.
         raise error
-
-
-def _batches_of_set(messages: Iterable[memory.Message]) -> Iterator[list[memory.Message]]:
-    """Batches of which there is one even without messages."""
-    batches = _batches(messages)
-    return itertools.chain([next(batches, [])], batches)
-
-
-def _batches(messages: Iterable[memory.Message]) -> Iterator[list[memory.Message]]:
-    batch: list[memory.Message] = []
-    size = 0
-    for message in messages:
-        # Its own size, and what a field in a message costs.
-        added = message.ByteSize() + 8
-        if batch and (len(batch) == _MAX_MESSAGES or size + added > _MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += added
-    if batch:
-        yield batch

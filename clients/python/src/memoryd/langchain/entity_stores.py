@@ -17,8 +17,9 @@ BaseEntityStore = library.BaseEntityStore
 
 
 class EntityStore(library.InMemoryEntityStore):
-    """The entities of a session of memoryd, of at most 4 MiB together, with the behaviour of
-    LangChain's store in memory. `store` is a copy of all of them; assigning replaces them."""
+    """The entities of a session of memoryd, together as large as a request may be, with the
+    behaviour of LangChain's store in memory. `store` is a copy of all of them; assigning replaces
+    them."""
 
     session_id: str = Field(default_factory=lambda: f"{uuid.uuid4().hex}/entities")
 

@@ -18,7 +18,7 @@ Values = dict[str, Any]
 
 
 class State:
-    """A JSON object of at most 4 MiB that is the one message of a session of its own.
+    """A JSON object, as large as a request may be, that is the one message of a session of its own.
 
     It is read together with the revision at which it was so, and written only if it still is.
     """

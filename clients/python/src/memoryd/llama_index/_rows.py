@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
@@ -17,6 +18,7 @@ import grpc
 from llama_index.core.base.llms.types import ChatMessage
 
 from memoryd import AsyncClient, MemorydError
+from memoryd._requests import UNKNOWN, arequests
 from memoryd._units import History
 from memoryd.llama_index._messages import from_chat, said, to_chat
 from memoryd.v1 import memory_pb2 as memory
@@ -24,17 +26,7 @@ from memoryd.v1 import memory_service_pb2 as wire
 
 Result = TypeVar("Result")
 
-# What a request may hold, with room for what is around the messages.
-_MESSAGES_PER_REQUEST = 1000
-_BYTES_PER_REQUEST = 3 * 1024 * 1024
 _ATTEMPTS = 100
-# What does not say whether the call was done.
-_UNKNOWN = (
-    grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.UNKNOWN,
-)
 _ARCHIVED_MARK = "archived"
 _ROW_ID = re.compile(r"row-([0-9]{1,18})")
 # A session that nothing displaces messages from; tokens are counted by LlamaIndex' own rules.
@@ -137,8 +129,9 @@ class Session:
         ids. None leaves short-term memory by it."""
         taken: list[str] = []
         async with self.or_taken_back(taken):
-            for chunk in chunks(rows):
-                taken += await self._append(chunk)
+            for chunk in await chunks(self._client, rows):
+                if chunk:
+                    taken += await self._append(chunk)
         return taken
 
     @contextlib.asynccontextmanager
@@ -147,7 +140,7 @@ class Session:
         try:
             yield
         except MemorydError as error:
-            if error.code not in _UNKNOWN:
+            if error.code not in UNKNOWN:
                 for message_id in taken:
                     await self._client.delete_message(self._id, message_id)
             raise
@@ -160,15 +153,15 @@ class Session:
         self, change: Callable[[list[Row]], tuple[Sequence[Row] | None, Result]]
     ) -> Result:
         """Replaces the rows by those that `change` makes of them, unless it makes None, and returns
-        what it says. It may be called again when others write meanwhile. Up to 1,000 rows and 3 MiB
-        change at once; more are written in steps."""
+        what it says. It may be called again when others write meanwhile. Up to 1,000 rows
+        change at once, as far as a request holds them; more are written in steps."""
         for _ in range(_ATTEMPTS):
             session = await self._created()
             rows = [row async for row in self.rows()]
             made, said = change(rows)
             if made is None:
                 return said
-            first, *others = list(chunks(made)) or [[]]
+            first, *others = await chunks(self._client, made)
             try:
                 await self._client.set(
                     self._id,
@@ -183,7 +176,7 @@ class Session:
                 for chunk in others:
                     await self._append(chunk)
             except MemorydError as error:
-                if error.code not in _UNKNOWN:
+                if error.code not in UNKNOWN:
                     # Nothing is replaced, rather than a part.
                     await self._write(rows)
                 raise
@@ -228,7 +221,7 @@ class Session:
             raise
 
     async def _write(self, rows: Sequence[Row]) -> None:
-        first, *others = chunks(rows) or [[]]
+        first, *others = await chunks(self._client, rows)
         await self._client.set(self._id, [row.wire() for row in first])
         for chunk in others:
             await self._append(chunk)
@@ -264,19 +257,10 @@ class Session:
         raise RuntimeError(f"session {self._id!r} is written by others all the time")
 
 
-def chunks(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows, in order, as requests can hold them."""
-    made: list[list[Row]] = []
-    size = 0
-    for row in rows:
-        bytes_of_row = row.message.ByteSize()
-        if (
-            not made
-            or len(made[-1]) == _MESSAGES_PER_REQUEST
-            or size + bytes_of_row > _BYTES_PER_REQUEST
-        ):
-            made.append([])
-            size = 0
-        made[-1].append(row)
-        size += bytes_of_row
-    return made
+async def chunks(client: AsyncClient, rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows, in order, as requests hold them; at least one list."""
+    left = iter(rows)
+    return [
+        list(itertools.islice(left, len(messages)))
+        for messages in await arequests(client, [row.message for row in rows])
+    ]

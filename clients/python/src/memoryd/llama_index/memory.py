@@ -370,7 +370,7 @@ class Memory(LibraryMemory):
         """Puts rows; the jobs that were not done when the server answered."""
         await store._restored()
         client, session_id = _client(store), store.session_id(self.session_id)
-        *before, last = chunks(rows) or [[]]
+        *before, last = await chunks(client, rows)
         # All leave together, by the last put.
         session = Session(client, session_id)
         taken = await session.append([row for chunk in before for row in chunk])
