@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 import uuid
@@ -118,6 +120,39 @@ def test_what_is_no_value_is_refused(memory):
         with pytest.raises(TypeError, match="object is no type that can be stored"):
             asyncio.run(memory.add(MemoryContent(mime_type="x", **fields)))
     assert memory.content == []
+
+
+def test_what_cannot_be_stored_is_named(memory, search):
+    inside: dict = {}
+    inside["self"] = [inside]
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    for given, said in (({"a": {"b": [0, object()]}}, r"\['a'\]\['b'\]\[1\]: object is no type"),
+                        (inside, ": it holds itself"), ({"deep": deep}, ": .*too deep")):
+        for kind in (memory, search):
+            with pytest.raises(TypeError, match=f"^content{said}"):
+                asyncio.run(kind.add(MemoryContent(content=given, mime_type="application/json")))
+            with pytest.raises(TypeError, match=f"^metadata{said}"):
+                asyncio.run(kind.add(MemoryContent(
+                    content="x", mime_type="text/plain", metadata=given)))
+    assert asyncio.run(memory.query("")).results == []
+
+
+def test_integers_of_any_size_come_back(memory):
+    given = {"large": 16**5000, "negative": [-(16**5000)], "decimal": 10**3999}
+    asyncio.run(memory.add(MemoryContent(
+        content=given, mime_type="application/json", metadata=given)))
+    [found] = asyncio.run(memory.query("")).results
+    assert found.content == given and found.metadata == given
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+@pytest.mark.parametrize("kind", [ListMemory, SearchMemory])
+def test_a_memory_in_use_is_copied(server, session_id, kind, copied):
+    used = kind(session_id=session_id, target=server.target, timeout=60)
+    asyncio.run(used.add(MemoryContent(content="tea", mime_type=MemoryMimeType.TEXT)))
+    assert asyncio.run(copied(used).query("tea")).results[0].content == "tea"
 
 
 def test_what_is_returned_is_a_copy(memory):

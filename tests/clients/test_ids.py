@@ -119,6 +119,16 @@ def test_what_is_no_id_is_refused_by_its_type(given):
         autogen.ListMemory(session_id=given)
 
 
+def test_an_id_with_half_a_character_is_refused_and_a_pair_is_the_character():
+    assert id_text("a\ud83d\ude00") == "a\U0001f600"
+    for refused in (lambda: id_text("a\ud83d"), lambda: langchain.ChatMessageHistory("a\ud83d"),
+                    lambda: autogen.ListMemory(session_id="a\ud83d"),
+                    lambda: llama_index.ChatStore(
+                        async_database_uri="memoryd://localhost:1").get_messages("a\ud83d")):
+        with pytest.raises(ValueError, match=r"an id has no halves.*'a\\ud83d'"):
+            refused()
+
+
 def test_a_memory_without_an_id_has_a_new_one():
     for none in (None, ""):
         assert autogen.ListMemory(session_id=none).session_id.startswith("autogen-")

@@ -185,6 +185,9 @@ def test_a_history_is_shared_cleared_and_replaced(where):
     assert len(given) == 2
     assert elsewhere.messages == []
     assert pickle.loads(pickle.dumps(history)).session_id == history.session_id
+    connected = langchain.ChatMessageHistory(
+        history.session_id, target=langchain.Connection(where["target"]))
+    assert pickle.loads(pickle.dumps(connected)).messages == connected.messages
 
 
 def test_more_messages_than_a_request_holds(where):

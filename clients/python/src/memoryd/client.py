@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import grpc
 
 from memoryd import _calls, _channels, _loops
+from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
 
@@ -41,7 +41,7 @@ def message(
     if text is not None:
         made.text = text
     if metadata:
-        made.metadata_json = json.dumps(metadata, ensure_ascii=False)
+        made.metadata_json = dumps(metadata)
     return made
 
 
@@ -58,10 +58,10 @@ def content(
     if not found:
         raise TypeError(f"a content is no {type(value).__name__}")
     _, kind, usual = found[0]
-    given: Any = json.dumps(value, ensure_ascii=False) if kind == "json" else value
+    given: Any = dumps(value) if kind == "json" else value
     made = memory.Content(mime_type=mime_type or usual, **{kind: given}, **fields)
     if metadata:
-        made.metadata_json = json.dumps(metadata, ensure_ascii=False)
+        made.metadata_json = dumps(metadata)
     return made
 
 

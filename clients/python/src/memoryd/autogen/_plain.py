@@ -21,12 +21,22 @@ from memoryd._wire_text import joined, with_halves, without_halves
 
 Notes = list[list[Any]]
 
+_LARGE = 10**4000
 
-def plain(value: Any) -> tuple[Any, Notes]:
+
+def plain(value: Any, what: str) -> tuple[Any, Notes]:
     """The value as JSON holds it, and notes for `restored`. TypeError for a type that is none of
-    those above."""
+    those above, and for a value that holds itself or is hundreds of levels deep; it says where in
+    `what`."""
     notes: Notes = []
-    return _plain(value, [], notes), notes
+    try:
+        return _plain(value, [], notes), notes
+    except _Unknown as error:
+        where = "".join(f"[{key!r}]" for key in error.path)
+        raise TypeError(
+            f"{what}{where}: {error.kind.__name__} is no type that can be stored") from None
+    except RecursionError:
+        raise TypeError(f"{what}: it holds itself, or is too deep") from None
 
 
 def restored(value: Any, notes: Notes) -> Any:
@@ -40,6 +50,12 @@ def restored(value: Any, notes: Notes) -> Any:
             at = at[key]
         at[keys[-1]] = _restored(at[keys[-1]], kind, further)
     return root[0]
+
+
+class _Unknown(Exception):
+    def __init__(self, kind: type, path: list[Any]) -> None:
+        self.kind = kind
+        self.path = path
 
 
 def _plain(value: Any, path: list[Any], notes: Notes) -> Any:
@@ -57,7 +73,7 @@ def _plain(value: Any, path: list[Any], notes: Notes) -> Any:
             kind = next(kind for kind in (tuple, set, frozenset) if isinstance(value, kind))
             made, note = _items(value, path, notes), [kind.__name__]
         else:
-            raise TypeError(f"{type(value).__name__} is no type that can be stored")
+            raise _Unknown(type(value), path)
     if note:
         notes.append([path, *note])
     return made
@@ -81,7 +97,8 @@ def _scalar(value: Any) -> tuple[Any, list[Any] | None]:
         text, halves = without_halves(value)
         return text, ["halves", halves] if halves else []
     if isinstance(value, int):
-        return int(value), []
+        # Python neither writes nor reads larger ones as decimals.
+        return (int(value), []) if abs(value) < _LARGE else (hex(value), ["int"])
     if isinstance(value, float):
         return (float(value), []) if math.isfinite(value) else (repr(float(value)), ["float"])
     if isinstance(value, bytes):
@@ -111,6 +128,8 @@ def _restored(value: Any, kind: str, further: list[Any]) -> Any:
         return _datetime(value, *further)
     if kind == "timedelta":
         return datetime.timedelta(*further)
+    if kind == "int":
+        return int(value, 16)
     return _MADE[kind](value)
 
 

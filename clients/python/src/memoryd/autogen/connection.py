@@ -47,6 +47,10 @@ class Connection:
         self._client: Client | None = None
         self._async_client: AsyncClient | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, here or in another process, connects by itself.
+        return {**self.__dict__, "_client": None, "_async_client": None}
+
     def client(self) -> Client:
         if self._client is None:
             self._client = Client(self.target, **self._arguments)

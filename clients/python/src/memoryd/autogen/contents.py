@@ -43,7 +43,7 @@ def to_content(item: MemoryContent) -> memory.Content:
     about: dict[str, Any] = {}
     metadata = None
     if item.metadata is not None:
-        metadata, notes = plain(item.metadata)
+        metadata, notes = plain(item.metadata, "metadata")
         if notes:
             about["metadata"] = notes
     made = memory.Content()
@@ -64,7 +64,7 @@ def to_content(item: MemoryContent) -> memory.Content:
         made.image.mime_type = "image/png"
         fits = True
     else:
-        packed, notes = plain(value)
+        packed, notes = plain(value, "content")
         if notes:
             about["content"] = notes
         text = dumps(packed)

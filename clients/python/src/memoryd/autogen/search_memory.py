@@ -207,4 +207,4 @@ def _text(item: MemoryContent) -> str:
 
 
 def _dict_text(value: dict[str, Any]) -> str:
-    return dumps(plain(value)[0])
+    return dumps(plain(value, "content")[0])

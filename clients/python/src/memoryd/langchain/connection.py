@@ -29,6 +29,10 @@ class Connection:
     def __deepcopy__(self, _: Any) -> Connection:
         return self  # A copy of a memory speaks to the same server.
 
+    def __getstate__(self) -> dict[str, Any]:
+        # In another process it connects by itself.
+        return {"target": self.target, "_options": self._options}
+
     def __repr__(self) -> str:
         return f"Connection({self.target!r})"
 
