@@ -19,6 +19,8 @@ from langchain_core.messages import (
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.memory import Memory as LibraryMemory
+from support.odd_values import canonical
+
 from memoryd.autogen import ListMemory
 from memoryd.langchain import ChatMessageHistory
 from memoryd.llama_index import Memory
@@ -120,6 +122,46 @@ def test_autogen(server, session_id, name):
         await memory.close()
 
     asyncio.run(run())
+
+
+# Halves of characters, as text that was cut at a UTF-16 unit has them.
+HALVES = ("\ud83d\ude00 ok", "cut \ud83d", "\ude00 late", "\ude00\ud83d turned",
+          "a\ud83db\ud83d\ude00")
+
+
+@pytest.mark.parametrize("text", HALVES, ids=ascii)
+def test_halves_come_back_and_pairs_are_joined(server, session_id, text):
+    target = server.target
+    memory = Memory.from_defaults(session_id=f"{session_id}-llama",
+                                  async_database_uri=f"memoryd://{target}")
+    chats = [ChatMessage(role="user", content=text),
+             ChatMessage(role="assistant", blocks=[call({"a": text, text: 1})]),
+             ChatMessage(role="tool", content=text,
+                         additional_kwargs={"tool_call_id": "c", "raw": [text]})]
+    memory.put_messages(chats)
+    assert [canonical(chat.model_dump(mode="json")) for chat in memory.get_all()] == [
+        canonical(chat.model_dump(mode="json")) for chat in chats]
+    history = ChatMessageHistory(session_id, target=target)
+    said: list[BaseMessage] = [
+        HumanMessage(text, additional_kwargs={text: text}), HumanMessage([text]),
+        AIMessage("", tool_calls=[{"name": "f", "args": {"a": text}, "id": "c",
+                                   "type": "tool_call"}]),
+        ToolMessage(text, tool_call_id="c", artifact=text)]
+    history.add_messages(said)
+    assert canonical(messages_to_dict(history.messages)) == canonical(messages_to_dict(said))
+
+    async def with_autogen() -> None:
+        listed = ListMemory(session_id=f"{session_id}-autogen", target=target, timeout=60)
+        for content in (text, {"a": text}):
+            mime_type = MemoryMimeType.TEXT if content is text else MemoryMimeType.JSON
+            await listed.add(MemoryContent(
+                content=content, mime_type=mime_type, metadata={"k": text}))
+        found = (await listed.query()).results
+        assert canonical([[item.content, item.metadata] for item in found]) == canonical(
+            [[text, {"k": text}], [{"a": text}, {"k": text}]])
+        await listed.close()
+
+    asyncio.run(with_autogen())
 
 
 @pytest.mark.parametrize("calls", [1, 3])
