@@ -46,7 +46,7 @@ from support.postgres import free_port
 from support.server import Server
 from support.waiting import wait_for
 
-from memoryd import Client, MemorydError, message
+from memoryd import Client, MemorydError, _requests, message
 from memoryd.llama_index import (
     AsyncDBChatStore,
     BaseMemory,
@@ -63,7 +63,6 @@ from memoryd.llama_index import (
     StaticMemoryBlock,
     VectorMemory,
     _live,
-    _rows,
 )
 from memoryd.llama_index import memory as memory_module
 from memoryd.llama_index._rows import Row
@@ -1111,7 +1110,7 @@ def test_what_is_refused_is_refused_as_a_whole(uri, session_id, monkeypatch, way
         return made
 
     monkeypatch.setattr(Row, "wire", spoilt)
-    monkeypatch.setattr(_rows, "_MESSAGES_PER_REQUEST", 10)
+    monkeypatch.setattr(_requests, "_MAX_ITEMS", 10)
     many = [user(f"m{i}") for i in range(23)]
     with pytest.raises(MemorydError, match=r"INVALID_ARGUMENT.*role"):
         {
@@ -1122,6 +1121,29 @@ def test_what_is_refused_is_refused_as_a_whole(uri, session_id, monkeypatch, way
         }[way]()
     assert texts(memory.get_all()) == before and block.fed == fed
     assert texts(store.get_messages(session_id, status=ARCHIVED)) == archived
+
+
+def test_what_others_put_meanwhile_is_not_taken_back(server, uri, session_id, monkeypatch):
+    store = ChatStore(async_database_uri=uri)
+    store.set_messages(session_id, [user("before")])
+    wire = Row.wire
+
+    def spoilt(row: Row) -> object:
+        made = wire(row)
+        if texts([row.chat()]) == ["m15"]:
+            monkeypatch.setattr(Row, "wire", wire)
+            added = message("user", "of another")
+            added.token_count = 2
+            with Client(server.target) as other:
+                other.put(store.session_id(session_id), [added])
+            made.role = "a role\n"
+        return made
+
+    monkeypatch.setattr(Row, "wire", spoilt)
+    monkeypatch.setattr(_requests, "_MAX_ITEMS", 10)
+    with pytest.raises(MemorydError, match=r"INVALID_ARGUMENT.*role"):
+        store.set_messages(session_id, [user(f"m{i}") for i in range(23)])
+    assert "of another" in texts(store.get_messages(session_id))
 
 
 def test_more_messages_than_a_put_holds_leave_at_once(uri, session_id):

@@ -232,8 +232,8 @@ def test_takes_what_lies_exactly_on_the_limits(calls, session_id):
 
 
 @pytest.mark.parametrize("rpc", ("Put", "Set"))
-def test_refuses_a_request_over_four_mebibytes(calls, session_id, rpc):
-    error = refusal(getattr(calls, rpc), session_id=session_id, messages=[user("x" * MIB)] * 5)
+def test_refuses_a_request_over_36_mebibytes(calls, session_id, rpc):
+    error = refusal(getattr(calls, rpc), session_id=session_id, messages=[user("x" * MIB)] * 37)
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert refusal(calls.GetSession, session_id=session_id).code() == grpc.StatusCode.NOT_FOUND
 

@@ -320,8 +320,8 @@ def test_refuses_names_the_field_and_stores_nothing(calls, session_id, rpc, fiel
 
 
 @pytest.mark.parametrize("kind", ("bytes_value", "image"))
-def test_refuses_a_request_over_four_mebibytes(calls, session_id, kind):
-    data = bytes(5 * MIB)
+def test_refuses_a_request_over_36_mebibytes(calls, session_id, kind):
+    data = bytes(37 * MIB)
     value = Media(data=data) if kind == "image" else data
     error = refusal(calls.Put, session_id=session_id,
                     contents=[Content(mime_type="image/*", **{kind: value})])

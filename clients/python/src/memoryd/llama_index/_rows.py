@@ -131,7 +131,7 @@ class Session:
         async with self.or_taken_back(taken):
             for chunk in await chunks(self._client, rows):
                 if chunk:
-                    taken += await self._append(chunk)
+                    taken += (await self._append(chunk)).message_ids
         return taken
 
     @contextlib.asynccontextmanager
@@ -163,7 +163,7 @@ class Session:
                 return said
             first, *others = await chunks(self._client, made)
             try:
-                await self._client.set(
+                reply = await self._client.set(
                     self._id,
                     [row.wire() for row in first],
                     expected_revision=session.revision,
@@ -172,13 +172,13 @@ class Session:
                 if error.code == grpc.StatusCode.ABORTED:
                     continue
                 raise
+            revision = reply.revision
             try:
                 for chunk in others:
-                    await self._append(chunk)
+                    revision = (await self._append(chunk)).revision
             except MemorydError as error:
                 if error.code not in UNKNOWN:
-                    # Nothing is replaced, rather than a part.
-                    await self._write(rows)
+                    await self._restore(rows, revision)
                 raise
             return said
         raise RuntimeError(f"session {self._id!r} is written by others all the time")
@@ -220,17 +220,24 @@ class Session:
                 return await self._created()
             raise
 
-    async def _write(self, rows: Sequence[Row]) -> None:
+    async def _restore(self, rows: Sequence[Row], revision: int) -> None:
+        """Has nothing replaced, rather than a part; unless others have written since `revision`,
+        whose messages would be lost."""
         first, *others = await chunks(self._client, rows)
-        await self._client.set(self._id, [row.wire() for row in first])
+        try:
+            await self._client.set(
+                self._id, [row.wire() for row in first], expected_revision=revision)
+        except MemorydError as error:
+            if error.code == grpc.StatusCode.ABORTED:
+                return
+            raise
         for chunk in others:
             await self._append(chunk)
 
-    async def _append(self, rows: Sequence[Row]) -> list[str]:
+    async def _append(self, rows: Sequence[Row]) -> wire.PutResponse:
         messages = [row.wire() for row in rows]
         try:
-            reply = await self._client.put(self._id, messages, config=PLAIN)
-            return list(reply.message_ids)
+            return await self._client.put(self._id, messages, config=PLAIN)
         except MemorydError as error:
             if error.reason != "CONFIG_MISMATCH":
                 raise
@@ -252,8 +259,10 @@ class Session:
                     continue
                 raise
             if policy != PLAIN.policy:
-                await self._client.update_session(self._id, memory.SessionConfig(policy=policy))
-            return list(reply.message_ids)
+                session = await self._client.update_session(
+                    self._id, memory.SessionConfig(policy=policy))
+                reply.revision = session.revision
+            return reply
         raise RuntimeError(f"session {self._id!r} is written by others all the time")
 
 
