@@ -18,8 +18,13 @@ import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, Image
 from autogen_core.memory import Memory, MemoryContent, MemoryMimeType
-from autogen_core.model_context import BufferedChatCompletionContext, UnboundedChatCompletionContext
-from autogen_core.models import LLMMessage, SystemMessage, UserMessage
+from autogen_core.model_context import (
+    BufferedChatCompletionContext,
+    ChatCompletionContext,
+    HeadAndTailChatCompletionContext,
+    UnboundedChatCompletionContext,
+)
+from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from PIL import Image as PILImage
 
@@ -371,8 +376,154 @@ def test_search_puts_into_the_context_what_answers_to_the_user(search):
 
     results, messages = asyncio.run(update())
     assert values(results) == ["Logan drinks tea."]
-    assert len(messages) == 2 and isinstance(messages[1], SystemMessage)
-    assert messages[1].content.endswith("\n1. Logan drinks tea.")
+    assert len(messages) == 2 and isinstance(messages[0], SystemMessage)
+    assert messages[0].content.endswith("\n1. Logan drinks tea.")
+
+
+def said_by(messages: Sequence[LLMMessage]) -> list[str]:
+    return ["system" if isinstance(one, SystemMessage) else str(one.content) for one in messages]
+
+
+async def ask(context: ChatCompletionContext, *memories: Memory, question: str) -> list[str]:
+    """What the model is shown of a question, memory asked before."""
+    await context.add_message(UserMessage(content=question, source="u"))
+    for one in memories:
+        await one.update_context(context)
+    return said_by(await context.get_messages())
+
+
+def test_search_stands_in_front_whatever_came_before(search):
+    async def run() -> None:
+        await search.add(text("Logan drinks tea."))
+        await search.add(text("The train leaves at nine."))
+        context = UnboundedChatCompletionContext([SystemMessage(content="Be kind.")])
+        assert await ask(context, search, question="Who drinks tea?") == (
+            ["system", "system", "Who drinks tea?"])
+        await context.add_message(AssistantMessage(content="Logan.", source="a"))
+        asked = await ask(context, search, question="And the train?")
+        assert asked == ["system", "system", "Who drinks tea?", "Logan.", "And the train?"]
+        messages = await context.get_messages()
+        assert messages[0].content == "Be kind." and "nine" in messages[1].content
+        assert "tea" not in messages[1].content
+        # Nothing is found: what was found last goes.
+        assert await ask(context, search, question="Unheard?") == (
+            ["system", "Who drinks tea?", "Logan.", "And the train?", "Unheard?"])
+
+    asyncio.run(run())
+
+
+def test_search_at_the_end_adds_with_each_question(server, search):
+    async def run() -> None:
+        await search.add(text("Logan drinks tea."))
+        at_end = SearchMemory(session_id=search.session_id, placement="end", target=server.target)
+        context = UnboundedChatCompletionContext()
+        for _ in range(2):
+            asked = await ask(context, at_end, question="Who drinks tea?")
+        assert asked == ["Who drinks tea?", "system", "Who drinks tea?"]
+        await at_end.close()
+
+    asyncio.run(run())
+
+
+def test_two_searches_stand_in_front_together(server, search):
+    async def run() -> None:
+        other = SearchMemory(target=server.target)
+        await search.add(text("Logan drinks tea."))
+        await other.add(text("Kiwi drinks juice."))
+        context = UnboundedChatCompletionContext()
+        for questions in (1, 2):
+            asked = await ask(context, search, other, question="Who drinks?")
+            assert asked == ["system"] * 2 + ["Who drinks?"] * questions
+        found = [one.content for one in (await context.get_messages())[:2]]
+        assert "Logan" in found[0] + found[1] and "Kiwi" in found[0] + found[1]
+        await other.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("make", (
+    UnboundedChatCompletionContext, lambda: BufferedChatCompletionContext(3),
+    lambda: HeadAndTailChatCompletionContext(2, 2)), ids=("unbounded", "buffered", "head and tail"))
+def test_every_context_shows_it_in_front(search, make):
+    async def run() -> None:
+        await search.add(text("Logan drinks tea."))
+        context = make()
+        for number in range(6):
+            asked = await ask(context, search, question=f"Who drinks tea, {number}?")
+            assert asked.count("system") == 1 and asked[0] == "system"
+            assert asked[-1] == f"Who drinks tea, {number}?"
+
+    asyncio.run(run())
+
+
+class OwnContext(ChatCompletionContext):
+    """Keeps its messages elsewhere than autogen_core's do."""
+
+    def __init__(self) -> None:
+        self.kept: list[LLMMessage] = []
+
+    async def add_message(self, message: LLMMessage) -> None:
+        self.kept.append(message)
+
+    async def get_messages(self) -> list[LLMMessage]:
+        return list(self.kept)
+
+    async def clear(self) -> None:
+        self.kept.clear()
+
+
+def test_a_context_of_somebody_elses_gets_it_in_front(search):
+    async def run() -> None:
+        await search.add(text("Logan drinks tea."))
+        context = OwnContext()
+        for _ in range(2):
+            asked = await ask(context, search, question="Who drinks tea?")
+        assert asked == ["system", "Who drinks tea?", "Who drinks tea?"]
+
+    asyncio.run(run())
+
+
+def test_what_an_earlier_process_put_to_the_front_is_replaced(search):
+    async def run() -> None:
+        await search.add(text("Logan drinks tea."))
+        context = UnboundedChatCompletionContext()
+        await ask(context, search, question="Who drinks tea?")
+        loaded = UnboundedChatCompletionContext()
+        await loaded.load_state(json.loads(json.dumps(await context.save_state())))
+        await search.add(text("Logan drinks coffee, too."))
+        asked = await ask(loaded, search, question="What does Logan drink?")
+        assert asked == ["system", "Who drinks tea?", "What does Logan drink?"]
+        assert "coffee" in (await loaded.get_messages())[0].content
+
+    asyncio.run(run())
+
+
+def test_a_list_stands_in_front_where_it_is_asked(server, memory):
+    async def run() -> None:
+        await memory.add(text("Logan drinks tea."))
+        front = ListMemory(session_id=memory.session_id, placement="front", target=server.target)
+        context = UnboundedChatCompletionContext()
+        for content in ("And coffee.", "And juice."):
+            asked = await ask(context, front, question="What?")
+            assert asked[0] == "system" and asked.count("system") == 1
+            await memory.add(text(content))
+        assert await ask(context, memory, question="What?") == (
+            ["system", "What?", "What?", "What?", "system"]), "its own is at the end, as before"
+        said = (await context.get_messages())[0].content
+        assert said.endswith("1. Logan drinks tea.\n2. And coffee.\n")
+        await front.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", (ListMemory, SearchMemory))
+def test_placement_is_one_of_two_and_is_dumped(server, kind):
+    with pytest.raises(ValueError, match="placement: must be 'front' or 'end', not 'middle'"):
+        kind(placement="middle", target=server.target)
+    for placement in ("front", "end"):
+        one = kind(placement=placement, session_id="p", target=server.target)
+        loaded = kind.load_component(one.dump_component())
+        assert loaded._placement == placement
 
 
 def test_search_of_a_list_is_refused(memory, search):

@@ -17,6 +17,7 @@ from typing_extensions import Self
 
 from memoryd._ids import Id, id_text
 from memoryd._requests import arequests, requests
+from memoryd.autogen._placement import Placement, checked, put_to_front
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import (
     context_text,
@@ -29,6 +30,8 @@ from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 
 _PROFILE = "autogen-list"
+# Of autogen_core's own.
+_HEADING = "\nRelevant memory content (in chronological order):\n"
 _CONFIG = memory.SessionConfig(profile=_PROFILE)
 
 
@@ -39,6 +42,7 @@ class ListMemoryConfig(BaseModel):
     memory_contents: list[MemoryContent] = Field(default_factory=list)
     target: str | None = None
     session_id: str | None = None
+    placement: Placement | None = None  # None: at the end.
 
 
 class ListMemory(autogen_core.memory.ListMemory):
@@ -65,18 +69,25 @@ class ListMemory(autogen_core.memory.ListMemory):
         memory_contents: list[MemoryContent] | None = None,
         *,
         session_id: Id | None = None,
+        placement: Placement = "end",
         target: str | None = None,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
         token: str | Callable[[], str] | None = None,
     ) -> None:
-        """`target`, `timeout`, `credentials` and `token` are as for memoryd.Client; what is not
-        given comes from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE."""
+        """`placement` is where `update_context` puts the contents: at the "end" with every call, as
+        autogen_core does; or at the "front", once, behind the system messages that lead the
+        context, as AutoGen's client for Anthropic asks for.
+
+        `target`, `timeout`, `credentials` and `token` are as for memoryd.Client; what is not given
+        comes from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE.
+        """
         self._name = name or "default_list_memory"
         self._first = list(memory_contents or ())
         # The number 0 is an id.
         given = "" if session_id is None else id_text(session_id)
         self._session_id = given or f"autogen-{uuid.uuid4().hex}"
+        self._placement: Placement = checked(placement)
         self._connection = Connection(target, timeout, credentials, token)
         self._begun = False
 
@@ -122,7 +133,7 @@ class ListMemory(autogen_core.memory.ListMemory):
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Adds one system message with all contents to the context, with every call; none when
-        there are none."""
+        there are none. With `placement` "front" it takes the place of the one of the last call."""
         await self._abegin()
         # The context is not sent: what this profile inserts does not depend on it.
         try:
@@ -131,14 +142,21 @@ class ListMemory(autogen_core.memory.ListMemory):
             if error.reason != "REPLY_TOO_LARGE":
                 raise
             results = [from_content(content) for content in await self._read()]
-            await model_context.add_message(SystemMessage(content=context_text(results)))
+            await self._place(model_context, [context_text(results)])
             return UpdateContextResult(memories=MemoryQueryResult(results=results))
         results = [from_content(result.content) for result in reply.results]
         as_sent = all(is_as_sent(result.content) for result in reply.results)
-        for insertion in reply.insertions:
-            text = insertion.message.text if as_sent else context_text(results)
-            await model_context.add_message(SystemMessage(content=text))
+        texts = [insertion.message.text if as_sent else context_text(results)
+                 for insertion in reply.insertions]
+        await self._place(model_context, texts)
         return UpdateContextResult(memories=MemoryQueryResult(results=results))
+
+    async def _place(self, model_context: ChatCompletionContext, texts: list[str]) -> None:
+        if self._placement == "front":
+            await put_to_front(self, model_context, "".join(texts) or None, _HEADING)
+        else:
+            for text in texts:
+                await model_context.add_message(SystemMessage(content=text))
 
     async def query(
         self,
@@ -174,6 +192,7 @@ class ListMemory(autogen_core.memory.ListMemory):
             memory_contents=config.memory_contents,
             session_id=config.session_id,
             target=config.target,
+            placement=config.placement or "end",
         )
 
     def _to_config(self) -> ListMemoryConfig:  # type: ignore[override]
@@ -182,6 +201,7 @@ class ListMemory(autogen_core.memory.ListMemory):
             memory_contents=self.content,
             target=self._connection.target,
             session_id=self._session_id,
+            placement=None if self._placement == "end" else self._placement,
         )
 
     async def _read(self) -> list[memory.Content]:

@@ -23,6 +23,7 @@ from typing_extensions import Self
 
 from memoryd._ids import Id, id_text
 from memoryd._wire_text import dumps, without_halves
+from memoryd.autogen._placement import Placement, checked, put_to_front
 from memoryd.autogen._plain import plain
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import from_content, to_content
@@ -41,6 +42,7 @@ class SearchMemoryConfig(BaseModel):
     target: str | None = None
     session_id: str | None = None
     top_k: int = 5
+    placement: Placement = "front"
 
 
 class SearchMemory(Memory, Component[SearchMemoryConfig]):
@@ -61,15 +63,23 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         name: str | None = None,
         *,
         top_k: int = 5,
+        placement: Placement = "front",
         session_id: Id | None = None,
         target: str | None = None,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
         token: str | Callable[[], str] | None = None,
     ) -> None:
-        """`top_k` is the most that is found. The rest is as for ListMemory."""
+        """`top_k` is the most that is found.
+
+        `placement` is where a context gets it: at the "front", behind the system messages that lead
+        it, in place of what was found last, as AutoGen's client for Anthropic asks for; or at the
+        "end", with each question one message more. A context that shows its newest messages only
+        shows what is at the front until its next message. The rest is as for ListMemory.
+        """
         self._name = name or "default_search_memory"
         self._top_k = top_k
+        self._placement: Placement = checked(placement)
         # The number 0 is an id.
         given = "" if session_id is None else id_text(session_id)
         self._session_id = given or f"autogen-{uuid.uuid4().hex}"
@@ -91,15 +101,16 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         return self._connection.target
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Adds a system message with what answers to the last user message, if anything does and
-        the context does not hold that very message already."""
+        """Puts a system message with what answers to the last user message, if anything does,
+        where `placement` says; at the end not if the context holds that very message already."""
         messages = await model_context.get_messages()
         found = await self.query(_question(messages))
-        if found.results:
-            lines = [f"{i}. {_text(item)}" for i, item in enumerate(found.results, 1)]
-            said = SystemMessage(content="\n".join([_HEADING, *lines]))
-            if said not in messages:
-                await model_context.add_message(said)
+        lines = [f"{i}. {_text(item)}" for i, item in enumerate(found.results, 1)]
+        text = "\n".join([_HEADING, *lines]) if lines else None
+        if self._placement == "front":
+            await put_to_front(self, model_context, text, _HEADING)
+        elif text is not None and SystemMessage(content=text) not in messages:
+            await model_context.add_message(SystemMessage(content=text))
         return UpdateContextResult(memories=found)
 
     async def query(
@@ -142,8 +153,8 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
 
     @classmethod
     def _from_config(cls, config: SearchMemoryConfig) -> Self:
-        return cls(
-            config.name, top_k=config.top_k, session_id=config.session_id, target=config.target)
+        return cls(config.name, top_k=config.top_k, placement=config.placement,
+                   session_id=config.session_id, target=config.target)
 
     def _to_config(self) -> SearchMemoryConfig:
         return SearchMemoryConfig(
@@ -151,6 +162,7 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
             target=self._connection.target,
             session_id=self._session_id,
             top_k=self._top_k,
+            placement=self._placement,
         )
 
     def _result(self, result: wire.QueryResult) -> MemoryContent:
