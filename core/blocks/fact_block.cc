@@ -457,6 +457,7 @@ class FactBlock final : public FactBlockBase {
       std::vector<std::size_t> unknown = UnknownFacts(answered, state);
       if (unknown.empty()) return TakeAnswerIn();
       std::vector<std::string> texts;
+      texts.reserve(unknown.size() + state.facts.size());
       for (const std::size_t i : unknown) texts.push_back(answered[i].text);
       for (const Fact& fact : state.facts) texts.push_back(fact.text);
       const ModelCaller caller{request.session.key.tenant,
