@@ -27,7 +27,7 @@ $with_postgres $results pytest 'hostile inputs' tests/hostile -n 2 -m 'not flood
 $with_postgres $results pytest 'durability' tests/durability
 $results pytest 'checker of the torture' tests/torture
 $results pytest 'figures of the benchmarks' tests/benchmark
-$with_postgres $results pytest 'clients' tests/clients -n 2
+$with_postgres $results pytest 'clients' tests/clients -n 3 --dist loadgroup
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'fresh install beside autogen-core' $python tests/clients/fresh_install.py \
   --beside autogen-core==0.7.5

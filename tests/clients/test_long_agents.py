@@ -79,7 +79,9 @@ def without_random_ids(history: Any) -> Any:
     return json.loads(re.sub(r"(lc_run-|run-)-?[0-9a-f-]{36}", r"\1", json.dumps(history)))
 
 
-@pytest.mark.parametrize("framework", CONVERSATIONS)
+# The library's conversation is held once for both stores.
+@pytest.mark.parametrize("framework", [
+    pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in CONVERSATIONS])
 def test_three_hundred_turns_are_as_with_the_librarys_own_memory(store, framework):
     wanted = by_the_library(framework)
     with reserved_port() as port:
