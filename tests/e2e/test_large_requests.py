@@ -105,6 +105,7 @@ def test_what_no_reply_holds_is_to_be_read_in_pages(calls, session_id):
     assert equal(found, [content.bytes_value for content in contents])
 
 
+@pytest.mark.resident
 def test_several_at_once_within_a_small_memory(store, session_id):
     """Each is stored or refused, and the server goes on."""
     with Server(store, arguments=["--memory-limit-mib=512"]) as server, \
@@ -129,6 +130,7 @@ def test_several_at_once_within_a_small_memory(store, session_id):
         calls.Put(session_id=session_id, messages=[user("after")])
 
 
+@pytest.mark.resident
 def test_a_small_memory_takes_less_and_says_so(store, tmp_path):
     with Server(store, arguments=["--memory-limit-mib=160"]) as server, \
             server.channel() as channel:
@@ -138,6 +140,7 @@ def test_a_small_memory_takes_less_and_says_so(store, tmp_path):
         assert str(limits.request_bytes) in error.details()
 
 
+@pytest.mark.resident
 def test_more_than_the_memory_holds_is_refused_at_the_start(store):
     done = subprocess.run(
         [str(BINARY), f"--store={store}", "--listen=127.0.0.1:0", "--memory-limit-mib=160",
