@@ -71,10 +71,11 @@ class Process:
         # Whether this process, or one that it descends from, has made a channel.
         self.has_used = used_before
         self.used_before = used_before
-        # When gRPC was asked whether it works here, and whether it has said so.
+        # When gRPC was asked whether it works here, and whether that is known.
         self.asked: float | None = None
-        self.is_checked = not is_child
         self.answered = threading.Event()
+        if not is_child:
+            self.answered.set()
 
     def others_inside(self, thread: int) -> list[Channel | None]:
         return [channel for inside, channel in self.inside if inside != thread]
@@ -223,7 +224,7 @@ class Channel:
     ) -> None:
         self._target = target
         self._credentials = credentials
-        # Of two options with one name gRPC takes the first.
+        # gRPC takes the first of two options with one name; here the last holds.
         self._options = tuple(dict(options).items())
         self._lock = Lock()
         self._open: Open | None = None
@@ -240,7 +241,7 @@ class Channel:
         """Ends all calls, CANCELLED."""
         with self._lock:
             self.is_closed = True
-            ending = [*self._lone, *([] if self._open is None else [self._open])]
+            ending = self._all()
             self._open = None
         for channel in ending:
             channel.close()
@@ -302,8 +303,11 @@ class Channel:
     def outlive(self) -> None:
         """Has what gRPC keeps for the channel outlive the interpreter: without fork support, a
         child that frees it ends by a signal."""
-        for opened in (*self._lone, *([] if self._open is None else [self._open])):
+        for opened in self._all():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened.channel))
+
+    def _all(self) -> list[Open]:
+        return [*self._lone, *([] if self._open is None else [self._open])]
 
     def _made(self) -> Open:
         if self.is_closed:
@@ -322,11 +326,11 @@ def check(seconds: float) -> None:
     """Raises MemorydError where gRPC does not work since this is the child of a fork, within
     `seconds`: FAILED_PRECONDITION, or DEADLINE_EXCEEDED where that is too short to tell."""
     here = _process
-    if here.is_checked:
+    if here.answered.is_set():
         return
     if here.used_before and not _cygrpc.is_fork_support_enabled():
         raise MemorydError(grpc.StatusCode.FAILED_PRECONDITION, _NO_SUPPORT)
-    # Of the asking thread, which may never end: a fork waits for it no longer than this one does.
+    # The asking thread may never end: a fork waits for this one, and no longer than this one waits.
     with Inside():
         with here.changed:
             is_first = here.asked is None
@@ -349,7 +353,6 @@ def _ask(here: Process) -> None:
         method: Any = channel.unary_unary("/memoryd/none")
         with contextlib.suppress(grpc.RpcError):
             method(b"", timeout=0.001, wait_for_ready=True)
-    here.is_checked = True
     here.answered.set()
 
 

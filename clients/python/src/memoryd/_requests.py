@@ -1,15 +1,18 @@
-"""How much goes into one request, by the server's word."""
+"""How much goes into one request, by the server's word, and what follows when one of several is
+refused."""
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import grpc
 
 from memoryd.aio import AsyncClient
 from memoryd.client import Client
+from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import server_service_pb2 as wire
 
@@ -18,11 +21,11 @@ Item = TypeVar("Item", memory.Message, memory.Content)
 _MAX_ITEMS = 1000
 # Every server takes so much.
 _UNASKED_BYTES = 3 << 20
-# Of a request, for what is around its items.
+# What is around the items of a request takes less.
 _OTHER_BYTES = 1 << 20
 # What an item costs beside its own bytes.
 _ITEM_BYTES = 8
-# What does not say whether a call was done.
+# Codes of a call that may have been done.
 UNKNOWN = (
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -48,6 +51,32 @@ async def arequests(client: AsyncClient, items: Iterable[Item]) -> list[list[Ite
     if _bytes(items) > _UNASKED_BYTES and client not in _rooms:
         _rooms[client] = _room(await client.server_info())
     return _split(items, _rooms.get(client, _UNASKED_BYTES))
+
+
+@contextlib.contextmanager
+def or_taken_back(client: Client, session_id: str, taken: Sequence[str]) -> Iterator[None]:
+    """Deletes these messages again when the server refuses what belongs to them."""
+    try:
+        yield
+    except MemorydError as error:
+        if error.code not in UNKNOWN:
+            for message_id in taken:
+                client.delete_message(session_id, message_id)
+        raise
+
+
+@contextlib.asynccontextmanager
+async def aor_taken_back(
+    client: AsyncClient, session_id: str, taken: Sequence[str]
+) -> AsyncIterator[None]:
+    """As `or_taken_back`."""
+    try:
+        yield
+    except MemorydError as error:
+        if error.code not in UNKNOWN:
+            for message_id in taken:
+                await client.delete_message(session_id, message_id)
+        raise
 
 
 def _room(info: wire.GetServerInfoResponse) -> int:

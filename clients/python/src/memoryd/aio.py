@@ -248,7 +248,7 @@ class AsyncClient:
 
     async def _check(self, seconds: float) -> None:
         """_channels.check(), without holding the event loop up."""
-        if not _channels.process().is_checked:
+        if not _channels.process().answered.is_set():
             await _loops.on_thread(_channels.check, seconds)
 
 

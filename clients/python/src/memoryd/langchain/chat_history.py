@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import grpc
 from langchain_core.chat_history import BaseChatMessageHistory
@@ -13,7 +12,7 @@ from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
 from memoryd._ids import Id, id_text
-from memoryd._requests import UNKNOWN, arequests, requests
+from memoryd._requests import aor_taken_back, arequests, or_taken_back, requests
 from memoryd._units import History, lacks
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.langchain.messages import from_message, said, to_message
@@ -76,7 +75,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         taken: list[str] = []
-        with self._or_taken_back(taken):
+        with or_taken_back(self.client, self.session_id, taken):
             for batch in requests(self.client, [to_message(message) for message in messages]):
                 if batch:
                     taken += self.client.put(self.session_id, batch).message_ids
@@ -85,7 +84,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         client = self.async_client
         taken: list[str] = []
-        async with self._aor_taken_back(taken):
+        async with aor_taken_back(client, self.session_id, taken):
             for batch in await arequests(client, [to_message(message) for message in messages]):
                 if batch:
                     taken += (await client.put(self.session_id, batch)).message_ids
@@ -215,27 +214,6 @@ class ChatMessageHistory(BaseChatMessageHistory):
             self.session_id, first, contents=contents, expected_revision=revision).revision
         for batch in others:
             made = self.client.put(self.session_id, batch, expected_revision=made).revision
-
-    @contextlib.contextmanager
-    def _or_taken_back(self, taken: Sequence[str]) -> Iterator[None]:
-        """Deletes these messages again when the server refuses what belongs to them."""
-        try:
-            yield
-        except MemorydError as error:
-            if error.code not in UNKNOWN:
-                for message_id in taken:
-                    self.client.delete_message(self.session_id, message_id)
-            raise
-
-    @contextlib.asynccontextmanager
-    async def _aor_taken_back(self, taken: Sequence[str]) -> AsyncIterator[None]:
-        try:
-            yield
-        except MemorydError as error:
-            if error.code not in UNKNOWN:
-                for message_id in taken:
-                    await self.async_client.delete_message(self.session_id, message_id)
-            raise
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ChatMessageHistory):

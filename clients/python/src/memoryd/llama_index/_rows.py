@@ -7,7 +7,6 @@ only what its own policy displaces.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import re
@@ -18,7 +17,7 @@ import grpc
 from llama_index.core.base.llms.types import ChatMessage
 
 from memoryd import AsyncClient, MemorydError
-from memoryd._requests import UNKNOWN, arequests
+from memoryd._requests import UNKNOWN, aor_taken_back, arequests
 from memoryd._units import History
 from memoryd.llama_index._messages import from_chat, said, to_chat
 from memoryd.v1 import memory_pb2 as memory
@@ -128,22 +127,11 @@ class Session:
         """Adds rows behind the others, all or, where the server refuses one, none; returns their
         ids. None leaves short-term memory by it."""
         taken: list[str] = []
-        async with self.or_taken_back(taken):
+        async with aor_taken_back(self._client, self._id, taken):
             for chunk in await chunks(self._client, rows):
                 if chunk:
                     taken += (await self._append(chunk)).message_ids
         return taken
-
-    @contextlib.asynccontextmanager
-    async def or_taken_back(self, taken: Sequence[str]) -> AsyncIterator[None]:
-        """Deletes these messages again when the server refuses what belongs to them."""
-        try:
-            yield
-        except MemorydError as error:
-            if error.code not in UNKNOWN:
-                for message_id in taken:
-                    await self._client.delete_message(self._id, message_id)
-            raise
 
     async def replace(self, rows: Sequence[Row]) -> None:
         """Makes `rows` all there is."""

@@ -41,6 +41,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memoryd import AsyncClient, MemorydError, _channels, _loops
 from memoryd._ids import Id, id_text
+from memoryd._requests import aor_taken_back
 from memoryd.llama_index import _background
 from memoryd.llama_index._feeding import BlockError, DetachedBlock, Feeding, wire_name
 from memoryd.llama_index._live import (
@@ -374,7 +375,7 @@ class Memory(LibraryMemory):
         # All leave together, by the last put.
         session = Session(client, session_id)
         taken = await session.append([row for chunk in before for row in chunk])
-        async with session.or_taken_back(taken):
+        async with aor_taken_back(client, session_id, taken):
             return await self._put_last(store, last)
 
     async def _put_last(self, store: ChatStore, rows: list[Row]) -> list[Any]:
