@@ -460,17 +460,11 @@ class FactBlock final : public FactBlockBase {
       texts.reserve(unknown.size() + state.facts.size());
       for (const std::size_t i : unknown) texts.push_back(answered[i].text);
       for (const Fact& fact : state.facts) texts.push_back(fact.text);
-      const ModelCaller caller{request.session.key.tenant,
-                               request.session.key.session,
-                               block->name(),
-                               request.job_id,
-                               request.usage,
-                               request.session.trace};
       // An embedder that does not answer leaves the job's time to the chat model.
       const BlockDeadline now = std::chrono::steady_clock::now();
       const BlockDeadline deadline = now + (request.deadline - now) / 4;
-      AskEmbedder(block->models(), request.session.embedder, caller, EmbedPurpose::kText,
-                  std::move(texts), deadline,
+      AskEmbedder(block->models(), request.session.embedder, CallerOf(block->name(), request),
+                  EmbedPurpose::kText, std::move(texts), deadline,
                   [self = shared_from_this(),
                    unknown = std::move(unknown)](absl::StatusOr<EmbedReply> reply) {
                     if (reply.ok()) {
@@ -549,12 +543,12 @@ absl::StatusOr<FactSettings> ReadSettings(const BlockSettings& settings, const s
   facts.condense_prompt = BlockPrompt(options.Text("condense_prompt", condensing), condensing);
   facts.feeds = options.Bool("accept_short_term_memory", true);
   // There the facts have neither times nor trust.
-  if (!llama) facts.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
   if (!llama) {
+    facts.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
     facts.same_similarity =
         options.Number("same_fact_similarity", 0.5, 1).value_or(facts.same_similarity);
+    facts.first_trust = options.Number("facts_trust", 0, 1).value_or(facts.first_trust);
   }
-  if (!llama) facts.first_trust = options.Number("facts_trust", 0, 1).value_or(facts.first_trust);
   facts.section = SectionOption(options);
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (!llama && facts.first_facts.size() > facts.max_facts) {

@@ -91,14 +91,9 @@ void MessageEmbedder::Feed(FeedRequest request, Done<FeedResult> done) const {
     result.state = std::move(request.state.state);
     return done(std::move(result));
   }
-  const ModelCaller caller{request.session.key.tenant,
-                           request.session.key.session,
-                           name(),
-                           request.job_id,
-                           request.usage,
-                           request.session.trace};
   std::vector<std::string> texts = std::move(drafts.texts);
-  AskEmbedder(models_, embedder_, caller, EmbedPurpose::kText, std::move(texts), request.deadline,
+  AskEmbedder(models_, embedder_, CallerOf(name(), request), EmbedPurpose::kText, std::move(texts),
+              request.deadline,
               [drafts = std::move(drafts), now = *state, name = embedder_,
                done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                 if (!reply.ok()) return done(reply.status());

@@ -30,11 +30,6 @@ absl::Status MayAsk(ModelDirectory& models, const ModelCaller& caller) {
   return begun ? absl::OkStatus() : models.MayAsk(caller);
 }
 
-ModelCaller CallerOf(const std::string& block, const FeedRequest& job) {
-  return {job.session.key.tenant, job.session.key.session, block, job.job_id, job.usage,
-          job.session.trace};
-}
-
 void Ask(ModelDirectory& models, BlockStats* stats, const ModelName& name,
          const ModelCaller& caller, ChatRequest request, BlockDeadline deadline,
          ChatModel::Done done) {
@@ -110,6 +105,11 @@ struct Asking : std::enable_shared_from_this<Asking> {
 };
 
 }  // namespace
+
+ModelCaller CallerOf(const std::string& block, const FeedRequest& job) {
+  return {job.session.key.tenant, job.session.key.session, block, job.job_id, job.usage,
+          job.session.trace};
+}
 
 void CountUsage(ModelDirectory& models, const ModelCaller& caller, const Usage& usage) {
   models.Answered(caller, usage);

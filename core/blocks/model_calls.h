@@ -17,6 +17,9 @@
 
 namespace memoryd {
 
+// Whose job of the block asks.
+ModelCaller CallerOf(const std::string& block, const FeedRequest& job);
+
 // For a job of the block. The answer is counted in `stats`, which may be null. Errors of the
 // directory and of the model are passed on. What an answer took is counted for the caller, and the
 // directory told.
