@@ -124,17 +124,28 @@ ContextMessage FromContext(const v1::Message& message) {
     entry.only_text = true;
     return entry;
   }
+  int results = 0;
   for (const v1::Part& part : message.parts()) {
     if (part.has_text()) entry.texts.push_back(part.text());
+    if (part.has_tool_result()) ++results;
   }
+  entry.has_results = results > 0;
+  entry.only_results = results > 0 && results == message.parts_size();
   entry.only_text =
       !entry.texts.empty() && entry.texts.size() == static_cast<std::size_t>(message.parts_size());
   entry.other_words = WordsOf(message);
   return entry;
 }
 
-// A part that is left without text goes; a message left with one text becomes that text, as it does
-// when it comes from a caller.
+// A message of one text part becomes that text, as it does when it comes from a caller.
+void MakeText(v1::Message& message) {
+  if (message.parts_size() != 1 || !message.parts(0).has_text()) return;
+  std::string text = std::move(*message.mutable_parts(0)->mutable_text());
+  message.clear_parts();
+  message.set_text(std::move(text));
+}
+
+// A part that is left without text goes.
 void ReplaceTexts(const std::vector<std::string>& texts, v1::Message& message) {
   if (message.has_text()) {
     message.set_text(texts.front());
@@ -150,12 +161,83 @@ void ReplaceTexts(const std::vector<std::string>& texts, v1::Message& message) {
     }
     kept.add_parts()->Swap(&part);
   }
-  if (kept.parts_size() == 1 && kept.parts(0).has_text()) {
-    message.clear_parts();
-    message.set_text(kept.parts(0).text());
-    return;
-  }
   message.mutable_parts()->Swap(kept.mutable_parts());
+  MakeText(message);
+}
+
+// What becomes one message of the new context.
+struct JointMessage {
+  struct Piece {
+    v1::Message message;
+    bool is_human = false;    // A human's, with more than results.
+    bool is_memorys = false;  // What memory says.
+  };
+  std::vector<Piece> pieces;
+};
+
+bool IsOnlyResults(const v1::Message& message) {
+  return message.parts_size() > 0 &&
+         std::all_of(message.parts().begin(), message.parts().end(),
+                     [](const v1::Part& part) { return part.has_tool_result(); });
+}
+
+// The first human's role; without one that of the first who says more than results, so that the
+// whole is no human's message when it comes again.
+std::string JointRole(const std::vector<JointMessage::Piece>& pieces) {
+  using Piece = JointMessage::Piece;
+  const auto human =
+      std::find_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.is_human; });
+  if (human != pieces.end()) return human->message.role();
+  const auto speaker = std::find_if(pieces.begin(), pieces.end(), [](const Piece& piece) {
+    return !IsOnlyResults(piece.message);
+  });
+  return speaker == pieces.end() ? pieces.front().message.role() : speaker->message.role();
+}
+
+// One message of the parts of all, results first. Fields but for the role are those of the first
+// that is the caller's.
+v1::Message Join(JointMessage joint) {
+  std::vector<JointMessage::Piece>& pieces = joint.pieces;
+  if (pieces.size() == 1) return std::move(pieces.front().message);
+  std::string role = JointRole(pieces);
+  v1::Message joined;
+  std::vector<v1::Part> results;
+  std::vector<v1::Part> others;
+  std::int64_t tokens = 0;
+  bool has_caller = false;
+  bool has_human = false;
+  bool caller_speaks = false;
+  bool one_name = true;
+  for (auto& [message, is_human, is_memorys] : pieces) {
+    const std::size_t said = others.size();
+    if (!message.text().empty()) others.emplace_back().set_text(message.text());
+    for (v1::Part& part : *message.mutable_parts()) {
+      (part.has_tool_result() ? results : others).push_back(std::move(part));
+    }
+    message.clear_text();
+    message.clear_parts();
+    if (is_memorys) continue;
+    caller_speaks = caller_speaks || others.size() > said;
+    has_human = has_human || is_human;
+    tokens += message.token_count();
+    if (has_caller) {
+      one_name = one_name && message.name() == joined.name();
+    } else {
+      joined = std::move(message);
+      has_caller = true;
+    }
+  }
+  // So that it is a human's message when it comes again, however little that says.
+  if (has_human && !caller_speaks) others.emplace_back().set_text("");
+  joined.set_role(std::move(role));
+  if (!one_name) joined.clear_name();
+  if (tokens > 0) joined.set_token_count(tokens);
+  for (std::vector<v1::Part>* const parts : {&results, &others}) {
+    for (v1::Part& part : *parts) *joined.add_parts() = std::move(part);
+  }
+  if (joined.parts_size() == 0) joined.set_text("");
+  MakeText(joined);
+  return joined;
 }
 
 absl::Status CheckCosine(std::string_view field, double cosine) {
@@ -232,6 +314,7 @@ absl::StatusOr<UpdateContextRequest> FromProto(v1::UpdateContextRequest& asked) 
   }
   UpdateContextRequest request;
   request.byte_size = asked.ByteSizeLong();
+  request.alternate_roles = asked.alternate_roles();
   request.messages.reserve(static_cast<std::size_t>(asked.messages_size()));
   for (int i = 0; i < asked.messages_size(); ++i) {
     v1::Message& message = *asked.mutable_messages(i);
@@ -245,21 +328,33 @@ absl::StatusOr<UpdateContextRequest> FromProto(v1::UpdateContextRequest& asked) 
 absl::StatusOr<std::string> UpdateContextReply(const UpdatedContext& updated,
                                                v1::UpdateContextRequest& request) {
   v1::UpdateContextResponse reply;
+  JointMessage joint;
+  const auto flush = [&reply, &joint] {
+    if (!joint.pieces.empty()) *reply.add_messages() = Join(std::exchange(joint, {}));
+  };
   std::size_t next = 0;
   const std::vector<InsertedMessage>& insertions = updated.insertions.messages;
   for (std::size_t i = 0; i <= updated.kept.size(); ++i) {
+    bool joins = i < updated.kept.size() && updated.kept[i].joined;
     for (; next < insertions.size() && insertions[next].before == i; ++next) {
+      const InsertedMessage& inserted = insertions[next];
+      const bool joins_previous = inserted.join == InsertedMessage::Join::kPrevious;
+      if (!joins_previous) flush();
+      joins = inserted.join == InsertedMessage::Join::kNext;
       v1::Insertion& insertion = *reply.add_insertions();
       insertion.set_index(reply.messages_size());
-      insertion.mutable_message()->set_role(insertions[next].role);
-      insertion.mutable_message()->set_text(insertions[next].text);
-      *reply.add_messages() = insertion.message();
+      insertion.set_joined(inserted.join != InsertedMessage::Join::kNone);
+      insertion.mutable_message()->set_role(inserted.role);
+      insertion.mutable_message()->set_text(inserted.text);
+      joint.pieces.push_back({insertion.message(), /*is_human=*/false, /*is_memorys=*/true});
     }
+    if (!joins) flush();
     if (i == updated.kept.size()) break;
     const KeptMessage& kept = updated.kept[i];
-    v1::Message& message = *reply.add_messages();
+    v1::Message message;
     message.Swap(request.mutable_messages(static_cast<int>(kept.index)));
     if (kept.texts.has_value()) ReplaceTexts(*kept.texts, message);
+    joint.pieces.push_back({std::move(message), kept.is_human});
   }
   const std::string& hash = updated.insertions.stable_prefix_hash;
   reply.set_stable_prefix_hash(hash);

@@ -179,7 +179,7 @@ TEST(UpdateContextReplyTest, IdsPositionsAndTimesComeBackAsTheyAre) {
     message.set_token_count(3);
     message.set_status(v1::MESSAGE_STATUS_ARCHIVED);
     message.mutable_ingest_time()->set_seconds(5);
-    updated.kept.push_back({i, std::nullopt});
+    updated.kept.push_back({i});
   }
   const v1::UpdateContextRequest sent = asked;
   ASSERT_TRUE(FromProto(asked).ok()) << FromProto(asked).status();
@@ -204,6 +204,24 @@ TEST(UpdateContextReplyTest, AMessageLeftWithOneTextIsThatText) {
   EXPECT_EQ(updated({"a", "b"}, {"", "b"}).parts_size(), 0);
   EXPECT_EQ(updated({"a", "b", "c"}, {"", "b", "c"}).parts_size(), 2);
   EXPECT_EQ(updated({"a", ""}, {"x", ""}).parts_size(), 2) << "what was empty before stays";
+}
+
+TEST(UpdateContextFromProtoTest, ResultsAreTold) {
+  v1::UpdateContextRequest asked;
+  asked.set_session_id("s");
+  asked.set_alternate_roles(true);
+  v1::Message* const message = asked.add_messages();
+  message->set_role("user");
+  message->add_parts()->mutable_tool_result()->set_call_id("c");
+  EXPECT_TRUE(FromProto(asked)->alternate_roles);
+  EXPECT_TRUE(FromProto(asked)->messages[0].has_results);
+  EXPECT_TRUE(FromProto(asked)->messages[0].only_results);
+  message->add_parts()->set_text("and now?");
+  EXPECT_TRUE(FromProto(asked)->messages[0].has_results);
+  EXPECT_FALSE(FromProto(asked)->messages[0].only_results);
+  message->mutable_parts()->DeleteSubrange(0, 1);
+  EXPECT_FALSE(FromProto(asked)->messages[0].has_results);
+  EXPECT_FALSE(FromProto(asked)->messages[0].only_results);
 }
 
 TEST(UpdateContextFromProtoTest, EveryBadFieldIsNamed) {
@@ -357,6 +375,46 @@ TEST(UpdateContextReplyTest, InsertsWhereItIsToldTo) {
   for (const v1::Insertion& insertion : reply.insertions()) {
     ExpectEqual(reply.messages(insertion.index()), insertion.message());
   }
+}
+
+// Three of one side, the second of which is a tool's, between what memory says.
+TEST(UpdateContextReplyTest, WhatIsJoinedIsOneMessageOfAllParts) {
+  v1::UpdateContextRequest request;
+  request.set_session_id("s");
+  v1::Message* const first = request.add_messages();
+  first->set_role("tool");
+  first->set_text("in words");
+  first->set_message_id("first");
+  first->set_token_count(2);
+  v1::Message* const second = request.add_messages();
+  second->set_role("human");
+  second->set_name("n");
+  second->set_token_count(3);
+  second->add_parts()->mutable_image()->set_url("https://example.com/a.png");
+  second->add_parts()->mutable_tool_result()->set_call_id("c");
+  UpdatedContext updated;
+  updated.kept = {{0}, {1}};
+  updated.kept[1].joined = updated.kept[1].is_human = true;
+  updated.insertions.messages = {{0, "user", "memory", InsertedMessage::Join::kNext},
+                                 {2, "human", "recall", InsertedMessage::Join::kPrevious}};
+  const auto reply = Read<v1::UpdateContextResponse>(UpdateContextReply(updated, request));
+  v1::UpdateContextResponse expected;
+  v1::Message& joined = *expected.add_messages();
+  joined.set_role("human");
+  joined.set_message_id("first");
+  joined.set_token_count(5);
+  joined.add_parts()->mutable_tool_result()->set_call_id("c");
+  joined.add_parts()->set_text("memory");
+  joined.add_parts()->set_text("in words");
+  joined.add_parts()->mutable_image()->set_url("https://example.com/a.png");
+  joined.add_parts()->set_text("recall");
+  for (const char* const text : {"memory", "recall"}) {
+    v1::Insertion& insertion = *expected.add_insertions();
+    insertion.set_joined(true);
+    insertion.mutable_message()->set_role(text[0] == 'm' ? "user" : "human");
+    insertion.mutable_message()->set_text(text);
+  }
+  ExpectEqual(reply, expected);
 }
 
 TEST(UpdateContextReplyTest, UnchangedIsSaidOfAKnownPrefixOnly) {

@@ -261,15 +261,14 @@ absl::StatusOr<UpdatedContext> Recall::Answer(const SessionInfo& info,
                                               bool accept_missing,
                                               std::span<const OfferedBlock> blocks) {
   if (info.exists() && IsList(info)) return UpdateListContext(info, request, accept_missing);
-  const InsertMethod method = info.config->insert_method;
-  BareContext context = RemoveMemory(request.messages, method);
   UpdatedContext updated;
   std::vector<ContentValue> contents;
   std::vector<RecalledMessage> recalled;
   std::vector<StableBlock> said;
+  std::int64_t tokens = 0;  // Left for what is recalled.
   if (info.exists()) {
     updated.found.row = info.row;
-    std::int64_t tokens = LongTermTokens(*info.config);
+    tokens = LongTermTokens(*info.config);
     for (const OfferedBlock& offered : blocks) {
       if (offered.may_go && offered.tokens > tokens) {
         updated.blocks_dropped.push_back(offered.block.name);
@@ -285,17 +284,17 @@ absl::StatusOr<UpdatedContext> Recall::Answer(const SessionInfo& info,
         LatestContents(request.key, info.row, tokens - tokens / 4, request.now_us, accept_missing));
     MEMORYD_ASSIGN_OR_RETURN(contents, Values(bodies_, latest));
     updated.contents_left_out = info.row.content_count - static_cast<std::int64_t>(latest.size());
-    std::int64_t used = 0;
     for (ContentPtr& content : latest) {
-      used += content->token_count;
+      tokens -= content->token_count;
       updated.found.items.push_back({0, nullptr, std::move(content), {}});
     }
-    MEMORYD_ASSIGN_OR_RETURN(
-        std::vector<FoundItem> items,
-        RecallMessages(info, index, request, context, tokens - used, accept_missing));
-    std::sort(items.begin(), items.end(), [](const FoundItem& a, const FoundItem& b) {
-      return a.message->position < b.message->position;
-    });
+  }
+  const ContextRules rules{info.config->insert_method, request.alternate_roles,
+                           !said.empty() || !contents.empty(), info.config->user_roles};
+  BareContext context = RemoveMemory(request.messages, rules);
+  if (info.exists()) {
+    MEMORYD_ASSIGN_OR_RETURN(std::vector<FoundItem> items,
+                             RecallFor(info, index, request, context, tokens, accept_missing));
     for (FoundItem& item : items) {
       MEMORYD_ASSIGN_OR_RETURN(MessageText text, bodies_.ReadMessage(item.message->body));
       const std::int64_t time = text.create_us.value_or(item.message->ingest_us);
@@ -303,17 +302,59 @@ absl::StatusOr<UpdatedContext> Recall::Answer(const SessionInfo& info,
       updated.found.items.push_back(std::move(item));
     }
   }
-  updated.insertions = InsertMemory(context, method, said, contents, recalled);
+  updated.insertions = InsertMemory(context, rules, said, contents, recalled);
   updated.kept = std::move(context.kept);
   return updated;
+}
+
+absl::StatusOr<std::vector<FoundItem>> Recall::RecallFor(const SessionInfo& info,
+                                                         const SessionSearch::Index& index,
+                                                         const UpdateContextRequest& request,
+                                                         const BareContext& context,
+                                                         std::int64_t tokens, bool accept_missing) {
+  std::vector<FoundItem> items;
+  if (context.question.text.empty()) return items;
+  const std::uint64_t generation = info.row.generation;
+  const auto kept = recent_.Find(request.key, generation, context.question, request.now_us);
+  if (kept.has_value()) {
+    std::vector<std::int64_t> positions;
+    for (const RecentRecalls::Recalled& one : *kept) positions.push_back(one.position);
+    if (positions.empty()) return items;
+    MEMORYD_ASSIGN_OR_RETURN(std::vector<MessagePtr> messages,
+                             store_.ReadPositions(request.key, generation, positions,
+                                                  static_cast<std::int64_t>(kMaxReplyBytes)));
+    for (MessagePtr& message : messages) {
+      if (message->IsExpired(request.now_us)) continue;
+      const auto same =
+          std::find_if(kept->begin(), kept->end(), [&message](const RecentRecalls::Recalled& one) {
+            return one.position == message->position;
+          });
+      items.push_back({same->score, std::move(message), nullptr, {}});
+    }
+    return items;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(items,
+                           RecallMessages(info, index, request, context, tokens, accept_missing));
+  std::sort(items.begin(), items.end(), [](const FoundItem& a, const FoundItem& b) {
+    return a.message->position < b.message->position;
+  });
+  std::vector<RecentRecalls::Recalled> recalled;
+  for (const FoundItem& item : items) recalled.push_back({item.message->position, item.score});
+  recent_.Keep(request.key, generation, context.question, request.now_us, std::move(recalled));
+  return items;
 }
 
 absl::StatusOr<UpdatedContext> Recall::UpdateListContext(const SessionInfo& info,
                                                          const UpdateContextRequest& request,
                                                          bool accept_missing) {
+  if (request.alternate_roles) {
+    return InvalidField("alternate_roles",
+                        "profile `autogen-list` puts a context in order as its library does: "
+                        "leave it out");
+  }
   UpdatedContext updated;
   for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    updated.kept.push_back({i, std::nullopt});
+    updated.kept.push_back({i});
   }
   MEMORYD_ASSIGN_OR_RETURN(updated.found, AllContents(request.key, info.row, kMaxListedContext,
                                                       request.now_us, accept_missing));
@@ -390,9 +431,9 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
     const SessionInfo& info, const SessionSearch::Index& index, const UpdateContextRequest& request,
     const BareContext& context, std::int64_t tokens, bool accept_missing) {
   std::vector<FoundItem> recalled;
-  if (context.question.empty() || !NeedsIndex(info, request)) return recalled;
+  if (!NeedsIndex(info, request)) return recalled;
   SearchRequest search;
-  search.query = context.question;
+  search.query = context.question.text;
   search.top_k = kRecallCandidates;
   search.ranking = info.config->ranking;
   search.ranking.vector_threshold = std::max(search.ranking.vector_threshold, kLeastRecallCosine);
@@ -409,8 +450,15 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   // Of what the context says already nothing is said again.
   std::unordered_set<std::string> present;
   for (const KeptMessage& kept : context.kept) {
-    present.insert(kept.texts.has_value() ? fmt::format("{}", fmt::join(*kept.texts, "\n"))
-                                          : std::string(request.messages[kept.index].words()));
+    const ContextMessage& message = request.messages[kept.index];
+    if (kept.texts.has_value()) {
+      present.insert(fmt::format("{}", fmt::join(*kept.texts, "\n")));
+      present.insert(kept.texts->begin(), kept.texts->end());
+    } else {
+      present.emplace(message.words());
+      // Where roles alternate, each was a message once.
+      for (const std::string_view text : message.texts) present.emplace(text);
+    }
   }
   for (FoundItem& item : found.items) {
     if (recalled.size() == kMaxRecalled) break;

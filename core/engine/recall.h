@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/engine/message_filter.h"
 #include "core/engine/page.h"
+#include "core/engine/recent_recalls.h"
 #include "core/engine/session_search.h"
 #include "core/engine/update_context.h"
 #include "core/model/body_reader.h"
@@ -59,6 +60,7 @@ struct UpdateContextRequest {
   SessionKey key;
   std::size_t byte_size = 0;
   std::vector<ContextMessage> messages;
+  bool alternate_roles = false;
   // What the views in `messages` point into.
   std::shared_ptr<const void> keep_alive;
   // What has a time of its own that is over by then is left out.
@@ -140,6 +142,13 @@ class Recall {
   absl::StatusOr<std::vector<ContentPtr>> LatestContents(const SessionKey& key,
                                                          const SessionRow& row, std::int64_t tokens,
                                                          std::int64_t now_us, bool accept_missing);
+  // What is recalled for the context's question, by position: what was before while the question is
+  // worked on, as far as it is still there, else what is found.
+  absl::StatusOr<std::vector<FoundItem>> RecallFor(const SessionInfo& info,
+                                                   const SessionSearch::Index& index,
+                                                   const UpdateContextRequest& request,
+                                                   const BareContext& context, std::int64_t tokens,
+                                                   bool accept_missing);
   // Archived messages that answer to the context's question and are not in it, best first, as many
   // as fit into `tokens`.
   absl::StatusOr<std::vector<FoundItem>> RecallMessages(const SessionInfo& info,
@@ -151,6 +160,7 @@ class Recall {
   Store& store_;
   const BodyReader& bodies_;
   SessionSearch search_;
+  RecentRecalls recent_;
 };
 
 }  // namespace memoryd

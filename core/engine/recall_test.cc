@@ -19,6 +19,7 @@ using ::testing::SizeIs;
 class RecallTest : public SearchFixture {
  protected:
   std::unique_ptr<Recall> recall_;
+  std::int64_t now_us_ = 0;
 
   void SetUp() override {
     SearchFixture::SetUp();
@@ -78,9 +79,15 @@ class RecallTest : public SearchFixture {
     for (const Said& said : context) {
       request.messages.push_back({said.role, {said.text}, /*only_text=*/true, {}});
     }
+    request.now_us = now_us_;
     return Ask(info, request, accept_missing);
   }
+  // What was recalled for a question is forgotten by the time of the next.
   UpdatedContext Update(const std::vector<Said>& context) {
+    now_us_ += 2 * RecentRecalls::kKeptForUs;
+    return UpdateSoon(context);
+  }
+  UpdatedContext UpdateSoon(const std::vector<Said>& context) {
     auto updated = TryUpdate(Info(), context);
     EXPECT_TRUE(updated.ok()) << updated.status();
     return updated.ok() ? *std::move(updated) : UpdatedContext();
@@ -249,6 +256,57 @@ TEST_F(RecallTest, ActiveMessagesAreNotRecalled) {
   ASSERT_EQ(session_.row.archived_count, 2);
   EXPECT_THAT(Texts(Update({{"user", "red"}}).found),
               ElementsAre("message 2: red one", "message 3: red two"));
+}
+
+TEST_F(RecallTest, WhatIsRecalledStaysUntilTheNextHumansMessage) {
+  CreateWith(100);
+  CommitNotes({}, {{"user", "red one"}});
+  Archive();
+  std::vector<Said> context = {{"user", "red"}};
+  const std::vector<Said> first = Joined(context, UpdateSoon(context));
+  ASSERT_THAT(first, SizeIs(2));
+  for (int step = 0; step < 3; ++step) {
+    CommitNotes({}, {{"assistant", fmt::format("red step {}", step)}});
+    Archive();
+    context.push_back({"assistant", fmt::format("step {}", step)});
+    const UpdatedContext updated = UpdateSoon(context);
+    EXPECT_THAT(Texts(updated.found), ElementsAre("message 1: red one"));
+    const std::vector<Said> now = Joined(context, updated);
+    ASSERT_GE(now.size(), first.size());
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), now.begin()));
+  }
+  context.push_back({"user", "red"});
+  EXPECT_THAT(UpdateSoon(context).found.items, SizeIs(4)) << "asked anew";
+}
+
+TEST_F(RecallTest, NothingStaysNothingUntilTheNextHumansMessage) {
+  CreateWith(100);
+  EXPECT_THAT(UpdateSoon({{"user", "red"}}).found.items, IsEmpty());
+  CommitNotes({}, {{"user", "red one"}});
+  Archive();
+  EXPECT_THAT(UpdateSoon({{"user", "red"}, {"assistant", "x"}}).found.items, IsEmpty());
+  EXPECT_THAT(UpdateSoon({{"user", "red"}, {"assistant", "x"}, {"user", "red!"}}).found.items,
+              SizeIs(1));
+}
+
+TEST_F(RecallTest, WhatIsGoneIsRecalledNoMore) {
+  CreateWith(100);
+  CommitNotes({}, {{"user", "red one"}, {"user", "red two"}});
+  Archive();
+  const std::vector<Said> context = {{"user", "red"}};
+  EXPECT_THAT(UpdateSoon(context).found.items, SizeIs(2));
+  Commit(Reset(ResetScope::kEverything));
+  EXPECT_EQ(Joined(context, UpdateSoon(context)), context);
+}
+
+TEST_F(RecallTest, AListRefusesToAlternateRoles) {
+  CreateList();
+  UpdateContextRequest request;
+  request.key = kKey;
+  request.alternate_roles = true;
+  const absl::Status status = Ask(Info(), request, false).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("alternate_roles"));
 }
 
 TEST_F(RecallTest, NothingIsRecalledWithoutAQuestion) {

@@ -23,7 +23,8 @@ struct Tag {
 };
 constexpr Tag kMemory{"<memoryd_memory>", "</memoryd_memory>"};
 constexpr Tag kRecall{"<memoryd_recall>", "</memoryd_recall>"};
-constexpr std::array kTags = {kMemory, kRecall};
+constexpr std::array kAllTags = {kMemory, kRecall};
+constexpr std::array kRecallTag = {kRecall};
 constexpr std::string_view kTagStart = "<memoryd_";
 
 // What, behind `<` or `</`, would read as a tag of ours.
@@ -41,15 +42,15 @@ std::string Escaped(std::string_view text) {
 // without what was found has nothing more to be found: an open tag in it has no such closing one.
 class MemoryFinder {
  public:
-  explicit MemoryFinder(std::string_view text) : text_(text) {}
+  MemoryFinder(std::string_view text, std::span<const Tag> tags) : text_(text), tags_(tags) {}
 
   std::optional<std::pair<std::size_t, std::size_t>> Next(std::size_t from) {
     for (std::size_t begin = text_.find(kTagStart, from); begin != std::string_view::npos;
          begin = text_.find(kTagStart, begin + 1)) {
       if (begin > 0 && text_[begin - 1] != '\n') continue;
-      for (std::size_t i = 0; i < kTags.size(); ++i) {
-        if (unclosed_[i] || !text_.substr(begin).starts_with(kTags[i].open)) continue;
-        const std::size_t end = FindEnd(kTags[i].close, begin);
+      for (std::size_t i = 0; i < tags_.size(); ++i) {
+        if (unclosed_[i] || !text_.substr(begin).starts_with(tags_[i].open)) continue;
+        const std::size_t end = FindEnd(tags_[i].close, begin);
         if (end != std::string_view::npos) return std::pair(begin, end);
         unclosed_[i] = true;
       }
@@ -69,12 +70,13 @@ class MemoryFinder {
   }
 
   const std::string_view text_;
-  std::array<bool, kTags.size()> unclosed_{};  // None closes it any more.
+  const std::span<const Tag> tags_;
+  std::array<bool, kAllTags.size()> unclosed_{};  // None closes it any more.
 };
 
-// `text` without what memory put in; nullopt when there is nothing of it.
-std::optional<std::string> Without(std::string_view text) {
-  MemoryFinder finder(text);
+// `text` without what memory put in between `tags`; nullopt when there is nothing of it.
+std::optional<std::string> Without(std::string_view text, std::span<const Tag> tags) {
+  MemoryFinder finder(text, tags);
   auto found = finder.Next(0);
   if (!found.has_value()) return std::nullopt;
   std::string rest;
@@ -89,11 +91,24 @@ std::optional<std::string> Without(std::string_view text) {
   return rest.append(text.substr(done));
 }
 
+// `text` of a human who may speak of the tags of what stands in no message of his.
+std::optional<std::string> WithoutRecall(std::string_view text) {
+  const auto is_memorys = [](std::string_view whole) {
+    const std::optional<std::string> rest = Without(whole, kAllTags);
+    return rest.has_value() && rest->empty();
+  };
+  if (is_memorys(text)) return std::string();
+  std::optional<std::string> rest = Without(text, kRecallTag);
+  if (rest.has_value() && is_memorys(*rest)) rest->clear();
+  return rest;
+}
+
 // The texts of a message without what memory put in; nullopt when there is nothing of it.
-std::optional<std::vector<std::string>> Without(const ContextMessage& message) {
+std::optional<std::vector<std::string>> Without(const ContextMessage& message, bool only_recall) {
   std::optional<std::vector<std::string>> texts;
   for (std::size_t i = 0; i < message.texts.size(); ++i) {
-    std::optional<std::string> rest = Without(message.texts[i]);
+    std::optional<std::string> rest =
+        only_recall ? WithoutRecall(message.texts[i]) : Without(message.texts[i], kAllTags);
     if (!rest.has_value()) continue;
     if (!texts.has_value()) texts.emplace(message.texts.begin(), message.texts.end());
     (*texts)[i] = *std::move(rest);
@@ -101,12 +116,80 @@ std::optional<std::vector<std::string>> Without(const ContextMessage& message) {
   return texts;
 }
 
-bool AllEmpty(const std::vector<std::string>& texts) {
-  return std::all_of(texts.begin(), texts.end(), [](const std::string& t) { return t.empty(); });
+// Whether nothing is left of texts that all said something.
+bool IsEmptied(const ContextMessage& message, const std::vector<std::string>& rest) {
+  return std::none_of(message.texts.begin(), message.texts.end(),
+                      [](std::string_view text) { return text.empty(); }) &&
+         std::all_of(rest.begin(), rest.end(), [](const std::string& t) { return t.empty(); });
 }
 
-std::string_view RoleOf(InsertMethod method) {
-  return method == InsertMethod::kUser ? "user" : "system";
+std::string Words(const ContextMessage& message, const KeptMessage& kept) {
+  if (!kept.texts.has_value()) return std::string(message.words());
+  return fmt::format("{}", fmt::join(*kept.texts, "\n"));
+}
+
+// Adds the texts that are not empty, one a line.
+void AddTexts(const ContextMessage& message, const KeptMessage& kept, std::string& text) {
+  const auto add = [&text](std::string_view more) {
+    if (more.empty()) return;
+    if (!text.empty()) text += '\n';
+    text += more;
+  };
+  if (kept.texts.has_value()) {
+    for (const std::string& one : *kept.texts) add(one);
+  } else {
+    for (const std::string_view one : message.texts) add(one);
+  }
+}
+
+// The human side's, where roles alternate.
+bool IsHumanSide(const ContextMessage& message, const KeptMessage& kept) {
+  return kept.is_human || message.has_results || message.role == "tool";
+}
+
+// Leaves out what can't be ahead of all others where roles alternate, and joins neighbours of one
+// side.
+void Alternate(std::span<const ContextMessage> messages, const ContextRules& rules,
+               std::vector<KeptMessage>& chat) {
+  const auto is_human = [](const KeptMessage& kept) { return kept.is_human; };
+  auto first = std::find_if(chat.begin(), chat.end(), is_human);
+  if (first == chat.end() || (rules.has_memory && rules.method == InsertMethod::kUser)) {
+    first = std::find_if(chat.begin(), chat.end(), [&](const KeptMessage& kept) {
+      return kept.is_human || !IsHumanSide(messages[kept.index], kept);
+    });
+  }
+  chat.erase(chat.begin(), first);
+  for (std::size_t i = 1; i < chat.size(); ++i) {
+    chat[i].joined = IsHumanSide(messages[chat[i - 1].index], chat[i - 1]) ==
+                     IsHumanSide(messages[chat[i].index], chat[i]);
+  }
+}
+
+// Finds the newest human's message.
+void FindQuestion(std::span<const ContextMessage> messages, BareContext& context) {
+  const std::vector<KeptMessage>& kept = context.kept;
+  context.question_begin = context.question_end = kept.size();
+  std::size_t end = kept.size();
+  bool has_human = false;  // Among those from i to `end`, which are one message.
+  for (std::size_t i = kept.size(); i-- > context.prefix_index;) {
+    has_human |= kept[i].is_human;
+    if (kept[i].joined) continue;
+    if (has_human && context.question.humans++ == 0) {
+      context.question_begin = i;
+      context.question_end = end;
+    }
+    has_human = false;
+    end = i;
+  }
+  for (std::size_t i = context.question_begin; i < context.question_end; ++i) {
+    const ContextMessage& message = messages[kept[i].index];
+    AddTexts(message, kept[i], context.question.text);
+    if (kept[i].is_human && context.question_role.empty()) context.question_role = message.role;
+  }
+  if (context.question_begin > context.prefix_index && context.question.humans > 0) {
+    const KeptMessage& before = kept[context.question_begin - 1];
+    context.question.before = Words(messages[before.index], before);
+  }
 }
 
 std::string ItemText(const ContentValue& content) {
@@ -195,49 +278,56 @@ std::string BytesRepr(std::string_view bytes) {
 
 }  // namespace
 
-BareContext RemoveMemory(std::span<const ContextMessage> messages, InsertMethod method) {
+BareContext RemoveMemory(std::span<const ContextMessage> messages, const ContextRules& rules) {
   BareContext context;
+  std::vector<KeptMessage> chat;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const ContextMessage& message = messages[i];
-    KeptMessage kept{i, std::nullopt};
-    const bool is_user = ParseRole(message.role) == Role::kUser;
-    if (is_user || IsSystem(message.role)) {
-      kept.texts = Without(message);
-      if (kept.texts.has_value() && message.only_text && AllEmpty(*kept.texts)) continue;
-      if (is_user && method != InsertMethod::kUser) kept.texts.reset();
+    const bool is_system = IsSystem(message.role);
+    const bool has_human_role = ParseRole(message.role, rules.user_roles) == Role::kUser;
+    KeptMessage kept{i};
+    kept.is_human = has_human_role && !message.only_results;
+    if (has_human_role || is_system) {
+      kept.texts = Without(message, has_human_role && rules.method != InsertMethod::kUser);
+      if (kept.texts.has_value() && message.only_text && IsEmptied(message, *kept.texts)) {
+        continue;
+      }
     }
-    if (IsSystem(message.role) && context.prefix_index == context.kept.size()) {
-      ++context.prefix_index;
-    }
-    context.kept.push_back(std::move(kept));
+    (is_system ? context.kept : chat).push_back(std::move(kept));
   }
-  context.last_user = context.kept.size();
-  for (std::size_t i = context.kept.size(); i-- > 0;) {
-    const KeptMessage& kept = context.kept[i];
-    const ContextMessage& message = messages[kept.index];
-    if (ParseRole(message.role) != Role::kUser) continue;
-    context.last_user = i;
-    context.question = kept.texts.has_value() ? fmt::format("{}", fmt::join(*kept.texts, "\n"))
-                                              : fmt::format("{}", fmt::join(message.texts, "\n"));
-    break;
-  }
+  if (rules.alternate_roles) Alternate(messages, rules, chat);
+  context.prefix_index = context.kept.size();
+  context.kept.insert(context.kept.end(), std::make_move_iterator(chat.begin()),
+                      std::make_move_iterator(chat.end()));
+  FindQuestion(messages, context);
   return context;
 }
 
-MemoryInsertions InsertMemory(const BareContext& context, InsertMethod method,
+MemoryInsertions InsertMemory(const BareContext& context, const ContextRules& rules,
                               std::span<const StableBlock> blocks,
                               std::span<const ContentValue> contents,
                               std::span<const RecalledMessage> recalled) {
+  using Join = InsertedMessage::Join;
   MemoryInsertions insertions;
-  const std::string role(RoleOf(method));
   if (!blocks.empty() || !contents.empty()) {
     std::string text = MemoryText(blocks, contents);
     insertions.stable_prefix_hash = Hash(text);
-    insertions.messages.push_back({context.prefix_index, role, std::move(text)});
+    InsertedMessage memory{context.prefix_index, "system", std::move(text)};
+    if (rules.method == InsertMethod::kUser) {
+      memory.role = "user";
+      const bool human_next =
+          context.prefix_index < context.kept.size() && context.kept[context.prefix_index].is_human;
+      if (rules.alternate_roles && human_next) memory.join = Join::kNext;
+    }
+    insertions.messages.push_back(std::move(memory));
   }
-  if (!recalled.empty()) {
-    insertions.messages.push_back({context.last_user, role, RecallText(recalled)});
+  if (recalled.empty() || context.question.text.empty()) return insertions;
+  InsertedMessage recall{context.question_begin, context.question_role, RecallText(recalled)};
+  if (rules.alternate_roles) {
+    recall.before = context.question_end;
+    recall.join = Join::kPrevious;
   }
+  insertions.messages.push_back(std::move(recall));
   return insertions;
 }
 

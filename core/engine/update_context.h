@@ -1,8 +1,8 @@
 // A caller's context with what memory has to say: pure functions.
 //
-// Profile `default` puts in at most two messages and later recognises them by their tags alone,
-// since frameworks drop metadata and may join messages. So the update of an updated context is
-// that context.
+// Profile `default` says it in two places at most and later recognises it by its tags alone, since
+// frameworks drop metadata and may join messages. So the update of an updated context is that
+// context.
 #ifndef MEMORYD_CORE_ENGINE_UPDATE_CONTEXT_H_
 #define MEMORYD_CORE_ENGINE_UPDATE_CONTEXT_H_
 
@@ -26,11 +26,25 @@ struct ContextMessage {
   std::vector<std::string_view> texts;  // The one text, or the text parts in order.
   bool only_text = false;               // There is text, and nothing else.
   // All its words, as MessageText::text has them, where that is not the one text.
-  std::string other_words;
+  std::string other_words = {};
+  bool has_results = false;   // Answers calls.
+  bool only_results = false;  // And says nothing else.
 
   std::string_view words() const {
     return only_text && texts.size() == 1 ? texts.front() : std::string_view(other_words);
   }
+};
+
+// By what a context is put in order.
+struct ContextRules {
+  InsertMethod method = InsertMethod::kSystem;
+  // Behind the system messages those of the human side and the others alternate: neighbours of one
+  // side are joined. The human side's are those of human roles, of the role `tool`, and those that
+  // answer calls.
+  bool alternate_roles = false;
+  // Whether blocks or contents have something to say.
+  bool has_memory = false;
+  std::vector<std::string> user_roles = {};  // SessionConfig::user_roles.
 };
 
 // A message that stays.
@@ -38,29 +52,46 @@ struct KeptMessage {
   std::size_t index = 0;  // In the caller's context.
   // Its texts without what memory had put in, "" for one that was nothing else; absent when there
   // was nothing of it.
-  std::optional<std::vector<std::string>> texts;
+  std::optional<std::vector<std::string>> texts = std::nullopt;
+  bool is_human = false;  // A human's, with more than results.
+  bool joined = false;    // With the one before it.
 };
 
-// A context without what memory put in before.
+// The newest human's message, with what it is joined with: what is recalled is recalled for it.
+struct Question {
+  std::string text;         // Empty: nothing is asked.
+  std::size_t humans = 0;   // The human's messages up to it, itself included.
+  std::string before = {};  // The words of the message ahead of it; empty without one.
+};
+
+// A context without what memory put in before, in the order that it will have.
 struct BareContext {
+  // System and developer messages first.
   std::vector<KeptMessage> kept;
-  // Among the kept: behind the leading system and developer messages, and the last user message;
-  // kept.size() when there is none.
-  std::size_t prefix_index = 0;
-  std::size_t last_user = 0;
-  // The texts of that user message.
-  std::string question;
+  std::size_t prefix_index = 0;  // How many they are.
+  // Among the kept: where the newest human's message, with what it is joined with, begins and ends;
+  // both kept.size() when there is none.
+  std::size_t question_begin = 0;
+  std::size_t question_end = 0;
+  std::string question_role;
+  Question question;
 };
 
-// Cuts what memory put in out of system and developer messages, and with InsertMethod::kUser out of
-// user messages too. A message left empty goes, a user's with either method.
-BareContext RemoveMemory(std::span<const ContextMessage> messages, InsertMethod method);
+// Moves system and developer messages to the front and cuts what memory put in out of them. Of
+// human's messages it cuts `<memoryd_recall>`, and `<memoryd_memory>` with InsertMethod::kUser or
+// where it is a whole text. A message left empty goes. Where roles alternate, results ahead of any
+// other message go, and without memory ahead of it all that stands before the first human's
+// message, if there is one.
+BareContext RemoveMemory(std::span<const ContextMessage> messages, const ContextRules& rules);
 
 // A message to put in, ahead of the kept message `before`.
 struct InsertedMessage {
+  enum class Join { kNone, kNext, kPrevious };
+
   std::size_t before = 0;
   std::string role;
   std::string text;
+  Join join = Join::kNone;  // With which of its neighbours it becomes one message.
 };
 
 struct RecalledMessage {
@@ -82,8 +113,8 @@ struct MemoryInsertions {
 };
 
 // The blocks and then the contents as stable prefix, the recalled messages as volatile tail; all in
-// the order given.
-MemoryInsertions InsertMemory(const BareContext& context, InsertMethod method,
+// the order given. Without a question nothing is recalled. `rules` are those of RemoveMemory().
+MemoryInsertions InsertMemory(const BareContext& context, const ContextRules& rules,
                               std::span<const StableBlock> blocks,
                               std::span<const ContentValue> contents,
                               std::span<const RecalledMessage> recalled);

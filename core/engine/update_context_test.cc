@@ -59,14 +59,20 @@ struct Memory {
 
 Entries Update(const Entries& entries, const Memory& memory) {
   const std::vector<ContextMessage> views = Views(entries);
-  const BareContext context = RemoveMemory(views, memory.method);
-  return Joined(
-      entries, context,
-      InsertMemory(context, memory.method, memory.blocks, memory.contents, memory.recalled));
+  ContextRules rules{memory.method};
+  rules.has_memory = !memory.blocks.empty() || !memory.contents.empty();
+  const BareContext context = RemoveMemory(views, rules);
+  return Joined(entries, context,
+                InsertMemory(context, rules, memory.blocks, memory.contents, memory.recalled));
 }
 
 Entries Bare(const Entries& entries, InsertMethod method = InsertMethod::kSystem) {
   return Update(entries, {method, {}, {}});
+}
+
+BareContext Removed(std::span<const ContextMessage> messages,
+                    InsertMethod method = InsertMethod::kSystem) {
+  return RemoveMemory(messages, ContextRules{method});
 }
 
 ContentValue Text(std::string text) { return {Kind::kText, "text/plain", std::move(text)}; }
@@ -105,7 +111,7 @@ TEST(InsertMemoryTest, ThePrefixIsTheContentsInOrderAndTheTailWhatWasSaid) {
                         "<item type=\"text/markdown\"># *x*</item>\n"
                         "</memoryd_memory>"),
                   Entry("user", "hello"), Entry("assistant", "hi"),
-                  Entry("system",
+                  Entry("user",
                         "<memoryd_recall>\n"
                         "<message role=\"user\" date=\"2023-11-14\">about France</message>\n"
                         "<message role=\"assistant\" date=\"2023-11-15\">Paris</message>\n"
@@ -141,13 +147,12 @@ TEST(InsertMemoryTest, WhereThereIsNothingToSayNothingIsPut) {
   const Entries context = {{"user", "hello"}};
   EXPECT_EQ(Update(context, {}), context);
   const std::vector<ContextMessage> views = Views(context);
-  const MemoryInsertions none =
-      InsertMemory(RemoveMemory(views, InsertMethod::kSystem), InsertMethod::kSystem, {}, {}, {});
+  const MemoryInsertions none = InsertMemory(Removed(views), ContextRules(), {}, {}, {});
   EXPECT_THAT(none.messages, IsEmpty());
   EXPECT_EQ(none.stable_prefix_hash, "");
 }
 
-TEST(InsertMemoryTest, ThePlacesAreBehindTheLeadingSystemMessagesAndBeforeTheLastUserMessage) {
+TEST(InsertMemoryTest, ThePlacesAreBehindTheSystemMessagesAndBeforeTheNewestHumansMessage) {
   const Memory memory = {InsertMethod::kSystem, {Text("c")}, {Said("user", "r")}};
   const auto places = [&](const Entries& entries) {
     std::string order;
@@ -158,21 +163,51 @@ TEST(InsertMemoryTest, ThePlacesAreBehindTheLeadingSystemMessagesAndBeforeTheLas
     }
     return order;
   };
-  EXPECT_EQ(places({}), "MR");
-  EXPECT_EQ(places({{"system", "x"}}), "sMR");
+  EXPECT_EQ(places({}), "M") << "nothing is recalled without a question";
+  EXPECT_EQ(places({{"system", "x"}}), "sM");
   EXPECT_EQ(places({{"user", "x"}}), "MRu");
+  EXPECT_EQ(places({{"user", ""}}), "Mu");
   EXPECT_EQ(places({{"system", "x"}, {"developer", "x"}, {"user", "x"}}), "sdMRu");
-  EXPECT_EQ(places({{"user", "x"}, {"system", "x"}, {"user", "x"}, {"assistant", "x"}}), "MusRua");
-  EXPECT_EQ(places({{"system", std::nullopt}, {"user", std::nullopt}}), "sMRu");
-  EXPECT_EQ(places({{"assistant", "x"}, {"tool", "x"}}), "MatR");
+  EXPECT_EQ(places({{"user", "x"}, {"system", "x"}, {"user", "x"}, {"assistant", "x"}}), "sMuRua");
+  EXPECT_EQ(places({{"system", std::nullopt}, {"user", std::nullopt}}), "sMu");
+  EXPECT_EQ(places({{"assistant", "x"}, {"tool", "x"}}), "Mat");
+  EXPECT_EQ(places({{"assistant", "x"}, {"system", "x"}}), "sMa");
+}
+
+TEST(InsertMemoryTest, WhatIsRecalledHasTheRoleOfTheQuestion) {
+  const Memory memory = {InsertMethod::kSystem, {}, {Said("user", "r")}};
+  for (const char* role : {"user", "human", "Customer"}) {
+    const Entries updated = Update({{role, "x"}, {"gpt", "y"}}, memory);
+    ASSERT_THAT(updated, SizeIs(3));
+    EXPECT_EQ(updated[0].first, role);
+    EXPECT_EQ(updated[1], Entry(role, "x"));
+  }
+}
+
+TEST(InsertMemoryTest, ASessionsOwnHumanRolesCount) {
+  const Entries context = {{"pupil", "x"}, {"teacher", "y"}};
+  ContextRules rules;
+  EXPECT_EQ(RemoveMemory(Views(context), rules).question.humans, 0U);
+  rules.user_roles = {"Pupil"};
+  const BareContext bare = RemoveMemory(Views(context), rules);
+  EXPECT_EQ(bare.question.text, "x");
+  EXPECT_EQ(bare.question_role, "pupil");
+}
+
+TEST(InsertMemoryTest, SystemMessagesMoveToTheFrontInTheirOrder) {
+  const Entries context = {{"user", "a"},      {"system", "1"}, {"assistant", "b"},
+                           {"developer", "2"}, {"user", "c"},   {"system", "3"}};
+  EXPECT_THAT(Bare(context),
+              ElementsAre(Entry("system", "1"), Entry("developer", "2"), Entry("system", "3"),
+                          Entry("user", "a"), Entry("assistant", "b"), Entry("user", "c")));
 }
 
 TEST(InsertMemoryTest, TheHashNamesThePrefixAlone) {
   const std::vector<ContextMessage> none;
-  const BareContext context = RemoveMemory(none, InsertMethod::kSystem);
+  const BareContext context = Removed(none);
   const auto hash = [&](std::vector<ContentValue> contents, InsertMethod method,
                         std::vector<RecalledMessage> recalled) {
-    return InsertMemory(context, method, {}, contents, recalled).stable_prefix_hash;
+    return InsertMemory(context, ContextRules{method}, {}, contents, recalled).stable_prefix_hash;
   };
   const std::string one = hash({Text("a")}, InsertMethod::kSystem, {});
   // sha256sum of the text in kBlock.
@@ -228,7 +263,7 @@ TEST(RemoveMemoryTest, WhatOnlyLooksLikeItStays) {
     EXPECT_THAT(Bare({{"system", text}}), ElementsAre(Entry("system", text)));
   }
   // Neither an assistant's nor a tool's, and no message of several parts.
-  const Entries others = {{"assistant", kBlock}, {"tool", kBlock}, {"system", std::nullopt}};
+  const Entries others = {{"system", std::nullopt}, {"assistant", kBlock}, {"tool", kBlock}};
   for (const InsertMethod method : {InsertMethod::kSystem, InsertMethod::kUser}) {
     EXPECT_EQ(Bare(others, method), others);
   }
@@ -238,6 +273,11 @@ TEST(RemoveMemoryTest, AUsersWordsAreLeftAloneWhereMemoryPutsNothingAmongThem) {
   const Entries quoting = {{"user", std::string("what is this?\n") + kBlock}};
   EXPECT_EQ(Bare(quoting, InsertMethod::kSystem), quoting);
   EXPECT_THAT(Bare(quoting, InsertMethod::kUser), ElementsAre(Entry("user", "what is this?")));
+  // What is recalled stands in human's messages with either method.
+  const Entries recalled = {{"human", std::string("who?\n") + kRecallBlock}};
+  for (const InsertMethod method : {InsertMethod::kSystem, InsertMethod::kUser}) {
+    EXPECT_THAT(Bare(recalled, method), ElementsAre(Entry("human", "who?")));
+  }
   // A whole message is memory's own, of before the method was changed.
   EXPECT_THAT(Bare({{"user", kBlock}}, InsertMethod::kUser), IsEmpty());
   EXPECT_THAT(Bare({{"user", kBlock}}, InsertMethod::kSystem), IsEmpty());
@@ -247,14 +287,17 @@ TEST(RemoveMemoryTest, TheQuestionIsTheLastUserMessage) {
   const Entries entries = {
       {"user", "first"}, {"user", "last"}, {"assistant", "x"}, {"user", kRecallBlock}};
   for (const InsertMethod method : {InsertMethod::kSystem, InsertMethod::kUser}) {
-    const BareContext context = RemoveMemory(Views(entries), method);
-    EXPECT_EQ(context.question, "last");
-    EXPECT_EQ(context.last_user, 1U);
+    const BareContext context = Removed(Views(entries), method);
+    EXPECT_EQ(context.question.text, "last");
+    EXPECT_EQ(context.question.humans, 2U);
+    EXPECT_EQ(context.question.before, "first");
+    EXPECT_EQ(context.question_begin, 1U);
+    EXPECT_EQ(context.question_end, 2U);
   }
   const Entries joined = {{"user", std::string("who?\n") + kRecallBlock}};
-  EXPECT_EQ(RemoveMemory(Views(joined), InsertMethod::kUser).question, "who?");
+  EXPECT_EQ(Removed(Views(joined), InsertMethod::kUser).question.text, "who?");
   const Entries parts = {{"user", "first"}, {"user", std::nullopt}};
-  EXPECT_EQ(RemoveMemory(Views(parts), InsertMethod::kSystem).question, "");
+  EXPECT_EQ(Removed(Views(parts)).question.text, "");
 }
 
 TEST(RemoveMemoryTest, TextPartsAreLookedAtOneByOne) {
@@ -264,7 +307,7 @@ TEST(RemoveMemoryTest, TextPartsAreLookedAtOneByOne) {
   message.texts = {kBlock, "first", joined, ""};
   message.only_text = true;
   const auto kept = [&message](InsertMethod method) {
-    return RemoveMemory(std::span(&message, 1), method).kept;
+    return Removed(std::span(&message, 1), method).kept;
   };
   ASSERT_THAT(kept(InsertMethod::kSystem), SizeIs(1));
   EXPECT_THAT(*kept(InsertMethod::kSystem)[0].texts, ElementsAre("", "first", "be kind", ""));
@@ -277,7 +320,7 @@ TEST(RemoveMemoryTest, TextPartsAreLookedAtOneByOne) {
   message.role = "user";
   message.texts = {"what", "is it?"};
   EXPECT_FALSE(kept(InsertMethod::kUser)[0].texts.has_value());
-  EXPECT_EQ(RemoveMemory(std::span(&message, 1), InsertMethod::kUser).question, "what\nis it?");
+  EXPECT_EQ(Removed(std::span(&message, 1), InsertMethod::kUser).question.text, "what\nis it?");
 }
 
 // What was between is taken out in one go: nothing is left that would be found the next time.
@@ -307,6 +350,92 @@ TEST(RemoveMemoryTest, HostileTextsTakeTimeWithTheirLengthOnly) {
   EXPECT_THAT(Bare({{"system", whole}}), IsEmpty());
   EXPECT_EQ(Bare({{"system", whole + "rest"}}), (Entries{{"system", "rest"}}));
   EXPECT_EQ(Bare({{"system", in_turn}}), (Entries{{"system", in_turn}}));
+}
+
+// Where roles alternate. Of each kept message its index, behind `+` where it is joined with the one
+// before it; what is inserted as M and R.
+std::string Alternated(const std::vector<ContextMessage>& messages, InsertMethod method,
+                       bool has_memory = true) {
+  ContextRules rules{method, /*alternate_roles=*/true, has_memory};
+  const BareContext context = RemoveMemory(messages, rules);
+  std::vector<ContentValue> contents;
+  if (has_memory) contents.push_back(Text("c"));
+  const std::vector<RecalledMessage> recalled = {Said("user", "r")};
+  const MemoryInsertions inserted = InsertMemory(context, rules, {}, contents, recalled);
+  std::string plan;
+  auto next = inserted.messages.begin();
+  for (std::size_t i = 0; i <= context.kept.size(); ++i) {
+    bool joined = i < context.kept.size() && context.kept[i].joined;
+    for (; next != inserted.messages.end() && next->before == i; ++next) {
+      if (next->join == InsertedMessage::Join::kPrevious) plan += '+';
+      plan += next->text.starts_with("<memoryd_memory>") ? 'M' : 'R';
+      joined = joined || next->join == InsertedMessage::Join::kNext;
+    }
+    if (i == context.kept.size()) break;
+    if (joined) plan += '+';
+    plan += std::to_string(context.kept[i].index);
+  }
+  return plan;
+}
+
+ContextMessage Of(std::string_view role, std::string_view text) {
+  return {role, {text}, /*only_text=*/true};
+}
+ContextMessage Call() { return {"assistant", {}, /*only_text=*/false}; }
+ContextMessage Result(std::string_view role, std::vector<std::string_view> beside = {}) {
+  ContextMessage message{role, std::move(beside), /*only_text=*/false};
+  message.has_results = true;
+  message.only_results = message.texts.empty();
+  return message;
+}
+
+TEST(AlternateRolesTest, NeighboursOfOneSideAreJoinedAndWhatIsRecalledEndsTheQuestion) {
+  const auto plan = [](const std::vector<ContextMessage>& messages) {
+    return Alternated(messages, InsertMethod::kSystem);
+  };
+  const ContextMessage user = Of("user", "q"), assistant = Of("assistant", "a");
+  EXPECT_EQ(plan({user}), "M0+R");
+  EXPECT_EQ(plan({Of("system", "s"), user, assistant}), "0M1+R2");
+  EXPECT_EQ(plan({user, Of("human", "x"), assistant}), "M0+1+R2");
+  EXPECT_EQ(plan({user, assistant, Of("gpt", "x"), user}), "M01+23+R");
+  EXPECT_EQ(plan({user, Of("system", "s"), user}), "1M0+2+R") << "what stood between is in front";
+  // The steps of a question.
+  EXPECT_EQ(plan({user, Call(), Result("tool"), Result("tool")}), "M0+R12+3");
+  EXPECT_EQ(plan({user, Call(), Result("user"), assistant}), "M0+R123");
+  EXPECT_EQ(plan({user, Call(), Of("tool", "in words"), assistant}), "M0+R123");
+  EXPECT_EQ(plan({user, Call(), Result("tool"), user}), "M012+3+R");
+  EXPECT_EQ(plan({user, Call(), Result("user", {"and now?"})}), "M012+R") << "a human's words";
+}
+
+TEST(AlternateRolesTest, TheFirstIsAHumans) {
+  const ContextMessage user = Of("user", "q"), assistant = Of("assistant", "a");
+  for (const InsertMethod method : {InsertMethod::kSystem, InsertMethod::kUser}) {
+    EXPECT_EQ(Alternated({assistant, user, assistant}, method, false), "1+R2");
+    EXPECT_EQ(Alternated({Result("tool"), assistant, user}, method, false), "2+R");
+    EXPECT_EQ(Alternated({assistant, assistant}, method, false), "0+1") << "there is none";
+    EXPECT_EQ(Alternated({Result("tool"), assistant}, method, false), "1");
+    EXPECT_EQ(Alternated({}, method, false), "");
+  }
+  EXPECT_EQ(Alternated({assistant, user}, InsertMethod::kSystem), "M1+R");
+  EXPECT_EQ(Alternated({assistant, user}, InsertMethod::kUser), "M01+R") << "memory is the first";
+  EXPECT_EQ(Alternated({Result("tool"), assistant, user}, InsertMethod::kUser), "M12+R");
+  EXPECT_EQ(Alternated({user, assistant}, InsertMethod::kUser), "M+0+R1");
+  EXPECT_EQ(Alternated({}, InsertMethod::kUser), "M");
+}
+
+TEST(AlternateRolesTest, TheQuestionIsAllThatIsJoinedWithTheNewestHumansMessage) {
+  ContextRules rules;
+  rules.alternate_roles = true;
+  const std::vector<ContextMessage> messages = {Of("user", "first"), Of("assistant", "a"),
+                                                Of("user", "one"),   Of("user", ""),
+                                                Of("user", "two"),   Call(),
+                                                Result("tool")};
+  const BareContext context = RemoveMemory(messages, rules);
+  EXPECT_EQ(context.question.text, "one\ntwo");
+  EXPECT_EQ(context.question.humans, 2U);
+  EXPECT_EQ(context.question.before, "a");
+  EXPECT_EQ(context.question_begin, 2U);
+  EXPECT_EQ(context.question_end, 5U);
 }
 
 class UpdateTwiceTest : public ::testing::TestWithParam<unsigned> {
@@ -398,11 +527,15 @@ TEST_P(UpdateTwiceTest, WhatOthersSaidIsNeverTouched) {
     for (const InsertMethod method : {InsertMethod::kSystem, InsertMethod::kUser}) {
       EXPECT_EQ(of_others(Bare(context, method)), of_others(context));
     }
-    // A user's message goes whole or stays whole.
+    // A user's message without what is recalled goes whole or stays whole.
     std::size_t next = 0;
     for (const Entry& entry : Bare(context)) {
       if (entry.first != "user") continue;
-      while (next < context.size() && context[next] != entry) ++next;
+      while (next < context.size() && context[next] != entry &&
+             !(context[next].first == "user" && context[next].second.has_value() &&
+               context[next].second->find("<memoryd_recall>") != std::string::npos)) {
+        ++next;
+      }
       EXPECT_LT(next++, context.size()) << *entry.second;
     }
   }

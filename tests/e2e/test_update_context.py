@@ -62,7 +62,7 @@ def test_the_first_call_inserts_and_ten_more_change_nothing(calls, session_id, m
     remember(calls, session_id, method)
     first = calls.UpdateContext(session_id=session_id, messages=CONTEXT)
     assert [(i.index, i.message.role) for i in first.insertions] == (
-        [(2, ROLE[method]), (7, ROLE[method])])
+        [(2, ROLE[method]), (7, "user")])
     assert [first.messages[i.index] for i in first.insertions] == (
         [i.message for i in first.insertions])
     prefix, recall = (i.message.text for i in first.insertions)

@@ -48,9 +48,11 @@ v1::UpdateContextResponse Update(v1::UpdateContextRequest& request, InsertMethod
                                  const Memory& memory) {
   const auto context = FromProto(request);
   Require(context.ok());
-  BareContext bare = RemoveMemory(context->messages, method);
+  const ContextRules rules{method, request.alternate_roles(),
+                           !memory.blocks.empty() || !memory.contents.empty()};
+  BareContext bare = RemoveMemory(context->messages, rules);
   UpdatedContext updated;
-  updated.insertions = InsertMemory(bare, method, memory.blocks, memory.contents, memory.recalled);
+  updated.insertions = InsertMemory(bare, rules, memory.blocks, memory.contents, memory.recalled);
   updated.kept = std::move(bare.kept);
   const auto reply = UpdateContextReply(updated, request);
   v1::UpdateContextResponse response;
@@ -75,6 +77,7 @@ void RunUpdate(const std::string& bytes) {
     const v1::UpdateContextResponse first = Update(once, method, memory);
     v1::UpdateContextRequest again;
     again.set_session_id("s");
+    again.set_alternate_roles(request.alternate_roles());
     *again.mutable_messages() = first.messages();
     again.set_known_prefix_hash(first.stable_prefix_hash());
     const v1::UpdateContextResponse second = Update(again, method, memory);

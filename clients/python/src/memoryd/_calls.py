@@ -512,11 +512,16 @@ def update_context(
     messages: Iterable[memory.Message],
     *,
     known_prefix_hash: str = "",
+    alternate_roles: bool = False,
     timeout: float | None = None,
 ) -> Call[wire.UpdateContextResponse]:
-    """The context of the next model call with what memory has to say about it."""
+    """The context of the next model call with what memory has to say about it, system messages in
+    front; with `alternate_roles` those of a human and those of the assistant alternate."""
     request = wire.UpdateContextRequest(
-        session_id=session_id, messages=messages, known_prefix_hash=known_prefix_hash
+        session_id=session_id,
+        messages=messages,
+        known_prefix_hash=known_prefix_hash,
+        alternate_roles=alternate_roles,
     )
     return Call(_UPDATE_CONTEXT, request, _reply, timeout)
 
