@@ -19,7 +19,7 @@ using ::testing::SizeIs;
 class RecallTest : public SearchFixture {
  protected:
   std::unique_ptr<Recall> recall_;
-  std::int64_t now_us_ = 0;
+  std::int64_t asked_us_ = 0;  // When a context is updated.
 
   void SetUp() override {
     SearchFixture::SetUp();
@@ -79,12 +79,12 @@ class RecallTest : public SearchFixture {
     for (const Said& said : context) {
       request.messages.push_back({said.role, {said.text}, /*only_text=*/true, {}});
     }
-    request.now_us = now_us_;
+    request.now_us = asked_us_;
     return Ask(info, request, accept_missing);
   }
   // What was recalled for a question is forgotten by the time of the next.
   UpdatedContext Update(const std::vector<Said>& context) {
-    now_us_ += 2 * RecentRecalls::kKeptForUs;
+    asked_us_ += 2 * RecentRecalls::kKeptForUs;
     return UpdateSoon(context);
   }
   UpdatedContext UpdateSoon(const std::vector<Said>& context) {
@@ -196,7 +196,7 @@ TEST_F(RecallTest, AnUpdatePutsInContentsAndTheArchivedMessagesThatAnswer) {
       ElementsAre(
           context[0],
           Said{"system", "<memoryd_memory>\n<item>the user likes tea</item>\n</memoryd_memory>"},
-          Said{"system",
+          Said{"user",
                "<memoryd_recall>\n"
                "<message role=\"user\" date=\"2023-11-14\">paris is the capital of france"
                "</message>\n"
