@@ -287,11 +287,14 @@ BareContext RemoveMemory(std::span<const ContextMessage> messages, const Context
     const bool has_human_role = ParseRole(message.role, rules.user_roles) == Role::kUser;
     KeptMessage kept{i};
     kept.is_human = has_human_role && !message.only_results;
-    if (has_human_role || is_system) {
-      kept.texts = Without(message, has_human_role && rules.method != InsertMethod::kUser);
-      if (kept.texts.has_value() && message.only_text && IsEmptied(message, *kept.texts)) {
-        continue;
-      }
+    // What is joined with a human's words is taken for them when it comes again.
+    const bool is_joined = rules.alternate_roles && (message.has_results || message.role == "tool");
+    if (has_human_role || is_system || is_joined) {
+      const bool only_recall = !is_system && rules.method != InsertMethod::kUser;
+      kept.texts = Without(message, only_recall);
+      const bool emptied =
+          kept.texts.has_value() && message.only_text && IsEmptied(message, *kept.texts);
+      if (emptied && (has_human_role || is_system)) continue;
     }
     (is_system ? context.kept : chat).push_back(std::move(kept));
   }

@@ -78,10 +78,10 @@ struct BareContext {
 };
 
 // Moves system and developer messages to the front and cuts what memory put in out of them. Of
-// human's messages it cuts `<memoryd_recall>`, and `<memoryd_memory>` with InsertMethod::kUser or
-// where it is a whole text. A message left empty goes. Where roles alternate, results ahead of any
-// other message go, and without memory ahead of it all that stands before the first human's
-// message, if there is one.
+// human's messages, and where roles alternate of all of the human side, it cuts `<memoryd_recall>`,
+// and `<memoryd_memory>` with InsertMethod::kUser or where it is a whole text. A system or human's
+// message left empty goes. Where roles alternate, results ahead of any other message go, and
+// without memory ahead of it all that stands before the first human's message, if there is one.
 BareContext RemoveMemory(std::span<const ContextMessage> messages, const ContextRules& rules);
 
 // A message to put in, ahead of the kept message `before`.
