@@ -1,10 +1,10 @@
 """Client for memoryd, the memory server for LLM agents.
 
-    from memoryd import Client, message
+    from memoryd import Client
 
     with Client("localhost:50051") as memory:
-        memory.put("s1", [message("user", "Hello, world!")])
-        context = memory.get("s1").messages
+        memory.put("s1", [{"role": "user", "content": "Hello, world!"}])
+        messages = memory.get("s1").to_openai()
 """
 
 import os
@@ -20,8 +20,11 @@ warnings.filterwarnings("ignore", r"Protobuf gencode version .* one major versio
 
 from memoryd.aio import AsyncClient
 from memoryd.client import Client, content, message
+from memoryd.contexts import Context, UpdatedContext
 from memoryd.errors import MemorydError
+from memoryd.forms import AnthropicMessages, from_anthropic, from_openai, to_anthropic, to_openai
 from memoryd.worker import Answer, Block, Worker, current_call
 
-__all__ = ["Answer", "AsyncClient", "Block", "Client", "MemorydError", "Worker", "content",
-           "current_call", "message"]
+__all__ = ["Answer", "AnthropicMessages", "AsyncClient", "Block", "Client", "Context",
+           "MemorydError", "UpdatedContext", "Worker", "content", "current_call", "from_anthropic",
+           "from_openai", "message", "to_anthropic", "to_openai"]

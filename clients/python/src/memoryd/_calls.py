@@ -19,7 +19,8 @@ import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.protobuf.message import Message
 
-from memoryd import _tracing
+from memoryd import _tracing, forms
+from memoryd.contexts import Context, UpdatedContext
 from memoryd.errors import MemorydError, error_info
 from memoryd.v1 import block_service_pb2 as block_wire
 from memoryd.v1 import filter_pb2 as filter_wire
@@ -240,7 +241,7 @@ class Attempts:
 
 def put(
     session_id: str,
-    messages: Iterable[memory.Message] = (),
+    messages: Iterable[forms.AnyMessage] = (),
     *,
     contents: Iterable[memory.Content] = (),
     config: memory.SessionConfig | None = None,
@@ -251,12 +252,15 @@ def put(
 ) -> Call[wire.PutResponse]:
     """Appends messages and contents, all or none.
 
+    Messages are memoryd's own, or dicts and models of OpenAI's or Anthropic's form, see
+    `memoryd.forms`; TypeError and ValueError name the place of what is neither.
+
     `wait` is how long to wait, at most, for the jobs that this causes: seconds or a timedelta. The
     client's timeout begins behind it; a `timeout` given here must be longer than it.
     """
     request = wire.PutRequest(
         session_id=session_id,
-        messages=messages,
+        messages=forms.stored(messages),
         contents=contents,
         config=config,
         wait=_duration(wait),
@@ -272,9 +276,9 @@ def put(
 
 def get(
     session_id: str, *, input: str | None = None, timeout: float | None = None
-) -> Call[wire.GetResponse]:
-    """The context for the next model call."""
-    return Call(_GET, wire.GetRequest(session_id=session_id, input=input), _reply, timeout)
+) -> Call[Context]:
+    """The context for the next model call: `.messages`, or `.to_openai()` and `.to_anthropic()`."""
+    return Call(_GET, wire.GetRequest(session_id=session_id, input=input), Context, timeout)
 
 
 def get_all(
@@ -329,17 +333,17 @@ def get_all_contents(
 
 def set(
     session_id: str,
-    messages: Iterable[memory.Message],
+    messages: Iterable[forms.AnyMessage],
     *,
     contents: Iterable[memory.Content] = (),
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.SetResponse]:
-    """Replaces all messages and contents, atomically."""
+    """Replaces all messages and contents, atomically. Messages are as in `put`."""
     request = wire.SetRequest(
         session_id=session_id,
-        messages=messages,
+        messages=forms.stored(messages),
         contents=contents,
         request_id=_once(request_id),
         expected_revision=expected_revision,
@@ -509,21 +513,22 @@ def query(
 
 def update_context(
     session_id: str,
-    messages: Iterable[memory.Message],
+    messages: Iterable[forms.AnyMessage],
     *,
     known_prefix_hash: str = "",
     alternate_roles: bool = False,
     timeout: float | None = None,
-) -> Call[wire.UpdateContextResponse]:
+) -> Call[UpdatedContext]:
     """The context of the next model call with what memory has to say about it, system messages in
-    front; with `alternate_roles` those of a human and those of the assistant alternate."""
+    front; with `alternate_roles` those of a human and those of the assistant alternate. Messages
+    are as in `put`, and the reply as of `get`."""
     request = wire.UpdateContextRequest(
         session_id=session_id,
-        messages=messages,
+        messages=forms.stored(messages),
         known_prefix_hash=known_prefix_hash,
         alternate_roles=alternate_roles,
     )
-    return Call(_UPDATE_CONTEXT, request, _reply, timeout)
+    return Call(_UPDATE_CONTEXT, request, UpdatedContext, timeout)
 
 
 # SessionService.
@@ -614,7 +619,7 @@ def fork_session(
 
 def import_session(
     session_id: str,
-    messages: Iterable[memory.Message] = (),
+    messages: Iterable[forms.AnyMessage] = (),
     contents: Iterable[memory.Content] = (),
     *,
     config: memory.SessionConfig | None = None,
@@ -628,6 +633,7 @@ def import_session(
     It has no limit of time but `timeout`, and is not repeated: SESSION_EXISTS may mean that an
     earlier try was done. The iterables are read on another thread while the server takes what they
     give, and no more once the call has ended. What they raise, the call raises, and makes nothing.
+    Messages are as in `put`.
     """
 
     def requests() -> Generator[session_wire.ImportSessionRequest, None, None]:
@@ -637,7 +643,7 @@ def import_session(
         yield session_wire.ImportSessionRequest(begin=begin)
         end = session_wire.ImportEnd()
         items, size = session_wire.ImportItems(), 0
-        for kind, given in (("messages", messages), ("contents", contents)):
+        for kind, given in (("messages", forms.stored(messages)), ("contents", contents)):
             for item in given:
                 if size + item.ByteSize() > _UPLOADED_BYTES or _count(items) == _UPLOADED_ITEMS:
                     yield session_wire.ImportSessionRequest(items=items)

@@ -1,0 +1,346 @@
+"""Messages as OpenAI's and Anthropic's packages have them, stored and given back as they were.
+
+`put`, `set`, `update_context` and `import_session` take, beside memoryd's own messages, dicts and
+pydantic models of either form:
+
+    memory.put("s1", [{"role": "user", "content": "What is 6 x 7?"}, response.choices[0].message])
+    context = memory.get("s1")
+    openai.chat.completions.create(model=…, messages=context.to_openai())
+    anthropic.messages.create(model=…, max_tokens=…, **context.to_anthropic())
+
+Which form a dict has is decided by what it has, in this order:
+
+1. OpenAI's: the role `developer`, `tool` or `function`, or one of the keys `tool_calls`,
+   `tool_call_id`, `function_call`, `name`, `refusal`, `audio`, `annotations`, `reasoning`,
+   `reasoning_content` and `reasoning_details`.
+2. Anthropic's: the key `type` with `message`, or a block `image`, `document`, `thinking`,
+   `redacted_thinking`, `search_result`, `container_upload`, `tool_use`, `tool_result`, or of a type
+   that ends with one of the last two.
+3. OpenAI's: a part `image_url`, `video_url`, `input_audio`, `file` or `refusal`.
+4. Anthropic's: `cache_control` or `citations` in a text, an empty list as `content`, or an empty
+   text in a list of an assistant's, as of a stream that was cut.
+5. OpenAI's: any other empty text, which Anthropic's API refuses, or a `content` of None.
+6. Anything else, such as `{"role": "user", "content": "hi"}`, is the same in both.
+
+`from_openai` and `from_anthropic` say the form instead.
+
+Read in the form in which it was put, a message is as it was put: all its keys, their order, and
+values that are none of the API's. Read in the other form it is what that form has for it, and
+valid there: tools' results go where that API wants them, ids and names of tools are made fit, and
+`[audio]` or the like stands for media that it does not take. Reasoning, citations, names of
+speakers and blocks of server tools are left out where they would be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from memoryd import _anthropic_form, _openai_form
+from memoryd._crossing import Crossing, is_system, is_tool
+from memoryd._templates import BOTH, Stored, write
+from memoryd._wire_text import dumps, joined
+from memoryd.v1 import memory_pb2 as memory
+
+Dict = dict[str, Any]
+
+
+class Model(Protocol):
+    """A message, or a part of one, of a package with pydantic's models."""
+
+    def model_dump(self, *arguments: Any, **named: Any) -> Any:
+        """The message as a dict."""
+        ...
+
+
+# A message of either form, or memoryd's own.
+AnyMessage: TypeAlias = "memory.Message | Mapping[str, object] | Model"
+
+OPENAI = "openai"
+ANTHROPIC = "anthropic"
+
+_FORMS: dict[str, Any] = {OPENAI: _openai_form, ANTHROPIC: _anthropic_form}
+_OPENAI_KEYS = frozenset((
+    "tool_calls", "tool_call_id", "function_call", "name", "refusal", "audio", "annotations",
+    "reasoning", "reasoning_content", "reasoning_details",
+))
+_OPENAI_ROLES = frozenset(("developer", "tool", "function"))
+_OPENAI_PARTS = frozenset(("image_url", "video_url", "input_audio", "file", "refusal"))
+_ANTHROPIC_BLOCKS = frozenset((
+    "image", "document", "thinking", "redacted_thinking", "search_result", "container_upload",
+))
+_ANTHROPIC_ENDS = ("tool_use", "tool_result")
+# What a message may have in place of a content.
+_CONTENTS = ("content", "tool_calls", "function_call", "refusal", "audio", "reasoning_content",
+             "reasoning")
+# Of Anthropic's answer, what a request's message has.
+_REQUEST_KEYS = ("role", "content")
+
+
+class AnthropicMessages(dict[str, Any]):
+    """Messages of Anthropic's form, to be given to `messages.create` by `**`: a dict of `messages`
+    and, where there is one, `system`."""
+
+    @property
+    def messages(self) -> list[Dict]:
+        """The messages but for those in `system`."""
+        found: list[Dict] = self["messages"]
+        return found
+
+    @property
+    def system(self) -> str | list[Dict] | None:
+        """What the system messages say: the text of a single one that is no more, else a list of
+        text blocks; None without any."""
+        return self.get("system")
+
+
+def from_openai(
+    message: Mapping[str, object] | Model,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> memory.Message:
+    """memoryd's message of one in the form of OpenAI's chat completions.
+
+    `metadata` is the message's own, for filters; `fields` are further fields of memory.Message,
+    such as `message_id`. Raises TypeError where the message is not of that form, and says where.
+    """
+    return _made(_plain(message, "message"), OPENAI, "message", metadata, fields)
+
+
+def from_anthropic(
+    message: Mapping[str, object] | Model,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> memory.Message:
+    """memoryd's message of one in Anthropic's form; the rest is as in from_openai."""
+    return _made(_plain(message, "message"), ANTHROPIC, "message", metadata, fields)
+
+
+def to_openai(messages: Iterable[memory.Message]) -> list[Dict]:
+    """Stored messages in the form of OpenAI's chat completions.
+
+    A message that was put in that form is as it was put. One that has several tools' results in
+    Anthropic's form becomes a message for each.
+    """
+    given: list[Dict] = []
+    for message, _, _ in _in_form(messages, OPENAI):
+        given.append(message)
+    return given
+
+
+def to_anthropic(messages: Iterable[memory.Message]) -> AnthropicMessages:
+    """Stored messages in Anthropic's form: `.messages` and `.system`, or both by `**`.
+
+    A message that was put in that form is as it was put. Messages of the roles `system` and
+    `developer` go into `system`; only a later one that has a mark of Anthropic's form stays where
+    it is. Results that were put one by one in OpenAI's form are put together, and messages without
+    content left out: the API refuses them otherwise.
+    """
+    given: list[Dict] = []
+    system: list[Any] = []
+    # Whether the last message is one of results that others may join.
+    is_open = False
+    for message, stored, is_as_put in _in_form(messages, ANTHROPIC):
+        is_result = is_tool(stored.message.role) and not is_as_put
+        if is_system(message["role"]) and not (given and stored.form == ANTHROPIC and is_as_put):
+            system.append(message["content"])
+        elif is_result and is_open and isinstance(message["content"], list):
+            given[-1]["content"] = _results_first(given[-1]["content"] + message["content"])
+        else:
+            given.append(message)
+            is_open = is_result and isinstance(message["content"], list)
+    made = AnthropicMessages(messages=given)
+    if len(system) == 1:
+        made["system"] = system[0]
+    elif system:
+        made["system"] = [block for content in system for block in _as_blocks(content)]
+    return made
+
+
+def stored(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
+    """memoryd's messages of what a caller gives; those are what they were. An error names the place
+    from which it is read: `messages[1].content`."""
+    if isinstance(messages, (str, bytes, Mapping, memory.Message)) or hasattr(
+        messages, "model_dump"
+    ):
+        raise TypeError(f"messages: must be a list of messages; got {_name(messages)}. Give "
+                        "[message] for a single one")
+    for index, message in enumerate(messages):
+        if isinstance(message, memory.Message):
+            yield message
+            continue
+        field = f"messages[{index}]"
+        plain = _plain(message, field)
+        _check(plain, field)
+        yield _made(plain, _form_of(plain), field, None, {})
+
+
+def _made(
+    plain: Any, form: str, field: str, metadata: Mapping[str, Any] | None, fields: Dict
+) -> memory.Message:
+    _check(plain, field)
+    role = joined(plain["role"])
+    # What is the same in both is taken as OpenAI's.
+    taking, template = _FORMS[OPENAI if form == BOTH else form].taken(plain)
+    try:
+        made = memory.Message(role=role, name=taking.name, **fields)
+    except UnicodeEncodeError:
+        raise ValueError(f"{field}.role: holds half a character, which UTF-8 has not") from None
+    if len(taking.parts) == 1 and taking.parts[0].HasField("text"):
+        made.text = taking.parts[0].text
+    else:
+        made.parts.extend(taking.parts)
+    kept = dict(metadata or {})
+    if _says_all(made, taking.parts, plain, form):
+        template = None
+    write(made, form, template, kept)
+    return made
+
+
+def _says_all(
+    made: memory.Message, parts: list[memory.Part], plain: Dict, form: str
+) -> bool:
+    """Whether the parts alone give the message back."""
+    text = dumps(plain)
+    return all(
+        [dumps(one) for one in _FORMS[name].canonical(made, parts, Crossing())] == [text]
+        for name in ((OPENAI, ANTHROPIC) if form == BOTH else (form,)))
+
+
+def _in_form(
+    messages: Iterable[memory.Message], form: str
+) -> Iterator[tuple[Dict, Stored, bool]]:
+    """Messages of the form, each with what it was made of, and whether it is as it was put."""
+    found = [Stored(message) for message in messages]
+    given = [one.as_put() if one.form in (form, BOTH) else None for one in found]
+    kept = {call_id for one, put in zip(found, given, strict=True) if put is not None
+            for call_id in _ids(one)}
+    crossing = Crossing(kept)
+    for one, put in zip(found, given, strict=True):
+        if put is None:
+            for message in _FORMS[form].canonical(one.message, one.parts, crossing):
+                yield message, one, False
+            continue
+        message, ahead = put
+        if ahead:
+            _insert(message, _FORMS[form].blocks_of(ahead))
+        yield message, one, True
+
+
+def _insert(message: Dict, blocks: list[Dict]) -> None:
+    """Puts what memory says ahead of a message's own content, but behind results."""
+    content = message.get("content")
+    message["content"] = _results_first(blocks + _as_blocks(content))
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content or ())
+
+
+def _results_first(blocks: list[Any]) -> list[Any]:
+    return sorted(blocks, key=lambda block: block.get("type") != "tool_result")
+
+
+def _ids(stored: Stored) -> Iterator[str]:
+    for part in stored.parts:
+        if part.HasField("tool_call"):
+            yield part.tool_call.call_id
+        elif part.HasField("tool_result"):
+            yield part.tool_result.call_id
+
+
+def _form_of(message: Dict) -> str:
+    """The form of a message, see the module."""
+    if message["role"] in _OPENAI_ROLES or not _OPENAI_KEYS.isdisjoint(message):
+        return OPENAI
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    kinds = [kind for kind in (block.get("type") for block in blocks) if isinstance(kind, str)]
+    if message.get("type") == "message" or any(
+        kind in _ANTHROPIC_BLOCKS or kind.endswith(_ANTHROPIC_ENDS) for kind in kinds
+    ):
+        return ANTHROPIC
+    if not _OPENAI_PARTS.isdisjoint(kinds):
+        return OPENAI
+    texts = [block for block in blocks if block.get("type") == "text"]
+    if content == [] or any("cache_control" in block or "citations" in block for block in texts):
+        return ANTHROPIC
+    said = [content] if isinstance(content, str) else [block.get("text") for block in texts]
+    if any(isinstance(text, str) and not text.strip() for text in said):
+        return ANTHROPIC if texts and message["role"] == "assistant" else OPENAI
+    return OPENAI if content is None else BOTH
+
+
+def _check(message: Any, field: str) -> None:
+    """Raises unless the message is of one of the forms."""
+    if not isinstance(message, dict):
+        raise TypeError(f"{field}: must be a message; got {_name(message)}. Give a dict of "
+                        "OpenAI's or Anthropic's form, or memoryd.message(…)")
+    if "role" not in message:
+        raise ValueError(f"{field}.role: is missing; got {_keys(message)}. Give a dict of OpenAI's "
+                         "or Anthropic's form such as {'role': 'user', 'content': 'hi'}, or "
+                         "memoryd.message(…)")
+    if not isinstance(message["role"], str) or not message["role"]:
+        raise TypeError(f"{field}.role: must be a text such as 'user'; got {message['role']!r:.60}")
+    if not any(key in message for key in _CONTENTS):
+        raise ValueError(f"{field}.content: is missing; got {_keys(message)}. Give a text, a list "
+                         "of parts, or None")
+    content = message.get("content")
+    if content is not None and not isinstance(content, (str, list)):
+        raise TypeError(f"{field}.content: must be a text, a list of parts or None; got "
+                        f"{_name(content)}")
+    for key in ("content", "tool_calls"):
+        items = message.get(key)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            _check_item(item, f"{field}.{key}[{index}]")
+
+
+def _check_item(item: Any, field: str) -> None:
+    if not isinstance(item, dict):
+        raise TypeError(f"{field}: must be a dict with a 'type', such as "
+                        f"{{'type': 'text', 'text': 'hi'}}; got {_name(item)}")
+    # Of results, sources and search results.
+    for key, inside in (("content", item), ("source.content", item.get("source"))):
+        within = inside.get("content") if isinstance(inside, dict) else None
+        for index, inner in enumerate(within if isinstance(within, list) else ()):
+            _check_item(inner, f"{field}.{key}[{index}]")
+
+
+def _plain(value: Any, field: str) -> Any:
+    """The value as JSON has it. TypeError, which names the place, for what JSON has not."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{field}: keys must be texts; got {key!r:.60}")
+        return {key: _plain(item, f"{field}.{key}") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, f"{field}[{index}]") for index, item in enumerate(value)]
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return _dumped(value, field)
+    remedy = ("Give it as a text in base64" if isinstance(value, (bytes, bytearray))
+              else "Give a dict or what JSON has")
+    raise TypeError(f"{field}: must be a value of JSON; got {_name(value)}. {remedy}")
+
+
+def _dumped(model: Any, field: str) -> Any:
+    """A model as the packages send it."""
+    dumped = model.model_dump(
+        mode="json", exclude_unset=True, exclude=getattr(model, "__api_exclude__", None))
+    if isinstance(dumped, dict) and dumped.get("type") == "message" and "role" in dumped:
+        # Anthropic's answer: a request has no place for its id, model and usage.
+        dumped = {key: dumped[key] for key in _REQUEST_KEYS if key in dumped}
+    return _plain(dumped, field)
+
+
+def _keys(message: Dict) -> str:
+    return f"the keys {', '.join(map(repr, list(message)[:8]))}" if message else "an empty dict"
+
+
+def _name(value: Any) -> str:
+    return type(value).__name__
