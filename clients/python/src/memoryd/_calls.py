@@ -633,7 +633,7 @@ def import_session(
     It has no limit of time but `timeout`, and is not repeated: SESSION_EXISTS may mean that an
     earlier try was done. The iterables are read on another thread while the server takes what they
     give, and no more once the call has ended. What they raise, the call raises, and makes nothing.
-    Messages are as in `put`.
+    Messages are as in `put`; a dict gets an id, and the position behind the message before it.
     """
 
     def requests() -> Generator[session_wire.ImportSessionRequest, None, None]:
@@ -643,7 +643,7 @@ def import_session(
         yield session_wire.ImportSessionRequest(begin=begin)
         end = session_wire.ImportEnd()
         items, size = session_wire.ImportItems(), 0
-        for kind, given in (("messages", forms.stored(messages)), ("contents", contents)):
+        for kind, given in (("messages", forms.placed(messages)), ("contents", contents)):
             for item in given:
                 if size + item.ByteSize() > _UPLOADED_BYTES or _count(items) == _UPLOADED_ITEMS:
                     yield session_wire.ImportSessionRequest(items=items)

@@ -289,6 +289,13 @@ class Stored:
         return message, self.parts[:ahead]
 
 
+def without_template(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as an adapter shows it, which would hand the template on to a model's API."""
+    if not _is_about(metadata.get(KEY)):
+        return metadata
+    return {key: value for key, value in metadata.items() if key != KEY}
+
+
 def data_of(url: str) -> tuple[str, bytes] | None:
     """MIME type and data of a data URL, whoever made it."""
     found = re.match(r"data:([^;,]*)[^,]*;base64,", url)

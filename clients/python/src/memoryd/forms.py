@@ -33,6 +33,7 @@ speakers and blocks of server tools are left out where they would be refused.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -70,6 +71,8 @@ _ANTHROPIC_BLOCKS = frozenset((
     "image", "document", "thinking", "redacted_thinking", "search_result", "container_upload",
 ))
 _ANTHROPIC_ENDS = ("tool_use", "tool_result")
+# Blocks whose content is blocks; so is that of a document's source.
+_OF_BLOCKS = ("tool_result", "search_result")
 # What a message may have in place of a content.
 _CONTENTS = ("content", "tool_calls", "function_call", "refusal", "audio", "reasoning_content",
              "reasoning")
@@ -161,7 +164,24 @@ def to_anthropic(messages: Iterable[memory.Message]) -> AnthropicMessages:
 
 def stored(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
     """memoryd's messages of what a caller gives; those are what they were. An error names the place
-    from which it is read: `messages[1].content`."""
+    that it is about: `messages[1].content`."""
+    return (made for made, _ in _each_stored(messages))
+
+
+def placed(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
+    """As `stored`, for a call that wants ids and positions: what has no place for them gets an id,
+    and the position behind the message before it."""
+    position = 0
+    for made, is_made_here in _each_stored(messages):
+        if is_made_here:
+            made.message_id = uuid.uuid4().hex
+            made.position = position + 1
+        position = made.position
+        yield made
+
+
+def _each_stored(messages: Iterable[AnyMessage]) -> Iterator[tuple[memory.Message, bool]]:
+    """Each message, and whether it was given in another form."""
     if isinstance(messages, (str, bytes, Mapping, memory.Message)) or hasattr(
         messages, "model_dump"
     ):
@@ -169,12 +189,12 @@ def stored(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
                         "[message] for a single one")
     for index, message in enumerate(messages):
         if isinstance(message, memory.Message):
-            yield message
+            yield message, False
             continue
         field = f"messages[{index}]"
         plain = _plain(message, field)
         _check(plain, field)
-        yield _made(plain, _form_of(plain), field, None, {})
+        yield _made(plain, _form_of(plain), field, None, {}), True
 
 
 def _made(
@@ -303,11 +323,14 @@ def _check_item(item: Any, field: str) -> None:
     if not isinstance(item, dict):
         raise TypeError(f"{field}: must be a dict with a 'type', such as "
                         f"{{'type': 'text', 'text': 'hi'}}; got {_name(item)}")
-    # Of results, sources and search results.
-    for key, inside in (("content", item), ("source.content", item.get("source"))):
-        within = inside.get("content") if isinstance(inside, dict) else None
-        for index, inner in enumerate(within if isinstance(within, list) else ()):
-            _check_item(inner, f"{field}.{key}[{index}]")
+    inside, key = item, "content"
+    if item.get("type") == "document" and isinstance(item.get("source"), dict):
+        inside, key = item["source"], "source.content"
+    elif item.get("type") not in _OF_BLOCKS:
+        return
+    within = inside.get("content")
+    for index, inner in enumerate(within if isinstance(within, list) else ()):
+        _check_item(inner, f"{field}.{key}[{index}]")
 
 
 def _plain(value: Any, field: str) -> Any:

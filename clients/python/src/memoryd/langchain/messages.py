@@ -32,6 +32,8 @@ from langchain_core.messages import (
     ToolMessageChunk,
 )
 
+from memoryd._templates import KEY as TEMPLATE
+from memoryd._templates import without_template
 from memoryd._units import Said
 from memoryd._wire_text import (
     MAX_METADATA_BYTES,
@@ -384,13 +386,15 @@ def _contents(found: memory.Message, parts: list[memory.Part]) -> list[memory.Pa
 def _foreign(found: memory.Message, metadata: dict[str, Any]) -> BaseMessage:
     """A message that another client has put; or a plain one of ours, which is no different."""
     content: Any
+    metadata = without_template(metadata)
     data: dict[str, Any] = {"additional_kwargs": metadata} if metadata else {}
     if found.name:
         data["name"] = found.name
     # Another adapter adds what its framework needs, and ids whose words are in the metadata.
-    known = [part for part in found.parts
+    stored = [part for part in found.parts if part.opaque.type != TEMPLATE]
+    known = [part for part in stored
              if part.opaque.type != "llama-index" and not _is_id_alone(part)]
-    parts = _contents(found, known or list(found.parts))
+    parts = _contents(found, known or stored)
     if all(part.HasField("text") for part in parts):
         content = "".join(part.text for part in parts)
     elif len(parts) == 1 and parts[0].HasField("tool_result"):

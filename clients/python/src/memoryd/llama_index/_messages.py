@@ -19,6 +19,8 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 
+from memoryd._templates import KEY as TEMPLATE
+from memoryd._templates import without_template
 from memoryd._units import Said
 from memoryd._wire_text import (
     MAX_METADATA_BYTES,
@@ -107,11 +109,13 @@ def to_message(dump: dict[str, Any]) -> memory.Message:
 def to_dump(message: memory.Message) -> dict[str, Any]:
     """The dump of the ChatMessage that a message stands for."""
     metadata = message.metadata_json
-    kwargs = json.loads(metadata) if metadata else {}
+    kwargs = without_template(json.loads(metadata)) if metadata else {}
     if message.HasField("text"):
         blocks = [{"block_type": "text", "text": message.text}]
     else:
         parts = list(message.parts)
+        if parts and parts[-1].opaque.type == TEMPLATE:
+            parts.pop()
         about = _about(parts)
         if about:
             del parts[len(parts) - about.get("beside", 0):]
