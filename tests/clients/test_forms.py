@@ -15,6 +15,9 @@ from pydantic import TypeAdapter
 
 import memoryd
 from memoryd import AsyncClient, Client, from_anthropic, from_openai, message
+from memoryd._templates import KEY
+from memoryd.langchain.messages import from_message
+from memoryd.llama_index._messages import to_chat
 from memoryd.v1 import filter_pb2
 from memoryd.v1 import memory_pb2 as proto
 from support.agents.rules import anthropic_violations, openai_violations
@@ -118,10 +121,6 @@ def stored(given: Any, form: str | None = None) -> proto.Message:
     return proto.Message.FromString(made.SerializeToString())
 
 
-def kinds(made: proto.Message) -> list[str | None]:
-    return [part.WhichOneof("kind") for part in made.parts]
-
-
 USER = {"role": "user", "content": "hi"}
 
 
@@ -170,7 +169,11 @@ def test_plain_messages_are_parts_and_nothing_else(given, expected):
     # Of other vendors, in OpenAI's form.
     ({"role": "assistant", "content": [{"type": "thinking", "thinking": [
         {"type": "text", "text": "hm"}]}], "tool_calls": []}, "openai"),
+    ({"role": "user", "content": [{"type": "input_text", "text": "hi"}], "type": "message"},
+     "openai"),
     ({"role": "assistant", "content": []}, "anthropic"),
+    ({"id": "msg_1", "type": "message", "role": "assistant", "content": [
+        {"type": "text", "text": "hi"}], "usage": {"input_tokens": 1}}, "anthropic"),
     ({"role": "assistant", "content": [{"type": "text", "text": ""}]}, "anthropic"),
     ({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": None}]},
      "anthropic"),
@@ -481,3 +484,63 @@ def test_the_server_knows_calls_and_results_of_both_forms(client, session_id):
         found = list(client.get_all(session_id))
         client.delete_message(session_id, found[place].message_id, with_tool_messages=True)
     assert client.get(session_id).to_openai() == [USER, {"role": "assistant", "content": "done"}]
+
+
+def test_system_messages_stand_in_system(client, session_id):
+    cached = {"role": "system", "content": [
+        {"type": "text", "text": "Now in French.", "cache_control": {"type": "ephemeral"}}]}
+    client.put(session_id, [{"role": "developer", "content": "Be brief."}, USER,
+                            {"role": "system", "content": "Be polite."}, cached])
+    request = memoryd.to_anthropic(client.get_all(session_id))
+    assert request.system == [{"type": "text", "text": "Be brief."},
+                              {"type": "text", "text": "Be polite."}]
+    # Anthropic's own, in the midst of a chat.
+    assert request.messages == [USER, cached]
+    accepted(ANTHROPIC, request.messages)
+    assert memoryd.to_anthropic([]) == {"messages": []} and memoryd.to_anthropic([]).system is None
+
+
+@pytest.mark.parametrize("size", [1, 300_000], ids=["in the metadata", "in a part"])
+def test_adapters_show_no_template(size):
+    """LlamaIndex sends what stands in additional_kwargs to OpenAI."""
+    made = stored({"role": "user", "content": [{"type": "text", "text": "hi", "x": "x" * size}]})
+    assert (KEY in made.metadata_json) == (size == 1)
+    chat = to_chat(made)
+    assert (chat.content, chat.additional_kwargs, len(chat.blocks)) == ("hi", {}, 1)
+    human = from_message(made)
+    assert (human.content, human.additional_kwargs) == ("hi", {})
+
+
+@pytest.mark.parametrize("template", [
+    {"form": "both", "parts": 1, "message": {"role": "system", "content": {"$part": [0, "text"]}}},
+    {"form": "both", "parts": 1, "message": {"role": "user", "content": {"$part": [3, "text"]}}},
+    {"form": "both", "parts": 1, "message": {"role": "user", "content": {"$part": [0, "url"]}}},
+    {"form": "both", "parts": 1, "message": {"role": "user", "content": {"$part": [0, "none"]}}},
+    {"form": "both", "parts": 1, "message": {"role": "user", "content": {"$part": [{}]}}},
+    {"form": "both", "parts": 1, "message": {"role": "user", "content": {"$part": []}}},
+    {"form": "both", "parts": 1, "message": {"role": "user", "content": {"$part": [0, "text", 5]}}},
+    {"form": "both", "parts": 9, "message": {"role": "user", "content": "other"}},
+    {"form": "both", "parts": -9, "message": {"role": "user", "content": "other"}},
+    {"form": "both", "parts": 1, "message": {"content": "other"}},
+    {"form": "both", "parts": 1, "message": "other"}, {"form": "both"}, 5, None,
+    {"form": [], "parts": 1, "message": {"role": "user", "content": "other"}},
+], ids=range(15))
+def test_a_template_that_is_none_is_not_followed(template):
+    text = json.dumps({KEY: template})
+    opaque = proto.Part(opaque=proto.Opaque(type=KEY, data=json.dumps(template).encode()))
+    for made in (proto.Message(role="user", text="hi", metadata_json=text),
+                 proto.Message(role="user", parts=[proto.Part(text="hi"), opaque])):
+        assert memoryd.to_openai([made]) == [USER]
+        assert memoryd.to_anthropic([made]).messages == [USER]
+
+
+def test_a_template_without_end_is_not_followed():
+    data = "[" * 100_000 + "]" * 100_000
+    made = proto.Message(role="user", parts=[
+        proto.Part(text="hi"), proto.Part(opaque=proto.Opaque(type=KEY, data=data.encode()))])
+    assert memoryd.to_openai([made]) == [USER]
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match=r"^messages\[0\]: is nested too deeply"):
+        stored({**USER, "deep": deep})

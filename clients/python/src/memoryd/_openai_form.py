@@ -14,6 +14,8 @@ Dict = dict[str, Any]
 
 # Where vendors put a model's reasoning.
 _REASONING = ("reasoning_content", "reasoning")
+# The last two are of the Responses API, with whose other items messages have nothing in common.
+_TEXT_KEYS = {"text": "text", "refusal": "refusal", "input_text": "text", "output_text": "text"}
 _MEDIA_KINDS = {"image_url": "image", "video_url": "video"}
 
 
@@ -87,8 +89,9 @@ def _take_content(taking: Taking, content: Any) -> Any:
 
 def _take_part(taking: Taking, part: Any) -> Any:
     kind = part.get("type")
-    for key in ("text", "refusal"):
-        if kind == key and isinstance(part.get(key), str):
+    if isinstance(kind, str) and kind in _TEXT_KEYS:
+        key = _TEXT_KEYS[kind]
+        if isinstance(part.get(key), str):
             return {**part, key: taking.text(part[key])}
     inside = part.get(kind) if isinstance(kind, str) else None
     if isinstance(inside, dict):

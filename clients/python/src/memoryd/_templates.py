@@ -12,7 +12,7 @@ import binascii
 import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memoryd._wire_text import (
@@ -236,7 +236,9 @@ def filled(value: Any, parts: Sequence[memory.Part], name: str) -> Any:
     return name if inside == ["name"] else _content(inside, parts)
 
 
-def write(made: memory.Message, form: str, template: Any, metadata: dict[str, Any]) -> None:
+def write(
+    made: memory.Message, form: str, template: Any, metadata: Mapping[str, Any]
+) -> None:
     """Gives the message its metadata, with the template unless that is None."""
     if template is not None:
         own = {"form": form, "parts": len(made.parts) or int(made.HasField("text")),
@@ -251,7 +253,7 @@ def write(made: memory.Message, form: str, template: Any, metadata: dict[str, An
             made.ClearField("text")
         made.parts.add(opaque=memory.Opaque(type=KEY, data=dumps(own).encode()))
     if metadata:
-        made.metadata_json = dumps(metadata)
+        made.metadata_json = dumps(dict(metadata))
 
 
 class Stored:
@@ -284,9 +286,11 @@ class Stored:
             return None
         try:
             message = filled(self._about["message"], self.parts[ahead:], self.message.name)
-        except Stale:
+            # The server knows the message by this role alone.
+            is_same = joined(message["role"]) == self.message.role
+        except (Stale, *_MALFORMED):
             return None
-        return message, self.parts[:ahead]
+        return (message, self.parts[:ahead]) if is_same else None
 
 
 def without_template(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -338,6 +342,8 @@ def _content(hole: list[Any], parts: Sequence[memory.Part]) -> Any:
     return getattr(inside, "call_id" if field == "id" else field)
 
 
+# What a template may raise that another program has written.
+_MALFORMED = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _MEDIA = ("image", "audio", "video", "document")
 # The kinds of part that have each field.
 _KINDS: dict[str, tuple[str, ...]] = {
@@ -394,13 +400,15 @@ def _decoded(text: str) -> bytes | None:
 def _loaded(text: str | bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Stale from None
 
 
 def _is_about(about: Any) -> bool:
-    return (isinstance(about, dict) and isinstance(about.get("message"), dict)
-            and isinstance(about.get("parts"), int))
+    if not isinstance(about, dict) or not isinstance(about.get("message"), dict):
+        return False
+    count = about.get("parts")
+    return isinstance(about.get("form"), str) and isinstance(count, int) and count >= 0
 
 
 def _is_utf8(text: str) -> bool:

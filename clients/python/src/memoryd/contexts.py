@@ -24,7 +24,7 @@ class _Replied:
     def __init__(self, reply: Any) -> None:
         self.reply = reply
 
-    def to_openai(self) -> list[dict[str, Any]]:
+    def to_openai(self) -> list[Any]:
         """The messages in the form of OpenAI's chat completions, as forms.to_openai gives them."""
         return forms.to_openai(self.reply.messages)
 

@@ -13,12 +13,12 @@ Which form a dict has is decided by what it has, in this order:
 1. OpenAI's: the role `developer`, `tool` or `function`, or one of the keys `tool_calls`,
    `tool_call_id`, `function_call`, `name`, `refusal`, `audio`, `annotations`, `reasoning`,
    `reasoning_content` and `reasoning_details`.
-2. Anthropic's: the key `type` with `message`, or a block `image`, `document`, `thinking`,
-   `redacted_thinking`, `search_result`, `container_upload`, `tool_use`, `tool_result`, or of a type
-   that ends with one of the last two.
-3. OpenAI's: a part `image_url`, `video_url`, `input_audio`, `file` or `refusal`.
-4. Anthropic's: `cache_control` or `citations` in a text, an empty list as `content`, or an empty
-   text in a list of an assistant's, as of a stream that was cut.
+2. Anthropic's: a block `image`, `document`, `thinking`, `redacted_thinking`, `search_result`,
+   `container_upload`, `tool_use`, `tool_result`, or of a type that ends with one of the last two.
+3. OpenAI's: a part `image_url`, `video_url`, `input_audio`, `file`, `refusal`, `input_text` or
+   `output_text`.
+4. Anthropic's: the key `type` with `message`, `cache_control` or `citations` in a text, an empty
+   list as `content`, or an empty text in a list of an assistant's, as of a stream that was cut.
 5. OpenAI's: any other empty text, which Anthropic's API refuses, or a `content` of None.
 6. Anything else, such as `{"role": "user", "content": "hi"}`, is the same in both.
 
@@ -66,7 +66,9 @@ _OPENAI_KEYS = frozenset((
     "reasoning", "reasoning_content", "reasoning_details",
 ))
 _OPENAI_ROLES = frozenset(("developer", "tool", "function"))
-_OPENAI_PARTS = frozenset(("image_url", "video_url", "input_audio", "file", "refusal"))
+_OPENAI_PARTS = frozenset((
+    "image_url", "video_url", "input_audio", "file", "refusal", "input_text", "output_text",
+))
 _ANTHROPIC_BLOCKS = frozenset((
     "image", "document", "thinking", "redacted_thinking", "search_result", "container_upload",
 ))
@@ -85,13 +87,13 @@ class AnthropicMessages(dict[str, Any]):
     and, where there is one, `system`."""
 
     @property
-    def messages(self) -> list[Dict]:
+    def messages(self) -> list[Any]:
         """The messages but for those in `system`."""
-        found: list[Dict] = self["messages"]
+        found: list[Any] = self["messages"]
         return found
 
     @property
-    def system(self) -> str | list[Dict] | None:
+    def system(self) -> str | list[Any] | None:
         """What the system messages say: the text of a single one that is no more, else a list of
         text blocks; None without any."""
         return self.get("system")
@@ -108,7 +110,7 @@ def from_openai(
     `metadata` is the message's own, for filters; `fields` are further fields of memory.Message,
     such as `message_id`. Raises TypeError where the message is not of that form, and says where.
     """
-    return _made(_plain(message, "message"), OPENAI, "message", metadata, fields)
+    return _of_form(message, OPENAI, "message", metadata, fields)
 
 
 def from_anthropic(
@@ -118,10 +120,10 @@ def from_anthropic(
     **fields: Any,
 ) -> memory.Message:
     """memoryd's message of one in Anthropic's form; the rest is as in from_openai."""
-    return _made(_plain(message, "message"), ANTHROPIC, "message", metadata, fields)
+    return _of_form(message, ANTHROPIC, "message", metadata, fields)
 
 
-def to_openai(messages: Iterable[memory.Message]) -> list[Dict]:
+def to_openai(messages: Iterable[memory.Message]) -> list[Any]:
     """Stored messages in the form of OpenAI's chat completions.
 
     A message that was put in that form is as it was put. One that has several tools' results in
@@ -191,16 +193,28 @@ def _each_stored(messages: Iterable[AnyMessage]) -> Iterator[tuple[memory.Messag
         if isinstance(message, memory.Message):
             yield message, False
             continue
-        field = f"messages[{index}]"
+        yield _of_form(message, None, f"messages[{index}]"), True
+
+
+def _of_form(
+    message: AnyMessage,
+    form: str | None,
+    field: str,
+    metadata: Mapping[str, Any] | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> memory.Message:
+    """The message of a form, its own where that is None. `field` names it in errors."""
+    try:
         plain = _plain(message, field)
         _check(plain, field)
-        yield _made(plain, _form_of(plain), field, None, {}), True
+        return _made(plain, form or _form_of(plain), field, metadata or {}, fields or {})
+    except RecursionError:
+        raise ValueError(f"{field}: is nested too deeply. Give what JSON has") from None
 
 
 def _made(
-    plain: Any, form: str, field: str, metadata: Mapping[str, Any] | None, fields: Dict
+    plain: Dict, form: str, field: str, metadata: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> memory.Message:
-    _check(plain, field)
     role = joined(plain["role"])
     # What is the same in both is taken as OpenAI's.
     taking, template = _FORMS[OPENAI if form == BOTH else form].taken(plain)
@@ -212,10 +226,9 @@ def _made(
         made.text = taking.parts[0].text
     else:
         made.parts.extend(taking.parts)
-    kept = dict(metadata or {})
     if _says_all(made, taking.parts, plain, form):
         template = None
-    write(made, form, template, kept)
+    write(made, form, template, metadata)
     return made
 
 
@@ -280,12 +293,12 @@ def _form_of(message: Dict) -> str:
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
     kinds = [kind for kind in (block.get("type") for block in blocks) if isinstance(kind, str)]
-    if message.get("type") == "message" or any(
-        kind in _ANTHROPIC_BLOCKS or kind.endswith(_ANTHROPIC_ENDS) for kind in kinds
-    ):
+    if any(kind in _ANTHROPIC_BLOCKS or kind.endswith(_ANTHROPIC_ENDS) for kind in kinds):
         return ANTHROPIC
     if not _OPENAI_PARTS.isdisjoint(kinds):
         return OPENAI
+    if message.get("type") == "message":
+        return ANTHROPIC
     texts = [block for block in blocks if block.get("type") == "text"]
     if content == [] or any("cache_control" in block or "citations" in block for block in texts):
         return ANTHROPIC
