@@ -40,7 +40,7 @@ from typing import Any, Protocol, TypeAlias
 from memoryd import _anthropic_form, _openai_form
 from memoryd._crossing import Crossing, is_system, is_tool
 from memoryd._templates import BOTH, Stored, write
-from memoryd._wire_text import dumps, joined
+from memoryd._wire_text import joined
 from memoryd.v1 import memory_pb2 as memory
 
 Dict = dict[str, Any]
@@ -236,10 +236,22 @@ def _says_all(
     made: memory.Message, parts: list[memory.Part], plain: Dict, form: str
 ) -> bool:
     """Whether the parts alone give the message back."""
-    text = dumps(plain)
     return all(
-        [dumps(one) for one in _FORMS[name].canonical(made, parts, Crossing())] == [text]
+        _same(_FORMS[name].canonical(made, parts, Crossing()), [plain])
         for name in ((OPENAI, ANTHROPIC) if form == BOTH else (form,)))
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Whether the two are the same JSON, with the same order of keys."""
+    if isinstance(left, dict):
+        return (isinstance(right, dict) and list(left) == list(right)
+                and all(_same(item, right[key]) for key, item in left.items()))
+    if isinstance(left, list):
+        return (isinstance(right, list) and len(left) == len(right)
+                and all(map(_same, left, right)))
+    if isinstance(left, str):
+        return isinstance(right, str) and left == right
+    return type(left) is type(right) and repr(left) == repr(right)
 
 
 def _in_form(
