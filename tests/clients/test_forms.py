@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -314,6 +316,8 @@ def test_a_reply_is_the_proto_message_too(client, session_id):
     assert context.limit == 30000 and context.revision == context.reply.revision
     assert context == client.get(session_id) and context == context.reply
     assert context.HasField("usage") is False and context.SerializeToString()
+    for copied in (copy.deepcopy(context), pickle.loads(pickle.dumps(context))):
+        assert isinstance(copied, memoryd.Context) and copied == context
     assert "hi" in repr(context) and repr(context).startswith("Context(")
     with pytest.raises(AttributeError):
         _ = context.no_field

@@ -34,7 +34,8 @@ class _Replied:
         return forms.to_anthropic(self.reply.messages)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "reply":  # Of an object that is just being unpickled.
+        # `reply` is asked for while an object is unpickled, the others by copy and pickle.
+        if name == "reply" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.reply, name)
 
