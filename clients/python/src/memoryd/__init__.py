@@ -18,6 +18,7 @@ if "grpc" not in sys.modules:
 # Which versions go together is said in pyproject.toml. Before the first stub is imported.
 warnings.filterwarnings("ignore", r"Protobuf gencode version .* one major version .* memoryd/v1/")
 
+from memoryd._local import AsyncLocalClient, LocalClient, local, local_async
 from memoryd.aio import AsyncClient
 from memoryd.client import Client, content, message
 from memoryd.contexts import Context, UpdatedContext
@@ -25,6 +26,7 @@ from memoryd.errors import MemorydError
 from memoryd.forms import AnthropicMessages, from_anthropic, from_openai, to_anthropic, to_openai
 from memoryd.worker import Answer, Block, Worker, current_call
 
-__all__ = ["Answer", "AnthropicMessages", "AsyncClient", "Block", "Client", "Context",
-           "MemorydError", "UpdatedContext", "Worker", "content", "current_call", "from_anthropic",
-           "from_openai", "message", "to_anthropic", "to_openai"]
+__all__ = ["Answer", "AnthropicMessages", "AsyncClient", "AsyncLocalClient", "Block", "Client",
+           "Context", "LocalClient", "MemorydError", "UpdatedContext", "Worker", "content",
+           "current_call", "from_anthropic", "from_openai", "local", "local_async", "message",
+           "to_anthropic", "to_openai"]

@@ -1,0 +1,351 @@
+"""A server of the program's own: started with its first user, ended with its last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+
+from memoryd import _channels, _server_binary, _supervisor
+from memoryd.aio import AsyncClient
+from memoryd.client import Client
+from memoryd.errors import MemorydError
+from memoryd.v1 import server_service_pb2 as server_wire
+
+# The oldest schema whose servers know all that this client asks for.
+_OLDEST_SCHEMA = 10
+# Longer than a supervisor gives its server to end.
+_LEAVE_SECONDS = 40.0
+# Between looks for a supervisor that lives and cannot be reached.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
+
+
+def local(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    ephemeral: bool = False,
+    binary: str | os.PathLike[str] | None = None,
+    timeout: float = 30.0,
+) -> LocalClient:
+    """A client of a server of the program's own, which keeps its memory in the folder `path`.
+
+        with memoryd.local("~/.agent") as memory:
+            memory.put("s1", [memoryd.message("user", "Hello, world!")])
+
+    The first user of a folder starts its server, others join it, from any process of this machine;
+    it ends with its last user, by `close()` or by the end of the process, however it ends. A child
+    that is forked is a user too, until it closes the client or ends. No other machine can reach the
+    server, and no other user of this one but root.
+
+    `path` is made where it is missing, with mode 0700; `~` is the home folder. It must be on a disk
+    of this machine. With `ephemeral` in its place memory is in RAM, for this client alone, and gone
+    with it; `memory.target` is an address that other clients may use meanwhile.
+
+    `binary` is the server's, by default the variable MEMORYD_BINARY, the package memoryd-server's,
+    or `memoryd` on PATH. Only a user that starts a server needs one. No variable MEMORYD_… reaches
+    the server. What it logs is in `path`/server.log. A server that ends by itself is started again
+    where there is a `path`.
+
+    `timeout` is how long the start may take, in seconds. Calls have the deadlines of Client.
+
+    Raises ValueError without a path and `ephemeral`, and with both; MemorydError
+    FAILED_PRECONDITION where there is no binary, where the folder can't be used, where the server
+    does not start, and where the one that runs is of a version that this client can't use;
+    DEADLINE_EXCEEDED at the timeout.
+    """
+    deadline = time.monotonic() + timeout
+    share = _shared(path, ephemeral, binary, timeout)
+    made = LocalClient(share)
+    try:
+        with share.asking():
+            info = made.server_info(timeout=_left(deadline, share.place))
+        share.check(info)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def local_async(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    ephemeral: bool = False,
+    binary: str | os.PathLike[str] | None = None,
+    timeout: float = 30.0,
+) -> AsyncLocalClient:
+    """As local(), with a client for asyncio:
+
+        async with await memoryd.local_async("~/.agent") as memory:
+            await memory.put("s1", [memoryd.message("user", "Hello, world!")])
+    """
+    deadline = time.monotonic() + timeout
+    sharing = asyncio.ensure_future(
+        asyncio.to_thread(_shared, path, ephemeral, binary, timeout))
+    try:
+        share = await asyncio.shield(sharing)
+    except asyncio.CancelledError:
+        sharing.add_done_callback(_abandon)
+        raise
+    made = AsyncLocalClient(share)
+    try:
+        with share.asking():
+            info = await made.server_info(timeout=_left(deadline, share.place))
+        share.check(info)
+    except BaseException:
+        await made.close()
+        raise
+    return made
+
+
+class LocalClient(Client):
+    """A Client of a server that local() has started or joined."""
+
+    def __init__(self, share: _Share) -> None:
+        """Use local()."""
+        super().__init__(share.target)
+        self._share = share
+
+    @property
+    def target(self) -> str:
+        """The server's address, for other clients and for adapters. It is there for as long as the
+        server has a user: this client, or another one of local()."""
+        return self._share.target
+
+    def close(self) -> None:
+        """Ends the connection, and with that of its last user the server. Then it returns when the
+        server has ended. Calls under way fail CANCELLED."""
+        super().close()
+        self._share.leave()
+
+    def __enter__(self) -> LocalClient:
+        return self
+
+
+class AsyncLocalClient(AsyncClient):
+    """An AsyncClient of a server that local_async() has started or joined."""
+
+    def __init__(self, share: _Share) -> None:
+        """Use local_async()."""
+        super().__init__(share.target)
+        self._share = share
+
+    @property
+    def target(self) -> str:
+        """As that of LocalClient."""
+        return self._share.target
+
+    async def close(self) -> None:
+        """Ends the connection, and with that of its last user the server. Then it returns when the
+        server has ended. Calls under way fail CANCELLED."""
+        await super().close()
+        await asyncio.to_thread(self._share.leave)
+
+    async def __aenter__(self) -> AsyncLocalClient:
+        return self
+
+
+class _Share:
+    """One user's share in a server: the connection to its supervisor."""
+
+    def __init__(self, place: str, connection: socket.socket, hello: dict[str, Any]) -> None:
+        self.place = place
+        self.target: str = hello["target"]
+        self._control: str = hello["control"]
+        self._lock = _channels.Lock()
+        self._connection: socket.socket | None = connection
+
+    def abandon(self) -> bool:
+        """Leaves without waiting; false where it has left before."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            # No shutdown(): the child of a fork may go on with it.
+            connection.close()
+        return connection is not None
+
+    def leave(self) -> None:
+        """Returns once the server has another user or is gone."""
+        if not self.abandon():
+            return
+        waiting = _connected(self._control, _supervisor.LEAVE)
+        if waiting is None:
+            return
+        with waiting, contextlib.suppress(OSError):
+            waiting.settimeout(_LEAVE_SECONDS)
+            waiting.recv(1)
+
+    def check(self, info: server_wire.GetServerInfoResponse) -> None:
+        """Raises MemorydError where this client cannot use the server."""
+        schema = info.store.schema_version
+        if schema < _OLDEST_SCHEMA:
+            raise _failed(
+                f"{self.place} is served by memoryd {info.version} with schema {schema}, and this "
+                f"client, memoryd {_version()}, needs schema {_OLDEST_SCHEMA} or later: end the "
+                "programs that use that server, so that a newer one can start")
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """While the server is asked what it is: errors say whose they are."""
+        try:
+            yield
+        except MemorydError as error:
+            if error.code != grpc.StatusCode.UNIMPLEMENTED:
+                raise MemorydError(error.code, f"{self.place}: {error.message}") from error
+            raise _failed(
+                f"{self.place} is served by a program that does not know the protocol of this "
+                f"client, memoryd.v1 of memoryd {_version()}: {error.message}") from error
+
+
+def _shared(
+    path: str | os.PathLike[str] | None,
+    ephemeral: bool,
+    binary: str | os.PathLike[str] | None,
+    timeout: float,
+) -> _Share:
+    """A share in the server of local()'s arguments, which is started where there is none."""
+    if ephemeral == (path is not None):
+        raise ValueError(
+            "local() takes a path, the folder of its memory, or ephemeral=True, and not both")
+    if not hasattr(socket, "AF_UNIX"):
+        raise _failed(_server_binary.missing())
+    deadline = time.monotonic() + timeout
+    folder = None if path is None else _folder(path)
+    place = folder or "the ephemeral memory"
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        connection = None
+        if folder is not None:
+            connection = _connected(_supervisor.control_path(folder), _supervisor.USE)
+        if connection is None:
+            connection = _started(folder, _server_binary.find(binary))
+        with contextlib.ExitStack() as closing:
+            closing.callback(connection.close)
+            hello = _hello(connection, deadline, place)
+            if "target" in hello:
+                if hello["protocol"] != _supervisor.PROTOCOL:
+                    raise _failed(
+                        f"{place}: the server there was started by memoryd {hello['version']}, "
+                        f"and this is memoryd {_version()}, which can't join it: end the programs "
+                        "that use it, or use one version in all of them")
+                closing.pop_all()
+                return _Share(place, connection, hello)
+        if "error" in hello:
+            raise _failed(hello["error"])
+        if not hello:  # That server has ended, or its supervisor was killed.
+            _left(deadline, place)
+            continue
+        # Another one is just about to begin, or can't be reached from here.
+        if time.monotonic() + pause > deadline:
+            raise _failed(
+                f"{place}: another process has it in use, and its socket can't be reached from "
+                "here; is that one in another container?")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _folder(path: str | os.PathLike[str]) -> str:
+    """The one spelling of the path of a folder that is there."""
+    given = os.fspath(path)
+    if not given:
+        raise ValueError("the path of local() is empty")
+    folder = os.path.realpath(os.path.expanduser(given))
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _failed(f"{folder}: {error.strerror}: local() needs a folder that this process may "
+                      "make or write to") from error
+    return folder
+
+
+def _connected(control: str | None, wish: bytes) -> socket.socket | None:
+    """A connection to the supervisor that listens there; None where none does."""
+    if control is None:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(control)
+        connection.sendall(wish)
+    except (FileNotFoundError, ConnectionError):
+        connection.close()
+        return None
+    except OSError as error:
+        connection.close()
+        raise _failed(f"{control}: {error.strerror}") from error
+    return connection
+
+
+def _started(folder: str | None, binary: str) -> socket.socket:
+    """A connection to a supervisor that has just been started."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise _failed("local() needs a Python interpreter, sys.executable, to keep its server: "
+                      "start memoryd by other means and use Client")
+    connection, first = socket.socketpair()
+    with first:
+        # Its streams are none of the user's: who reads those waits for their end.
+        starting = subprocess.Popen(
+            [sys.executable, "-I", "-S", _supervisor.__file__, _version(), binary,
+             *([] if folder is None else [folder])],
+            stdin=first.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+    # It goes on in a child of its own.
+    if starting.wait() != 0:
+        connection.close()
+        raise _failed(f"local() could not run {_supervisor.__file__} by sys.executable, "
+                      f"{sys.executable}: exit code {starting.returncode}")
+    return connection
+
+
+def _hello(connection: socket.socket, deadline: float, place: str) -> dict[str, Any]:
+    """What the supervisor says; empty where it ends first."""
+    said = b""
+    while not said.endswith(b"\n"):
+        connection.settimeout(_left(deadline, place))
+        try:
+            received = connection.recv(65536)
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return {}
+        if not received:
+            return {}
+        said += received
+    hello: dict[str, Any] = json.loads(said)
+    return hello
+
+
+def _left(deadline: float, place: str) -> float:
+    """The seconds that are left for the start; raises MemorydError where there are none."""
+    left = deadline - time.monotonic()
+    if left <= 0.0:
+        raise MemorydError(
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"{place}: the server did not start in time; what it says is in {_supervisor.LOG} "
+            "there")
+    return left
+
+
+def _version() -> str:
+    """That of the package; in a folder of sources there is none."""
+    try:
+        return importlib.metadata.version("memoryd")
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"
+
+
+def _failed(message: str) -> MemorydError:
+    return MemorydError(grpc.StatusCode.FAILED_PRECONDITION, message)
+
+
+def _abandon(sharing: asyncio.Future[_Share]) -> None:
+    if not sharing.cancelled() and sharing.exception() is None:
+        sharing.result().abandon()

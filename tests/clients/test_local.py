@@ -1,0 +1,622 @@
+"""memoryd.local(): a server that its users start, share and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from support.paths import BINARY, server_environment
+from support.waiting import wait_for
+
+import memoryd
+from memoryd import MemorydError, _server_binary, _supervisor
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import local_rounds  # noqa: E402  (found through the path set above)
+
+PROGRAM = pathlib.Path(__file__).with_name("local_user.py")
+SOURCE = str(pathlib.Path(memoryd.__file__).parents[1])
+# What stays of a store whose server has ended, beside the log.
+AT_REST = {"memoryd.db", "memoryd.db.lock", "local.lock", "server.lock", "server.log"}
+WAIT_ATTEMPTS = 6000
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    """Of this process, and of those that it starts: the binary under test, a TMPDIR of its own."""
+    # As short as a socket in it wants.
+    temporary = pathlib.Path(os.path.realpath("/tmp")) / f"memoryd-test-{os.urandom(4).hex()}"
+    temporary.mkdir(mode=0o700)
+    for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MEMORYD_BINARY", str(BINARY))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    yield temporary
+    left = list(temporary.iterdir())
+    for folder in left:
+        for place in folder.iterdir():
+            place.unlink()
+        folder.rmdir()
+    temporary.rmdir()
+    assert not left
+
+
+@pytest.fixture
+def folder(tmp_path) -> Iterator[pathlib.Path]:
+    """A store's folder, not made yet, short enough for sockets. No server is left behind in it."""
+    place = tmp_path / "store"
+    yield place
+    local_rounds.wait_until_nobody_runs(place)
+
+
+class User:
+    """A process that does what it is told, see local_user.py."""
+
+    def __init__(self, **variables: str) -> None:
+        path = os.pathsep.join([SOURCE, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.process = subprocess.Popen(
+            [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env={**os.environ, "PYTHONPATH": path, **variables})
+
+    def tell(self, command: str) -> None:
+        print(command, file=self.process.stdin, flush=True)
+
+    def answer(self) -> str:
+        return self.process.stdout.readline().rstrip("\n")
+
+    def ask(self, command: str) -> str:
+        self.tell(command)
+        return self.answer()
+
+    def open(self, path: object = "") -> tuple[str, str]:
+        """The server's address, and when it began."""
+        verb, *found = self.ask(f"open {path}" if path else "open").split(" ")
+        assert verb == "opened", found
+        target, start = found
+        return target, start
+
+    def put(self, text: str) -> None:
+        assert self.ask(f"put {text}") == "put"
+
+    def texts(self) -> list[str]:
+        return json.loads(self.ask("texts"))
+
+    def close(self) -> None:
+        assert self.ask("close") == "closed"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> User:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def put(memory: memoryd.LocalClient, text: str) -> None:
+    memory.put("s", [memoryd.message("user", text)], timeout=60)
+
+
+def texts(memory: memoryd.LocalClient) -> list[str]:
+    return [m.text for m in memory.get_all("s", timeout=60)]
+
+
+def start_of(memory: memoryd.LocalClient) -> str:
+    began = memory.server_info().start_time
+    return f"{began.seconds}.{began.nanos:09}"
+
+
+def running(folder: pathlib.Path) -> dict[str, int]:
+    """The supervisor's and the server's id, of those that run in the folder."""
+    return local_rounds.running(folder)
+
+
+def mode(path: pathlib.Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def program(path: pathlib.Path, code: str) -> str:
+    """A program in Python that stands in for the server's binary."""
+    path.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\n{code}")
+    path.chmod(0o700)
+    return str(path)
+
+
+def refused(**arguments) -> MemorydError:
+    with pytest.raises(MemorydError) as raised:
+        memoryd.local(**arguments).close()
+    return raised.value
+
+
+def test_memory_outlives_its_server(folder):
+    with memoryd.local(folder) as memory:
+        assert memory.target == f"unix:{folder}/memoryd.sock"
+        assert mode(folder) == 0o700
+        assert not (mode(folder / "memoryd.sock") | mode(folder / "local.sock")) & 0o077
+        put(memory, "Tea, please.")
+        first = start_of(memory)
+    # Already: close() returns when the server has ended.
+    assert "server" not in running(folder)
+    assert {place.name for place in folder.iterdir()} == AT_REST
+    with memoryd.local(str(folder)) as memory:
+        assert texts(memory) == ["Tea, please."]
+        assert start_of(memory) != first
+
+
+def test_the_home_folder_has_a_short_name(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    with memoryd.local("~/store") as memory:
+        assert memory.target == f"unix:{folder}/memoryd.sock"
+
+
+def test_two_spellings_are_one_store(folder):
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    with memoryd.local(folder) as memory, memoryd.local(link) as other:
+        assert start_of(memory) == start_of(other)
+
+
+def test_two_processes_share_a_server(folder):
+    with User() as first, User() as second:
+        assert first.open(folder) == second.open(folder)
+        first.put("From the first.")
+        second.put("From the second.")
+        first.close()
+        assert set(running(folder)) == {"supervisor", "server"}
+        assert second.texts() == ["From the first.", "From the second."]
+        second.close()
+        assert "server" not in running(folder)
+
+
+def test_another_client_may_use_the_address(folder):
+    with memoryd.local(folder) as memory, memoryd.Client(memory.target) as client:
+        put(memory, "Tea")
+        assert [m.text for m in client.get_all("s")] == ["Tea"]
+
+
+def test_closing_twice_is_closing_once(folder):
+    with memoryd.local(folder) as memory:
+        other = memoryd.local(folder)
+        other.close()
+        other.close()
+        put(memory, "Tea")
+
+
+@pytest.mark.parametrize("users", [2, 10])
+def test_who_comes_at_once_gets_one_server(folder, users):
+    with contextlib.ExitStack() as ending:
+        there = [ending.enter_context(User()) for _ in range(users)]
+        for user in there:  # They have imported all they need.
+            assert user.ask("texts").startswith("failed: AttributeError")
+        for _ in range(2):
+            for user in there:
+                user.tell(f"open {folder}")
+            assert len({user.answer() for user in there}) == 1
+            for number, user in enumerate(there):
+                user.tell(f"put {number}")
+            assert {user.answer() for user in there} == {"put"}
+            for user in there:
+                user.tell("close")
+            assert {user.answer() for user in there} == {"closed"}
+            assert "server" not in running(folder)
+        there[0].open(folder)
+        assert sorted(there[0].texts()) == sorted(2 * [str(number) for number in range(users)])
+
+
+def test_a_server_outlives_the_crash_of_who_started_it(folder):
+    with User() as first, User() as second:
+        started = first.open(folder)
+        first.put("Tea")
+        assert second.open(folder) == started
+        first.kill()
+        second.put("Coffee")
+        assert second.texts() == ["Tea", "Coffee"]
+        assert set(running(folder)) == {"supervisor", "server"}
+        second.kill()
+        local_rounds.wait_until_nobody_runs(folder)
+    with memoryd.local(folder) as memory:
+        assert texts(memory) == ["Tea", "Coffee"]
+
+
+def test_a_process_that_does_not_close_is_gone_all_the_same(folder):
+    with User() as user:
+        user.open(folder)
+        user.tell("exit")
+        assert user.process.wait() == 0
+        local_rounds.wait_until_nobody_runs(folder)
+
+
+def test_who_reads_a_users_output_does_not_wait_for_the_server(folder):
+    with memoryd.local(folder), User() as user:
+        user.open(folder)
+        user.tell("exit")
+        assert user.process.stdout.read() == ""  # Up to its end.
+    code = f"import memoryd, os; memoryd.local({str(folder)!r}); print('up', flush=True); os._exit(0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": SOURCE}, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "up\n"), done.stderr
+
+
+def test_a_server_that_is_killed_comes_back(folder):
+    with memoryd.local(folder) as memory:
+        put(memory, "Tea")
+        first = start_of(memory)
+        os.kill(running(folder)["server"], signal.SIGKILL)
+        put(memory, "Coffee")
+        assert texts(memory) == ["Tea", "Coffee"]
+        assert start_of(memory) != first
+
+
+def test_an_ephemeral_server_that_is_killed_does_not(environment):
+    with memoryd.local(ephemeral=True) as memory:
+        place = pathlib.Path(memory.target.removeprefix("unix:")).parent
+        os.kill(running(place)["server"], signal.SIGKILL)
+        wait_for(lambda: not place.exists(), WAIT_ATTEMPTS)
+        with pytest.raises(MemorydError) as raised:
+            memory.get("s", timeout=0.1)
+        assert raised.value.code in (
+            grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+def test_a_server_ends_with_its_supervisor(folder):
+    with memoryd.local(folder) as memory:
+        put(memory, "Tea")
+        os.kill(running(folder)["supervisor"], signal.SIGKILL)
+        local_rounds.wait_until_nobody_runs(folder)
+        # Who comes next starts another, which those from before find too.
+        with memoryd.local(folder) as other:
+            assert texts(other) == ["Tea"]
+            put(memory, "Coffee")
+            assert texts(other) == ["Tea", "Coffee"]
+
+
+def test_another_begins_behind_the_server_of_a_killed_supervisor(folder):
+    with memoryd.local(folder) as memory:
+        put(memory, "Tea")
+        there = running(folder)
+        # It holds the store for as long as it is stopped.
+        os.kill(there["server"], signal.SIGSTOP)
+        os.kill(there["supervisor"], signal.SIGKILL)
+        with User() as user:
+            user.tell(f"open {folder}")
+            wait_for(lambda: running(folder).get("supervisor"), WAIT_ATTEMPTS)
+            assert running(folder)["server"] == there["server"]
+            os.kill(there["server"], signal.SIGCONT)
+            assert user.answer().startswith("opened")
+            assert user.texts() == ["Tea"]
+
+
+def test_sockets_of_a_crash_are_stale(folder):
+    with memoryd.local(folder) as memory:
+        put(memory, "Tea")
+        there = running(folder)
+        # As a machine that loses its power.
+        os.kill(there["supervisor"], signal.SIGSTOP)
+        os.kill(there["server"], signal.SIGKILL)
+        os.kill(there["supervisor"], signal.SIGKILL)
+        local_rounds.wait_until_nobody_runs(folder)
+    assert (folder / "local.sock").is_socket() and (folder / "memoryd.sock").is_socket()
+    with memoryd.local(folder) as memory:
+        assert texts(memory) == ["Tea"]
+    assert {place.name for place in folder.iterdir()} == AT_REST
+
+
+def test_a_path_that_can_not_be_a_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        error = refused(path=place)
+        assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+        assert str(place) in error.message
+
+
+def test_a_read_only_home(monkeypatch):
+    # Where not even root may write.
+    for place in ("/sys", "/sys/memoryd"):
+        error = refused(path=place)
+        assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+        assert error.message.startswith(f"{place}: ")
+
+
+@pytest.mark.parametrize("name", ["x" * 100, "José's agent, #1 100%"])
+def test_a_path_that_does_not_do_for_a_socket(tmp_path, environment, name):
+    place = tmp_path / name / "store"
+    elsewhere = environment / "other"
+    elsewhere.mkdir()
+    # Users need not agree where temporary files are.
+    with User() as first, User(TMPDIR=str(elsewhere)) as second:
+        target, start = first.open(place)
+        assert pathlib.Path(target.removeprefix("unix:")).parent.parent == environment
+        assert mode(pathlib.Path(target.removeprefix("unix:")).parent) == 0o700
+        assert second.open(place) == (target, start)
+        first.put("Tea")
+        # What is left of a crash is taken over.
+        os.kill(running(place)["supervisor"], signal.SIGKILL)
+        local_rounds.wait_until_nobody_runs(place)
+        assert second.open(place)[0] == target
+        assert second.texts() == ["Tea"]
+        for user in (first, second):
+            user.close()
+    local_rounds.wait_until_nobody_runs(place)
+    assert {found.name for found in place.iterdir()} == AT_REST
+    elsewhere.rmdir()
+
+
+def test_no_folder_does_for_a_socket(tmp_path, monkeypatch):
+    monkeypatch.setattr(_supervisor, "_SOCKET_PATH", _supervisor.re.compile("none"))
+    with pytest.raises(OSError, match="set TMPDIR"):
+        _supervisor._sockets_of(str(tmp_path))
+
+
+def test_a_folder_in_the_place_of_another_has_its_own_server(folder, tmp_path):
+    with User() as first, User() as second, User() as third:
+        first.open(folder)
+        first.put("Tea")
+        folder.rename(tmp_path / "moved")
+        second.open(folder)
+        assert second.texts() == []
+        first.close()  # Its server takes only its own sockets along.
+        local_rounds.wait_until_nobody_runs(tmp_path / "moved")
+        second.put("Coffee")
+        third.open(folder)
+        assert third.texts() == ["Coffee"]
+
+
+def test_a_child_is_a_user_too(folder):
+    with User() as user:
+        user.open(folder)
+        user.put("Before")
+        assert user.ask("fork") == "forked"
+        assert user.ask("child put In the child") == "put"
+        user.put("In the parent")
+        user.close()
+        assert set(running(folder)) == {"supervisor", "server"}
+        assert json.loads(user.ask("child texts")) == ["Before", "In the child", "In the parent"]
+        assert user.ask("child close") == "closed"
+        assert "server" not in running(folder)
+
+
+def test_a_child_that_ends_takes_nothing_along(folder):
+    with User() as user:
+        user.open(folder)
+        assert user.ask("fork") == "forked"
+        assert user.ask("child close") == "closed"
+        user.put("Tea")
+        assert user.texts() == ["Tea"]
+
+
+@pytest.mark.parametrize("variables", [
+    {"MEMORYD_LISTEN": "nowhere", "MEMORYD_STORE": "postgresql://nowhere/x"},
+    {"MEMORYD_CONFIG": "/nowhere/memoryd.yaml"},
+    {"MEMORYD_TARGET": "localhost:1", "MEMORYD_ADDRESS": "localhost:1"},
+    {"MEMORYD_CREDENTIALS": "/nowhere", "MEMORYD_TLS_CERT": "/nowhere"},
+])
+def test_no_variable_of_a_servers_reaches_it(folder, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with memoryd.local(folder) as memory:
+        put(memory, "Tea")
+        assert texts(memory) == ["Tea"]
+
+
+STAND_IN = """
+import signal
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+from memoryd.v1 import server_service_pb2 as wire
+from memoryd.v1 import server_service_pb2_grpc
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+class Info(server_service_pb2_grpc.ServerServiceServicer):
+    def GetServerInfo(self, request, context):
+        return wire.GetServerInfoResponse(
+            version="7.8.9", store=wire.StoreDescription(schema_version=SCHEMA))
+server = grpc.server(ThreadPoolExecutor(2))
+if SCHEMA:
+    server_service_pb2_grpc.add_ServerServiceServicer_to_server(Info(), server)
+listen, = (a.split("=", 1)[1] for a in sys.argv if a.startswith("--listen="))
+server.add_insecure_port(listen)
+server.start()
+print("listening on", listen, flush=True)
+signal.sigwait([signal.SIGTERM])
+server.stop(None).wait()
+"""
+
+
+def of_schema(folder: pathlib.Path, schema: int) -> str:
+    """A server of another version."""
+    return program(folder.parent / f"of_schema_{schema}", f"SCHEMA = {schema}\n{STAND_IN}")
+
+
+def test_a_server_of_a_later_version_is_joined(folder):
+    with (memoryd.local(folder, binary=of_schema(folder, 99)) as first,
+          memoryd.local(folder) as second):
+        assert first.server_info().version == second.server_info().version == "7.8.9"
+
+
+def test_a_server_of_an_earlier_schema_is_refused(folder):
+    error = refused(path=folder, binary=of_schema(folder, 9))
+    assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+    for words in (str(folder), "memoryd 7.8.9", "schema 9", "schema 10"):
+        assert words in error.message
+    # Who was refused is no user.
+    assert "server" not in running(folder)
+
+
+def test_a_server_of_another_protocol_is_refused(folder):
+    error = refused(path=folder, binary=of_schema(folder, 0))
+    assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+    assert str(folder) in error.message and "memoryd.v1" in error.message
+
+
+def test_a_supervisor_of_another_protocol_is_refused(folder):
+    folder.mkdir()
+    hello = {"protocol": 99, "version": "7.8.9", "target": "unix:/x", "control": "/x"}
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "local.sock"))
+        listener.listen()
+
+        def greet() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(json.dumps(hello).encode() + b"\n")
+
+        greeting = threading.Thread(target=greet)
+        greeting.start()
+        error = refused(path=folder)
+        greeting.join()
+    assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+    assert "memoryd 7.8.9" in error.message and "can't join" in error.message
+
+
+def test_ephemeral_memory_leaves_nothing_behind(environment):
+    with memoryd.local(ephemeral=True) as memory, memoryd.local(ephemeral=True) as other:
+        put(memory, "Tea")
+        assert texts(memory) == ["Tea"] and texts(other) == []
+        places = [pathlib.Path(m.target.removeprefix("unix:")).parent for m in (memory, other)]
+        assert sorted(environment.iterdir()) == sorted(places)
+    assert list(environment.iterdir()) == []
+    with User() as user:
+        user.open()
+        place, = environment.iterdir()
+        user.kill()
+        local_rounds.wait_until_nobody_runs(place)
+        wait_for(lambda: not place.exists(), WAIT_ATTEMPTS)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_an_ephemeral_supervisor_that_is_told_to_end_tidies_up(environment, end):
+    with memoryd.local(ephemeral=True) as memory:
+        place = pathlib.Path(memory.target.removeprefix("unix:")).parent
+        os.kill(running(place)["supervisor"], end)
+        wait_for(lambda: not place.exists(), WAIT_ATTEMPTS)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"path": "x", "ephemeral": True}, {"path": ""}])
+def test_a_path_or_ephemeral(arguments):
+    with pytest.raises(ValueError, match="path"):
+        memoryd.local(**arguments)
+
+
+def test_a_server_that_does_not_start_says_why(folder):
+    binary = program(folder.parent / "broken",
+                     "sys.stderr.write('no such luck\\n'); sys.exit(2)")
+    error = refused(path=folder, binary=binary)
+    assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+    assert str(folder) in error.message
+    assert "no such luck" in error.message and "2" in error.message
+
+
+def test_a_store_that_is_in_use_says_so(folder):
+    folder.mkdir()
+    with subprocess.Popen(
+            [str(BINARY), "--listen=127.0.0.1:0", f"--store=sqlite:{folder}/memoryd.db"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=server_environment()) as server:
+        try:
+            assert server.stdout.readline().startswith("listening on")
+            assert "memoryd.db" in refused(path=folder).message
+        finally:
+            server.terminate()
+
+
+def test_a_server_that_never_serves_is_given_up(folder):
+    binary = program(folder.parent / "mute", "import signal; signal.pause()")
+    error = refused(path=folder, binary=binary, timeout=1.0)
+    assert error.code == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert str(folder) in error.message and "server.log" in error.message
+
+
+def test_no_binary(folder, monkeypatch, tmp_path):
+    monkeypatch.delenv("MEMORYD_BINARY")
+    script = tmp_path / "programs" / "memoryd"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nimport memoryd\n")  # As pip writes one.
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    monkeypatch.setattr("platform.machine", lambda: "sparc")
+    error = refused(path=folder)
+    assert error.code == grpc.StatusCode.FAILED_PRECONDITION
+    for words in ("Linux sparc", "binary=", "MEMORYD_BINARY", "docker run"):
+        assert words in error.message
+    second = tmp_path / "more programs" / "memoryd"
+    second.parent.mkdir()
+    second.symlink_to(BINARY.resolve())
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{second.parent}")
+    assert _server_binary.find() == str(second)
+    with memoryd.local(folder):
+        pass
+
+
+def test_which_binary(monkeypatch, tmp_path):
+    given = program(tmp_path / "given", "")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("MEMORYD_BINARY", str(BINARY))
+    assert _server_binary.find(given) == given
+    assert _server_binary.find() == str(BINARY)
+    monkeypatch.delenv("MEMORYD_BINARY")
+    (tmp_path / "memoryd_server.py").write_text(f"def binary():\n    return {given!r}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert _server_binary.find() == given
+    sys.modules.pop("memoryd_server")
+    (tmp_path / "text").write_text("")
+    for name in ("text", "nothing"):
+        with pytest.raises(MemorydError, match=name):
+            _server_binary.find(tmp_path / name)
+        monkeypatch.setenv("MEMORYD_BINARY", str(tmp_path / name))
+        with pytest.raises(MemorydError, match=f"MEMORYD_BINARY=.*{name}"):
+            _server_binary.find()
+
+
+def test_a_program_without_an_interpreter_is_told(folder, monkeypatch):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert "sys.executable" in refused(path=folder).message
+
+
+def test_the_asynchronous_twin(folder):
+    async def use() -> None:
+        async with (await memoryd.local_async(folder) as memory,
+                    await memoryd.local_async(folder) as other):
+            await memory.put("s", [memoryd.message("user", "Tea")])
+            assert [m.text async for m in other.get_all("s")] == ["Tea"]
+            assert memory.target == other.target
+        assert "server" not in running(folder)
+        with pytest.raises(ValueError, match="path"):
+            await memoryd.local_async()
+
+    asyncio.run(use())
+
+
+def test_a_start_that_is_cancelled_leaves_no_server(folder):
+    async def use() -> None:
+        starting = asyncio.ensure_future(memoryd.local_async(folder))
+        while not (folder / "local.lock").exists():
+            await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        # On the same loop: it is not the end of that which ends the user.
+        await asyncio.to_thread(local_rounds.wait_until_nobody_runs, folder)
+
+    asyncio.run(use())
+
+
+def test_rounds(tmp_path):
+    assert local_rounds.run(tmp_path / "store", rounds=20, seed=1)
