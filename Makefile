@@ -3,7 +3,7 @@
 	bench-blocks bench-overload bench-retention bench-fork tokens kill-test kill-jobs-test restore-drill \
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
-	test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
+	local-rounds test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
 	debian13-test experimental-test under-attack format clean
 
 python := build/venv/bin/python
@@ -181,6 +181,12 @@ PUTS ?= 10000
 RESTARTS ?= 20
 client-restarts: environment
 	@$(with_postgres) $(python) tests/clients/restarts.py --puts $(PUTS) --restarts $(RESTARTS)
+
+# Programs that start, share and end a server of their own, with kill -9 among them:
+# make local-rounds ROUNDS=200
+local-rounds: ROUNDS = 200
+local-rounds: environment
+	@$(python) tests/clients/local_rounds.py --rounds $(ROUNDS)
 
 # The libraries' own tests of their memories, on our classes; downloads them into build/.
 test-upstream: environment

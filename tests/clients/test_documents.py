@@ -119,6 +119,7 @@ def test_the_readme_of_the_package(reader, calls):
     first = said("memory.get(\"s1\")").splitlines()
     assert first[0] == "user Hello, world!" and first[1].endswith("Likes tea.")
     assert said("AsyncClient(").splitlines() == ["user Hello, world!", "user Hello again!"]
+    assert said("memoryd.local(") == "user Hello, world!\n"
     assert said("MetadataTest") == " Lyon\n1\n"
     assert said("fork_session") == "1 1\n"
     assert int(said("ssl_channel_credentials")) > 0
