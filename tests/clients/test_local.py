@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import stat
@@ -35,31 +36,34 @@ AT_REST = {"memoryd.db", "memoryd.db.lock", "local.lock", "server.lock", "server
 WAIT_ATTEMPTS = 6000
 
 
+@pytest.fixture
+def base() -> Iterator[pathlib.Path]:
+    """A folder whose path leaves room for that of a socket in it."""
+    place = pathlib.Path(os.path.realpath("/tmp")) / f"memoryd-test-{os.urandom(4).hex()}"
+    place.mkdir(mode=0o700)
+    yield place
+    shutil.rmtree(place)
+
+
 @pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
-    """Of this process, and of those that it starts: the binary under test, a TMPDIR of its own."""
-    # As short as a socket in it wants.
-    temporary = pathlib.Path(os.path.realpath("/tmp")) / f"memoryd-test-{os.urandom(4).hex()}"
-    temporary.mkdir(mode=0o700)
+def temporary(monkeypatch, base) -> Iterator[pathlib.Path]:
+    """The TMPDIR of this process and of those that it starts, in which nothing stays. They find the
+    binary under test."""
+    place = base / "tmp"
+    place.mkdir(mode=0o700)
     for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MEMORYD_BINARY", str(BINARY))
-    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(place))
     monkeypatch.setattr("tempfile.tempdir", None)
-    yield temporary
-    left = list(temporary.iterdir())
-    for folder in left:
-        for place in folder.iterdir():
-            place.unlink()
-        folder.rmdir()
-    temporary.rmdir()
-    assert not left
+    yield place
+    assert list(place.iterdir()) == []
 
 
 @pytest.fixture
-def folder(tmp_path) -> Iterator[pathlib.Path]:
-    """A store's folder, not made yet, short enough for sockets. No server is left behind in it."""
-    place = tmp_path / "store"
+def folder(base) -> Iterator[pathlib.Path]:
+    """A store's folder, not made yet. No server is left behind in it."""
+    place = base / "store"
     yield place
     local_rounds.wait_until_nobody_runs(place)
 
@@ -266,27 +270,45 @@ def test_a_server_that_is_killed_comes_back(folder):
         assert start_of(memory) != first
 
 
-def test_an_ephemeral_server_that_is_killed_does_not(environment):
+def test_an_ephemeral_server_that_is_killed_does_not(temporary):
     with memoryd.local(ephemeral=True) as memory:
         place = pathlib.Path(memory.target.removeprefix("unix:")).parent
         os.kill(running(place)["server"], signal.SIGKILL)
         wait_for(lambda: not place.exists(), WAIT_ATTEMPTS)
-        with pytest.raises(MemorydError) as raised:
-            memory.get("s", timeout=0.1)
-        assert raised.value.code in (
-            grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+        with pytest.raises(MemorydError, match="has ended"):
+            memory.get("s")
 
 
-def test_a_server_ends_with_its_supervisor(folder):
-    with memoryd.local(folder) as memory:
-        put(memory, "Tea")
-        os.kill(running(folder)["supervisor"], signal.SIGKILL)
-        local_rounds.wait_until_nobody_runs(folder)
-        # Who comes next starts another, which those from before find too.
-        with memoryd.local(folder) as other:
-            assert texts(other) == ["Tea"]
-            put(memory, "Coffee")
-            assert texts(other) == ["Tea", "Coffee"]
+def test_a_server_ends_with_its_supervisor_and_begins_with_the_next_call(folder):
+    with User() as first, User() as second:
+        first.open(folder)
+        second.open(folder)
+        first.put("Tea")
+        for text in ("Coffee", "Milk"):
+            os.kill(running(folder)["supervisor"], signal.SIGKILL)
+            local_rounds.wait_until_nobody_runs(folder)
+            second.put(text)
+            assert first.texts()[-1] == text
+            # Both are users again.
+            second.close()
+            assert set(running(folder)) == {"supervisor", "server"}
+            second.open(folder)
+        assert first.texts() == ["Tea", "Coffee", "Milk"]
+        first.close()
+        second.close()
+        assert "server" not in running(folder)
+
+
+def test_the_asynchronous_twin_begins_again_too(folder):
+    async def use() -> None:
+        async with await memoryd.local_async(folder) as memory:
+            for number in range(3):
+                await memory.put("s", [memoryd.message("user", str(number))], timeout=60)
+                os.kill(running(folder)["supervisor"], signal.SIGKILL)
+                await asyncio.to_thread(local_rounds.wait_until_nobody_runs, folder)
+            assert [m.text async for m in memory.stream_all("s")] == ["0", "1", "2"]
+
+    asyncio.run(use())
 
 
 def test_another_begins_behind_the_server_of_a_killed_supervisor(folder):
@@ -337,14 +359,14 @@ def test_a_read_only_home(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["x" * 100, "José's agent, #1 100%"])
-def test_a_path_that_does_not_do_for_a_socket(tmp_path, environment, name):
+def test_a_path_that_does_not_do_for_a_socket(tmp_path, temporary, name):
     place = tmp_path / name / "store"
-    elsewhere = environment / "other"
+    elsewhere = temporary / "other"
     elsewhere.mkdir()
     # Users need not agree where temporary files are.
     with User() as first, User(TMPDIR=str(elsewhere)) as second:
         target, start = first.open(place)
-        assert pathlib.Path(target.removeprefix("unix:")).parent.parent == environment
+        assert pathlib.Path(target.removeprefix("unix:")).parent.parent == temporary
         assert mode(pathlib.Path(target.removeprefix("unix:")).parent) == 0o700
         assert second.open(place) == (target, start)
         first.put("Tea")
@@ -366,15 +388,15 @@ def test_no_folder_does_for_a_socket(tmp_path, monkeypatch):
         _supervisor._sockets_of(str(tmp_path))
 
 
-def test_a_folder_in_the_place_of_another_has_its_own_server(folder, tmp_path):
+def test_a_folder_in_the_place_of_another_has_its_own_server(folder):
     with User() as first, User() as second, User() as third:
         first.open(folder)
         first.put("Tea")
-        folder.rename(tmp_path / "moved")
+        folder.rename(folder.parent / "moved")
         second.open(folder)
         assert second.texts() == []
         first.close()  # Its server takes only its own sockets along.
-        local_rounds.wait_until_nobody_runs(tmp_path / "moved")
+        local_rounds.wait_until_nobody_runs(folder.parent / "moved")
         second.put("Coffee")
         third.open(folder)
         assert third.texts() == ["Coffee"]
@@ -486,23 +508,23 @@ def test_a_supervisor_of_another_protocol_is_refused(folder):
     assert "memoryd 7.8.9" in error.message and "can't join" in error.message
 
 
-def test_ephemeral_memory_leaves_nothing_behind(environment):
+def test_ephemeral_memory_leaves_nothing_behind(temporary):
     with memoryd.local(ephemeral=True) as memory, memoryd.local(ephemeral=True) as other:
         put(memory, "Tea")
         assert texts(memory) == ["Tea"] and texts(other) == []
         places = [pathlib.Path(m.target.removeprefix("unix:")).parent for m in (memory, other)]
-        assert sorted(environment.iterdir()) == sorted(places)
-    assert list(environment.iterdir()) == []
+        assert sorted(temporary.iterdir()) == sorted(places)
+    assert list(temporary.iterdir()) == []
     with User() as user:
         user.open()
-        place, = environment.iterdir()
+        place, = temporary.iterdir()
         user.kill()
         local_rounds.wait_until_nobody_runs(place)
         wait_for(lambda: not place.exists(), WAIT_ATTEMPTS)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_an_ephemeral_supervisor_that_is_told_to_end_tidies_up(environment, end):
+def test_an_ephemeral_supervisor_that_is_told_to_end_tidies_up(temporary, end):
     with memoryd.local(ephemeral=True) as memory:
         place = pathlib.Path(memory.target.removeprefix("unix:")).parent
         os.kill(running(place)["supervisor"], end)
@@ -522,6 +544,20 @@ def test_a_server_that_does_not_start_says_why(folder):
     assert error.code == grpc.StatusCode.FAILED_PRECONDITION
     assert str(folder) in error.message
     assert "no such luck" in error.message and "2" in error.message
+
+
+def test_a_server_that_is_killed_as_it_starts_is_started_again(folder):
+    count = folder.parent / "starts"
+    kills = ("import os, signal\n"
+             f"open({str(count)!r}, 'a').write('x')\n"
+             f"if len(open({str(count)!r}).read()) != 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+             f"os.execv({str(BINARY)!r}, [{str(BINARY)!r}, *sys.argv[1:]])")
+    with memoryd.local(folder, binary=program(folder.parent / "killed", kills)) as memory:
+        put(memory, "Tea")
+    assert len(count.read_text()) == 3
+    # From the fourth on it is killed for good.
+    assert "-9" in refused(path=folder, binary=folder.parent / "killed").message
+    assert len(count.read_text()) == 6
 
 
 def test_a_store_that_is_in_use_says_so(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -11,16 +12,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, TypeVar
 
 import grpc
 
-from memoryd import _channels, _server_binary, _supervisor
+from memoryd import _calls, _channels, _server_binary, _supervisor
 from memoryd.aio import AsyncClient
 from memoryd.client import Client
 from memoryd.errors import MemorydError
 from memoryd.v1 import server_service_pb2 as server_wire
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 # The oldest schema whose servers know all that this client asks for.
 _OLDEST_SCHEMA = 10
@@ -53,8 +57,9 @@ def local(
 
     `binary` is the server's, by default the variable MEMORYD_BINARY, the package memoryd-server's,
     or `memoryd` on PATH. Only a user that starts a server needs one. No variable MEMORYD_… reaches
-    the server. What it logs is in `path`/server.log. A server that ends by itself is started again
-    where there is a `path`.
+    the server. What it logs is in `path`/server.log. With a `path`, a server that ends by itself is
+    started again, and so is one whose supervisor was killed, by the next call, which may raise what
+    local() does; calls that were under way then may fail at their deadline.
 
     `timeout` is how long the start may take, in seconds. Calls have the deadlines of Client.
 
@@ -64,7 +69,7 @@ def local(
     DEADLINE_EXCEEDED at the timeout.
     """
     deadline = time.monotonic() + timeout
-    share = _shared(path, ephemeral, binary, timeout)
+    share = _Share(_Store.of(path, ephemeral, binary, timeout))
     made = LocalClient(share)
     try:
         with share.asking():
@@ -89,8 +94,8 @@ async def local_async(
             await memory.put("s1", [memoryd.message("user", "Hello, world!")])
     """
     deadline = time.monotonic() + timeout
-    sharing = asyncio.ensure_future(
-        asyncio.to_thread(_shared, path, ephemeral, binary, timeout))
+    store = _Store.of(path, ephemeral, binary, timeout)
+    sharing = asyncio.ensure_future(asyncio.to_thread(_Share, store))
     try:
         share = await asyncio.shield(sharing)
     except asyncio.CancelledError:
@@ -130,6 +135,18 @@ class LocalClient(Client):
     def __enter__(self) -> LocalClient:
         return self
 
+    def _attempt(self, call: _calls.Call[Result]) -> Result:
+        self._share.renew()
+        return super()._attempt(call)
+
+    def _streamed(self, stream: _calls.Stream[Item]) -> Iterator[Item]:
+        self._share.renew()
+        return super()._streamed(stream)
+
+    def _upload(self, upload: _calls.Upload[Result]) -> Result:
+        self._share.renew()
+        return super()._upload(upload)
+
 
 class AsyncLocalClient(AsyncClient):
     """An AsyncClient of a server that local_async() has started or joined."""
@@ -153,16 +170,63 @@ class AsyncLocalClient(AsyncClient):
     async def __aenter__(self) -> AsyncLocalClient:
         return self
 
+    async def _renew(self) -> None:
+        if self._share.is_over():
+            await asyncio.to_thread(self._share.renew)
+
+    async def _call(self, call: _calls.Call[Result]) -> Result:
+        await self._renew()
+        return await super()._call(call)
+
+    async def _streamed(self, stream: _calls.Stream[Item]) -> AsyncIterator[Item]:
+        await self._renew()
+        async for item in super()._streamed(stream):
+            yield item
+
+    async def _upload(self, upload: _calls.Upload[Result]) -> Result:
+        await self._renew()
+        return await super()._upload(upload)
+
 
 class _Share:
     """One user's share in a server: the connection to its supervisor."""
 
-    def __init__(self, place: str, connection: socket.socket, hello: dict[str, Any]) -> None:
-        self.place = place
-        self.target: str = hello["target"]
-        self._control: str = hello["control"]
+    def __init__(self, store: _Store) -> None:
+        """Joins the store's server, which it starts where there is none."""
+        self._store = store
         self._lock = _channels.Lock()
+        connection, hello = store.join()
         self._connection: socket.socket | None = connection
+        self._control: str = hello["control"]
+        self.place = store.place
+        self.target: str = hello["target"]
+
+    def is_over(self) -> bool:
+        """Whether the supervisor was killed, or has given its server up. Asks nobody."""
+        connection = self._connection
+        if connection is None:
+            return False
+        try:
+            return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except ConnectionError:
+            return True
+        except OSError:  # Nothing to read; or closed meanwhile.
+            return False
+
+    def renew(self) -> None:
+        """Joins again where the share is over; a server begins again where there is none."""
+        with self._lock:
+            if self._connection is None or not self.is_over():
+                return
+            if self._store.folder is None:
+                raise _failed(f"{self.place} has ended, since its server has")
+            connection, hello = self._store.join()
+            if hello["target"] != self.target:
+                connection.close()
+                raise _failed(f"{self.place}: its server has another address now: make the client "
+                              "again")
+            self._connection.close()
+            self._connection, self._control = connection, hello["control"]
 
     def abandon(self) -> bool:
         """Leaves without waiting; false where it has left before."""
@@ -206,51 +270,63 @@ class _Share:
                 f"client, memoryd.v1 of memoryd {_version()}: {error.message}") from error
 
 
-def _shared(
-    path: str | os.PathLike[str] | None,
-    ephemeral: bool,
-    binary: str | os.PathLike[str] | None,
-    timeout: float,
-) -> _Share:
-    """A share in the server of local()'s arguments, which is started where there is none."""
-    if ephemeral == (path is not None):
-        raise ValueError(
-            "local() takes a path, the folder of its memory, or ephemeral=True, and not both")
-    if not hasattr(socket, "AF_UNIX"):
-        raise _failed(_server_binary.missing())
-    deadline = time.monotonic() + timeout
-    folder = None if path is None else _folder(path)
-    place = folder or "the ephemeral memory"
-    pause = _FIRST_PAUSE_SECONDS
-    while True:
-        connection = None
-        if folder is not None:
-            connection = _connected(_supervisor.control_path(folder), _supervisor.USE)
-        if connection is None:
-            connection = _started(folder, _server_binary.find(binary))
-        with contextlib.ExitStack() as closing:
-            closing.callback(connection.close)
-            hello = _hello(connection, deadline, place)
-            if "target" in hello:
-                if hello["protocol"] != _supervisor.PROTOCOL:
-                    raise _failed(
-                        f"{place}: the server there was started by memoryd {hello['version']}, "
-                        f"and this is memoryd {_version()}, which can't join it: end the programs "
-                        "that use it, or use one version in all of them")
-                closing.pop_all()
-                return _Share(place, connection, hello)
-        if "error" in hello:
-            raise _failed(hello["error"])
-        if not hello:  # That server has ended, or its supervisor was killed.
-            _left(deadline, place)
-            continue
-        # Another one is just about to begin, or can't be reached from here.
-        if time.monotonic() + pause > deadline:
-            raise _failed(
-                f"{place}: another process has it in use, and its socket can't be reached from "
-                "here; is that one in another container?")
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+@dataclasses.dataclass(frozen=True)
+class _Store:
+    """What local() was asked for."""
+
+    folder: str | None
+    binary: str | os.PathLike[str] | None
+    timeout: float
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str] | None, ephemeral: bool,
+           binary: str | os.PathLike[str] | None, timeout: float) -> _Store:
+        """Raises as local() does of its arguments; makes the folder where it is missing."""
+        if ephemeral == (path is not None):
+            raise ValueError(
+                "local() takes a path, the folder of its memory, or ephemeral=True, and not both")
+        if not hasattr(socket, "AF_UNIX"):
+            raise _failed(_server_binary.missing())
+        return cls(None if path is None else _folder(path), binary, timeout)
+
+    @property
+    def place(self) -> str:
+        return self.folder or "the ephemeral memory"
+
+    def join(self) -> tuple[socket.socket, dict[str, Any]]:
+        """A connection to the supervisor, and what it says of its server, which serves. The
+        supervisor is started where there is none."""
+        deadline = time.monotonic() + self.timeout
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            connection = None
+            if self.folder is not None:
+                connection = _connected(_supervisor.control_path(self.folder), _supervisor.USE)
+            if connection is None:
+                connection = _started(self.folder, _server_binary.find(self.binary))
+            with contextlib.ExitStack() as closing:
+                closing.callback(connection.close)
+                hello = _hello(connection, deadline, self.place)
+                if "target" in hello:
+                    if hello["protocol"] != _supervisor.PROTOCOL:
+                        raise _failed(
+                            f"{self.place}: the server there was started by memoryd "
+                            f"{hello['version']}, and this is memoryd {_version()}, which can't "
+                            "join it: end the programs that use it, or use one version in all")
+                    closing.pop_all()
+                    return connection, hello
+            if "error" in hello:
+                raise _failed(hello["error"])
+            if not hello:  # That server has ended, or its supervisor was killed.
+                _left(deadline, self.place)
+                continue
+            # Another one is just about to begin, or can't be reached from here.
+            if time.monotonic() + pause > deadline:
+                raise _failed(
+                    f"{self.place}: another process has it in use, and its socket can't be reached "
+                    "from here; is that one in another container?")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 def _folder(path: str | os.PathLike[str]) -> str:
@@ -319,6 +395,8 @@ def _hello(connection: socket.socket, deadline: float, place: str) -> dict[str, 
         if not received:
             return {}
         said += received
+    # From now on it is only looked at.
+    connection.setblocking(False)
     hello: dict[str, Any] = json.loads(said)
     return hello
 

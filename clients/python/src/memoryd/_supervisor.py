@@ -55,6 +55,8 @@ _BACKLOG = 1024
 # A server ends itself by its drain_seconds, 10, and a little.
 _END_SECONDS = 30.0
 _LOG_LINES = 20
+# Starts that may be killed, by a system that has no memory, say.
+_KILLED_STARTS = 3
 _PR_SET_PDEATHSIG = 1
 
 
@@ -246,6 +248,7 @@ class _Supervisor:
         listen = f"unix:{self._named(SERVER_SOCKET)}"
         server = _Server(self._binary, store, listen, log, lock)
         self._selector.register(server.output, selectors.EVENT_READ)
+        starts = 1
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._listener:
@@ -255,14 +258,15 @@ class _Supervisor:
                 elif not server.read():
                     self._selector.unregister(server.output)
                     code = server.wait()
-                    # What was in memory is lost, and another server would hide that.
-                    if not server.is_ready or self._is_ephemeral:
+                    if self._gives_up(server, code, starts):
                         self._tell({"error": f"{self._folder}: memoryd ended with {code}:\n"
                                              f"{_end_of_log()}"})
                         return
                     server = _Server(self._binary, store, listen, log, lock)
                     self._selector.register(server.output, selectors.EVENT_READ)
+                    starts += 1
             if server.is_ready:
+                starts = 0
                 self._tell({
                     "protocol": PROTOCOL, "version": self._version,
                     "target": f"unix:{os.path.join(self._sockets, SERVER_SOCKET)}",
@@ -274,6 +278,13 @@ class _Supervisor:
                     self._drop(connection)
         # Whoever connects from here on hears nothing until this process is gone, and begins anew.
         server.end()
+
+    def _gives_up(self, server: _Server, code: int, starts: int) -> bool:
+        """Whether no other server follows one that has ended; `starts` were in vain so far."""
+        if server.is_ready:
+            # What was in memory is lost, and another server would hide that.
+            return self._is_ephemeral
+        return code != -signal.SIGKILL or starts == _KILLED_STARTS
 
     def _accept(self) -> bool:
         """Whether somebody had come."""
