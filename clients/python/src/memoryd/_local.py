@@ -12,8 +12,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any, TypeVar, cast
 
 import grpc
 
@@ -141,7 +141,7 @@ class LocalClient(Client):
 
     def _streamed(self, stream: _calls.Stream[Item]) -> Iterator[Item]:
         self._share.renew()
-        return super()._streamed(stream)
+        yield from super()._streamed(stream)
 
     def _upload(self, upload: _calls.Upload[Result]) -> Result:
         self._share.renew()
@@ -180,8 +180,10 @@ class AsyncLocalClient(AsyncClient):
 
     async def _streamed(self, stream: _calls.Stream[Item]) -> AsyncIterator[Item]:
         await self._renew()
-        async for item in super()._streamed(stream):
-            yield item
+        items = cast(AsyncGenerator[Item, None], super()._streamed(stream))
+        async with contextlib.aclosing(items):
+            async for item in items:
+                yield item
 
     async def _upload(self, upload: _calls.Upload[Result]) -> Result:
         await self._renew()
