@@ -217,8 +217,10 @@ class _Share:
 
     def renew(self) -> None:
         """Joins again where the share is over; a server begins again where there is none."""
+        if not self.is_over():
+            return
         with self._lock:
-            if self._connection is None or not self.is_over():
+            if self._connection is None or not self.is_over():  # Another thread has done it.
                 return
             if self._store.folder is None:
                 raise _failed(f"{self.place} has ended, since its server has")
