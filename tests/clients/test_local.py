@@ -274,7 +274,8 @@ def test_an_ephemeral_server_that_is_killed_does_not(temporary):
     with memoryd.local(ephemeral=True) as memory:
         place = pathlib.Path(memory.target.removeprefix("unix:")).parent
         os.kill(running(place)["server"], signal.SIGKILL)
-        wait_for(lambda: not place.exists(), WAIT_ATTEMPTS)
+        wait_for(memory._share.is_over, WAIT_ATTEMPTS)
+        assert not place.exists()
         with pytest.raises(MemorydError, match="has ended"):
             memory.get("s")
 
