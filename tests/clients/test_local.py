@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import socket
@@ -579,6 +581,22 @@ def test_a_server_that_never_serves_is_given_up(folder):
     error = refused(path=folder, binary=binary, timeout=1.0)
     assert error.code == grpc.StatusCode.DEADLINE_EXCEEDED
     assert str(folder) in error.message and "server.log" in error.message
+
+
+def test_a_folder_in_use_where_nobody_can_be_reached_says_so(folder):
+    # As by a process of another container: the lock is seen, the socket is not.
+    folder.mkdir()
+    with open(folder / "local.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with User() as user:
+            user.tell(f"open {folder}")
+            error = refused(path=folder, timeout=5.0)
+            assert error.code == grpc.StatusCode.DEADLINE_EXCEEDED
+            assert str(folder) in error.message and "another container" in error.message
+            # The other goes on trying until it may.
+            assert not select.select([user.process.stdout], [], [], 0.0)[0]
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert user.answer().startswith("opened")
 
 
 def test_no_binary(folder, monkeypatch, tmp_path):

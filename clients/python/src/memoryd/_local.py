@@ -73,7 +73,7 @@ def local(
     made = LocalClient(share)
     try:
         with share.asking():
-            info = made.server_info(timeout=_left(deadline, share.place))
+            info = made.server_info(timeout=max(0.001, deadline - time.monotonic()))
         share.check(info)
     except BaseException:
         made.close()
@@ -104,7 +104,7 @@ async def local_async(
     made = AsyncLocalClient(share)
     try:
         with share.asking():
-            info = await made.server_info(timeout=_left(deadline, share.place))
+            info = await made.server_info(timeout=max(0.001, deadline - time.monotonic()))
         share.check(info)
     except BaseException:
         await made.close()
@@ -302,6 +302,8 @@ class _Store:
         supervisor is started where there is none."""
         deadline = time.monotonic() + self.timeout
         pause = _FIRST_PAUSE_SECONDS
+        late = (f"{self.place}: the server did not start in time; what it says is in "
+                f"{_supervisor.LOG} there")
         while True:
             connection = None
             if self.folder is not None:
@@ -310,7 +312,7 @@ class _Store:
                 connection = _started(self.folder, _server_binary.find(self.binary))
             with contextlib.ExitStack() as closing:
                 closing.callback(connection.close)
-                hello = _hello(connection, deadline, self.place)
+                hello = _hello(connection, deadline, late)
                 if "target" in hello:
                     if hello["protocol"] != _supervisor.PROTOCOL:
                         raise _failed(
@@ -322,14 +324,12 @@ class _Store:
             if "error" in hello:
                 raise _failed(hello["error"])
             if not hello:  # That server has ended, or its supervisor was killed.
-                _left(deadline, self.place)
+                _left(deadline, late)
                 continue
             # Another one is just about to begin, or can't be reached from here.
-            if time.monotonic() + pause > deadline:
-                raise _failed(
-                    f"{self.place}: another process has it in use, and its socket can't be reached "
+            late = (f"{self.place}: another process has it in use, and its socket can't be reached "
                     "from here; is that one in another container?")
-            time.sleep(pause)
+            time.sleep(min(pause, _left(deadline, late)))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
@@ -385,11 +385,11 @@ def _started(folder: str | None, binary: str) -> socket.socket:
     return connection
 
 
-def _hello(connection: socket.socket, deadline: float, place: str) -> dict[str, Any]:
+def _hello(connection: socket.socket, deadline: float, late: str) -> dict[str, Any]:
     """What the supervisor says; empty where it ends first."""
     said = b""
     while not said.endswith(b"\n"):
-        connection.settimeout(_left(deadline, place))
+        connection.settimeout(_left(deadline, late))
         try:
             received = connection.recv(65536)
         except TimeoutError:
@@ -405,14 +405,11 @@ def _hello(connection: socket.socket, deadline: float, place: str) -> dict[str, 
     return hello
 
 
-def _left(deadline: float, place: str) -> float:
-    """The seconds that are left for the start; raises MemorydError where there are none."""
+def _left(deadline: float, late: str) -> float:
+    """The seconds until the deadline; raises MemorydError, which says `late`, where none are."""
     left = deadline - time.monotonic()
     if left <= 0.0:
-        raise MemorydError(
-            grpc.StatusCode.DEADLINE_EXCEEDED,
-            f"{place}: the server did not start in time; what it says is in {_supervisor.LOG} "
-            "there")
+        raise MemorydError(grpc.StatusCode.DEADLINE_EXCEEDED, late)
     return left
 
 
