@@ -526,8 +526,10 @@ absl::Status Invalid(std::string message) {
 // suites', and what Kubernetes sets in every pod beside a Service named memoryd.
 bool IsForeignVariable(std::string_view variable) {
   static constexpr std::string_view kForeign[] = {
-      "MEMORYD_CONFIG",     "MEMORYD_URI",  "MEMORYD_TARGET",           "MEMORYD_CA_FILE",
-      "MEMORYD_TOKEN_FILE", "MEMORYD_PORT", "MEMORYD_CLIENT_CERT_FILE", "MEMORYD_CLIENT_KEY_FILE"};
+      "MEMORYD_CONFIG",         "MEMORYD_URI",    "MEMORYD_TARGET",
+      "MEMORYD_ADDRESS",        "MEMORYD_BINARY", "MEMORYD_CA_FILE",
+      "MEMORYD_TOKEN_FILE",     "MEMORYD_PORT",   "MEMORYD_CLIENT_CERT_FILE",
+      "MEMORYD_CLIENT_KEY_FILE"};
   return std::ranges::find(kForeign, variable) != std::end(kForeign) ||
          variable.starts_with("MEMORYD_TEST_") || variable.starts_with("MEMORYD_PORT_") ||
          variable.starts_with("MEMORYD_SERVICE_");

@@ -93,7 +93,9 @@ TEST_F(ConfigTest, TheFileMayBeNamedByTheEnvironment) {
 
 TEST_F(ConfigTest, VariablesOfOthersMayStandBesideOurs) {
   EXPECT_TRUE(Parse({}, {{"MEMORYD_TARGET", "localhost:50051"},
+                         {"MEMORYD_ADDRESS", "localhost:50051"},
                          {"MEMORYD_URI", "memoryd://localhost:50051"},
+                         {"MEMORYD_BINARY", "/usr/bin/memoryd"},
                          {"MEMORYD_CA_FILE", "/ca.pem"},
                          {"MEMORYD_TOKEN_FILE", "/token"},
                          {"MEMORYD_CLIENT_CERT_FILE", "/client.pem"},
