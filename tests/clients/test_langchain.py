@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
 import os
 import pickle
@@ -78,7 +79,9 @@ EVERY_KIND = [
     HumanMessage([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
                   {"type": "image_url", "image_url": {"url": "data:,x", "detail": "low"}},
                   {"type": "image", "base64": "AAEC", "mime_type": "image/png"},
-                  {"type": "image", "base64": "not base64"}, {"type": "image", "id": "f1"}]),
+                  {"type": "image", "base64": "not base64"}, {"type": "image", "id": "f1"},
+                  {"type": "image_url", "image_url": {"url": ""}},
+                  {"type": "file", "base64": "", "mime_type": "a/b"}]),
     AIMessage("answer", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
               response_metadata={"model": "m", "logprobs": [1e-7, -0.5]}),
     AIMessage("", tool_calls=[{"name": "f", "args": {"x": 1, "y": 1.0, "s": "it's"}, "id": "c1"}]),
@@ -105,6 +108,67 @@ EVERY_KIND = [
     HumanMessage("long " * 500_000),
     AIMessage("much beside it", response_metadata={"raw": "x" * 300_000}),
     HumanMessage([{"type": "image", "base64": "no base64 " * 150_000}]),
+    AIMessage([{"type": "text", "text": "cited", "annotations": [{"url": "u"}], "id": "m1"},
+               {"type": "text", "text": "long " * 300_000, "index": 1},
+               {"type": "text", "text": None}, {"type": "text", "text": ["x"], "$part": [0, "text"]},
+               {"type": "thinking", "thinking": "hm", "signature": "s"},
+               {"type": "thinking", "thinking": "", "signature": None},
+               {"type": "reasoning", "reasoning": "so", "extras": {"x": 1}},
+               {"type": "reasoning", "summary": []}]),
+    ToolMessage([{"type": "image", "base64": "AAEC", "id": "i1"}, "seen"], tool_call_id="c1"),
+]
+
+# A block of content, the kind of its part, and what the part has in its fields.
+PNG = base64.b64encode(b"PNG").decode()
+BLOCKS = [
+    ({"type": "text", "text": "kept", "cache_control": {"type": "ephemeral"}}, "text", "kept"),
+    ({"type": "output_text", "text": "said", "annotations": []}, "text", "said"),
+    ({"type": "text", "text": "half \ud83d", "index": 0}, "text", "half \ufffd"),
+    ({"type": "thinking", "thinking": "why", "signature": "c2ln"}, "thinking",
+     proto.Thinking(text="why", signature="c2ln")),
+    ({"type": "reasoning", "reasoning": "so"}, "thinking", proto.Thinking(text="so")),
+    ({"type": "image", "source_type": "base64", "data": PNG, "mime_type": "image/png"}, "image",
+     proto.Media(data=b"PNG", mime_type="image/png")),
+    ({"type": "image", "source_type": "url", "url": "https://e.org/a"}, "image",
+     proto.Media(url="https://e.org/a")),
+    ({"type": "image", "url": "https://e.org/a", "id": "i"}, "image",
+     proto.Media(url="https://e.org/a")),
+    ({"type": "image", "base64": PNG, "mime_type": "image/png", "extras": {"detail": "low"}},
+     "image", proto.Media(data=b"PNG", mime_type="image/png")),
+    ({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "low"}},
+     "image", proto.Media(data=b"PNG", mime_type="image/png")),
+    ({"type": "image_url", "image_url": "https://e.org/a"}, "image",
+     proto.Media(url="https://e.org/a")),
+    ({"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}, "image",
+     proto.Media(data=b"PNG", mime_type="image/png")),
+    ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+      "cache_control": {"type": "ephemeral"}}, "image",
+     proto.Media(data=b"PNG", mime_type="image/png")),
+    ({"type": "document", "source": {"type": "url", "url": "https://e.org/a.pdf"}}, "document",
+     proto.Media(url="https://e.org/a.pdf")),
+    ({"type": "document", "source": {"type": "base64", "media_type": "application/pdf",
+                                     "data": PNG}, "title": "T"}, "document",
+     proto.Media(data=b"PNG", mime_type="application/pdf")),
+    ({"type": "file", "base64": PNG, "mime_type": "application/pdf"}, "document",
+     proto.Media(data=b"PNG", mime_type="application/pdf")),
+    ({"type": "file", "file": {"filename": "a.pdf",
+                               "file_data": f"data:application/pdf;base64,{PNG}"}}, "document",
+     proto.Media(data=b"PNG", mime_type="application/pdf")),
+    ({"type": "audio", "source_type": "base64", "data": PNG, "mime_type": "audio/wav"}, "audio",
+     proto.Media(data=b"PNG", mime_type="audio/wav")),
+    ({"type": "input_audio", "input_audio": {"data": PNG, "format": "wav"}}, "audio",
+     proto.Media(data=b"PNG")),
+    ({"type": "media", "mime_type": "video/mp4", "data": PNG}, "video",
+     proto.Media(data=b"PNG", mime_type="video/mp4")),
+    # What names no medium, or has it elsewhere, stays whole.
+    ({"type": "file", "source_type": "text", "data": "words", "url": ""}, "opaque", None),
+    ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}},
+     "opaque", None),
+    ({"type": "document", "source": {"type": "content", "content": []}}, "opaque", None),
+    ({"type": "image", "source_type": "id", "id": "f1"}, "opaque", None),
+    ({"type": "image_url", "image_url": {"url": "\ud83d"}}, "opaque", None),
+    ({"type": ["image"], "data": PNG}, "opaque", None),
+    ({"type": "weather", "data": PNG}, "opaque", None),
 ]
 
 
@@ -128,6 +192,28 @@ def test_text_tool_calls_and_names_stand_in_fields_that_all_clients_read(where, 
     assert called.parts[1].tool_call.arguments_json == '{"city": "Oslo"}'
     found = client.query(where["session_id"], "oslo", top_k=2).results
     assert found[0].message.message_id == asked.message_id
+
+
+@pytest.mark.parametrize(("block", "kind", "holds"), BLOCKS)
+def test_a_block_is_the_part_that_all_clients_know(block, kind, holds):
+    for said in (HumanMessage([block]), ToolMessage(["x", block], tool_call_id="c1")):
+        made = to_message(said)
+        part = made.parts[-1] if made.parts else proto.Part(text=made.text)
+        assert part.WhichOneof("kind") == kind
+        if kind != "opaque":
+            assert getattr(part, kind) == holds
+        assert repr(from_message(made)) == repr(said)
+
+
+def test_a_block_that_another_client_has_changed_is_what_it_is_now():
+    made = to_message(HumanMessage([{"type": "text", "text": "a", "id": "m1"},
+                                    {"type": "file", "base64": PNG, "id": "f1"}]))
+    made.parts[0].CopyFrom(proto.Part(audio=proto.Media(url="https://e.org/a")))
+    made.parts[1].document.data = b"PDF"
+    assert from_message(made).content == [
+        {"type": "audio", "url": "https://e.org/a"},
+        {"type": "file", "base64": base64.b64encode(b"PDF").decode(), "id": "f1"},
+    ]
 
 
 def test_messages_that_another_client_has_put_are_those_of_their_role(where, client):

@@ -46,6 +46,7 @@ from memoryd._wire_text import (
     with_halves,
     without_halves,
 )
+from memoryd.langchain import _blocks
 from memoryd.v1 import memory_pb2 as memory
 
 KEY = "langchain"
@@ -123,7 +124,12 @@ def to_message(message: BaseMessage) -> memory.Message:
             about["list"] = True
             parts = [] if result is None else [memory.Part(tool_result=result)]
             room = MAX_PARTS - 1 - len(parts) - len(calls) - len(beside)
-            parts.extend(_part(block) for block in message.content[:room])
+            for block in message.content[:room]:
+                part, template = _part(block)
+                if template is not None:
+                    at = len(parts) - (result is not None)
+                    about.setdefault("blocks", {})[str(at)] = template
+                parts.append(part)
             if len(message.content) > room:
                 about["more"] = message.content[room:]
         parts += calls + beside
@@ -163,8 +169,9 @@ def from_message(found: memory.Message) -> BaseMessage:
         data["name"] = found.name
     content: Any
     if about.get("list"):
-        content = [_block(part) for part in _contents(found, parts)
-                   if not part.HasField("tool_result")]
+        templates = about.get("blocks", {})
+        content = [_block(part, templates.get(str(at))) for at, part in enumerate(
+            part for part in _contents(found, parts) if not part.HasField("tool_result"))]
         content += about.get("more", [])
     else:
         text = "".join(part.tool_result.text if part.HasField("tool_result") else part.text
@@ -324,37 +331,43 @@ def _set_about(made: memory.Message, parts: list[memory.Part], about: dict[str, 
         parts.append(memory.Part(opaque=memory.Opaque(type=KEY, data=text.encode())))
 
 
-def _part(block: str | dict[Any, Any]) -> memory.Part:
+def _part(block: str | dict[Any, Any]) -> tuple[memory.Part, Any]:
+    """The part of a block, and a template of what stands around it unless the part says that."""
     if isinstance(block, dict):
         text = block.get("text")
         plain = block == {"type": "text", "text": text}
         if plain and isinstance(text, str) and is_text(text):
-            return memory.Part(text=text)
+            return memory.Part(text=text), None
         try:
             image = _image(block)
         except ValueError:  # No base64, or a URL that UTF-8 does not hold.
             image = None
         if image is not None and _image_block(image) == block:
-            return memory.Part(image=image)
-    return memory.Part(opaque=memory.Opaque(type="json", data=dumps(block).encode()))
+            return memory.Part(image=image), None
+        made = _blocks.part_of(block)
+        if made is not None:
+            return made
+    return memory.Part(opaque=memory.Opaque(type="json", data=dumps(block).encode())), None
 
 
-def _block(part: memory.Part) -> str | dict[Any, Any]:
-    kind = part.WhichOneof("kind")
-    if kind == "text":
-        return {"type": "text", "text": part.text}
-    if kind == "opaque":
+def _block(part: memory.Part, template: Any) -> str | dict[Any, Any]:
+    block = None if template is None else _blocks.block_of(part, template)
+    if block is not None:
+        return block
+    if part.HasField("opaque"):
         loaded: str | dict[Any, Any] = json.loads(part.opaque.data)
         return loaded
-    return _image_block(part.image)
+    return _foreign_block(part)
 
 
 def _image(block: dict[Any, Any]) -> memory.Media | None:
-    """An image in one of the two usual forms."""
+    """An image in one of the two forms that say no more than a part."""
     if block.get("type") == "image_url" and isinstance(block.get("image_url"), dict):
         about = block["image_url"]
         if isinstance(about.get("url"), str):
             detail = about.get("detail")
+            if about["url"].startswith("data:"):
+                return None
             return memory.Media(url=about["url"],
                                 detail=detail if isinstance(detail, str) else None)
     if block.get("type") == "image" and isinstance(block.get("base64"), str):
