@@ -290,7 +290,8 @@ absl::StatusOr<UpdatedContext> Recall::Answer(const SessionInfo& info,
     }
   }
   const ContextRules rules{info.config->insert_method, request.alternate_roles,
-                           !said.empty() || !contents.empty(), info.config->user_roles};
+                           !said.empty() || !contents.empty(), info.config->user_roles,
+                           info.config->zone()};
   BareContext context = RemoveMemory(request.messages, rules);
   if (info.exists()) {
     MEMORYD_ASSIGN_OR_RETURN(std::vector<FoundItem> items,

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iterator>
 #include <utility>
 
 #include "core/blocks/block_text.h"
 #include "core/model/role.h"
+#include "core/model/time_zone.h"
 #include "core/tokens/python_repr.h"
 
 namespace memoryd {
@@ -223,18 +223,11 @@ std::string MemoryText(std::span<const StableBlock> blocks,
   return text;
 }
 
-std::string Date(std::int64_t time_us) {
-  const std::chrono::sys_time<std::chrono::microseconds> time{std::chrono::microseconds(time_us)};
-  const std::chrono::year_month_day day(std::chrono::floor<std::chrono::days>(time));
-  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()),
-                     static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
-}
-
-std::string RecallText(std::span<const RecalledMessage> recalled) {
+std::string RecallText(std::span<const RecalledMessage> recalled, absl::TimeZone zone) {
   std::string text = fmt::format("{}\n", kRecall.open);
   for (const RecalledMessage& entry : recalled) {
     fmt::format_to(std::back_inserter(text), "<message role=\"{}\" date=\"{}\">{}</message>\n",
-                   EscapeAttribute(entry.message.role), Date(entry.time_us),
+                   EscapeAttribute(entry.message.role), DateText(entry.time_us, zone),
                    Escaped(entry.message.text));
   }
   text += kRecall.close;
@@ -325,7 +318,8 @@ MemoryInsertions InsertMemory(const BareContext& context, const ContextRules& ru
     insertions.messages.push_back(std::move(memory));
   }
   if (recalled.empty() || context.question.text.empty()) return insertions;
-  InsertedMessage recall{context.question_begin, context.question_role, RecallText(recalled)};
+  InsertedMessage recall{context.question_begin, context.question_role,
+                         RecallText(recalled, rules.zone)};
   if (rules.alternate_roles) {
     recall.before = context.question_end;
     recall.join = Join::kPrevious;

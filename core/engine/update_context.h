@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/model/body_reader.h"
 #include "core/model/session_config.h"
 
@@ -44,7 +45,8 @@ struct ContextRules {
   bool alternate_roles = false;
   // Whether blocks or contents have something to say.
   bool has_memory = false;
-  std::vector<std::string> user_roles = {};  // SessionConfig::user_roles.
+  std::vector<std::string> user_roles = {};   // SessionConfig::user_roles.
+  absl::TimeZone zone = absl::UTCTimeZone();  // In which dates are written.
 };
 
 // A message that stays.

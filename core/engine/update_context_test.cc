@@ -174,6 +174,19 @@ TEST(InsertMemoryTest, ThePlacesAreBehindTheSystemMessagesAndBeforeTheNewestHuma
   EXPECT_EQ(places({{"assistant", "x"}, {"system", "x"}}), "sMa");
 }
 
+TEST(InsertMemoryTest, WhatIsRecalledHasItsDateInTheSessionsZone) {
+  const std::vector<ContextMessage> question = {{"user", {"q"}, /*only_text=*/true}};
+  const std::vector<RecalledMessage> recalled = {Said("user", "r", 1'700'086'400'000'000)};
+  for (const auto& [hours, date] : {std::pair(0, "2023-11-15"), {2, "2023-11-16"}}) {
+    ContextRules rules;
+    rules.zone = absl::FixedTimeZone(hours * 3600);
+    const MemoryInsertions made =
+        InsertMemory(RemoveMemory(question, rules), rules, {}, {}, recalled);
+    ASSERT_THAT(made.messages, SizeIs(1));
+    EXPECT_THAT(made.messages[0].text, HasSubstr(date));
+  }
+}
+
 TEST(InsertMemoryTest, WhatIsRecalledHasTheRoleOfTheQuestion) {
   const Memory memory = {InsertMethod::kSystem, {}, {Said("user", "r")}};
   for (const char* role : {"user", "human", "Customer"}) {

@@ -61,6 +61,10 @@ std::string DayText(std::int64_t time_us, absl::TimeZone zone) {
   return Format("%A, %Y-%m-%d", time_us, zone);
 }
 
+std::string DateText(std::int64_t time_us, absl::TimeZone zone) {
+  return Format("%E4Y-%m-%d", time_us, zone);
+}
+
 std::string DayWords(std::int64_t time_us, absl::TimeZone zone) {
   return Format("%-d %B %Y", time_us, zone);
 }

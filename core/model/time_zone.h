@@ -28,6 +28,8 @@ absl::StatusOr<absl::TimeZone> FindTimeZone(std::string_view name);
 std::string TimeText(std::int64_t time_us, absl::TimeZone zone);
 // Such as "Wednesday, 2023-05-24".
 std::string DayText(std::int64_t time_us, absl::TimeZone zone);
+// Such as "2023-05-24".
+std::string DateText(std::int64_t time_us, absl::TimeZone zone);
 // Such as "24 May 2023", by which messages are found.
 std::string DayWords(std::int64_t time_us, absl::TimeZone zone);
 

@@ -38,6 +38,8 @@ TEST_F(TimeZoneTest, WritesTimesInTheZone) {
   const absl::TimeZone tokyo = FindTimeZone("Asia/Tokyo").value();
   EXPECT_EQ(TimeText(kTime, tokyo), "Thursday, 2023-03-30 08:00");
   EXPECT_EQ(DayText(kTime, tokyo), "Thursday, 2023-03-30");
+  EXPECT_EQ(DateText(kTime, tokyo), "2023-03-30");
+  EXPECT_EQ(DateText(kTime, absl::UTCTimeZone()), "2023-03-29");
   EXPECT_EQ(DayWords(kTime, tokyo), "30 March 2023");
   EXPECT_EQ(DayWords(kTime, absl::UTCTimeZone()), "29 March 2023");
   EXPECT_EQ(DayWords(1'683'504'000'000'000, absl::UTCTimeZone()), "8 May 2023");
