@@ -15,6 +15,7 @@ import memoryd
 import pytest
 from memoryd.v1 import memory_service_pb2_grpc, worker_service_pb2_grpc
 from support.calls import user, wire
+from support.paths import CLIENT_WRITER
 from support.scripted_server import ScriptedServer
 from support.server import Server
 from support.waiting import wait_for
@@ -102,6 +103,7 @@ class Forgetful:
         host, port = target.rsplit(":", 1)
         self._server = (host, int(port))
         self._age = 0
+        self.connections = 0
         self._box = socket.create_server(("127.0.0.1", 0))
         self.target = f"127.0.0.1:{self._box.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -118,6 +120,7 @@ class Forgetful:
                 one, _ = self._box.accept()
             except OSError:
                 return
+            self.connections += 1
             other = socket.create_connection(self._server)
             for pair in ((one, other), (other, one)):
                 threading.Thread(
@@ -179,6 +182,21 @@ def test_a_forgotten_connection_is_replaced_with_asyncio(way, session_id):
             return await client.count_messages(session_id)
 
     assert asyncio.run(main()) == 2
+
+
+def test_a_forgotten_connection_is_replaced_in_cpp(way, session_id):
+    texts = [str(i) for i in range(2000)]
+    with subprocess.Popen([CLIENT_WRITER, f"--target={way.target}", "--timeout=60"], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        writer.stdin.writelines(f"0\t{session_id}\t{text}\n" for text in texts)
+        writer.stdin.close()
+        writer.stdout.readline()
+        way.forget()
+        writer.stdout.read()
+    assert writer.returncode == 0
+    assert way.connections == 2
+    with memoryd.Client(way.target) as client:
+        assert [message.text for message in client.get_all(session_id)] == texts
 
 
 class Serving(ScriptedServer, memory_service_pb2_grpc.MemoryServiceServicer):
