@@ -404,7 +404,8 @@ def vectors(embedder: str = "embed", **options):
 
 def fill_block(calls, session_id: str) -> None:
     put(calls, session_id, *LINES, *TEXTS, "the end", config=vectors())
-    drained(calls, session_id)
+    jobs = drained(calls, session_id)
+    assert {job.state for job in jobs} == {DONE}, jobs
     assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT
 
 
