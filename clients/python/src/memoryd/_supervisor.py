@@ -346,7 +346,8 @@ def main(arguments: Iterable[str]) -> None:
     # As the user has set them they would be the server's too.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    for end in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(end, lambda *_: sys.exit())
     try:
         folder = folders[0] if folders else _temporary_folder()
         os.chdir(folder)
