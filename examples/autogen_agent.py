@@ -1,6 +1,6 @@
 """An AutoGen agent whose memory outlives its process, with a scripted model.
 
-usage: autogen_agent.py [TARGET]      where memoryd is; default: localhost:50051
+usage: autogen_agent.py [TARGET]      where memoryd is; default: MEMORYD_TARGET, or localhost:50051
 needs: pip install './clients/python[autogen]' autogen-agentchat autogen-ext
 """
 
@@ -14,12 +14,12 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from memoryd.autogen import ListMemory
 
-target = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
+target = sys.argv[1] if len(sys.argv) > 1 else ""
 restarted = "restarted" in sys.argv
 
 
 async def main() -> None:
-    memory = ListMemory(session_id="waiter", target=target)
+    memory = ListMemory(session_id="waiter", target=target or None)
     if restarted:
         task, answer = "The usual, please.", "One pot of tea."
     else:

@@ -1,7 +1,9 @@
 """A LangChain agent that remembers over restarts: its memory is in memoryd.
 
-    python examples/langchain_agent.py localhost:50051 alice "My name is Alice."
-    python examples/langchain_agent.py localhost:50051 alice "What is my name?"
+    python examples/langchain_agent.py alice "My name is Alice."
+    python examples/langchain_agent.py alice "What is my name?"
+
+An address ahead of these takes the place of MEMORYD_TARGET, default localhost:50051.
 
 needs: pip install './clients/python[langchain]'
 
@@ -24,7 +26,7 @@ def answer(prompt: PromptValue) -> str:
     return f"You said: {' / '.join(told)}"
 
 
-def main(target: str, session: str, text: str) -> None:
+def main(session: str, text: str, target: str | None = None) -> None:
     connect(target)
     prompt = ChatPromptTemplate.from_messages(
         [("system", "Be brief."), MessagesPlaceholder("history"), ("human", "{input}")])
@@ -34,6 +36,6 @@ def main(target: str, session: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main(*sys.argv[-2:], *sys.argv[1:-2])

@@ -1,7 +1,10 @@
 """A LlamaIndex agent that remembers over restarts: its memory is in memoryd.
 
-    python examples/llama_index_agent.py memoryd://localhost:50051 alice "My name is Alice."
-    python examples/llama_index_agent.py memoryd://localhost:50051 alice "What is my name?"
+    export MEMORYD_TARGET=localhost:50051
+    python examples/llama_index_agent.py alice "My name is Alice."
+    python examples/llama_index_agent.py alice "What is my name?"
+
+A URI memoryd://… ahead of these takes the variable's place.
 
 needs: pip install './clients/python[llama-index]'
 
@@ -23,13 +26,13 @@ def answer(messages: list[ChatMessage], **_: object) -> ChatMessage:
     return ChatMessage(role="assistant", content=f"You said: {' / '.join(told)}")
 
 
-async def main(uri: str, session: str, text: str) -> None:
+async def main(session: str, text: str, uri: str | None = None) -> None:
     memory = Memory.from_defaults(session_id=session, async_database_uri=uri)
     agent = FunctionAgent(llm=MockFunctionCallingLLM(response_generator=answer), streaming=False)
     print(await agent.run(text, memory=memory))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    asyncio.run(main(*sys.argv[1:]))
+    asyncio.run(main(*sys.argv[-2:], *sys.argv[1:-2]))

@@ -297,7 +297,7 @@ def test_memoryd_alone_ends_under_load_and_an_agent_sees_no_error(tmp_path):
     callers.mkdir()
     shutil.copy(authority.certificate, callers / "ca.pem")
     (callers / "token").write_text(TOKEN, encoding="ascii")
-    with Pod("server", tmp_path, MEMORYD_ADDRESS="localhost:50051", CA_FILE="/run/callers/ca.pem",
+    with Pod("server", tmp_path, MEMORYD_TARGET="localhost:50051", CA_FILE="/run/callers/ca.pem",
              TOKEN_FILE="/run/callers/token", **LOAD) as pod, database_beside(pod) as store:
         pod.mount(callers, "/run/callers", "agent")
         write_settings(tmp_path, store)

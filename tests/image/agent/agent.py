@@ -1,7 +1,7 @@
 """A small agent: puts a turn into its memory, gets the context back and compares.
 
 It goes on every PERIOD seconds until SIGTERM, with WRITERS sessions at once; without a pause between turns
-it says what came of the first of each session alone. MEMORYD_ADDRESS is where its memory is, SESSION the
+it says what came of the first of each session alone. MEMORYD_TARGET is where its memory is, SESSION the
 session's name; CA_FILE, where there is one, has whose word is taken for memoryd's certificate, and TOKEN_FILE
 the token. Ends with 1 when a call fails, when what it gets is not what it put, or when a session does
 not hold all of it at the end; the last line is `agent: N turns, errors 0, lost 0, longest N s`.
@@ -18,7 +18,6 @@ import uuid
 import grpc
 from memoryd import Client, message
 
-ADDRESS = os.environ.get("MEMORYD_ADDRESS", "127.0.0.1:50051")
 SESSION = os.environ.get("SESSION", "agent")
 PERIOD = float(os.environ.get("PERIOD", "5"))
 WRITERS = int(os.environ.get("WRITERS", "1"))
@@ -72,7 +71,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     credentials = grpc.ssl_channel_credentials(pathlib.Path(CA_FILE).read_bytes()) if CA_FILE else None
     token = pathlib.Path(TOKEN_FILE).read_text(encoding="ascii") if TOKEN_FILE else None
-    with Client(ADDRESS, timeout=CALL_SECONDS, credentials=credentials, token=token) as memory:
+    with Client(timeout=CALL_SECONDS, credentials=credentials, token=token) as memory:
         names = [SESSION] + [f"{SESSION}-{number}" for number in range(1, WRITERS)]
         writers = [Writer(memory, name, stop) for name in names]
         threads = [threading.Thread(target=writer.run) for writer in writers]

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _loops
+from memoryd import _calls, _channels, _environment, _loops
 from memoryd.client import as_method
 from memoryd.errors import MemorydError
 
@@ -88,7 +88,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        target: str,
+        target: str | None = None,
         *,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -98,6 +98,7 @@ class AsyncClient:
         trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         """The arguments are those of Client; what returns the token may be a coroutine function."""
+        target, credentials, token = _environment.connection(target, credentials, token)
         self._timeout = timeout
         self._token = token
         self._trace = trace

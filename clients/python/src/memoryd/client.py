@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _loops
+from memoryd import _calls, _channels, _environment, _loops
 from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
@@ -129,7 +129,7 @@ class Client:
 
     def __init__(
         self,
-        target: str,
+        target: str | None = None,
         *,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -138,7 +138,9 @@ class Client:
         options: Iterable[tuple[str, Any]] = (),
         trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        """`target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`.
+        """`target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`. Without
+        one it is the variable MEMORYD_TARGET, default `localhost:50051`; what is not given then of
+        the following comes from MEMORYD_TOKEN_FILE and MEMORYD_CA_FILE, see the README.
 
         `credentials` turn TLS on: `grpc.ssl_channel_credentials(root_certificates)`. `token` is the
         bearer token, or what returns it, asked at every call, so that it may be rotated. Without
@@ -153,6 +155,7 @@ class Client:
         Trace Context, and is asked at every attempt. Without it that is OpenTelemetry's current
         context, where the application uses opentelemetry-api.
         """
+        target, credentials, token = _environment.connection(target, credentials, token)
         self._timeout = timeout
         self._token = token
         self._trace = trace

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from memoryd import _channels, _loops, _tracing
+from memoryd import _channels, _environment, _loops, _tracing
 from memoryd._calls import CHANNEL_OPTIONS, authorization
 from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
@@ -119,7 +119,7 @@ class Worker:
 
     def __init__(
         self,
-        target: str,
+        target: str | None = None,
         *,
         name: str,
         blocks: Iterable[Block] = (),
@@ -130,7 +130,9 @@ class Worker:
         token: str | Callable[[], str] | None = None,
         options: Iterable[tuple[str, Any]] = (),
     ) -> None:
-        """`target`, `credentials`, `token` and `options` are as for Client."""
+        """`target`, `credentials`, `token` and `options` are as for Client, also without a
+        target."""
+        target, credentials, token = _environment.connection(target, credentials, token)
         self._name = name
         self._blocks = list(blocks)
         self._models = dict(models or {})

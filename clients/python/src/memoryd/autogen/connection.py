@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pathlib
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import grpc
 from autogen_core import CancellationToken
 
-from memoryd import AsyncClient, Client
+from memoryd import AsyncClient, Client, _environment
 
 Result = TypeVar("Result")
 
@@ -31,19 +29,12 @@ class Connection:
         credentials: grpc.ChannelCredentials | None,
         token: str | Callable[[], str] | None,
     ) -> None:
-        self.target = target or os.environ.get("MEMORYD_TARGET") or "localhost:50051"
-        token_file = os.environ.get("MEMORYD_TOKEN_FILE")
-        if token is None and token_file:
-            path = pathlib.Path(token_file)
-
-            def token() -> str:
-                return path.read_text(encoding="utf-8").strip()
-
-        ca_file = os.environ.get("MEMORYD_CA_FILE")
-        if credentials is None and ca_file:
-            credentials = grpc.ssl_channel_credentials(pathlib.Path(ca_file).read_bytes())
+        self.target = target or _environment.target()
         self._arguments: dict[str, Any] = {
-            "timeout": timeout, "credentials": credentials, "token": token}
+            "timeout": timeout,
+            "credentials": credentials or _environment.credentials_for(self.target),
+            "token": token or _environment.token_of_file(),
+        }
         self._client: Client | None = None
         self._async_client: AsyncClient | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import grpc
 
-from memoryd import Client, MemorydError
+from memoryd import Client, MemorydError, _environment
 from memoryd.importers._database import Database, DatabaseError, open_database
 from memoryd.importers._importing import Import, Outcome
 from memoryd.importers._sessions import Source
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
             client = None if given.dry_run else closing.enter_context(_client(given))
         except ImportError as error:
             return _failed(2, f"{error}: pip install 'memoryd[{given.source}]'")
-        except (DatabaseError, OSError) as error:
+        except (DatabaseError, OSError, ValueError) as error:
             return _failed(2, str(error))
         return _run(source, client, given)
 
@@ -74,7 +74,8 @@ def _source(given: argparse.Namespace, database: Database) -> Source:
 def _client(given: argparse.Namespace) -> Client:
     credentials = None
     # A server has no TLS on UNIX sockets.
-    if given.ca_file and not given.target.startswith("unix:"):
+    target = given.target or _environment.target()
+    if given.ca_file and not target.startswith("unix:"):
         credentials = grpc.ssl_channel_credentials(
             _bytes(given.ca_file), _bytes(given.client_key_file), _bytes(given.client_cert_file))
     token: Callable[[], str] | None = None
@@ -82,7 +83,7 @@ def _client(given: argparse.Namespace) -> Client:
         file = pathlib.Path(given.token_file)
         file.read_bytes()  # Found out before anything is done.
         token = lambda: file.read_text(encoding="utf-8").strip()  # noqa: E731
-    return Client(given.target, credentials=credentials, token=token)
+    return Client(target, credentials=credentials, token=token)
 
 
 def _bytes(path: str | None) -> bytes | None:
@@ -135,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     """The options of memoryd's own commands."""
     for option, metavar, usual, what in (
-        ("target", "HOST:PORT", "localhost:50051", "the server, or unix:PATH"),
+        ("target", "HOST:PORT", _environment.DEFAULT_TARGET, "the server, or unix:PATH"),
         ("token-file", "FILE", None, "file with a bearer token, which says the tenant; needs the "
                                      "rights admin and write"),
         ("ca-file", "FILE", None, "PEM file: TLS, with a server whose certificate one of these "
@@ -145,7 +146,7 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
     ):
         variable = f"MEMORYD_{option.upper().replace('-', '_')}"
         parser.add_argument(f"--{option}", metavar=metavar,
-                            default=os.environ.get(variable) or usual,
+                            default=os.environ.get(variable),
                             help=f"{what}{f' [{usual}]' if usual else ''}; else {variable}")
 
 

@@ -3,51 +3,61 @@
 from __future__ import annotations
 
 import functools
-import os
 from typing import Any
 
-from memoryd import AsyncClient, Client, _channels
+from memoryd import AsyncClient, Client, _channels, _environment
 
 
 class Connection:
     """A memoryd: one client for all threads and one for all event loops."""
 
-    def __init__(self, target: str, **options: Any) -> None:
-        """`target` is a gRPC address, `memoryd://` before it or not; `options` are those of
-        memoryd.Client: timeout, credentials, token."""
-        self.target = target.removeprefix("memoryd://")
+    def __init__(self, target: str | None = None, **options: Any) -> None:
+        """`target` is a gRPC address, `memoryd://` before it or not; without one it is that of the
+        environment, as of memoryd.Client. `options` are Client's: timeout, credentials, token."""
+        self.target = (target or _environment.target()).removeprefix("memoryd://")
+        self._is_of_environment = not target
         self._options = options
 
     @functools.cached_property
     def client(self) -> Client:
-        return Client(self.target, **self._options)
+        return Client(self.target, **self._all_options())
 
     @functools.cached_property
     def async_client(self) -> AsyncClient:
-        return AsyncClient(self.target, **self._options)
+        return AsyncClient(self.target, **self._all_options())
+
+    def _all_options(self) -> dict[str, Any]:
+        if not self._is_of_environment:
+            return self._options
+        _, credentials, token = _environment.connection(
+            None, self._options.get("credentials"), self._options.get("token"))
+        return {**self._options, "credentials": credentials, "token": token}
 
     def __deepcopy__(self, _: Any) -> Connection:
         return self  # A copy of a memory speaks to the same server.
 
     def __getstate__(self) -> dict[str, Any]:
         # In another process it connects by itself.
-        return {"target": self.target, "_options": self._options}
+        return {"target": self.target, "_options": self._options,
+                "_is_of_environment": self._is_of_environment}
 
     def __repr__(self) -> str:
         return f"Connection({self.target!r})"
 
 
 _lock = _channels.Lock()
-_known: dict[str, Connection] = {}
+# By address, and whether the object named it.
+_known: dict[tuple[str, bool], Connection] = {}
 _default: Connection | None = None
 
 
 def connect(target: str | None = None, **options: Any) -> Connection:
     """The connection, from now on, of every object of this module that names none. Without a target
-    it is MEMORYD_TARGET of the environment or else localhost:50051, as it is without this call.
+    it is that of the environment, as it is without this call: MEMORYD_TARGET, default
+    localhost:50051, with MEMORYD_TOKEN_FILE and MEMORYD_CA_FILE where the options have no other.
     `options` are those of memoryd.Client."""
     global _default
-    _default = Connection(target or _usual_target(), **options)
+    _default = Connection(target, **options)
     return _default
 
 
@@ -57,10 +67,6 @@ def connection_of(target: str | Connection | None) -> Connection:
         return target
     if target is None and _default is not None:
         return _default
-    address = target or _usual_target()
+    made = Connection(target)
     with _lock:
-        return _known.setdefault(address, Connection(address))
-
-
-def _usual_target() -> str:
-    return os.environ.get("MEMORYD_TARGET") or "localhost:50051"
+        return _known.setdefault((made.target, bool(target)), made)

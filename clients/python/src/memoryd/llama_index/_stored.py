@@ -38,8 +38,8 @@ def own_key() -> str:
 
 def place_of(chat_store: BaseChatStore | None, chat_store_key: str) -> tuple[BaseChatStore, str]:
     """The store and the key of a memory that was given these. Without a store it is the memoryd of
-    MEMORYD_URI, else the library's. A memoryd that was not named is everybody's, so that a memory
-    without a key has one of its own there."""
+    MEMORYD_TARGET, else the library's. A memoryd that was not named is everybody's, so that a
+    memory without a key has one of its own there."""
     if chat_store is None and default_uri() is not None:
         return ChatStore(), own_key() if chat_store_key is NO_KEY else chat_store_key
     store = SimpleChatStore() if chat_store is None else chat_store

@@ -16,8 +16,8 @@ from memoryd.llama_index._stored import NO_KEY, StoredMessages, place_of, placed
 
 
 class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
-    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set,
-    and there a key of its own unless `chat_store_key` is given; a dump keeps it.
+    """The library's, with any chat store; without one the ChatStore of MEMORYD_TARGET if that is
+    set, and there a key of its own unless `chat_store_key` is given; a dump keeps it.
 
     It counts the joined text of the messages, as no session of memoryd does, so what a `get` leaves
     out is decided here.

@@ -89,7 +89,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
     space; keys of different spaces never meet. `credentials` and `token` are those of
     memoryd.Client; they are no part of a dump, unlike the URI's files, see Target. What is loaded
     has those of a store of this process with the same URI; without one it refuses to be used.
-    Without a URI it is that of the environment variable MEMORYD_URI, or memoryd://localhost:50051.
+    Without a URI it is what the variable MEMORYD_TARGET says, or memoryd://localhost:50051.
 
     Up to 1,000 messages and 3 MiB of a key are replaced at once, more in steps. An empty list of
     messages to add is none (the library's store fails on it).

@@ -16,8 +16,8 @@ from memoryd.llama_index._stored import NO_KEY, StoredMessages, place_of, placed
 
 
 class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
-    """The library's, with any chat store; without one the ChatStore of MEMORYD_URI if that is set,
-    and there a key of its own unless `chat_store_key` is given; a dump keeps it.
+    """The library's, with any chat store; without one the ChatStore of MEMORYD_TARGET if that is
+    set, and there a key of its own unless `chat_store_key` is given; a dump keeps it.
 
     As there, a `get` asks the model and overwrites the history with what it returns. It does so at
     once, so that a model that fails loses nothing.

@@ -81,7 +81,7 @@ class Memory(LibraryMemory):
     """The library's Memory; with `async_database_uri="memoryd://HOST:PORT"`, or a ChatStore over
     such a URI, its messages are a session of memoryd.
 
-    Without a URI it is that of the environment variable MEMORYD_URI. Any other URI, an engine or
+    Without a URI it is that of the environment variable MEMORYD_TARGET. Any other URI, an engine or
     another store: the library's Memory. `async_database_uri`, `table_name` and `db_schema` are
     arguments of the constructor too, and with session_id part of a dump, so that what is loaded
     goes on where it was. ChatStore says what they mean, and how to give credentials.

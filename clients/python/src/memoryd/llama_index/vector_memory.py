@@ -28,8 +28,8 @@ class VectorMemory(LibraryVectorMemory):
     """The library's, and messages in a chat store, from which a new process makes the index again:
     each turn is embedded once, at the first use.
 
-    Without a chat store it is the ChatStore of MEMORYD_URI, if that is set; without that, or with a
-    vector store, which keeps its own, nothing but the index holds the messages. Without a
+    Without a chat store it is the ChatStore of MEMORYD_TARGET, if that is set; without that, or
+    with a vector store, which keeps its own, nothing but the index holds the messages. Without a
     `chat_store_key` the memory has a key of its own in whatever store; a dump keeps both.
     """
 
