@@ -21,6 +21,7 @@ from support.stores import fresh_store
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PACKAGE = REPOSITORY / "clients" / "python" / "README.md"
+PROCESSES = PACKAGE.with_name("PROCESSES.md")
 WORKED_EXAMPLE = "A worked example"
 # Stand for something in the documents.
 A_JOB, A_CHANGE = "5f0c…-7-facts", '"change":7'
@@ -100,7 +101,7 @@ def test_the_readme(reader):
     assert "Hello, world!" in said("llama_index")
     assert "Heard 1." in said("langchain_core")
     assert "Likes tea." in said("autogen_core")
-    assert "My name is Logan" in said("core_info\", kind")
+    assert "My name is Logan" in said("name=\"core_info\"")
     assert "facts" in said("BlockService/GetBlock")
 
 
@@ -123,7 +124,8 @@ def test_the_readme_of_the_package(reader, calls):
     assert said("MetadataTest") == " Lyon\n1\n"
     assert said("fork_session") == "1 1\n"
     assert int(said("ssl_channel_credentials")) > 0
-    assert said("traceparent") == "s1\n"
+    assert said("blocks.static(") == "4000 ['static', 'facts', 'vector']\n"
+    assert read(reader, PROCESSES)("traceparent") == "s1\n"
 
 
 def test_blocks(reader):
