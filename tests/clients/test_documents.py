@@ -125,6 +125,7 @@ def test_the_readme_of_the_package(reader, calls):
     assert said("fork_session") == "1 1\n"
     assert int(said("ssl_channel_credentials")) > 0
     assert said("blocks.static(") == "4000 ['static', 'facts', 'vector']\n"
+    assert said("hit.kind").splitlines()[0] == "message user I drink tea, never coffee. True"
     assert read(reader, PROCESSES)("traceparent") == "s1\n"
 
 

@@ -26,9 +26,23 @@ from memoryd.configs import config, retention, retrieval
 from memoryd.contexts import Context, UpdatedContext
 from memoryd.errors import MemorydError
 from memoryd.forms import AnthropicMessages, from_anthropic, from_openai, to_anthropic, to_openai
+from memoryd.results import (
+    Fact,
+    FactChange,
+    Hit,
+    Hits,
+    Job,
+    KnownBlock,
+    KnownFacts,
+    PastFact,
+    Session,
+    UndoneChange,
+)
 from memoryd.worker import Answer, Block, Worker, current_call
 
 __all__ = ["Answer", "AnthropicMessages", "AsyncClient", "AsyncLocalClient", "Block", "Client",
-           "Context", "LocalClient", "MemorydError", "UpdatedContext", "Worker", "blocks", "config",
-           "content", "current_call", "from_anthropic", "from_openai", "local", "local_async",
-           "message", "retention", "retrieval", "to_anthropic", "to_openai"]
+           "Context", "Fact", "FactChange", "Hit", "Hits", "Job", "KnownBlock", "KnownFacts",
+           "LocalClient", "MemorydError", "PastFact", "Session", "UndoneChange", "UpdatedContext",
+           "Worker", "blocks", "config", "content", "current_call", "from_anthropic",
+           "from_openai", "local", "local_async", "message", "retention", "retrieval",
+           "to_anthropic", "to_openai"]

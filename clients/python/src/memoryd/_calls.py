@@ -22,6 +22,7 @@ from google.protobuf.message import Message
 from memoryd import _tracing, forms
 from memoryd.contexts import Context, UpdatedContext
 from memoryd.errors import MemorydError, error_info
+from memoryd.results import FactChange, Hits, Job, KnownBlock, Session, UndoneChange
 from memoryd.v1 import block_service_pb2 as block_wire
 from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import job_service_pb2 as job_wire
@@ -493,8 +494,9 @@ def query(
     vector_threshold: float | None = None,
     without_blocks: bool = False,
     timeout: float | None = None,
-) -> Call[wire.QueryResponse]:
-    """What the session knows of `query`, the best first; wire.QueryRequest has the rest."""
+) -> Call[Hits]:
+    """What the session knows of `query`, the best first: iterate over it. wire.QueryRequest says
+    what the arguments do."""
     request = wire.QueryRequest(
         session_id=session_id,
         query=query,
@@ -508,7 +510,7 @@ def query(
         vector_threshold=vector_threshold,
         without_blocks=without_blocks,
     )
-    return Call(_QUERY, request, _reply, timeout)
+    return Call(_QUERY, request, Hits, timeout)
 
 
 def update_context(
@@ -540,7 +542,7 @@ def create_session(
     *,
     request_id: str | None = None,
     timeout: float | None = None,
-) -> Call[memory.Session]:
+) -> Call[Session]:
     """Creates a session; ALREADY_EXISTS when there is one."""
     request = session_wire.CreateSessionRequest(
         session_id=session_id, config=config, request_id=_once(request_id)
@@ -548,7 +550,7 @@ def create_session(
     return Call(_CREATE_SESSION, request, _session, timeout)
 
 
-def get_session(session_id: str, *, timeout: float | None = None) -> Call[memory.Session]:
+def get_session(session_id: str, *, timeout: float | None = None) -> Call[Session]:
     """A session's configuration and counts; NOT_FOUND when there is none."""
     request = session_wire.GetSessionRequest(session_id=session_id)
     return Call(_GET_SESSION, request, _session, timeout)
@@ -556,11 +558,11 @@ def get_session(session_id: str, *, timeout: float | None = None) -> Call[memory
 
 def list_sessions(
     *, subject: str = "", page_size: int = 1000, timeout: float | None = None
-) -> Pages[memory.Session]:
+) -> Pages[Session]:
     """All sessions, or those of a subject, by id, fetched page by page; the deadline is each
     page's own."""
     request = session_wire.ListSessionsRequest(subject=subject, page_size=page_size)
-    return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), lambda page: page.sessions)
+    return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), _sessions)
 
 
 def update_session(
@@ -570,7 +572,7 @@ def update_session(
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
-) -> Call[memory.Session]:
+) -> Call[Session]:
     """Changes the given fields of a session's configuration."""
     request = session_wire.UpdateSessionRequest(
         session_id=session_id,
@@ -625,7 +627,7 @@ def import_session(
     config: memory.SessionConfig | None = None,
     create_time: datetime.datetime | None = None,
     timeout: float | None = None,
-) -> Upload[memory.Session]:
+) -> Upload[Session]:
     """Makes a session as it was elsewhere, whole or not at all: with the ids, positions, times,
     status and writers that `stream_all` and `get_all_contents` gave. Needs the rights `admin` and
     `write`.
@@ -675,27 +677,27 @@ def list_jobs(
     state: job_wire.JobState | None = None,
     page_size: int = 1000,
     timeout: float | None = None,
-) -> Pages[job_wire.Job]:
+) -> Pages[Job]:
     """All jobs of a session, by block and then in the order made, fetched page by page; the
     deadline is each page's own."""
     request = job_wire.ListJobsRequest(session_id=session_id, state=state, page_size=page_size)
-    return Pages(Call(_LIST_JOBS, request, _reply, timeout), lambda page: page.jobs)
+    return Pages(Call(_LIST_JOBS, request, _reply, timeout), _jobs)
 
 
-def get_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[job_wire.Job]:
+def get_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[Job]:
     """A job; NOT_FOUND when there is none."""
     request = job_wire.GetJobRequest(session_id=session_id, job_id=job_id)
     return Call(_GET_JOB, request, _job, timeout)
 
 
-def retry_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[job_wire.Job]:
+def retry_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[Job]:
     """Feeds the block with the messages of a job that failed or was cancelled, by a new job, which
     is returned. Each call makes one, so this is not repeated."""
     request = job_wire.RetryJobRequest(session_id=session_id, job_id=job_id)
     return Call(_RETRY_JOB, request, _job, timeout, repeatable=False)
 
 
-def cancel_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[job_wire.Job]:
+def cancel_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[Job]:
     """Gives an open job up. It can be cancelled once, so this is not repeated."""
     request = job_wire.CancelJobRequest(session_id=session_id, job_id=job_id)
     return Call(_CANCEL_JOB, request, _job, timeout, repeatable=False)
@@ -711,10 +713,10 @@ def get_usage(*, timeout: float | None = None) -> Call[job_wire.GetUsageResponse
 
 def get_block(
     session_id: str, block: str, *, timeout: float | None = None
-) -> Call[block_wire.GetBlockResponse]:
+) -> Call[KnownBlock]:
     """A block and what it knows; NOT_FOUND when there is none."""
     request = block_wire.GetBlockRequest(session_id=session_id, block=block)
-    return Call(_GET_BLOCK, request, _reply, timeout)
+    return Call(_GET_BLOCK, request, KnownBlock, timeout)
 
 
 def list_block_entries(
@@ -736,7 +738,7 @@ def undo_block_change(
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
-) -> Call[block_wire.UndoBlockChangeResponse]:
+) -> Call[UndoneChange]:
     """Undoes a change of a block's facts, which its history or the reply to it names."""
     request = block_wire.UndoBlockChangeRequest(
         session_id=session_id,
@@ -745,7 +747,7 @@ def undo_block_change(
         request_id=_once(request_id),
         expected_revision=expected_revision,
     )
-    return Call(_UNDO_BLOCK_CHANGE, request, _reply, timeout)
+    return Call(_UNDO_BLOCK_CHANGE, request, UndoneChange, timeout)
 
 
 def add_fact(
@@ -758,7 +760,7 @@ def add_fact(
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
-) -> Call[block_wire.AddFactResponse]:
+) -> Call[FactChange]:
     """Adds a fact to a `fact-extraction` block, on the evidence of `message_ids`; ALREADY_EXISTS
     when it is known."""
     request = block_wire.AddFactRequest(
@@ -770,7 +772,7 @@ def add_fact(
         request_id=_once(request_id),
         expected_revision=expected_revision,
     )
-    return Call(_ADD_FACT, request, _reply, timeout)
+    return Call(_ADD_FACT, request, FactChange, timeout)
 
 
 def update_fact(
@@ -782,7 +784,7 @@ def update_fact(
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
-) -> Call[block_wire.UpdateFactResponse]:
+) -> Call[FactChange]:
     """Corrects a fact; as it was it goes into the block's history."""
     request = block_wire.UpdateFactRequest(
         session_id=session_id,
@@ -792,7 +794,7 @@ def update_fact(
         request_id=_once(request_id),
         expected_revision=expected_revision,
     )
-    return Call(_UPDATE_FACT, request, _reply, timeout)
+    return Call(_UPDATE_FACT, request, FactChange, timeout)
 
 
 def delete_fact(
@@ -803,7 +805,7 @@ def delete_fact(
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
-) -> Call[block_wire.DeleteFactResponse]:
+) -> Call[FactChange]:
     """Takes a fact out; it goes into the block's history."""
     request = block_wire.DeleteFactRequest(
         session_id=session_id,
@@ -812,7 +814,7 @@ def delete_fact(
         request_id=_once(request_id),
         expected_revision=expected_revision,
     )
-    return Call(_DELETE_FACT, request, _reply, timeout)
+    return Call(_DELETE_FACT, request, FactChange, timeout)
 
 
 # ServerService.
@@ -851,14 +853,20 @@ def _content(reply: Any) -> memory.Content:
     return content
 
 
-def _session(reply: Any) -> memory.Session:
-    session: memory.Session = reply.session
-    return session
+def _session(reply: Any) -> Session:
+    return Session(reply.session)
 
 
-def _job(reply: Any) -> job_wire.Job:
-    job: job_wire.Job = reply.job
-    return job
+def _sessions(page: Any) -> Iterable[Session]:
+    return map(Session, page.sessions)
+
+
+def _job(reply: Any) -> Job:
+    return Job(reply.job)
+
+
+def _jobs(page: Any) -> Iterable[Job]:
+    return map(Job, page.jobs)
 
 
 _PUT = Rpc("MemoryService", "Put", wire.PutResponse)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memoryd import forms
+from memoryd.results import Hit, Wrapped, shortened, text_of
 from memoryd.v1 import memory_service_pb2 as wire
 
 if TYPE_CHECKING:
@@ -16,47 +18,53 @@ else:
     _Get = _UpdateContext = object
 
 
-class _Replied:
+class _Replied(Wrapped):
     """A reply of the server, `reply`, whose fields and methods are this object's too."""
 
-    reply: Any
-
-    def __init__(self, reply: Any) -> None:
-        self.reply = reply
+    @property
+    def reply(self) -> Any:
+        """The proto message; `wire` is the same."""
+        return self.wire
 
     def to_openai(self) -> list[Any]:
         """The messages in the form of OpenAI's chat completions, as forms.to_openai gives them."""
-        return forms.to_openai(self.reply.messages)
+        return forms.to_openai(self.wire.messages)
 
     def to_anthropic(self) -> forms.AnthropicMessages:
         """The messages in Anthropic's form, `.messages` and `.system`, to be given to
         `messages.create` by `**`, as forms.to_anthropic gives them."""
-        return forms.to_anthropic(self.reply.messages)
+        return forms.to_anthropic(self.wire.messages)
 
-    def __getattr__(self, name: str) -> Any:
-        # `reply` is asked for while an object is unpickled, the others by copy and pickle.
-        if name == "reply" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.reply, name)
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self.reply == (other.reply if isinstance(other, _Replied) else other))
-
-    # As of the proto message, which can be changed.
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.reply!r})"
-
-    def __str__(self) -> str:
-        return str(self.reply)
+    def _shown(self) -> Iterator[str]:
+        yield f"{len(self.wire.messages)} messages"
+        if self.wire.messages:
+            last = self.wire.messages[-1]
+            yield f"last={last.role}: {shortened(text_of(last))}"
 
 
 class Context(_Replied, _Get):
     """The context for the next model call: the reply of Get. `reply` is the proto message, a
     memory_service_pb2.GetResponse."""
 
+    def _shown(self) -> Iterator[str]:
+        yield from super()._shown()
+        yield f"tokens={self.wire.token_count} of {self.wire.limit}"
+        for field in ("blocks_used", "blocks_dropped"):
+            if names := list(getattr(self.wire, field)):
+                yield f"{field}={names}"
+        if self.wire.missing_blocks:
+            yield f"missing_blocks={[block.block for block in self.wire.missing_blocks]}"
+
 
 class UpdatedContext(_Replied, _UpdateContext):
     """A context with what memory has to say about it: the reply of UpdateContext. `reply` is the
     proto message, a memory_service_pb2.UpdateContextResponse."""
+
+    @property
+    def results(self) -> list[Hit]:  # type: ignore[override]
+        """What the insertions are made of."""
+        return [Hit(one) for one in self.wire.results]
+
+    def _shown(self) -> Iterator[str]:
+        yield from super()._shown()
+        yield f"results={self.results}"
