@@ -21,6 +21,8 @@ from support.stores import fresh_store
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PACKAGE = REPOSITORY / "clients" / "python" / "README.md"
+WORKERS = PACKAGE.with_name("WORKERS.md")
+USERS = PACKAGE.with_name("USERS.md")
 PROCESSES = PACKAGE.with_name("PROCESSES.md")
 WORKED_EXAMPLE = "A worked example"
 # Stand for something in the documents.
@@ -126,7 +128,17 @@ def test_the_readme_of_the_package(reader, calls):
     assert int(said("ssl_channel_credentials")) > 0
     assert said("blocks.static(") == "4000 ['static', 'facts', 'vector']\n"
     assert said("hit.kind").splitlines()[0] == "message user I drink tea, never coffee. True"
+    assert said("memory.remember") == "True I drink tea, never coffee.\n"
+    read(reader, WORKERS)
     assert read(reader, PROCESSES)("traceparent") == "s1\n"
+
+
+def test_memory_of_users(reader):
+    said = read(reader, USERS)
+    told = said("memory.remember").splitlines()
+    assert told[0] == "user I drink tea, never coffee. True"
+    assert told[1] == "<memoryd_recall>" and ">I drink tea, never coffee.</message>" in told[2]
+    assert said("of_user") == "['facts']\n"
 
 
 def test_blocks(reader):

@@ -18,12 +18,12 @@ if "grpc" not in sys.modules:
 # Which versions go together is said in pyproject.toml. Before the first stub is imported.
 warnings.filterwarnings("ignore", r"Protobuf gencode version .* one major version .* memoryd/v1/")
 
-from memoryd import blocks
+from memoryd import blocks, users
 from memoryd._local import AsyncLocalClient, LocalClient, local, local_async
 from memoryd.aio import AsyncClient
 from memoryd.client import Client, content, message
 from memoryd.configs import config, retention, retrieval
-from memoryd.contexts import Context, UpdatedContext
+from memoryd.contexts import Context, UpdatedContext, UserContext
 from memoryd.errors import MemorydError
 from memoryd.forms import AnthropicMessages, from_anthropic, from_openai, to_anthropic, to_openai
 from memoryd.results import (
@@ -43,6 +43,6 @@ from memoryd.worker import Answer, Block, Worker, current_call
 __all__ = ["Answer", "AnthropicMessages", "AsyncClient", "AsyncLocalClient", "Block", "Client",
            "Context", "Fact", "FactChange", "Hit", "Hits", "Job", "KnownBlock", "KnownFacts",
            "LocalClient", "MemorydError", "PastFact", "Session", "UndoneChange", "UpdatedContext",
-           "Worker", "blocks", "config", "content", "current_call", "from_anthropic",
+           "UserContext", "Worker", "blocks", "config", "content", "current_call", "from_anthropic",
            "from_openai", "local", "local_async", "message", "retention", "retrieval",
-           "to_anthropic", "to_openai"]
+           "to_anthropic", "to_openai", "users"]

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _environment, _loops
+from memoryd import _calls, _channels, _environment, _loops, _steps, users
 from memoryd.client import as_method
 from memoryd.errors import MemorydError
 
@@ -79,6 +79,19 @@ def _calls_for_upload(
     return made
 
 
+def _calls_in_steps(
+    build: Callable[Arguments, _steps.Steps[Result]],
+) -> Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]:
+    async def method(
+        self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        return await self._steps(build(*given, **named))
+
+    made: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]
+    made = as_method(method, build)
+    return made
+
+
 class AsyncClient:
     """Client for asyncio: the same methods as coroutines, and as asynchronous iterators where
     Client's iterate. Deadlines, retries and errors are Client's.
@@ -117,6 +130,10 @@ class AsyncClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    remember = _calls_in_steps(users.remember)
+    recall = _calls_in_steps(users.recall)
+    context = _calls_in_steps(users.context)
 
     put = _calls_once(_calls.put)
     get = _calls_once(_calls.get)
@@ -157,6 +174,18 @@ class AsyncClient:
     delete_fact = _calls_once(_calls.delete_fact)
 
     server_info = _calls_once(_calls.server_info)
+
+    async def _steps(self, steps: _steps.Steps[Result]) -> Result:
+        step = _steps.first(steps)
+        while step.call is not None:
+            try:
+                reply = await self._call(step.call)
+            except MemorydError as error:
+                step = _steps.after_error(steps, error)
+            else:
+                step = _steps.after(steps, reply)
+        result: Result = step.result
+        return result
 
     async def _items(self, pages: _calls.Pages[Item]) -> AsyncIterator[Item]:
         call: _calls.Call[Any] | None = pages.first

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _environment, _loops
+from memoryd import _calls, _channels, _environment, _loops, _steps, users
 from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
@@ -118,6 +118,16 @@ def _calls_for_upload(
     return made
 
 
+def _calls_in_steps(
+    build: Callable[Arguments, _steps.Steps[Result]],
+) -> Callable[Concatenate[Client, Arguments], Result]:
+    def method(self: Client, /, *given: Arguments.args, **named: Arguments.kwargs) -> Result:
+        return self._steps(build(*given, **named))
+
+    made: Callable[Concatenate[Client, Arguments], Result] = as_method(method, build)
+    return made
+
+
 class Client:
     """A connection to one memoryd, for any number of threads.
 
@@ -173,6 +183,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    remember = _calls_in_steps(users.remember)
+    recall = _calls_in_steps(users.recall)
+    context = _calls_in_steps(users.context)
+
     put = _calls_once(_calls.put)
     get = _calls_once(_calls.get)
     get_all = _calls_for_pages(_calls.get_all)
@@ -212,6 +226,18 @@ class Client:
     delete_fact = _calls_once(_calls.delete_fact)
 
     server_info = _calls_once(_calls.server_info)
+
+    def _steps(self, steps: _steps.Steps[Result]) -> Result:
+        step = _steps.first(steps)
+        while step.call is not None:
+            try:
+                reply = self._call(step.call)
+            except MemorydError as error:
+                step = _steps.after_error(steps, error)
+            else:
+                step = _steps.after(steps, reply)
+        result: Result = step.result
+        return result
 
     def _items(self, pages: _calls.Pages[Item]) -> Iterator[Item]:
         call: _calls.Call[Any] | None = pages.first

@@ -56,6 +56,22 @@ class Context(_Replied, _Get):
             yield f"missing_blocks={[block.block for block in self.wire.missing_blocks]}"
 
 
+class UserContext(Context):
+    """The context of a conversation with a user, as Client.context gives it: that of Get, with a
+    message of what was recalled."""
+
+    recalled: list[Hit]
+
+    def __init__(self, wire: Any, recalled: list[Hit]) -> None:
+        """`recalled` is what that message says, the oldest first."""
+        super().__init__(wire)
+        self.recalled = recalled
+
+    def _shown(self) -> Iterator[str]:
+        yield from super()._shown()
+        yield f"recalled={self.recalled}"
+
+
 class UpdatedContext(_Replied, _UpdateContext):
     """A context with what memory has to say about it: the reply of UpdateContext. `reply` is the
     proto message, a memory_service_pb2.UpdateContextResponse."""

@@ -43,7 +43,7 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:
         # `wire` is asked for while an object is unpickled, the others by copy and pickle.
-        if name == "wire" or name.startswith("__"):
+        if name in ("wire", "recalled") or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.wire, name)
 
@@ -58,9 +58,6 @@ class Wrapped:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._shown())})"
-
-    def __str__(self) -> str:
-        return str(self.wire)
 
 
 class Session(Wrapped, _Session):

@@ -1,0 +1,43 @@
+"""Several calls, one after the other, as a generator that either client advances."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from typing import Any, TypeAlias, TypeVar
+
+from memoryd import _calls
+from memoryd.errors import MemorydError
+
+Result = TypeVar("Result")
+# Yields each call, is sent what comes of it, or thrown its error, and returns the result of all.
+Steps: TypeAlias = Generator[_calls.Call[Any], Any, Result]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """The next call, or None and the `result` of all."""
+
+    call: _calls.Call[Any] | None
+    result: Any = None
+
+
+def first(steps: Steps[Any]) -> Step:
+    """The first of the steps."""
+    return after(steps, None)
+
+
+def after(steps: Steps[Any], reply: Any) -> Step:
+    """The step after the one whose call had this reply."""
+    try:
+        return Step(steps.send(reply))
+    except StopIteration as end:
+        return Step(None, end.value)
+
+
+def after_error(steps: Steps[Any], error: MemorydError) -> Step:
+    """The step after the one whose call failed; raises what the steps make of that."""
+    try:
+        return Step(steps.throw(error))
+    except StopIteration as end:
+        return Step(None, end.value)

@@ -1,0 +1,456 @@
+"""Memory of users: what one said in any conversation is known in the next.
+
+    with memoryd.local("agent-memory") as memory:
+        memory.remember("ann", "I drink tea, never coffee.")
+        for hit in memory.recall("ann", "What may I offer to drink?"):
+            print(hit.said, hit.text)
+        context = memory.context("ann", "monday", [{"role": "user", "content": "A drink, please."}])
+        model(context.to_openai())
+
+They are conventions over the server's sessions, so that every client may keep to them:
+
+- A user has a session of his own, `session_of(user)`: `memoryd.user/` and the user. `%` and what is
+  not printable are written as `%XX` of their UTF-8; where that is longer than 256 bytes, the
+  session is `memoryd.user#` and the SHA-256 of the user's UTF-8. No two users have one session, and
+  no conversation may have such a name.
+- Its configuration, where the caller gives none, is `subject`, the user, and
+  `chat_history_token_ratio=0`, so that its blocks are fed with each turn when the next one begins.
+- A conversation is a session with the same `subject` and a block `user` of kind `session` that
+  names the user's session: a Get shows what the blocks there know, Query searches it, and what is
+  put to the conversation is handed on there.
+- Configurations are for sessions that are made. One that is there keeps its own, which
+  `update_session` changes; it must have the user as its `subject`.
+- `erase_subject(user)` removes all of them.
+
+It works without a model, by words and, where the server has them, by what words mean. With a model,
+give the user's session a block of facts:
+`memory=memoryd.config(blocks=[memoryd.blocks.facts(model="chat")])`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import unicodedata
+import urllib.parse
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import grpc
+
+from memoryd import _calls, blocks, forms
+from memoryd._steps import Steps
+from memoryd._wire_text import joined
+from memoryd.contexts import UserContext
+from memoryd.errors import MemorydError
+from memoryd.results import Hit, Hits, Session, text_of
+from memoryd.v1 import filter_pb2 as filter_wire
+from memoryd.v1 import memory_pb2 as memory
+from memoryd.v1 import memory_service_pb2 as wire
+
+_PREFIX = "memoryd.user"
+_MAX_ID_BYTES = 256
+# The block of a conversation that shows the user's session.
+BLOCK = "user"
+# A session whose configuration changes that often while it is being put to is not put to.
+_TRIES = 12
+# Why a Put with a configuration was refused, other than for what it says.
+_OTHER_CONFIG = ("CONFIG_MISMATCH", "REVISION_MISMATCH", "REQUEST_ID_REUSED")
+# Of what is recalled unasked.
+_MOST_RECALLED = 5
+_LOOKED_AT = 50
+_LEAST_COSINE = 0.3
+_QUERY_CHARACTERS = 8000
+_SHARE_OF_LIMIT = 0.1
+_BYTES_OF_TOKEN = 4
+# As docs/POLICY.md has them.
+_HUMANS = frozenset((
+    "user", "human", "customer", "client", "guest", "visitor", "caller", "person", "prompter",
+    "end_user", "end-user", "end user", "human_message"))
+_TAGS = ("memoryd_memory", "memoryd_recall", "memoryd_block", "item", "message")
+
+
+def session_of(user: str) -> str:
+    """The id of the user's own session.
+
+    Raises TypeError for a user that is no str, and ValueError for one that is empty or blank,
+    longer than 256 bytes, or holds control or invisible characters.
+    """
+    plain = _checked_user(user)
+    quoted = "".join(
+        urllib.parse.quote(one, safe="") if one == "%" or not one.isprintable() else one
+        for one in plain)
+    named = f"{_PREFIX}/{quoted}"
+    if len(named.encode()) <= _MAX_ID_BYTES:
+        return named
+    return f"{_PREFIX}#{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def memory_config(user: str, config: memory.SessionConfig | None = None) -> memory.SessionConfig:
+    """The configuration of the user's own session: `config` with the user as its subject, by
+    default with chat_history_token_ratio 0. ValueError for a `config` of another subject."""
+    made = _config_of(user, config, "memory")
+    if not made.HasField("chat_history_token_ratio"):
+        made.chat_history_token_ratio = 0.0
+    return made
+
+
+def conversation_config(
+    user: str, config: memory.SessionConfig | None = None
+) -> memory.SessionConfig:
+    """The configuration of a conversation with the user: `config` with the user as its subject, and
+    behind its blocks one, `user`, that shows the user's session. ValueError for a `config` of
+    another subject, or with another block of that name."""
+    made = _config_of(user, config, "config")
+    own = session_of(user)
+    if not _shows(made, own):
+        if any(block.name == BLOCK for block in made.blocks):
+            raise ValueError(f"config.blocks: {BLOCK!r} is the name of the block that shows the "
+                             "user's session. Give yours another")
+        made.blocks.append(blocks.session(own, name=BLOCK))
+    return made
+
+
+def remember(
+    user: str,
+    messages: str | forms.AnyMessage | Iterable[forms.AnyMessage],
+    *,
+    memory: memory.SessionConfig | None = None,
+    wait: float | None = None,
+    request_id: str | None = None,
+    timeout: float | None = None,
+) -> Steps[wire.PutResponse]:
+    """Puts what is to be known of a user into the user's own session: a text, which the user said,
+    a message, or several.
+
+    `memory` is the configuration of that session where this call makes it, such as
+    `config(blocks=[blocks.facts(model="chat")])`; one that is there keeps its own. Messages, `wait`
+    (seconds) and `request_id` are as in `put`; `timeout` is that of each call. Any number of
+    processes may do this at once: all is kept, and nothing twice.
+
+    Raises TypeError for a user that is no str, ValueError for one that is empty, and for no
+    message.
+    """
+    own = session_of(user)
+    config = memory_config(user, memory)
+    given = _messages(messages)
+    if not given:
+        raise ValueError("messages: must not be empty. Give a text or a message")
+    with _naming_the_user():
+        return (yield from _put(own, given, config, user, None, wait, request_id, timeout))
+
+
+def recall(
+    user: str,
+    query: str,
+    *,
+    top_k: int = 10,
+    filter: filter_wire.Filter | None = None,
+    token_budget: int | None = None,
+    passages: bool = False,
+    timeout: float | None = None,
+) -> Steps[Hits]:
+    """What is known of a user and answers to `query`, the best first: what was said in any
+    conversation, with who said it and when, and facts with their evidence. Empty for a user of whom
+    nothing is known.
+
+    `top_k` is the most hits, `token_budget` the most tokens of all; with `passages` long texts come
+    as their best passage; `filter` is as in `query`, and leaves facts out.
+
+    Raises TypeError for a user that is no str, ValueError for one that is empty.
+    """
+    own = session_of(user)
+    if not isinstance(query, str):
+        raise TypeError(f"query: must be a str; got {type(query).__name__}")
+    found: Hits = yield _calls.query(
+        own, joined(query), top_k=top_k, filter=filter, token_budget=token_budget,
+        passages=passages, timeout=timeout)
+    return found
+
+
+def context(
+    user: str,
+    session: str,
+    messages: str | forms.AnyMessage | Iterable[forms.AnyMessage] = (),
+    *,
+    config: memory.SessionConfig | None = None,
+    memory: memory.SessionConfig | None = None,
+    recalled: int = _MOST_RECALLED,
+    wait: float | None = None,
+    request_id: str | None = None,
+    timeout: float | None = None,
+) -> Steps[UserContext]:
+    """Puts what is new in a conversation with a user, and returns the context for the next model
+    call: the conversation within its token limit, what the blocks know, and ahead of the newest
+    message of the user what was said in earlier conversations, and earlier in this one, that
+    answers to it.
+
+    `messages` are those since the last call: the model's last answer, say, and the user's next
+    question; a text is the user's. Without any nothing is put. The conversation is the session of
+    the id `session`, which no other user may have: two users never share one.
+
+    `config` is the configuration of the conversation and `memory` that of the user's own session,
+    each where this call makes it; one that is there keeps its own. At most `recalled` messages are
+    recalled, in at most a tenth of the token limit; 0: none. `wait` and `request_id` are as in
+    `put`; `timeout` is that of each call.
+
+    Raises TypeError for a user or session that is no str, ValueError for one that is empty and for
+    a name of a user's own session; MemorydError FAILED_PRECONDITION `NOT_THE_USERS` for a session
+    that is not a conversation with this user.
+    """
+    own = session_of(user)
+    _check_session(session)
+    wanted, of_memory = conversation_config(user, config), memory_config(user, memory)
+    given = _messages(messages)
+    with _naming_the_user():
+        yield from _make(own, of_memory, user, timeout)
+        yield from _put(session, given, wanted, user, own, wait, request_id, timeout)
+        got = yield _calls.get(session, timeout=timeout)
+        reply = wire.GetResponse()
+        reply.CopyFrom(got.wire)
+        asked = _newest_question(reply)
+        if asked is None or recalled < 1:
+            return UserContext(reply, [])
+        question = reply.messages[asked]
+        found = yield _calls.query(
+            session, text_of(question)[:_QUERY_CHARACTERS], top_k=_LOOKED_AT, passages=True,
+            vector_threshold=_LEAST_COSINE, without_blocks=True, timeout=timeout)
+        hits = _worth_telling(found, reply, session, recalled)
+        if hits:
+            _insert(reply, asked, _recall_text(hits))
+        return UserContext(reply, hits)
+
+
+def _put(
+    session_id: str,
+    messages: list[memory.Message],
+    wanted: memory.SessionConfig,
+    user: str,
+    shown: str | None,
+    wait: float | None,
+    request_id: str | None,
+    timeout: float | None,
+) -> Steps[wire.PutResponse]:
+    """Puts to a session that is the user's. The configuration goes along, which makes the session
+    where there is none and has the Put refused where another one is in force: it is never put to a
+    session that is somebody else's by then."""
+    once = uuid.uuid4().hex if request_id is None else request_id
+    config: memory.SessionConfig | None = wanted
+    revision: int | None = None
+    for attempt in range(_TRIES):
+        try:
+            put: wire.PutResponse = yield _calls.put(
+                session_id, messages, config=config, wait=wait, request_id=once,
+                expected_revision=revision, timeout=timeout)
+            return put
+        except MemorydError as error:
+            # An id is reused too where an earlier try was done with another form of the
+            # configuration than this one.
+            if error.reason not in _OTHER_CONFIG or attempt == _TRIES - 1:
+                raise
+        try:
+            session = yield _calls.get_session(session_id, timeout=timeout)
+        except MemorydError as error:
+            if error.code != grpc.StatusCode.NOT_FOUND:
+                raise
+            config, revision = wanted, None  # It was deleted meanwhile.
+            continue
+        config, revision = _checked(session, user, shown), None
+        if attempt % 3 == 0:
+            # A reply has the priority 0 where none was given, and the server tells the two apart.
+            config = _without_zeros(config)
+        elif attempt % 3 == 2:
+            config, revision = None, session.revision
+    raise AssertionError("the last try returns or raises")
+
+
+def _without_zeros(config: memory.SessionConfig) -> memory.SessionConfig:
+    made = memory.SessionConfig()
+    made.CopyFrom(config)
+    for block in made.blocks:
+        if block.priority == 0:
+            block.ClearField("priority")
+    return made
+
+
+def _make(
+    session_id: str, config: memory.SessionConfig, user: str, timeout: float | None
+) -> Steps[None]:
+    """Makes the user's session where there is none."""
+    try:
+        session = yield _calls.get_session(session_id, timeout=timeout)
+    except MemorydError as error:
+        if error.code != grpc.StatusCode.NOT_FOUND:
+            raise
+    else:
+        _checked(session, user, None)
+        return
+    try:
+        yield _calls.create_session(session_id, config, timeout=timeout)
+    except MemorydError as error:
+        # Another process was faster: its session has the same name, and so the same user.
+        if error.reason != "SESSION_EXISTS":
+            raise
+
+
+def _checked(session: Session, user: str, shown: str | None) -> memory.SessionConfig:
+    """The configuration in force of a session that is the user's."""
+    found: memory.SessionConfig = session.config
+    if found.subject == joined(user) and (shown is None or _shows(found, shown)):
+        return found
+    name = session.session_id
+    if shown is None:
+        remedy = f"its subject is not the user: update_session({name!r}, memoryd.config(subject=…))"
+    else:
+        remedy = ("give another session, or make this one the user's, with all that it holds: "
+                  f"update_session({name!r}, memoryd.users.conversation_config(…))")
+    raise MemorydError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        f"session: {name!r} is there and not a conversation with this user; {remedy}"
+        if shown else f"session: {name!r} is there and {remedy}",
+        "NOT_THE_USERS", "session")
+
+
+def _shows(config: memory.SessionConfig, session_id: str) -> bool:
+    return any(block.kind == "session"
+               and json.loads(block.options_json).get("session_id") == session_id
+               for block in config.blocks)
+
+
+def _config_of(
+    user: str, given: memory.SessionConfig | None, field: str
+) -> memory.SessionConfig:
+    plain = _checked_user(user)
+    made = memory.SessionConfig()
+    if given is not None:
+        if not isinstance(given, memory.SessionConfig):
+            raise TypeError(f"{field}: must be what memoryd.config(…) makes; got "
+                            f"{type(given).__name__}")
+        made.CopyFrom(given)
+    if made.HasField("subject") and made.subject != plain:
+        raise ValueError(f"{field}.subject: must be the user, {plain!r}; got {made.subject!r}. "
+                         "Leave it out")
+    made.subject = plain
+    return made
+
+
+def _checked_user(user: str) -> str:
+    if not isinstance(user, str):
+        raise TypeError(f"user: must be a str that names one user; got {type(user).__name__}")
+    plain = joined(user)
+    if not plain.strip():
+        raise ValueError(f"user: must name one user; got {user!r}")
+    for one in plain:
+        kind = unicodedata.category(one)
+        # Joiners are letters' own in Persian and Indic names: the server decides.
+        if kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and one not in "\u200c\u200d"):
+            raise ValueError("user: must not hold control or invisible characters, nor half ones; "
+                             f"got {user!a:.80}")
+    if len(plain.encode()) > _MAX_ID_BYTES:
+        raise ValueError(f"user: must be at most {_MAX_ID_BYTES} bytes of UTF-8; got "
+                         f"{len(plain.encode())}")
+    return plain
+
+
+def _check_session(session: str) -> None:
+    if not isinstance(session, str):
+        raise TypeError(f"session: must be a str that names one conversation; got "
+                        f"{type(session).__name__}")
+    if not session.strip():
+        raise ValueError(f"session: must name one conversation; got {session!r}")
+    if session.startswith((f"{_PREFIX}/", f"{_PREFIX}#")):
+        raise ValueError(f"session: {session!r:.80} is the name of a user's own session. Give the "
+                         "conversation another, or use remember")
+
+
+def _messages(
+    given: str | forms.AnyMessage | Iterable[forms.AnyMessage]
+) -> list[memory.Message]:
+    if isinstance(given, str):
+        return [memory.Message(role="user", text=joined(given))] if given.strip() else []
+    if isinstance(given, (Mapping, memory.Message)) or hasattr(given, "model_dump"):
+        single: Any = given
+        return list(forms.stored([single]))
+    several: Any = given
+    if not isinstance(several, Iterable) or isinstance(several, (bytes, bytearray)):
+        raise TypeError("messages: must be a text, a message or several; got "
+                        f"{type(several).__name__}")
+    return list(forms.stored(several))
+
+
+@contextlib.contextmanager
+def _naming_the_user() -> Iterator[None]:
+    """What the server does not take in a subject is the user's."""
+    try:
+        yield
+    except MemorydError as error:
+        if error.field != "config.subject":
+            raise
+        raise ValueError(f"user: {error.message.removeprefix('config.subject: ')}") from error
+
+
+def _newest_question(reply: wire.GetResponse) -> int | None:
+    """The place of the newest message of a human that has words; None without one."""
+    for index in range(len(reply.messages) - 1, -1, -1):
+        message = reply.messages[index]
+        if message.message_id and message.role.lower() in _HUMANS and text_of(message).strip():
+            return index
+    return None
+
+
+def _worth_telling(
+    found: Hits, reply: wire.GetResponse, session: str, most: int
+) -> list[Hit]:
+    """The best hits that the context does not hold, the oldest first."""
+    here = {message.message_id for message in reply.messages if message.message_id}
+    said = {text_of(message) for message in reply.messages}
+    room = int(max(reply.limit, 0) * _SHARE_OF_LIMIT * _BYTES_OF_TOKEN)
+    taken: list[Hit] = []
+    for hit in found:
+        if len(taken) == most:
+            break
+        message = hit.message
+        is_here = (
+            message.message_id in here if not hit.session_id
+            else message.source_session_id == session and message.source_message_id in here)
+        text = hit.text
+        if is_here or not text.strip() or text in said or len(text.encode()) > room:
+            continue
+        said.add(text)
+        room -= len(text.encode())
+        taken.append(hit)
+    return sorted(taken, key=lambda hit: hit.said.timestamp() if hit.said else 0.0)
+
+
+def _recall_text(hits: list[Hit]) -> str:
+    """What is recalled, in the form in which UpdateContext inserts it."""
+    lines = ["<memoryd_recall>"]
+    for hit in hits:
+        date = f' date="{hit.said:%Y-%m-%d}"' if hit.said else ""
+        tag = f'message role="{_attribute(hit.role)}"' if hit.role else "item"
+        lines.append(f"<{tag}{date}>{_escaped(hit.text)}</{tag.split(' ', 1)[0]}>")
+    lines.append("</memoryd_recall>")
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    for tag in _TAGS:
+        for start in (f"<{tag}", f"</{tag}"):
+            text = text.replace(start, f"&lt;{start[1:]}")
+    return text
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+def _insert(reply: wire.GetResponse, index: int, text: str) -> None:
+    """Puts a message of its own ahead of the one at `index`, of its role."""
+    made = memory.Message(role=reply.messages[index].role, text=text)
+    rest = [memory.Message.FromString(one.SerializeToString()) for one in reply.messages[index:]]
+    del reply.messages[index:]
+    reply.messages.append(made)
+    reply.messages.extend(rest)
+    reply.token_count += -(-len(text.encode()) // _BYTES_OF_TOKEN)
