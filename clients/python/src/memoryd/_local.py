@@ -174,9 +174,9 @@ class AsyncLocalClient(AsyncClient):
         if self._share.is_over():
             await asyncio.to_thread(self._share.renew)
 
-    async def _call(self, call: _calls.Call[Result]) -> Result:
+    async def _attempt(self, call: _calls.Call[Result]) -> Result:
         await self._renew()
-        return await super()._call(call)
+        return await super()._attempt(call)
 
     async def _streamed(self, stream: _calls.Stream[Item]) -> AsyncIterator[Item]:
         await self._renew()

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _environment, _loops, _steps, users
+from memoryd import _calls, _channels, _environment, _loops, _memory_spans, _steps, users
 from memoryd.client import as_method
 from memoryd.errors import MemorydError
 
@@ -115,6 +115,7 @@ class AsyncClient:
         self._timeout = timeout
         self._token = token
         self._trace = trace
+        self._spans = _memory_spans.Spans(target, is_traced=trace is not None)
         self._wait_for_ready = wait_for_ready
         # Of the synchronous kind: a process that has used one of asyncio's breaks the children that
         # it forks.
@@ -244,6 +245,12 @@ class AsyncClient:
                 await _loops.on_thread(requests.close)
 
     async def _call(self, call: _calls.Call[Result]) -> Result:
+        with self._spans.around(call) as note:
+            result = await self._attempt(call)
+            note(result)
+            return result
+
+    async def _attempt(self, call: _calls.Call[Result]) -> Result:
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
         while True:
             try:

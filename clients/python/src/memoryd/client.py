@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _environment, _loops, _steps, users
+from memoryd import _calls, _channels, _environment, _loops, _memory_spans, _steps, users
 from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
@@ -163,12 +163,14 @@ class Client:
 
         `trace` returns the trace that a call belongs to, as `traceparent` and `tracestate` of W3C
         Trace Context, and is asked at every attempt. Without it that is OpenTelemetry's current
-        context, where the application uses opentelemetry-api.
+        context, where the application uses opentelemetry-api; there a call on memory then has a
+        span of its own.
         """
         target, credentials, token = _environment.connection(target, credentials, token)
         self._timeout = timeout
         self._token = token
         self._trace = trace
+        self._spans = _memory_spans.Spans(target, is_traced=trace is not None)
         self._wait_for_ready = wait_for_ready
         self._channel = _channels.Channel(
             target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
@@ -291,8 +293,10 @@ class Client:
                 raise requests.error or MemorydError.of(error) from error
 
     def _call(self, call: _calls.Call[Result]) -> Result:
-        with _loops.holding_up():
-            return self._attempt(call)
+        with _loops.holding_up(), self._spans.around(call) as note:
+            result = self._attempt(call)
+            note(result)
+            return result
 
     def _attempt(self, call: _calls.Call[Result]) -> Result:
         attempts = _calls.Attempts(call, self._timeout, self._wait_for_ready)
