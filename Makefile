@@ -3,7 +3,7 @@
 	bench-blocks bench-overload bench-retention bench-fork tokens kill-test kill-jobs-test restore-drill \
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
-	local-rounds test-upstream analyze fuzz fuzz-corpus lint-python image deploy-test image-test \
+	local-rounds test-upstream analyze fuzz fuzz-corpus lint-python image chart deploy-test image-test \
 	debian13-test experimental-test under-attack format clean
 
 python := build/venv/bin/python
@@ -214,10 +214,13 @@ lint-python:
 	@tools/python_env.sh
 	@tools/lint_python.sh
 
-# The image, by docker, podman or buildah: make image IMAGE=registry.example/memoryd:1
-IMAGE ?= memoryd:latest
+# The image, by docker, podman or buildah, as memoryd:VERSION: make image IMAGE=registry.example/memoryd:0.1.0
 image:
 	@tools/image.sh $(IMAGE)
+
+# The chart as one file, build/memoryd-VERSION.tgz, for `helm push`. Needs Go, of which helm is built.
+chart:
+	@"$$(tools/deploy_tools.sh helm)" package deploy/helm/memoryd --destination build
 
 # The chart, the alerts and the dashboard, held against helm, Kubernetes' schemas, kube-score and Prometheus.
 deploy-test:

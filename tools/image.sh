@@ -1,6 +1,7 @@
 #!/bin/bash
-# image.sh [NAME [DOCKERFILE]]: builds an image of this tree, memoryd's by default, as NAME
-# (memoryd:latest) with the engine that is there, and prints its size. Environment:
+# image.sh [NAME [DOCKERFILE]]: builds an image of this tree, memoryd's by default, as NAME (memoryd:VERSION, the
+# one that the chart and the manifests look for) with the engine that is there, and prints its size.
+# image.sh --name: prints that name. Environment:
 #   ENGINE     docker, podman or buildah (default: the first of them that works)
 #   BASE       the Debian image to build in (default debian:12-slim)
 #   JOBS       compilers at once
@@ -12,7 +13,12 @@
 #   CA_BUNDLE  certificates the build trusts (default: those this machine trusts)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-name=${1:-memoryd:latest}
+version=$(sed -n 's/^project(memoryd VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+if [ "${1:-}" = --name ]; then
+  echo "memoryd:$version"
+  exit
+fi
+name=${1:-memoryd:$version}
 dockerfile=${2:-Dockerfile}
 
 engine=${ENGINE:-}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes deploy/kubernetes from the chart in deploy/helm/memoryd, one file for each ci/*-values.yaml.
+"""Writes deploy/kubernetes from the chart in deploy/helm/memoryd, one file for each ci/*-values.yaml, and the
+chart's copy of deploy/prometheus/alerts.yaml: a chart can't have files from outside of its folder.
 
 usage: render_kubernetes.py [--check | --to FOLDER]
 
@@ -19,6 +20,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHART = ROOT / "deploy/helm/memoryd"
 MANIFESTS = ROOT / "deploy/kubernetes"
+ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
+CHART_ALERTS = CHART / "files/alerts.yaml"
 _VALUES = "-values.yaml"
 _FIRST = "# From deploy/helm/memoryd by tools/render_kubernetes.py, not to be changed here: "
 
@@ -41,7 +44,7 @@ def digest(values: pathlib.Path, text: str) -> str:
 def rendered(name: str, values: pathlib.Path) -> str:
     helm = subprocess.run([ROOT / "tools/deploy_tools.sh", "helm"], stdout=subprocess.PIPE,
                           text=True, check=True).stdout.strip()
-    release = "memoryd" if name == "server" else "agent"
+    release = "agent" if name.startswith("sidecar") else "memoryd"
     documents = subprocess.run([helm, "template", release, CHART, "--values", values, "--skip-tests"],
                                stdout=subprocess.PIPE, text=True, check=True).stdout
     # Helm manages none of it here.
@@ -65,14 +68,18 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments == ["--check"]:
         wrong = [name for name, values in variants().items() if not fits(name, values)]
+        if CHART_ALERTS.read_bytes() != ALERTS.read_bytes():
+            wrong.append(str(CHART_ALERTS.relative_to(ROOT)))
         extra = {path.stem for path in MANIFESTS.glob("*.yaml")} - set(variants())
         if wrong or extra:
-            sys.exit("deploy/kubernetes is not what the chart makes, run tools/render_kubernetes.py: "
-                     + ", ".join(sorted({*wrong, *extra})))
+            sys.exit("deploy/kubernetes and the chart are not what they are made from, run "
+                     "tools/render_kubernetes.py: " + ", ".join(sorted({*wrong, *extra})))
         return
     if arguments and (len(arguments) != 2 or arguments[0] != "--to"):
         sys.exit(__doc__)
     folder = pathlib.Path(arguments[1]) if arguments else MANIFESTS
+    if not arguments:
+        CHART_ALERTS.write_bytes(ALERTS.read_bytes())
     folder.mkdir(parents=True, exist_ok=True)
     for name, values in variants().items():
         (folder / f"{name}.yaml").write_text(rendered(name, values), encoding="utf-8")

@@ -29,13 +29,18 @@ securityContext:
 
 {{- /* Settings by name: the chart's, and over them those of the values. */ -}}
 {{- define "memoryd.environment" -}}
-{{- $loopback := eq .Values.mode "sidecar" -}}
+{{- $loopback := eq (include "memoryd.mode" .) "sidecar" -}}
 {{- $settings := dict
       "listen" (ternary "127.0.0.1:50051" "0.0.0.0:50051" $loopback)
       "metrics_listen" "0.0.0.0:9464"
       "drain_seconds" .Values.drainSeconds
       "cache_mib" 96 "index_mib" 64 "vector_mib" 64 -}}
-{{- if eq .Values.store.kind "sqlite" }}{{ $_ := set $settings "store" "sqlite:/var/lib/memoryd/memoryd.db" }}{{ end -}}
+{{- $postgresql := .Values.store.postgresql | default dict -}}
+{{- $urlSecret := $postgresql.urlSecret | default dict -}}
+{{- $passwordSecret := $postgresql.passwordSecret | default dict -}}
+{{- if eq .Values.store.kind "sqlite" }}{{ $_ := set $settings "store" "sqlite:/var/lib/memoryd/memoryd.db" }}
+{{- else if $postgresql.url }}{{ $_ := set $settings "store" $postgresql.url }}{{ end -}}
+{{- if not (or $loopback .Values.tls.secret) }}{{ $_ := set $settings "allow_plaintext" true }}{{ end -}}
 {{- if .Values.tls.secret }}
 {{- $_ := set $settings "tls_cert" "/run/secrets/memoryd-tls/tls.crt" }}
 {{- $_ := set $settings "tls_key" "/run/secrets/memoryd-tls/tls.key" }}
@@ -49,9 +54,24 @@ securityContext:
 {{- if .Values.settingsSecret }}
 - {name: MEMORYD_CONFIG, value: /run/secrets/memoryd-settings/memoryd.yaml}
 {{- end }}
+{{- if eq .Values.store.kind "postgresql" }}
+{{- if and $urlSecret.name (not (hasKey $settings "store")) }}
+- name: MEMORYD_STORE
+  valueFrom: {secretKeyRef: {name: {{ $urlSecret.name }}, key: {{ $urlSecret.key | default "uri" }}}}
+{{- end }}
+{{- if $passwordSecret.name }}
+# Read by PostgreSQL's own library.
+- name: PGPASSWORD
+  valueFrom: {secretKeyRef: {name: {{ $passwordSecret.name }}, key: {{ $passwordSecret.key | default "password" }}}}
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
-{{- define "memoryd.secretMounts" -}}
+{{- /* All but SQLite's volume, which a server alone may mount. */ -}}
+{{- define "memoryd.mounts" -}}
 {{- if .Values.settingsSecret }}
 - {name: settings, mountPath: /run/secrets/memoryd-settings, readOnly: true}
 {{- end }}
@@ -64,10 +84,13 @@ securityContext:
 {{- range .Values.secretFolders }}
 - {name: {{ printf "secret-%s" . }}, mountPath: /run/secrets/memoryd/{{ . }}, readOnly: true}
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
-{{- /* Readable by the group alone: memoryd refuses keys that others may read. */ -}}
-{{- define "memoryd.secretVolumes" -}}
+{{- /* Secrets are readable by the group alone: memoryd refuses keys that others may read. */ -}}
+{{- define "memoryd.volumes" -}}
 {{- if .Values.settingsSecret }}
 - name: settings
   secret: {secretName: {{ .Values.settingsSecret }}, defaultMode: 0440}
@@ -84,6 +107,9 @@ securityContext:
 - name: {{ printf "secret-%s" . }}
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- /* memoryd serving, as a sidecar or as the pod's only container. */ -}}
@@ -91,7 +117,7 @@ securityContext:
 name: memoryd
 {{ include "memoryd.container" . }}
 ports:
-  {{- if eq .Values.mode "server" }}
+  {{- if eq (include "memoryd.mode" .) "server" }}
   - {name: grpc, containerPort: 50051}
   {{- end }}
   - {name: metrics, containerPort: 9464}
@@ -111,7 +137,7 @@ livenessProbe:
   timeoutSeconds: 5
 resources: {{- toYaml .Values.resources | nindent 2 }}
 {{- $sqlite := eq .Values.store.kind "sqlite" }}
-{{- $mounts := include "memoryd.secretMounts" . | trim }}
+{{- $mounts := include "memoryd.mounts" . | trim }}
 {{- if or $sqlite $mounts }}
 volumeMounts:
   {{- if $sqlite }}
