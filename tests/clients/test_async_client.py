@@ -35,7 +35,7 @@ def calls_of(client: type) -> dict[str, inspect.Signature]:
 
 def test_both_clients_have_the_same_methods():
     assert calls_of(Client) == calls_of(AsyncClient)
-    assert len(calls_of(Client)) == 35
+    assert len(calls_of(Client)) > 35
     for name in calls_of(Client):
         assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ != None
     arguments = [list(inspect.signature(c).parameters) for c in (Client, AsyncClient)]
