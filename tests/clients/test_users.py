@@ -247,13 +247,15 @@ def test_names_are_injective_and_never_ordinary():
     assert users.session_of("memoryd.user/ann") == "memoryd.user/memoryd.user/ann"
 
 
-@pytest.mark.parametrize("name", ["日" * 85, "x" * 256, "a b/c?d#e", "علی\u200cرضا", "o'neil;--", "ann@example.com"],
-                         ids=lambda one: ascii(one)[:12])
+@pytest.mark.parametrize("name", [
+    "日" * 85, "x" * 256, "a b/c?d#e", "علی\u200cرضا", "o'neil;--", "ann@example.com"],
+    ids=lambda one: ascii(one)[:12])
 def test_users_of_every_name_are_taken(client, name):
     marked = f"{uuid.uuid4().hex[:6]}{name}"
     marked = marked if len(marked.encode()) <= 256 else name
-    client.remember(marked, f"I drink tea, said {marked[:6]}.")
-    assert any(hit.text == f"I drink tea, said {marked[:6]}." for hit in client.recall(marked, "tea", top_k=99))
+    said = f"I drink tea, said {marked[:6]}."
+    client.remember(marked, said)
+    assert said in [hit.text for hit in client.recall(marked, "tea", top_k=99)]
     assert client.get_session(users.session_of(marked)).config.subject == marked
     assert client.erase_subject(marked).session_count >= 1
 
@@ -348,9 +350,9 @@ def test_every_form_of_a_configuration_is_put_to(client, user, priorities):
     made = config(token_limit=777, blocks=[
         blocks.static(str(n), name=f"b{n}", priority=p) for n, p in enumerate(priorities)])
     for number in range(2):
-        client.remember(user, "I drink tea.", memory=made if number == 0 else None, request_id=f"{user}-{number}")
-        client.context(user, f"{user}-chat", "Hello", config=made if number == 0 else None,
-                       request_id=f"{user}-chat-{number}")
+        given = made if number == 0 else None
+        client.remember(user, "I drink tea.", memory=given, request_id=f"{user}-{number}")
+        client.context(user, f"{user}-chat", "Hello", config=given, request_id=f"{user}-chat-{number}")
     assert client.count_messages(f"{user}-chat") == 2
     stored = [m.text for m in client.get_all(users.session_of(user))]
     assert stored.count("I drink tea.") == 2
