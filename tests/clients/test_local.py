@@ -501,6 +501,7 @@ def test_a_supervisor_of_another_protocol_is_refused(folder):
         def greet() -> None:
             connection, _ = listener.accept()
             with connection:
+                assert connection.recv(1) == _supervisor.USE
                 connection.sendall(json.dumps(hello).encode() + b"\n")
 
         greeting = threading.Thread(target=greet)
