@@ -32,6 +32,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import unicodedata
 import urllib.parse
 import uuid
@@ -70,6 +71,17 @@ _HUMANS = frozenset((
     "user", "human", "customer", "client", "guest", "visitor", "caller", "person", "prompter",
     "end_user", "end-user", "end user", "human_message"))
 _TAGS = ("memoryd_memory", "memoryd_recall", "memoryd_block", "item", "message")
+# Of Unicode's property Default_Ignorable_Code_Point, as the server has it.
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff")
+# A `<` of what a model may read as one of the tags: in any case of letters, with spaces and what
+# does not show.
+_TAG = re.compile(
+    rf"<(?=[/\s{_INVISIBLE}]*(?:"
+    + "|".join(f"[{_INVISIBLE}]*".join(map(re.escape, tag)) for tag in _TAGS) + "))",
+    re.IGNORECASE)
 
 
 def session_of(user: str) -> str:
@@ -436,10 +448,7 @@ def _recall_text(hits: list[Hit]) -> str:
 
 
 def _escaped(text: str) -> str:
-    for tag in _TAGS:
-        for start in (f"<{tag}", f"</{tag}"):
-            text = text.replace(start, f"&lt;{start[1:]}")
-    return text
+    return _TAG.sub("&lt;", text)
 
 
 def _attribute(text: str) -> str:
