@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -242,20 +242,25 @@ def test_a_call_that_is_cancelled_tells_so(exported, tmp_path):
     assert exported.only().attributes["error.type"] == "asyncio.exceptions.CancelledError"
 
 
+def call_in(server, method):
+    """The line of the log for the one call of `method`; ends the server."""
+    server.stop()
+    lines = [json.loads(line) for line in server.output().splitlines() if line.startswith("{")]
+    (call,) = [line for line in lines if line.get("method") == method]
+    return call
+
+
 def test_the_server_s_call_is_a_child_of_the_span(exported, session_id):
     tracer = exported.provider.get_tracer("agent")
     with fresh_store("sqlite") as store, \
             Server(store, arguments=["--log-requests=all", "--log-format=json"]) as server:
         with Client(server.target) as opened, tracer.start_as_current_span("turn") as turn:
             opened.put(session_id, [message("user", "Hello!")])
-        server.stop()
-        lines = [json.loads(line) for line in server.output().splitlines() if line.startswith("{")]
+        put = call_in(server, "Put")
     span = exported.spans()[0]
-    context = span.get_span_context()
     assert span.parent.span_id == turn.get_span_context().span_id
-    (put,) = [line for line in lines if line.get("method") == "Put"]
-    assert put["trace_id"] == f"{context.trace_id:032x}"
-    assert put["parent_id"] == f"{context.span_id:016x}"
+    assert put["trace_id"] == f"{span.context.trace_id:032x}"
+    assert put["parent_id"] == f"{span.context.span_id:016x}"
 
 
 def test_a_client_that_is_told_of_its_trace_makes_no_spans(server, exported, session_id):
@@ -271,6 +276,20 @@ def test_a_provider_may_be_set_after_the_first_calls(client, session_id, monkeyp
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: later.provider)
     client.get(session_id)
     assert later.only().name == "search_memory"
+
+
+def test_without_a_provider_a_trace_of_the_caller_goes_on(session_id):
+    """An application may have the API alone, and know its trace by a header that it got."""
+    told = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    with fresh_store("sqlite") as store, \
+            Server(store, arguments=["--log-requests=all", "--log-format=json"]) as server:
+        attached = context.attach(propagate.extract({"traceparent": told}))
+        try:
+            with Client(server.target) as opened:
+                opened.put(session_id, [message("user", "Hello!")])
+        finally:
+            context.detach(attached)
+        assert call_in(server, "Put")["parent_id"] == "00f067aa0ba902b7"
 
 
 def test_the_clients_of_local_have_spans(exported, session_id):

@@ -12,6 +12,10 @@ import yaml
 
 from deploy.oci_registry import OciRegistry
 from support.paths import BINARY, REPOSITORY, server_environment
+from support.postgres import Cluster, run_sql
+from support.server import Server
+
+import memoryd
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
@@ -317,15 +321,21 @@ def test_the_url_of_postgresql_comes_from_a_secret_that_is_there():
         "PGPASSWORD": secret("PGPASSWORD", "db", "pw")}
 
 
-def test_a_password_in_the_environment_opens_postgresql(tmp_path):
-    """Whoever keeps passwords apart from URLs needs no other URL."""
-    settings = settings_of(memoryd_of(pod_of(plain(
-        "store.kind=postgresql", "store.postgresql.url=postgresql://memory@db.example/memory"))))
-    printed = subprocess.run([BINARY, "--print-config"], capture_output=True, text=True, check=False,
-                             env=server_environment(**settings, PGPASSWORD="secret"))
-    assert printed.returncode == 0, printed.stderr
-    assert "postgresql://memory@db.example/memory" in printed.stdout
-    assert "secret" not in printed.stdout
+def test_a_password_of_a_secret_opens_postgresql(tmp_path):
+    with Cluster() as cluster:
+        run_sql(cluster.url, "CREATE ROLE memory LOGIN PASSWORD 'not-the-Passw0rd'")
+        run_sql(cluster.url, "CREATE DATABASE memory OWNER memory")
+        hba = pathlib.Path(run_sql(cluster.url, "SHOW hba_file").strip())
+        hba.write_text("host all memory 127.0.0.1/32 scram-sha-256\n")
+        run_sql(cluster.url, "SELECT pg_reload_conf()")
+        url = f"postgresql://memory@127.0.0.1:{cluster.port}/memory"
+        settings = settings_of(memoryd_of(pod_of(plain(
+            "store.kind=postgresql", f"store.postgresql.url={url}",
+            "store.postgresql.passwordSecret.name=db"))))
+        with Server(settings["MEMORYD_STORE"], environment={"PGPASSWORD": "not-the-Passw0rd"}) as server:
+            with memoryd.Client(server.target) as client:
+                client.put("s1", [memoryd.message("user", "Hello!")])
+            assert "Passw0rd" not in server.output()
 
 
 def test_more_variables_and_volumes_go_to_memoryd_alone(everything):

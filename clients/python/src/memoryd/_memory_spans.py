@@ -14,7 +14,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -131,34 +131,41 @@ class Spans:
         if self._is_traced or _API not in sys.modules:
             return _NONE
         operation = _OPERATIONS.get(call.rpc.name)
-        return _NONE if operation is None else self._span(operation, call.request)
+        tracer = None if operation is None else self._tracer_now()
+        if operation is None or tracer is None:
+            return _NONE
+        attributes = {**self._server, **_requested(operation, call.request)}
+        return _span(tracer, operation, attributes, call.request)
 
-    @contextlib.contextmanager
-    def _span(self, operation: _Operation, request: Any) -> Iterator[Note]:
+    def _tracer_now(self) -> Tracer | None:
+        """That of the application's provider, which may be set after the client is made; None until
+        then."""
         from opentelemetry import trace
 
-        span = self._tracer_now().start_span(
-            operation.name, kind=trace.SpanKind.CLIENT,
-            attributes={**self._server, **_requested(operation, request)})
-        with trace.use_span(span, end_on_exit=True, record_exception=False,
-                            set_status_on_exception=False):
-            try:
-                yield lambda result: _came_to(span, operation, request, result)
-            except BaseException as error:
-                # Without its text, which may tell of what is stored.
-                span.set_attribute("error.type", _error_type(error))
-                span.set_status(trace.StatusCode.ERROR)
-                raise
-
-    def _tracer_now(self) -> Tracer:
-        from opentelemetry import trace
-
-        # The application may set its provider after it has made the client.
         provider = trace.get_tracer_provider()
+        if isinstance(provider, trace.ProxyTracerProvider):
+            return None
         if self._tracer is None or provider is not self._provider:
             self._tracer = provider.get_tracer("memoryd")
             self._provider = provider
         return self._tracer
+
+
+@contextlib.contextmanager
+def _span(tracer: Tracer, operation: _Operation, attributes: Mapping[str, str | int],
+          request: Any) -> Iterator[Note]:
+    from opentelemetry import trace
+
+    span = tracer.start_span(operation.name, kind=trace.SpanKind.CLIENT, attributes=attributes)
+    with trace.use_span(span, end_on_exit=True, record_exception=False,
+                        set_status_on_exception=False):
+        try:
+            yield lambda result: _came_to(span, operation, request, result)
+        except BaseException as error:
+            # Without its text, which may tell of what is stored.
+            span.set_attribute("error.type", _error_type(error))
+            span.set_status(trace.StatusCode.ERROR)
+            raise
 
 
 def server_attributes(target: str) -> dict[str, str | int]:
