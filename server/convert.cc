@@ -264,7 +264,7 @@ absl::StatusOr<BlockSettings> FromBlock(const std::string& field, const v1::Bloc
   // Names are looked at with the rest of the configuration; here only what the wire alone knows.
   settings.name = block.name();
   settings.kind = block.kind();
-  if (block.has_priority()) settings.priority = block.priority();
+  settings.priority = block.priority();
   if (!block.worker().empty()) {
     MEMORYD_RETURN_IF_ERROR(CheckId(field + ".worker", block.worker(), kMaxIdBytes));
     settings.worker = block.worker();
@@ -711,7 +711,7 @@ v1::Block ToProto(const BlockSettings& settings) {
   v1::Block block;
   block.set_name(settings.name);
   block.set_kind(settings.kind);
-  block.set_priority(settings.priority.value_or(0));
+  block.set_priority(settings.priority);
   block.set_worker(settings.worker);
   block.set_options_json(settings.options_json);
   for (const std::string& part : settings.content) block.add_content()->ParseFromString(part);

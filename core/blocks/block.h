@@ -145,9 +145,7 @@ class Block : public std::enable_shared_from_this<Block> {
 
   // `section`: see section().
   explicit Block(const BlockSettings& settings, std::string section = {})
-      : name_(settings.name),
-        priority_(settings.priority.value_or(0)),
-        section_(std::move(section)) {}
+      : name_(settings.name), priority_(settings.priority), section_(std::move(section)) {}
   virtual ~Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;

@@ -100,7 +100,7 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeBlock(const BlockSettings& sett
   if (!IsName(settings.name)) {
     return InvalidField(fmt::format("{}.name", field), "must be 1 to 64 of [A-Za-z0-9_-]");
   }
-  if (settings.priority.value_or(0) < 0) {
+  if (settings.priority < 0) {
     return InvalidField(fmt::format("{}.priority", field), "must be at least 0");
   }
   const auto* const kind =

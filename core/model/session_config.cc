@@ -20,7 +20,7 @@ namespace memoryd {
 // Found by nlohmann::json through the type. Parts are bytes, which JSON can't hold.
 static void to_json(nlohmann::json& object, const BlockSettings& block) {
   object = {{"name", block.name}, {"kind", block.kind}};
-  if (block.priority.has_value()) object["priority"] = *block.priority;
+  if (block.priority != 0) object["priority"] = block.priority;
   if (!block.worker.empty()) object["worker"] = block.worker;
   if (!block.options_json.empty()) object["options"] = block.options_json;
   for (const std::string& part : block.content) {

@@ -24,7 +24,7 @@ enum class FeedTime { kAfterCommit, kBeforeReply };
 struct BlockSettings {
   std::string name;
   std::string kind;
-  std::optional<std::int32_t> priority;
+  std::int32_t priority = 0;
   std::string worker;
   std::string options_json;          // Empty: no options.
   std::vector<std::string> content;  // Serialized memoryd.v1.Part each.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from support.blocks import block
 from support.calls import assistant, memory, reason, refusal, user
 
 Config = memory.SessionConfig
@@ -111,6 +112,18 @@ def test_what_counts_are_made_with_is_fixed_by_the_first_message(calls, session_
     error = refusal(calls.UpdateSession, session_id=session_id, config=Config(**change))
     assert (error.code(), reason(error)) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFIG_FIXED")
     assert calls.GetSession(session_id=session_id).session.config == COMPLETE
+
+
+def test_a_configuration_as_get_session_shows_it_is_the_one_in_force(calls, session_id):
+    blocks = [block("none", "static", content=["a"]), block("zero", "static", 0, content=["b"]),
+              block("two", "static", 2, content=["c"])]
+    given = Config(token_limit=500, blocks=blocks)
+    calls.Put(session_id=session_id, messages=[user("x")], config=given)
+    shown = calls.GetSession(session_id=session_id).session.config
+    assert [b.priority for b in shown.blocks] == [0, 0, 2]
+    for config in (shown, given):
+        calls.Put(session_id=session_id, messages=[user("x")], config=config)
+    assert calls.GetSession(session_id=session_id).session.config == shown
 
 
 def test_a_deleted_session_is_gone_and_its_id_free(calls, session_id):

@@ -270,21 +270,10 @@ def _put(
             config, revision = wanted, None  # It was deleted meanwhile.
             continue
         config, revision = _checked(session, user, shown), None
-        if attempt % 3 == 0:
-            # A reply has the priority 0 where none was given, and the server tells the two apart.
-            config = _without_zeros(config)
-        elif attempt % 3 == 2:
+        if attempt % 2 == 1:
+            # One that a server of a later version understands better than this client.
             config, revision = None, session.revision
     raise AssertionError("the last try returns or raises")
-
-
-def _without_zeros(config: memory.SessionConfig) -> memory.SessionConfig:
-    made = memory.SessionConfig()
-    made.CopyFrom(config)
-    for block in made.blocks:
-        if block.priority == 0:
-            block.ClearField("priority")
-    return made
 
 
 def _make(
