@@ -340,6 +340,7 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallFor(const SessionInfo& info
     return a.message->position < b.message->position;
   });
   std::vector<RecentRecalls::Recalled> recalled;
+  recalled.reserve(items.size());
   for (const FoundItem& item : items) recalled.push_back({item.message->position, item.score});
   recent_.Keep(request.key, generation, context.question, request.now_us, std::move(recalled));
   return items;
