@@ -16,13 +16,13 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/descriptor_writer.h"
 #include "server/log_line.h"
-#include "server/sha256.h"
 
 namespace memoryd {
 namespace {

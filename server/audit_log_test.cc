@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
-#include "server/sha256.h"
 
 namespace memoryd {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "core/model/trace_context.h"
-#include "server/sha256.h"
 
 namespace memoryd {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/sha256.h"
 #include "server/method.h"
-#include "server/sha256.h"
 
 namespace memoryd {
 

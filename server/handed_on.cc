@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/convert.h"
-#include "server/sha256.h"
 #include "server/stored_body.h"
 
 namespace memoryd {

@@ -1,8 +1,5 @@
 #include "core/engine/recall.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -453,12 +450,11 @@ absl::StatusOr<std::vector<FoundItem>> Recall::RecallMessages(
   std::unordered_set<std::string> present;
   for (const KeptMessage& kept : context.kept) {
     const ContextMessage& message = request.messages[kept.index];
+    present.insert(WordsOf(message, kept));
+    // Where roles alternate, each was a message once.
     if (kept.texts.has_value()) {
-      present.insert(fmt::format("{}", fmt::join(*kept.texts, "\n")));
       present.insert(kept.texts->begin(), kept.texts->end());
     } else {
-      present.emplace(message.words());
-      // Where roles alternate, each was a message once.
       for (const std::string_view text : message.texts) present.emplace(text);
     }
   }

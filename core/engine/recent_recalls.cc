@@ -1,19 +1,19 @@
 #include "core/engine/recent_recalls.h"
 
 #include <fmt/format.h>
-#include <openssl/sha.h>
 
 #include <iterator>
 #include <utility>
+
+#include "core/base/sha256.h"
 
 namespace memoryd {
 namespace {
 
 // 16 bytes of the SHA-256: whoever writes a question must not find one that another's is taken for.
 std::string Digest(std::string_view text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  return std::string(reinterpret_cast<const char*>(digest), 16);
+  const Sha256Digest digest = Sha256(text);
+  return std::string(digest.begin(), digest.begin() + 16);
 }
 
 std::string NameOf(const SessionKey& key, std::uint64_t generation, const Question& question) {

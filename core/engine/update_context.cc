@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <openssl/sha.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
 
+#include "core/base/sha256.h"
 #include "core/blocks/block_text.h"
 #include "core/model/role.h"
 #include "core/model/time_zone.h"
@@ -123,11 +123,6 @@ bool IsEmptied(const ContextMessage& message, const std::vector<std::string>& re
          std::all_of(rest.begin(), rest.end(), [](const std::string& t) { return t.empty(); });
 }
 
-std::string Words(const ContextMessage& message, const KeptMessage& kept) {
-  if (!kept.texts.has_value()) return std::string(message.words());
-  return fmt::format("{}", fmt::join(*kept.texts, "\n"));
-}
-
 // Adds the texts that are not empty, one a line.
 void AddTexts(const ContextMessage& message, const KeptMessage& kept, std::string& text) {
   const auto add = [&text](std::string_view more) {
@@ -188,7 +183,7 @@ void FindQuestion(std::span<const ContextMessage> messages, BareContext& context
   }
   if (context.question_begin > context.prefix_index && context.question.humans > 0) {
     const KeptMessage& before = kept[context.question_begin - 1];
-    context.question.before = Words(messages[before.index], before);
+    context.question.before = WordsOf(messages[before.index], before);
   }
 }
 
@@ -235,8 +230,7 @@ std::string RecallText(std::span<const RecalledMessage> recalled, absl::TimeZone
 }
 
 std::string Hash(std::string_view text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  const Sha256Digest digest = Sha256(text);
   std::string hex;
   for (std::size_t i = 0; i < 16; ++i) fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
   return hex;
@@ -270,6 +264,11 @@ std::string BytesRepr(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::string WordsOf(const ContextMessage& message, const KeptMessage& kept) {
+  if (!kept.texts.has_value()) return std::string(message.words());
+  return fmt::format("{}", fmt::join(*kept.texts, "\n"));
+}
 
 BareContext RemoveMemory(std::span<const ContextMessage> messages, const ContextRules& rules) {
   BareContext context;

@@ -59,6 +59,9 @@ struct KeptMessage {
   bool joined = false;    // With the one before it.
 };
 
+// All words of a message that stays, `kept`, without what memory had put in.
+std::string WordsOf(const ContextMessage& message, const KeptMessage& kept);
+
 // The newest human's message, with what it is joined with: what is recalled is recalled for it.
 struct Question {
   std::string text;         // Empty: nothing is asked.

@@ -1,6 +1,6 @@
 // SHA-256, by which the server knows tokens, requests and names without keeping them.
-#ifndef MEMORYD_SERVER_SHA256_H_
-#define MEMORYD_SERVER_SHA256_H_
+#ifndef MEMORYD_CORE_BASE_SHA256_H_
+#define MEMORYD_CORE_BASE_SHA256_H_
 
 #include <openssl/sha.h>
 
@@ -22,4 +22,4 @@ inline std::string ShortHash(std::string_view text) { return ShortHash(Sha256(te
 
 }  // namespace memoryd
 
-#endif  // MEMORYD_SERVER_SHA256_H_
+#endif  // MEMORYD_CORE_BASE_SHA256_H_
