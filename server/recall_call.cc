@@ -116,6 +116,12 @@ bool AppendResults(std::string& reply, int field, const Found& found, bool with_
   return true;
 }
 
+bool IsOnlyResults(const v1::Message& message) {
+  return message.parts_size() > 0 &&
+         std::all_of(message.parts().begin(), message.parts().end(),
+                     [](const v1::Part& part) { return part.has_tool_result(); });
+}
+
 ContextMessage FromContext(const v1::Message& message) {
   ContextMessage entry;
   entry.role = message.role();
@@ -124,13 +130,11 @@ ContextMessage FromContext(const v1::Message& message) {
     entry.only_text = true;
     return entry;
   }
-  int results = 0;
   for (const v1::Part& part : message.parts()) {
     if (part.has_text()) entry.texts.push_back(part.text());
-    if (part.has_tool_result()) ++results;
+    entry.has_results |= part.has_tool_result();
   }
-  entry.has_results = results > 0;
-  entry.only_results = results > 0 && results == message.parts_size();
+  entry.only_results = IsOnlyResults(message);
   entry.only_text =
       !entry.texts.empty() && entry.texts.size() == static_cast<std::size_t>(message.parts_size());
   entry.other_words = WordsOf(message);
@@ -174,12 +178,6 @@ struct JointMessage {
   };
   std::vector<Piece> pieces;
 };
-
-bool IsOnlyResults(const v1::Message& message) {
-  return message.parts_size() > 0 &&
-         std::all_of(message.parts().begin(), message.parts().end(),
-                     [](const v1::Part& part) { return part.has_tool_result(); });
-}
 
 // The first human's role; without one that of the first who says more than results, so that the
 // whole is no human's message when it comes again.
