@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from memoryd._crossing import Crossing, is_assistant, is_system, is_tool, texts_of
-from memoryd._templates import Taking, data_of
+from memoryd._crossing import Crossing, texts_of
+from memoryd._roles import is_assistant, is_system, is_tool
+from memoryd._templates import Taking, held_by
 from memoryd.v1 import memory_pb2 as memory
 
 Dict = dict[str, Any]
@@ -206,14 +207,12 @@ def _input(text: str) -> Dict:
 
 
 def _image(image: memory.Media) -> Dict:
-    mime_type, data = image.mime_type, image.data
-    if not image.HasField("data"):
-        found = data_of(image.url)
-        if found is None:
-            if image.url.startswith(("http://", "https://")):
-                return {"type": "image", "source": {"type": "url", "url": image.url}}
-            return _text(f"[image {image.path or image.url}]".replace(" ]", "]"))
-        mime_type, data = found
+    held = held_by(image)
+    if held is None:
+        if source := _web_source(image):
+            return {"type": "image", "source": source}
+        return _text(f"[image {image.path or image.url}]".replace(" ]", "]"))
+    mime_type, data = held
     if mime_type not in _IMAGE_TYPES:
         mime_type = next((name for begin, name in _IMAGE_BEGINS if data.startswith(begin)), "")
     if not mime_type or not data:
@@ -222,15 +221,13 @@ def _image(image: memory.Media) -> Dict:
 
 
 def _document(document: memory.Media) -> Dict:
-    mime_type, data = document.mime_type, document.data
-    if not document.HasField("data"):
-        found = data_of(document.url)
-        if found is None:
-            if document.url.startswith(("http://", "https://")):
-                return _titled(document, {"type": "url", "url": document.url})
-            named = " ".join(filter(None, (document.title, document.path or document.url)))
-            return _text(f"[document {named}]")
-        mime_type, data = found
+    held = held_by(document)
+    if held is None:
+        if source := _web_source(document):
+            return _titled(document, source)
+        named = " ".join(filter(None, (document.title, document.path or document.url)))
+        return _text(f"[document {named}]")
+    mime_type, data = held
     if mime_type == "application/pdf" or data.startswith(b"%PDF"):
         return _titled(document, _base64("application/pdf", data))
     try:
@@ -240,6 +237,12 @@ def _document(document: memory.Media) -> Dict:
     if not text.strip():
         return _text(f"[document {document.title}]".replace(" ]", "]"))
     return _titled(document, {"type": "text", "media_type": "text/plain", "data": text})
+
+
+def _web_source(media: memory.Media) -> Dict | None:
+    """The source of what the API fetches itself."""
+    is_web = media.url.startswith(("http://", "https://"))
+    return {"type": "url", "url": media.url} if is_web else None
 
 
 def _titled(document: memory.Media, source: Dict) -> Dict:

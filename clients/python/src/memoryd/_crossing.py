@@ -1,4 +1,4 @@
-"""What both forms ask of roles, ids and names of messages that were not put in them."""
+"""What both forms ask of ids, names and texts of messages that were not put in them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,6 @@ from memoryd.v1 import memory_pb2 as memory
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME = 64
-_ASSISTANT = frozenset(("assistant", "ai", "model", "chatbot", "gpt", "bot"))
-
-
-def is_system(role: str) -> bool:
-    return role in ("system", "developer")
-
-
-def is_tool(role: str) -> bool:
-    return role in ("tool", "function")
-
-
-def is_assistant(role: str) -> bool:
-    return role.casefold() in _ASSISTANT
 
 
 def texts_of(parts: Iterable[memory.Part]) -> list[str]:

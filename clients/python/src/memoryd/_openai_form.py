@@ -6,8 +6,9 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from memoryd._crossing import Crossing, is_assistant, is_system, is_tool, texts_of
-from memoryd._templates import Taking, data_of
+from memoryd._crossing import Crossing, texts_of
+from memoryd._roles import is_assistant, is_system, is_tool
+from memoryd._templates import Taking, held_by
 from memoryd.v1 import memory_pb2 as memory
 
 Dict = dict[str, Any]
@@ -241,13 +242,11 @@ def _audio(audio: memory.Media) -> Dict:
 
 
 def _document(document: memory.Media) -> Dict:
-    mime_type, data = document.mime_type, document.data
-    if not document.HasField("data"):
-        found = data_of(document.url)
-        if found is None:
-            named = " ".join(filter(None, (document.title, document.url or document.path)))
-            return _text(f"[document {named}]")
-        mime_type, data = found
+    held = held_by(document)
+    if held is None:
+        named = " ".join(filter(None, (document.title, document.url or document.path)))
+        return _text(f"[document {named}]")
+    mime_type, data = held
     if mime_type.startswith("text/") or mime_type in ("", "application/json"):
         try:
             return _text("\n".join(filter(None, (document.title, data.decode()))))

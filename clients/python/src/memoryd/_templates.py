@@ -300,13 +300,16 @@ def without_template(metadata: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key != KEY}
 
 
-def data_of(url: str) -> tuple[str, bytes] | None:
-    """MIME type and data of a data URL, whoever made it."""
-    found = re.match(r"data:([^;,]*)[^,]*;base64,", url)
+def held_by(media: memory.Media) -> tuple[str, bytes] | None:
+    """MIME type and data of a medium, its own or those of its data URL, whoever made that; None
+    where it lies elsewhere."""
+    if media.HasField("data"):
+        return media.mime_type, media.data
+    found = re.match(r"data:([^;,]*)[^,]*;base64,", media.url)
     if found is None:
         return None
     try:
-        return found.group(1), base64.b64decode(url[found.end():])
+        return found.group(1), base64.b64decode(media.url[found.end():])
     except ValueError:
         return None
 

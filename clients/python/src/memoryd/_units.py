@@ -16,14 +16,8 @@ import itertools
 import operator
 from collections.abc import Sequence
 
+from memoryd._roles import is_human, is_system
 from memoryd.v1 import memory_pb2 as memory
-
-# As the server has them in any case of letters (docs/POLICY.md).
-_HUMAN_ROLES = frozenset((
-    "user", "human", "customer", "client", "guest", "visitor", "caller", "person", "prompter",
-    "end_user", "end-user", "end user", "human_message",
-))
-_PINNED_ROLES = frozenset(("system", "developer"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +73,7 @@ class History:
         if None in self._unit_of or self._torn or any(self._waiting.values()):
             return True
         return headless and self._first_human(frozenset()) != next(
-            (index for index, said in enumerate(self._said) if not _is_pinned(said)), None)
+            (index for index, said in enumerate(self._said) if not is_system(said.role)), None)
 
     def _taken(self, session: memory.Session | None) -> list[bool]:
         takes = _takes_messages(session)
@@ -102,12 +96,11 @@ class History:
         human = self._first_human(roles)
         if human is None or not any(taken[:human + 1]):
             return set()
-        return {index for index in range(human) if not _is_pinned(self._said[index])}
+        return {index for index in range(human) if not is_system(self._said[index].role)}
 
     def _first_human(self, roles: frozenset[str]) -> int | None:
         for index, said in enumerate(self._said):
-            role = said.role.casefold()
-            if (role in _HUMAN_ROLES or said.role in roles) and not said.results:
+            if (is_human(said.role) or said.role in roles) and not said.results:
                 return index
         return None
 
@@ -116,10 +109,6 @@ def lacks(positions: Sequence[int]) -> bool:
     """Whether messages may have been taken, by the positions of those that there are: what is not
     so lacks nothing, and no History is needed."""
     return bool(positions) and positions[-1] != len(positions)
-
-
-def _is_pinned(said: Said) -> bool:
-    return said.role in _PINNED_ROLES
 
 
 def _takes_messages(session: memory.Session | None) -> bool:

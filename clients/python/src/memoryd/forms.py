@@ -38,7 +38,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from memoryd import _anthropic_form, _openai_form
-from memoryd._crossing import Crossing, is_system, is_tool
+from memoryd._crossing import Crossing
+from memoryd._roles import is_system, is_tool
 from memoryd._templates import BOTH, Stored, write
 from memoryd._wire_text import joined
 from memoryd.v1 import memory_pb2 as memory

@@ -42,6 +42,7 @@ from typing import Any
 import grpc
 
 from memoryd import _calls, blocks, forms
+from memoryd._roles import is_human
 from memoryd._steps import Steps
 from memoryd._wire_text import joined
 from memoryd.contexts import UserContext
@@ -66,10 +67,6 @@ _LEAST_COSINE = 0.3
 _QUERY_CHARACTERS = 8000
 _SHARE_OF_LIMIT = 0.1
 _BYTES_OF_TOKEN = 4
-# As docs/POLICY.md has them.
-_HUMANS = frozenset((
-    "user", "human", "customer", "client", "guest", "visitor", "caller", "person", "prompter",
-    "end_user", "end-user", "end user", "human_message"))
 _TAGS = ("memoryd_memory", "memoryd_recall", "memoryd_block", "item", "message")
 # Of Unicode's property Default_Ignorable_Code_Point, as the server has it.
 _INVISIBLE = (
@@ -396,7 +393,7 @@ def _newest_question(reply: wire.GetResponse) -> int | None:
     """The place of the newest message of a human that has words; None without one."""
     for index in range(len(reply.messages) - 1, -1, -1):
         message = reply.messages[index]
-        if message.message_id and message.role.lower() in _HUMANS and text_of(message).strip():
+        if message.message_id and is_human(message.role) and text_of(message).strip():
             return index
     return None
 
