@@ -66,9 +66,12 @@ def _shown(block: Block, taking: Taking) -> Block:
     if kind is None or _says_text(block):
         return block
     for path, given in _found(block, _DATA):
-        return _with(block, path, taking.data(kind, given, mime_type=_mime_type(block)))
+        if given:
+            return _with(block, path, taking.data(kind, given, mime_type=_mime_type(block)))
     for path, given in _found(block, _URLS):
-        return _with(block, path, taking.url(kind, given))
+        # Beside data the template alone keeps it.
+        detail = None if given.startswith("data:") else _detail(block)
+        return _with(block, path, taking.url(kind, given, detail=detail))
     return block
 
 
@@ -92,12 +95,18 @@ def _mime_type(block: Block) -> str | None:
     return said if isinstance(said, str) else None
 
 
+def _detail(block: Block) -> str | None:
+    image = block.get("image_url")
+    said = image.get("detail") if isinstance(image, dict) else None
+    return said if isinstance(said, str) else None
+
+
 def _found(block: Block, paths: tuple[_Path, ...]) -> Iterator[tuple[_Path, str]]:
     for path in paths:
         value: Any = block
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, str) and value:
+        if isinstance(value, str):
             yield path, value
 
 

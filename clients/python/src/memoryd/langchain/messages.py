@@ -333,20 +333,10 @@ def _set_about(made: memory.Message, parts: list[memory.Part], about: dict[str, 
 
 def _part(block: str | dict[Any, Any]) -> tuple[memory.Part, Any]:
     """The part of a block, and a template of what stands around it unless the part says that."""
-    if isinstance(block, dict):
-        text = block.get("text")
-        plain = block == {"type": "text", "text": text}
-        if plain and isinstance(text, str) and is_text(text):
-            return memory.Part(text=text), None
-        try:
-            image = _image(block)
-        except ValueError:  # No base64, or a URL that UTF-8 does not hold.
-            image = None
-        if image is not None and _image_block(image) == block:
-            return memory.Part(image=image), None
-        made = _blocks.part_of(block)
-        if made is not None:
-            return made
+    if isinstance(block, dict) and (made := _blocks.part_of(block)) is not None:
+        part, template = made
+        says_all = list(_foreign_block(part).items()) == list(block.items())
+        return part, None if says_all else template
     return memory.Part(opaque=memory.Opaque(type="json", data=dumps(block).encode())), None
 
 
@@ -358,23 +348,6 @@ def _block(part: memory.Part, template: Any) -> str | dict[Any, Any]:
         loaded: str | dict[Any, Any] = json.loads(part.opaque.data)
         return loaded
     return _foreign_block(part)
-
-
-def _image(block: dict[Any, Any]) -> memory.Media | None:
-    """An image in one of the two forms that say no more than a part."""
-    if block.get("type") == "image_url" and isinstance(block.get("image_url"), dict):
-        about = block["image_url"]
-        if isinstance(about.get("url"), str):
-            detail = about.get("detail")
-            if about["url"].startswith("data:"):
-                return None
-            return memory.Media(url=about["url"],
-                                detail=detail if isinstance(detail, str) else None)
-    if block.get("type") == "image" and isinstance(block.get("base64"), str):
-        mime_type = block.get("mime_type")
-        data = base64.b64decode(block["base64"], validate=True)
-        return memory.Media(data=data, mime_type=mime_type if isinstance(mime_type, str) else None)
-    return None
 
 
 def _image_block(image: memory.Media) -> dict[str, Any]:
