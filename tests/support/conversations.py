@@ -46,6 +46,19 @@ class Teller:
             {"query": self.text(), "big": 10**30, "small": 1e-9},
         ))
 
+    def conversation(self) -> list[Message]:
+        """By a form's own messages: system, user, step, answer and cut."""
+        told = [self.system()] if self.chance(0.6) else []
+        for _ in range(self.random.randint(1, 5)):
+            told.append(self.user())
+            for _ in range(self.random.randint(0, 2)):
+                told.extend(self.step())
+            told.append(self.answer())
+        if self.chance(0.3):
+            told.append(self.user())
+            told.append(self.cut())
+        return [self.shuffled(message) for message in told]
+
     def shuffled(self, message: Message) -> Message:
         """The message with its keys in another order, now and then."""
         if not self.chance(0.2):
@@ -58,21 +71,10 @@ class Teller:
 class OpenAITeller(Teller):
     """Conversations of OpenAI's chat completions."""
 
-    def conversation(self) -> list[Message]:
-        told: list[Message] = []
-        if self.chance(0.6):
-            role = self.random.choice(("system", "developer"))
-            told.append({"role": role, "content": self.text() if self.chance(0.7) else [
-                {"type": "text", "text": self.text()} for _ in range(self.random.randint(1, 2))]})
-        for _ in range(self.random.randint(1, 5)):
-            told.append(self.user())
-            for _ in range(self.random.randint(0, 2)):
-                told.extend(self.step())
-            told.append(self.answer())
-        if self.chance(0.3):
-            told.append(self.user())
-            told.append(self.cut())
-        return [self.shuffled(message) for message in told]
+    def system(self) -> Message:
+        role = self.random.choice(("system", "developer"))
+        return {"role": role, "content": self.text() if self.chance(0.7) else [
+            {"type": "text", "text": self.text()} for _ in range(self.random.randint(1, 2))]}
 
     def user(self) -> Message:
         made: Message = {"role": "user", "content": self.text()}
@@ -169,21 +171,10 @@ class OpenAITeller(Teller):
 class AnthropicTeller(Teller):
     """Conversations of Anthropic's API; a system message stands first."""
 
-    def conversation(self) -> list[Message]:
-        told: list[Message] = []
-        if self.chance(0.6):
-            told.append({"role": "system", "content": self.text() if self.chance(0.5) else [
-                {"type": "text", "text": self.text(), "cache_control": {"type": "ephemeral"}},
-                {"type": "text", "text": self.text()}]})
-        for _ in range(self.random.randint(1, 5)):
-            told.append(self.user())
-            for _ in range(self.random.randint(0, 2)):
-                told.extend(self.step())
-            told.append(self.answer())
-        if self.chance(0.3):
-            told.append(self.user())
-            told.append(self.cut())
-        return [self.shuffled(message) for message in told]
+    def system(self) -> Message:
+        return {"role": "system", "content": self.text() if self.chance(0.5) else [
+            {"type": "text", "text": self.text(), "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": self.text()}]}
 
     def user(self) -> Message:
         if self.chance(0.5):
