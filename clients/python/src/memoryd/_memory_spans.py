@@ -71,7 +71,8 @@ class _Operation:
     # How many records the request is about.
     count: Callable[[Any], int | None] | None = None
     query: Callable[[Any], str] | None = None
-    # Of request and result: the records that were made. Of the result: how many were found.
+    # From request and result: the ids of the records that were made. From the result: how many
+    # records were found.
     made: Callable[[Any, Any], list[str]] | None = None
     found: Callable[[Any], int] | None = None
 

@@ -48,7 +48,7 @@ _SOCKETS = "sockets"
 _PREFIX = "memoryd-"
 # Without the NUL behind it.
 _LONGEST_SOCKET_PATH = 107
-# What neither a list of addresses nor a URI gives another meaning.
+# Paths that mean the same in a list of addresses and in a URI.
 _SOCKET_PATH = re.compile(r"[A-Za-z0-9/._~+@-]+")
 _READY = b"listening on "
 _BACKLOG = 1024
@@ -213,7 +213,7 @@ class _Supervisor:
             try:
                 self._serve(log)
             finally:
-                # While the lock is held: nobody else has made it anew.
+                # While the lock is held: no other supervisor has made this socket.
                 with contextlib.suppress(OSError):
                     os.unlink(control)
                 self._remove_sockets()
@@ -223,7 +223,7 @@ class _Supervisor:
         finally:
             if self._is_ephemeral:
                 shutil.rmtree(self._folder, ignore_errors=True)
-            # Before anybody hears of the end, and may begin anew.
+            # Before a user learns of the end, and may start another supervisor.
             for lock in self._locks:
                 os.close(lock)
 
