@@ -8,7 +8,8 @@
 #   memoryd_test(name SOURCES file... [DEPS target...] [LABELS label...] [ARGS arg...]
 #                [ENVIRONMENT VAR=value...] [TIMEOUT seconds])
 #     GoogleTest executable <name> with gmock's main, run as one ctest entry. LABELS default to
-#     `unit`; TIMEOUT to 120. The target `unit_tests` builds all that are labelled so.
+#     `unit`, TIMEOUT to 120; a sanitizer gets four times as long. The target `unit_tests` builds all
+#     that are labelled `unit`.
 #   memoryd_precompiled(name HEADERS header... [DEPS target...])
 #     Headers of others, beside those that nearly every source reads, compiled once for the libraries
 #     of this folder and those below it, and once for their tests: a sixth of what a build takes. By
@@ -150,6 +151,10 @@ macro(_memoryd_test_properties name)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(MEMORYD_SANITIZE)
+    # What is slow under a sanitizer has not hung.
+    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
   # The JUnit file of each entry lets the summary count test cases rather than executables.
   set_tests_properties(${name} PROPERTIES
