@@ -129,8 +129,15 @@ class Http2ServerTest : public ::testing::Test {
     return stub.Get(&context, request, &response);
   }
 
-  // gRPC's client may keep a connection long after its channel is gone.
-  void EndConnections() { server_->Shutdown(Clock::now() + std::chrono::minutes(1)); }
+  // Ends connections once no call holds anything, or after a minute: gRPC's client may keep one
+  // long after its channel is gone.
+  void EndConnections() {
+    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    while (budget_.held() > 0 && Clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(budget_.held(), 0);
+    EXPECT_EQ(budget_.holders(), 0);
+    server_->Shutdown(Clock::now());
+  }
 
   // Waits until nobody holds anything, or for a minute.
   void ExpectAllGivenBack() {
