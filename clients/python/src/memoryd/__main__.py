@@ -1,0 +1,29 @@
+"""The command `memoryd`, also `python -m memoryd`: the server's binary, with the same arguments."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memoryd import _server_binary
+from memoryd.errors import MemorydError
+
+
+def main() -> int:
+    """Becomes the server's binary. Returns 1 where this machine has none, and says what to do."""
+    try:
+        binary = _server_binary.find()
+    except MemorydError as error:
+        print(f"memoryd: {error.message}", file=sys.stderr)
+        return 1
+    # What was printed before would be lost with this process.
+    sys.stdout.flush()
+    try:
+        os.execv(binary, [binary, *sys.argv[1:]])
+    except OSError as error:
+        print(f"memoryd: {binary}: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
