@@ -15,6 +15,12 @@
 #include "cli/terminal_text.h"
 
 namespace memoryd::cli {
+namespace {
+
+// Those of every command that asks a server, in its help.
+constexpr char kServerOptions[] = "How to reach the server";
+
+}  // namespace
 
 CLI::App& AddCommand(CLI::App& parent, const std::string& name, const std::string& help,
                      Invocation& invocation,
@@ -22,29 +28,27 @@ CLI::App& AddCommand(CLI::App& parent, const std::string& name, const std::strin
   CLI::App& command = *parent.add_subcommand(name, help);
   // Its own, since a variable counts for the commands beside the one that was given, too.
   auto connection = std::make_shared<ConnectionOptions>(invocation.connection);
-  command
-      .add_option("--target", connection->target,
-                  "The server: HOST:PORT or unix:PATH [127.0.0.1:50051].")
+  const auto add = [&command](const char* flag, auto& value, const char* type, const char* text) {
+    return command.add_option(flag, value, text)->type_name(type)->group(kServerOptions);
+  };
+  add("--target", connection->target, "ADDRESS",
+      "The server: HOST:PORT or unix:PATH [localhost:50051].")
       ->envname("MEMORYD_TARGET");
-  command
-      .add_option("--token-file", connection->token_file,
-                  "File with a bearer token; read again for each call.")
+  add("--token-file", connection->token_file, "FILE",
+      "File with a bearer token; read again for each call.")
       ->envname("MEMORYD_TOKEN_FILE");
-  command
-      .add_option("--ca-file", connection->ca_file,
-                  "PEM file: TLS, with a server whose certificate one of these signed.")
+  add("--ca-file", connection->ca_file, "FILE",
+      "PEM file: TLS, with a server whose certificate one of these signed.")
       ->envname("MEMORYD_CA_FILE");
-  command
-      .add_option("--client-cert-file", connection->client_cert_file,
-                  "PEM file: the certificate to show, with its intermediates.")
+  add("--client-cert-file", connection->client_cert_file, "FILE",
+      "PEM file: the certificate to show, with its intermediates.")
       ->envname("MEMORYD_CLIENT_CERT_FILE");
-  command
-      .add_option("--client-key-file", connection->client_key_file,
-                  "PEM file: the key of --client-cert-file.")
+  add("--client-key-file", connection->client_key_file, "FILE",
+      "PEM file: the key of --client-cert-file.")
       ->envname("MEMORYD_CLIENT_KEY_FILE");
-  command.add_option("--timeout", connection->timeout_s, "Seconds that a call may take [10].")
-      ->check(CLI::Range(0.001, 3600.0));
-  command.add_flag("--json", invocation.json, "One JSON object a line.");
+  add("--timeout", connection->timeout_s, "SECONDS", "Seconds that a call may take [10].")
+      ->check(CLI::Range(0.001, 3600.0).description(""));
+  command.add_flag("--json", invocation.json, "One JSON object a line.")->group(kServerOptions);
   command.callback([&invocation, connection, run = std::move(run)] {
     invocation.connection = *connection;
     invocation.run = run;
@@ -52,10 +56,28 @@ CLI::App& AddCommand(CLI::App& parent, const std::string& name, const std::strin
   return command;
 }
 
+CLI::App& AddCommandHere(CLI::App& parent, const std::string& name, const std::string& help,
+                         Invocation& invocation, std::function<absl::Status(Printer&)> run) {
+  CLI::App& command = *parent.add_subcommand(name, help);
+  command.callback([&invocation, run = std::move(run)] { invocation.run_here = run; });
+  return command;
+}
+
 CLI::App& AddGroup(CLI::App& parent, const std::string& name, const std::string& help) {
   CLI::App& group = *parent.add_subcommand(name, help);
   group.require_subcommand(1);
   return group;
+}
+
+std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == name) return command;
+  }
+  return nullptr;
 }
 
 absl::Status Confirm(bool yes, const std::string& question) {

@@ -1,10 +1,13 @@
-// What all commands have in common: how they are declared, and their options.
+// What all commands have in common: how they are declared, and their options. The tree of the
+// declared commands is the one table from which dispatch, help, completion and docs/COMMANDS.md
+// are.
 #ifndef MEMORYD_CLI_COMMAND_H_
 #define MEMORYD_CLI_COMMAND_H_
 
 #include <CLI/App.hpp>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "cli/connection.h"
@@ -12,11 +15,12 @@
 
 namespace memoryd::cli {
 
-// What the command line asks for.
+// What the command line asks for: one of the two functions, or none for `help`.
 struct Invocation {
   ConnectionOptions connection;
   bool json = false;
   std::function<absl::Status(Connection&, Printer&)> run;
+  std::function<absl::Status(Printer&)> run_here;  // Asks no server.
 };
 
 // Adds a command that takes the options of all, and runs `run` when it is the one asked for.
@@ -25,8 +29,19 @@ CLI::App& AddCommand(CLI::App& parent, const std::string& name, const std::strin
                      Invocation& invocation,
                      std::function<absl::Status(Connection&, Printer&)> run);
 
-// Adds a command that stands for others alone.
+// Adds a command that asks no server, and takes no options but its own.
+CLI::App& AddCommandHere(CLI::App& parent, const std::string& name, const std::string& help,
+                         Invocation& invocation, std::function<absl::Status(Printer&)> run);
+
+// Adds a command that stands for others alone. `help` says what they are about, without an end.
 CLI::App& AddGroup(CLI::App& parent, const std::string& name, const std::string& help);
+
+// Commands below `app`, in the order in which they were added, but those of no group, which help
+// and completion do not tell of.
+std::vector<const CLI::App*> CommandsOf(const CLI::App& app);
+
+// The one below `app` with this name, told of or not; nullptr for none.
+const CLI::App* FindCommand(const CLI::App& app, const std::string& name);
 
 // Asks on the terminal; OK when the answer is yes, or `yes` says so already. INVALID_ARGUMENT where
 // standard input is no terminal.

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/listener.h"
+#include "core/base/error.h"
 #include "core/base/secret_file.h"
 
 namespace memoryd::cli {
@@ -80,6 +82,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestReply);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  // That an attempt has, where a firewall says nothing.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The environment's proxy is for the web, not for a server beside an agent.
@@ -89,7 +93,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const ConnectionOpt
 }
 
 Connection::Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel)
-    : token_file_(options.token_file), timeout_(options.timeout_s), channel_(std::move(channel)) {}
+    : target_(options.target),
+      token_file_(options.token_file),
+      timeout_(options.timeout_s),
+      channel_(std::move(channel)) {}
 
 absl::Status Connection::Prepare(grpc::ClientContext& context) const {
   context.set_deadline(std::chrono::system_clock::now() +
@@ -99,6 +106,16 @@ absl::Status Connection::Prepare(grpc::ClientContext& context) const {
   MEMORYD_ASSIGN_OR_RETURN(const std::string token, ReadToken(token_file_));
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
   return absl::OkStatus();
+}
+
+absl::Status Connection::StatusOf(const grpc::Status& status) const {
+  absl::Status said = FromGrpcStatus(status);
+  // A server's own words stay.
+  if (!absl::IsUnavailable(said) || !ErrorReason(said).empty() || !NothingListens(target_)) {
+    return said;
+  }
+  return absl::UnavailableError(
+      fmt::format("nothing listens on {}: is memoryd running? (memoryd dev)", target_));
 }
 
 absl::Status Connection::StreamAll(
@@ -116,19 +133,21 @@ absl::Status Connection::StreamAll(
       return status;
     }
   }
-  return FromGrpcStatus(stream->Finish());
+  return StatusOf(stream->Finish());
 }
 
 absl::StatusOr<std::unique_ptr<ImportCall>> Connection::BeginImport() {
   auto context = std::make_unique<grpc::ClientContext>();
   MEMORYD_RETURN_IF_ERROR(Prepare(*context));
   context->set_deadline(gpr_inf_future(GPR_CLOCK_REALTIME));
-  return std::make_unique<ImportCall>(channel_, std::move(context));
+  return std::make_unique<ImportCall>(
+      channel_, std::move(context),
+      [this](const grpc::Status& status) { return StatusOf(status); });
 }
 
 absl::StatusOr<v1::ImportSessionResponse> ImportCall::Finish() {
   if (open_) stream_->WritesDone();
-  absl::Status status = FromGrpcStatus(stream_->Finish());
+  absl::Status status = status_of_(stream_->Finish());
   if (!status.ok()) return status;
   return std::move(response_);
 }

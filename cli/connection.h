@@ -14,6 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/call_error.h"
+#include "cli/target.h"
+#include "cli/waiting_line.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
@@ -21,10 +23,10 @@
 namespace memoryd::cli {
 
 struct ConnectionOptions {
-  std::string target = "127.0.0.1:50051";  // Where a server listens unless it is told otherwise.
-  std::string token_file;                  // Empty: no token.
-  std::string ca_file;                     // Empty: plain text.
-  std::string client_cert_file;            // Empty: no certificate of one's own.
+  std::string target = kDefaultTarget;
+  std::string token_file;        // Empty: no token.
+  std::string ca_file;           // Empty: plain text.
+  std::string client_cert_file;  // Empty: no certificate of one's own.
   std::string client_key_file;
   double timeout_s = 10;  // Of a call.
 };
@@ -32,10 +34,13 @@ struct ConnectionOptions {
 // One ImportSession under way. Not thread-safe.
 class ImportCall {
  public:
-  // Prepares a call on `channel` within `context`.
+  using StatusOf = std::function<absl::Status(const grpc::Status&)>;
+
+  // Prepares a call on `channel` within `context`. `status_of` says how it failed.
   ImportCall(const std::shared_ptr<grpc::Channel>& channel,
-             std::unique_ptr<grpc::ClientContext> context)
-      : context_(std::move(context)),
+             std::unique_ptr<grpc::ClientContext> context, StatusOf status_of)
+      : status_of_(std::move(status_of)),
+        context_(std::move(context)),
         stub_(channel),
         stream_(stub_.ImportSession(context_.get(), &response_)) {}
 
@@ -47,6 +52,7 @@ class ImportCall {
   absl::StatusOr<v1::ImportSessionResponse> Finish();
 
  private:
+  const StatusOf status_of_;
   const std::unique_ptr<grpc::ClientContext> context_;
   v1::SessionService::Stub stub_;
   v1::ImportSessionResponse response_;
@@ -59,7 +65,8 @@ class Connection {
   // Reads the files; the server is dialled by the first call. INVALID_ARGUMENT names the option.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const ConnectionOptions& options);
 
-  // Such as Call(&v1::SessionService::Stub::GetSession, request). Errors as FromGrpcStatus.
+  // Such as Call(&v1::SessionService::Stub::GetSession, request). Errors as FromGrpcStatus, but
+  // UNAVAILABLE in words where nothing listens. One that takes its time is told on a terminal.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
@@ -68,7 +75,11 @@ class Connection {
     MEMORYD_RETURN_IF_ERROR(Prepare(context));
     Stub stub(channel_);
     Response response;
-    absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
+    absl::Status status;
+    {
+      const WaitingLine waiting(target_);
+      status = StatusOf((stub.*method)(&context, request, &response));
+    }
     if (!status.ok()) return status;
     return response;
   }
@@ -77,7 +88,7 @@ class Connection {
   absl::Status StreamAll(const v1::StreamAllRequest& request,
                          const std::function<absl::Status(const v1::StreamAllResponse&)>& read);
 
-  // Has all the time that it needs.
+  // Has all the time that it needs. The connection outlives it.
   absl::StatusOr<std::unique_ptr<ImportCall>> BeginImport();
 
   // Whether a call waits for a server that can't be reached, until its time is over, rather than
@@ -88,7 +99,9 @@ class Connection {
   Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel);
 
   absl::Status Prepare(grpc::ClientContext& context) const;
+  absl::Status StatusOf(const grpc::Status& status) const;
 
+  const std::string target_;
   const std::string token_file_;
   const std::chrono::duration<double> timeout_;
   const std::shared_ptr<grpc::Channel> channel_;

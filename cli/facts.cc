@@ -46,8 +46,10 @@ absl::StatusOr<v1::KnownFacts> GetFacts(Connection& connection, const Arguments&
 
 absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
   MEMORYD_ASSIGN_OR_RETURN(const v1::KnownFacts known, GetFacts(connection, arguments));
-  Table facts({"FACT", "TRUST", "SEEN", "LAST", "WRITER", "TEXT"}, printer.width());
-  Table history({"CHANGE", "END", "FACT", "WHEN", "WRITER", "TEXT"}, printer.width());
+  Table facts({"FACT", "TRUST", "SEEN", "LAST", "WRITER", "TEXT"}, printer.width(),
+              printer.colour());
+  Table history({"CHANGE", "END", "FACT", "WHEN", "WRITER", "TEXT"}, printer.width(),
+                printer.colour());
   if (!arguments.history) {
     for (const v1::Fact& fact : known.facts()) {
       if (printer.json()) {
@@ -120,7 +122,7 @@ absl::Status Undo(Connection& connection, Printer& printer, const Arguments& arg
 }  // namespace
 
 void AddFacts(CLI::App& app, Invocation& invocation) {
-  CLI::App& facts = AddGroup(app, "facts", "Lists, adds, corrects and deletes facts of a block.");
+  CLI::App& facts = AddGroup(app, "facts", "Facts of a block");
   const auto arguments = std::make_shared<Arguments>();
   const auto add = [&](const char* name, const char* help, auto run) -> CLI::App& {
     CLI::App& command = AddCommand(facts, name, help, invocation,

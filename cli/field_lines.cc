@@ -23,18 +23,6 @@ constexpr int kIndent = 2;
 
 void AppendFields(const Message& message, int indent, std::string& out);
 
-std::string Text(std::string_view text, int indent) {
-  if (text.find('\n') == std::string_view::npos) return " " + EscapeForTerminal(text) + "\n";
-  std::string lines = "\n";
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines += fmt::format("{:{}}| {}\n", "", indent + kIndent,
-                         EscapeForTerminal(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 // The value of `field`, of its element `index` where it is repeated, with what separates it from
 // the name, and the end of the line.
 std::string Value(const Message& message, const FieldDescriptor& field, int index, int indent) {
@@ -67,7 +55,7 @@ std::string Value(const Message& message, const FieldDescriptor& field, int inde
       const std::string text = read(&R::GetString, &R::GetRepeatedString);
       if (field.type() == FieldDescriptor::TYPE_BYTES)
         return fmt::format(" {} bytes\n", text.size());
-      return Text(text, indent);
+      return TextLines(text, indent);
     }
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
@@ -116,6 +104,18 @@ void AppendFields(const Message& message, int indent, std::string& out) {
 }
 
 }  // namespace
+
+std::string TextLines(std::string_view text, int indent) {
+  if (text.find('\n') == std::string_view::npos) return " " + EscapeForTerminal(text) + "\n";
+  std::string lines = "\n";
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines += fmt::format("{:{}}| {}\n", "", indent + kIndent,
+                         EscapeForTerminal(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return lines;
+}
 
 std::string FieldLines(const Message& message) {
   std::string lines;

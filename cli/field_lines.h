@@ -5,6 +5,7 @@
 #include <google/protobuf/message.h>
 
 #include <string>
+#include <string_view>
 
 namespace memoryd::cli {
 
@@ -12,6 +13,10 @@ namespace memoryd::cli {
 // that are not set are left out. Texts are escaped line by line, each line of several behind a `|`,
 // so that none can pass for a field; of bytes only their number is told.
 std::string FieldLines(const google::protobuf::Message& message);
+
+// `text` behind a name and its colon, with the end of the line: ` text`, or of several lines each
+// below it, indented and behind a `|`. Escaped.
+std::string TextLines(std::string_view text, int indent);
 
 }  // namespace memoryd::cli
 

@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
+#include "cli/watch.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/job_service.grpc.pb.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
@@ -24,6 +26,7 @@ struct Arguments {
   std::string session_id;
   std::string job_id;
   v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+  Watch watch;
 };
 
 const std::map<std::string, v1::JobState>& States() {
@@ -42,30 +45,49 @@ std::string StateName(v1::JobState state) {
   return fmt::to_string(static_cast<int>(state));
 }
 
-// Prints jobs as they come: in a table a page at a time, so that the columns of many sessions are
-// aligned.
+// Prints jobs as they come, those that it has not printed as they are: in a table a page at a time,
+// so that the columns of many sessions are aligned.
 class JobList {
  public:
-  JobList(Connection& connection, Printer& printer, v1::JobState state)
-      : connection_(connection), printer_(printer), state_(state) {}
+  // `remembers`: whether it prints a job only when that has changed since the round before.
+  JobList(Connection& connection, Printer& printer, v1::JobState state, bool remembers)
+      : connection_(connection), printer_(printer), state_(state), remembers_(remembers) {}
 
   absl::Status Add(const std::string& session_id) {
     v1::ListJobsRequest request;
     request.set_session_id(session_id);
-    request.set_state(state_);
+    // A job that is watched may get another state.
+    if (!remembers_) request.set_state(state_);
     return ReadPages(connection_, &Service::ListJobs, request, 0,
                      [&](const v1::ListJobsResponse& page) {
-                       for (const v1::Job& job : page.jobs()) Add(session_id, job);
+                       for (const v1::Job& job : page.jobs()) {
+                         any_open_ |= job.state() == v1::JOB_STATE_OPEN;
+                         if (IsNews(session_id, job)) Add(session_id, job);
+                       }
                        if (table_.size() >= kPageSize) printer_.Print(table_.Take());
                        return page.jobs_size();
                      });
   }
 
-  void Finish() {
+  // After the last session. Whether one of the jobs that were added since the last call is open.
+  bool EndRound() {
     if (!printer_.json()) printer_.Print(table_.Take());
+    printer_.Flush();
+    return std::exchange(any_open_, false);
   }
 
  private:
+  bool IsNews(const std::string& session_id, const v1::Job& job) {
+    if (!remembers_) return true;
+    if (state_ != v1::JOB_STATE_UNSPECIFIED && job.state() != state_) return false;
+    std::string now =
+        fmt::format("{} {} {}", static_cast<int>(job.state()), job.attempts(), job.last_error());
+    std::string& known = known_[{session_id, job.job_id()}];
+    if (known == now) return false;
+    known = std::move(now);
+    return true;
+  }
+
   void Add(const std::string& session_id, const v1::Job& job) {
     if (printer_.json()) {
       printer_.PrintJson("job", job, session_id);
@@ -80,33 +102,39 @@ class JobList {
   Connection& connection_;
   Printer& printer_;
   const v1::JobState state_;
+  const bool remembers_;
+  bool any_open_ = false;
+  // How each job was when it was printed.
+  std::map<std::pair<std::string, std::string>, std::string> known_;
   Table table_{
       {"SESSION", "JOB", "BLOCK", "STATE", "ATTEMPTS", "POSITIONS", "UPDATED", "DUE", "ERROR"},
-      printer_.width()};
+      printer_.width(),
+      printer_.colour()};
 };
 
-absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
-  JobList list(connection, printer, arguments.state);
-  if (!arguments.session_id.empty()) {
-    MEMORYD_RETURN_IF_ERROR(list.Add(arguments.session_id));
-  } else {
-    absl::Status status;
-    const absl::Status listed =
-        ReadPages(connection, &v1::SessionService::Stub::ListSessions, v1::ListSessionsRequest(), 0,
-                  [&](const v1::ListSessionsResponse& page) {
-                    for (const v1::Session& session : page.sessions()) {
-                      // No session holds jobs that has no blocks, and many have none.
-                      if (status.ok() && session.config().blocks_size() > 0) {
-                        status = list.Add(session.session_id());
-                      }
+absl::Status AddAll(Connection& connection, JobList& list) {
+  absl::Status status;
+  const absl::Status listed =
+      ReadPages(connection, &v1::SessionService::Stub::ListSessions, v1::ListSessionsRequest(), 0,
+                [&](const v1::ListSessionsResponse& page) {
+                  for (const v1::Session& session : page.sessions()) {
+                    // No session holds jobs that has no blocks, and many have none.
+                    if (status.ok() && session.config().blocks_size() > 0) {
+                      status = list.Add(session.session_id());
                     }
-                    return page.sessions_size();
-                  });
-    MEMORYD_RETURN_IF_ERROR(status);
-    MEMORYD_RETURN_IF_ERROR(listed);
-  }
-  list.Finish();
-  return absl::OkStatus();
+                  }
+                  return page.sessions_size();
+                });
+  return status.ok() ? listed : status;
+}
+
+absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
+  JobList list(connection, printer, arguments.state, arguments.watch.on);
+  return Repeat(arguments.watch, [&]() -> absl::StatusOr<bool> {
+    MEMORYD_RETURN_IF_ERROR(arguments.session_id.empty() ? AddAll(connection, list)
+                                                         : list.Add(arguments.session_id));
+    return list.EndRound();
+  });
 }
 
 // GetJob, RetryJob and CancelJob: each names a job, and answers with one.
@@ -127,7 +155,7 @@ auto AnswerWithJob(grpc::Status (Service::*method)(grpc::ClientContext*, const R
 }  // namespace
 
 void AddJobs(CLI::App& app, Invocation& invocation) {
-  CLI::App& jobs = AddGroup(app, "jobs", "Lists, shows, retries and cancels jobs.");
+  CLI::App& jobs = AddGroup(app, "jobs", "What feeds blocks");
   const auto arguments = std::make_shared<Arguments>();
   const auto add = [&](const char* name, const char* help, auto run) -> CLI::App& {
     return AddCommand(jobs, name, help, invocation,
@@ -140,6 +168,7 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
   list.add_option("ID", arguments->session_id, "The session; none: all.");
   list.add_option("--state", arguments->state, "open, done, failed or cancelled.")
       ->transform(CLI::CheckedTransformer(States()).description(""));
+  AddWatch(list, arguments->watch, "until no job is open");
   const auto name_job = [&](CLI::App& command) {
     command.add_option("ID", arguments->session_id, "The session.")->required();
     command.add_option("JOB_ID", arguments->job_id, "The job.")->required();

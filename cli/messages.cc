@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/message_text.h"
 #include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
@@ -73,41 +74,6 @@ absl::StatusOr<v1::Filter> FilterOf(const Arguments& arguments) {
   return filter;
 }
 
-// Texts as they are; of other kinds of parts what they are.
-std::string TextOf(const v1::Message& message) {
-  if (message.has_text()) return message.text();
-  std::string text;
-  for (const v1::Part& part : message.parts()) {
-    if (!text.empty()) text += ' ';
-    switch (part.kind_case()) {
-      case v1::Part::kText:
-        text += part.text();
-        break;
-      case v1::Part::kJson:
-        text += part.json();
-        break;
-      case v1::Part::kToolCall:
-        text += fmt::format("[{} {}]", part.tool_call().name(), part.tool_call().arguments_json());
-        break;
-      case v1::Part::kToolResult:
-        text += fmt::format("[{}] {}", part.tool_result().name(), part.tool_result().text());
-        break;
-      default:
-        if (const auto* kind = part.GetReflection()->GetOneofFieldDescriptor(
-                part, part.GetDescriptor()->oneof_decl(0))) {
-          text += fmt::format("[{}]", kind->name());
-        }
-    }
-  }
-  return text;
-}
-
-std::string TextOf(const v1::Content& content) {
-  if (content.has_text()) return content.text();
-  if (content.has_json()) return content.json();
-  return fmt::format("[{}]", content.mime_type());
-}
-
 const char* StatusName(v1::MessageStatus status) {
   return status == v1::MESSAGE_STATUS_ACTIVE     ? "active"
          : status == v1::MESSAGE_STATUS_ARCHIVED ? "archived"
@@ -120,7 +86,7 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
   request.set_include_contents(arguments.contents);
   MEMORYD_ASSIGN_OR_RETURN(*request.mutable_filter(), FilterOf(arguments));
   Table table({"POSITION", "ID", "ROLE", "NAME", "STATUS", "TOKENS", "STORED", "TEXT"},
-              printer.width());
+              printer.width(), printer.colour());
   const auto print = [&](const v1::GetAllResponse& page) {
     for (const v1::Message& message : page.messages()) {
       if (printer.json()) {
@@ -193,7 +159,7 @@ absl::Status Delete(Connection& connection, Printer& printer, const Arguments& a
 }  // namespace
 
 void AddMessages(CLI::App& app, Invocation& invocation) {
-  CLI::App& messages = AddGroup(app, "messages", "Lists, shows and deletes messages of a session.");
+  CLI::App& messages = AddGroup(app, "messages", "Messages of a session");
   const auto arguments = std::make_shared<Arguments>();
   const auto add = [&](const char* name, const char* help, auto run) -> CLI::App& {
     CLI::App& command = AddCommand(messages, name, help, invocation,

@@ -23,7 +23,8 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
   return json;
 }
 
-Printer::Printer(bool json) : json_(json), width_(TerminalWidth(STDOUT_FILENO)) {}
+Printer::Printer(bool json)
+    : json_(json), width_(TerminalWidth(STDOUT_FILENO)), colour_(WantsColour(STDOUT_FILENO)) {}
 
 void Printer::Print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {

@@ -23,6 +23,8 @@ class Printer {
   bool json() const { return json_; }
   // Columns of the terminal; 0 where standard output is none.
   int width() const { return width_; }
+  // Whether it wants colours.
+  bool colour() const { return colour_; }
 
   // As it is.
   void Print(std::string_view text);
@@ -45,6 +47,7 @@ class Printer {
 
   const bool json_;
   const int width_;
+  const bool colour_;
   absl::Status status_;
 };
 

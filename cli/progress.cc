@@ -17,9 +17,9 @@ constexpr char kClear[] = "\r\x1b[K";
 
 }  // namespace
 
-bool Progress::IsShown() { return TerminalWidth(STDERR_FILENO) != 0; }
+bool Progress::IsShown() { return CanRewriteLines(STDERR_FILENO); }
 
-Progress::Progress() : width_(TerminalWidth(STDERR_FILENO)) {}
+Progress::Progress() : width_(IsShown() ? TerminalWidth(STDERR_FILENO) : 0) {}
 
 Progress::~Progress() {
   if (shown_) fmt::print(stderr, "{}", kClear);

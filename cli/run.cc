@@ -7,35 +7,19 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "cli/call_error.h"
 #include "cli/command.h"
-#include "cli/erase.h"
-#include "cli/export.h"
-#include "cli/facts.h"
-#include "cli/health.h"
-#include "cli/import.h"
-#include "cli/info.h"
-#include "cli/jobs.h"
-#include "cli/messages.h"
-#include "cli/sessions.h"
+#include "cli/commands.h"
+#include "cli/target.h"
 #include "cli/terminal_text.h"
+#include "cli/unknown_word.h"
 
 namespace memoryd::cli {
 namespace {
-
-void AddCommands(CLI::App& app, Invocation& invocation) {
-  AddSessions(app, invocation);
-  AddMessages(app, invocation);
-  AddJobs(app, invocation);
-  AddFacts(app, invocation);
-  AddErase(app, invocation);
-  AddExport(app, invocation);
-  AddImport(app, invocation);
-  AddHealth(app, invocation);
-  AddInfo(app, invocation);
-  app.require_subcommand(1);
-}
 
 int Fail(const absl::Status& status) {
   fmt::print(stderr, "memoryd: {}\n", EscapeForTerminal(std::string(status.message())));
@@ -43,52 +27,80 @@ int Fail(const absl::Status& status) {
 }
 
 absl::Status RunInvocation(const Invocation& invocation) {
-  MEMORYD_ASSIGN_OR_RETURN(const auto connection, Connection::Open(invocation.connection));
   Printer printer(invocation.json);
-  const absl::Status status = invocation.run(*connection, printer);
+  absl::Status status;
+  if (invocation.run_here != nullptr) {
+    status = invocation.run_here(printer);
+  } else {
+    MEMORYD_ASSIGN_OR_RETURN(const auto connection, Connection::Open(invocation.connection));
+    status = invocation.run(*connection, printer);
+  }
   const absl::Status printed = printer.Finish();
   return status.ok() ? printed : status;
 }
 
-}  // namespace
-
-bool IsCommand(int argc, const char* const* argv) {
-  // A server's start is not to wait until all commands are declared.
-  if (argc < 2 || *argv[1] == '-') return false;
+int RunWords(const std::vector<std::string>& words, const Program& program) {
   Invocation invocation;
+  const std::optional<OldTarget> old = FindOldTarget();
+  if (old.has_value()) invocation.connection.target = old->target;
   CLI::App app;
-  AddCommands(app, invocation);
-  return std::ranges::any_of(app.get_subcommands(nullptr), [&](const CLI::App* command) {
-    return command->get_name() == argv[1];
-  });
-}
-
-int Run(int argc, const char* const* argv) {
-  Invocation invocation;
-  CLI::App app("memoryd: commands for operators of a running server.", "memoryd");
-  AddCommands(app, invocation);
+  AddCommands(app, invocation, program);
+  if (words.empty() || words.front() == "--help" || words.front() == "-h") {
+    return RunWords({"help"}, program);
+  }
+  const bool wants_help =
+      std::ranges::any_of(words.begin(), std::ranges::find(words, "--"),
+                          [](const std::string& word) { return word == "--help" || word == "-h"; });
+  if (wants_help) {
+    std::vector<std::string> help = {"help"};
+    const CLI::App* command = &app;
+    for (const std::string& word : words) {
+      command = FindCommand(*command, word);
+      if (command == nullptr) break;
+      help.push_back(word);
+    }
+    return RunWords(help, program);
+  }
+  if (const absl::Status status = CheckWords(app, words); !status.ok()) return Fail(status);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return kDone;
+    // CLI11 takes them from the back.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     return Fail(absl::InvalidArgumentError(error.what()));
+  }
+  if (old.has_value() && invocation.run != nullptr && invocation.connection.target == old->target) {
+    fmt::print(stderr, "memoryd: warning: {} is an old name: set MEMORYD_TARGET={}\n",
+               old->variable, EscapeForTerminal(old->target));
   }
   const absl::Status status = RunInvocation(invocation);
   return status.ok() ? kDone : Fail(status);
 }
 
-std::string Summary() {
+}  // namespace
+
+int Run(int argc, const char* const* argv, const Program& program) {
+  return RunWords(std::vector<std::string>(argv + 1, argv + argc), program);
+}
+
+int PrintHelp(const std::string& command, const Program& program) {
+  return RunWords({"help", command}, program);
+}
+
+std::string HintFor(int argc, const char* const* argv) {
   Invocation invocation;
+  const Program program;
   CLI::App app;
-  AddCommands(app, invocation);
-  std::string text =
-      "\nCommands for operators of a running server; --help behind one tells more:\n";
-  for (const CLI::App* const command : app.get_subcommands(nullptr)) {
-    text += fmt::format("  {:<27} {}\n", command->get_name(), command->get_description());
+  AddCommands(app, invocation, program);
+  if (argc < 2 || *argv[1] != '-') return {};
+  const std::string_view first = argv[1];
+  for (int i = 2; i < argc; ++i) {
+    const CLI::App* const command = FindCommand(app, argv[i]);
+    if (command != nullptr && command->get_group() != kServing) {
+      return fmt::format(": options of {0} stand behind it, as in memoryd {0} {1}", argv[i],
+                         first.substr(0, first.find('=')));
+    }
   }
-  return text;
+  return {};
 }
 
 }  // namespace memoryd::cli

@@ -1,16 +1,19 @@
 #include "cli/sessions.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
 
 #include <CLI/Validators.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
+#include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
 
@@ -24,11 +27,82 @@ struct Arguments {
   std::string subject;
   std::int64_t limit = 0;
   bool yes = false;
+  // Of `create` and `update`.
+  std::string config;
+  std::optional<std::string> new_subject;
+  std::optional<std::int64_t> token_limit;
+  std::string profile;
+  // Of `fork`.
+  std::string new_session_id;
+  std::string up_to_message_id;
+  std::int64_t up_to_position = 0;
 };
+
+// What --config says and then the other options; the server checks the rest.
+absl::StatusOr<v1::SessionConfig> ConfigOf(const Arguments& arguments) {
+  v1::SessionConfig config;
+  if (!arguments.config.empty()) {
+    std::string json = arguments.config;
+    if (json.starts_with('@')) {
+      const auto content = ReadPublicFile(json.substr(1));
+      if (!content.ok()) {
+        return absl::InvalidArgumentError(
+            fmt::format("--config: {}", std::string(content.status().message())));
+      }
+      json = *content;
+    }
+    const auto parsed = google::protobuf::util::JsonStringToMessage(json, &config);
+    if (!parsed.ok()) {
+      return absl::InvalidArgumentError("--config: is no SessionConfig in JSON: " +
+                                        parsed.ToString());
+    }
+  }
+  if (arguments.new_subject.has_value()) config.set_subject(*arguments.new_subject);
+  if (arguments.token_limit.has_value()) config.set_token_limit(*arguments.token_limit);
+  if (!arguments.profile.empty()) config.set_profile(arguments.profile);
+  return config;
+}
+
+// CreateSession, UpdateSession and ForkSession: each answers with a session.
+template <typename Request, typename Response>
+absl::Status AnswerWithSession(Connection& connection, Printer& printer,
+                               grpc::Status (Service::*method)(grpc::ClientContext*, const Request&,
+                                                               Response*),
+                               const Request& request) {
+  MEMORYD_ASSIGN_OR_RETURN(const Response response, connection.Call(method, request));
+  printer.PrintNamed("session", response.session());
+  return absl::OkStatus();
+}
+
+absl::Status Create(Connection& connection, Printer& printer, const Arguments& arguments) {
+  v1::CreateSessionRequest request;
+  request.set_session_id(arguments.session_id);
+  MEMORYD_ASSIGN_OR_RETURN(*request.mutable_config(), ConfigOf(arguments));
+  return AnswerWithSession(connection, printer, &Service::CreateSession, request);
+}
+
+absl::Status Update(Connection& connection, Printer& printer, const Arguments& arguments) {
+  v1::UpdateSessionRequest request;
+  request.set_session_id(arguments.session_id);
+  MEMORYD_ASSIGN_OR_RETURN(*request.mutable_config(), ConfigOf(arguments));
+  return AnswerWithSession(connection, printer, &Service::UpdateSession, request);
+}
+
+absl::Status Fork(Connection& connection, Printer& printer, const Arguments& arguments) {
+  v1::ForkSessionRequest request;
+  request.set_session_id(arguments.session_id);
+  request.set_new_session_id(arguments.new_session_id);
+  if (!arguments.up_to_message_id.empty()) {
+    request.set_up_to_message_id(arguments.up_to_message_id);
+  } else if (arguments.up_to_position > 0) {
+    request.set_up_to_position(arguments.up_to_position);
+  }
+  return AnswerWithSession(connection, printer, &Service::ForkSession, request);
+}
 
 absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
   Table table({"SESSION", "PROFILE", "ACTIVE", "TOKENS", "ARCHIVED", "CONTENTS", "UPDATED"},
-              printer.width());
+              printer.width(), printer.colour());
   const auto print = [&](const v1::ListSessionsResponse& page) {
     for (const v1::Session& session : page.sessions()) {
       if (printer.json()) {
@@ -90,7 +164,7 @@ absl::Status Delete(Connection& connection, Printer& printer, const Arguments& a
 }  // namespace
 
 void AddSessions(CLI::App& app, Invocation& invocation) {
-  CLI::App& sessions = AddGroup(app, "sessions", "Lists, shows and deletes sessions.");
+  CLI::App& sessions = AddGroup(app, "sessions", "Sessions and their configuration");
   const auto arguments = std::make_shared<Arguments>();
   const auto add = [&](const char* name, const char* help, auto run) -> CLI::App& {
     return AddCommand(sessions, name, help, invocation,
@@ -105,6 +179,36 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
   add("show", "Shows a session's configuration and counts.", &Show)
       .add_option("ID", arguments->session_id, "The session.")
       ->required();
+  const auto name_session = [&](CLI::App& command) {
+    command.add_option("ID", arguments->session_id, "The session.")->required();
+  };
+  const auto configure = [&](CLI::App& command) {
+    command.add_option("--subject", arguments->new_subject, "Whom it is about, for erase.");
+    command.add_option("--token-limit", arguments->token_limit, "Tokens of a context.")
+        ->type_name("N");
+    command.add_option("--profile", arguments->profile, "default, llama-index or autogen-list.");
+    command
+        .add_option("--config", arguments->config,
+                    "All that memoryd.v1.SessionConfig can say, beside the others; @FILE reads it.")
+        ->type_name("JSON");
+  };
+  CLI::App& create = add("create", "Creates a session without messages.", &Create);
+  name_session(create);
+  configure(create);
+  CLI::App& update =
+      add("update", "Changes a session's configuration; what is not given stays.", &Update);
+  name_session(update);
+  configure(update);
+  CLI::App& fork = add("fork", "Makes a copy of a session under a new id.", &Fork);
+  name_session(fork);
+  fork.add_option("NEW_ID", arguments->new_session_id, "The copy's id.")->required();
+  CLI::Option* const up_to =
+      fork.add_option("--up-to", arguments->up_to_message_id, "The last message to copy [all].")
+          ->type_name("MESSAGE_ID");
+  fork.add_option("--up-to-position", arguments->up_to_position, "The same, by its position.")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""))
+      ->excludes(up_to);
   CLI::App& remove = add("delete", "Deletes a session with all that belongs to it.", &Delete);
   remove.add_option("ID", arguments->session_id, "The session.")->required();
   remove.add_flag("--yes", arguments->yes, "Do not ask.");

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cli/terminal.h"
 #include "cli/terminal_text.h"
 
 namespace memoryd::cli {
@@ -16,7 +17,8 @@ constexpr int kLeast = 8;
 
 }  // namespace
 
-Table::Table(std::vector<std::string> names, int width) : width_(width), widths_(names.size()) {
+Table::Table(std::vector<std::string> names, int width, bool colour)
+    : width_(width), bold_(colour), widths_(names.size()) {
   Add(names);
 }
 
@@ -59,7 +61,8 @@ std::string Table::Take() {
       line.append(static_cast<std::size_t>(widths[i] - DisplayWidth(cell) + kGap), ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    text += (width_ > 0 ? CutToWidth(line, width_) : line) + "\n";
+    if (width_ > 0) line = CutToWidth(line, width_);
+    text += Bold(line, std::exchange(bold_, false)) + "\n";
   }
   return text;
 }

@@ -13,7 +13,8 @@ namespace memoryd::cli {
 class Table {
  public:
   // `width` is that of the terminal, to which rows are cut, the widest cells first; 0 for no bound.
-  Table(std::vector<std::string> names, int width);
+  // `colour`: the names in bold.
+  Table(std::vector<std::string> names, int width, bool colour = false);
 
   // A cell for each column, as it is stored: see EscapeForTerminal.
   void Add(const std::vector<std::string>& cells);
@@ -30,6 +31,7 @@ class Table {
   std::vector<int> Fitted() const;
 
   const int width_;
+  bool bold_;  // The next row.
   std::vector<int> widths_;
   std::vector<Row> rows_;
 };

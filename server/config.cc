@@ -14,9 +14,12 @@
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
+#include "core/base/nearest_word.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "core/storage/store_url.h"
@@ -717,7 +720,7 @@ std::map<std::string, std::string> MemorydEnvironment() {
   return variables;
 }
 
-struct CommandLineParser::Options {
+struct CommandLineParser::Declared {
   // What the last command line has; CLI11 leaves alone what it does not have.
   struct Given {
     std::string file;
@@ -725,18 +728,30 @@ struct CommandLineParser::Options {
     bool print = false;
     bool reference = false;
     bool version = false;
+    // Of `memoryd dev`.
+    std::string path;
+    std::optional<int> port;
     // As kSettings has them; of value where the option was counted.
     std::array<std::string, kSettings.size()> settings;
   };
 
-  CLI::App app{"memoryd: the memory server that every LLM agent runs beside it.", "memoryd"};
+  CLI::App app{"", "memoryd"};
   Given given;
   std::vector<const CLI::Option*> settings;
   std::vector<Value> defaults;
   std::map<std::string, std::size_t> by_variable;
   const CLI::App* migrate = nullptr;
+  const bool is_dev;
 
-  Options() {
+  explicit Declared(const DevDefaults* dev) : is_dev(dev != nullptr) {
+    if (is_dev) {
+      app.add_option("PATH", given.path,
+                     "SQLite file to keep all in, made if need be, or a folder for one; none: all "
+                     "goes when the server ends.");
+      app.add_option("--port", given.port,
+                     "Port to serve on; 0 picks one [50051, or the next that is free].")
+          ->check(CLI::Range(0, 65535));
+    }
     app.add_option("--config", given.file, "YAML file of settings.");
     app.add_flag("--check-config", given.check, "Check the settings and exit.");
     app.add_flag("--print-config", given.print, "Print every setting with its origin and exit.");
@@ -744,29 +759,98 @@ struct CommandLineParser::Options {
                  "Print what settings there are, as Markdown, and exit.");
     app.add_flag("--version", given.version, "Print the version and exit.");
     for (std::size_t i = 0; i < kSettings.size(); ++i) {
-      const std::string variable = VariableOf(kSettings[i]);
+      const Setting& setting = kSettings[i];
+      const std::string variable = VariableOf(setting);
       by_variable[variable] = i;
-      defaults.push_back({kSettings[i].default_value(), "default"});
-      settings.push_back(app.add_option(
-          FlagOf(kSettings[i]), given.settings[i],
-          fmt::format("{} [{}] Also {}.", kSettings[i].help, defaults[i].text, variable)));
+      defaults.push_back({setting.default_value(), "default"});
+      std::string help = std::string(setting.help);
+      if (!is_dev) {
+        help += fmt::format(" [{}] Also {}.", defaults[i].text, variable);
+      } else {
+        const auto other = dev->settings.find(std::string(setting.name));
+        if (other != dev->settings.end()) defaults[i].text = other->second;
+        help += fmt::format(" [{}]", defaults[i].text);
+      }
+      settings.push_back(app.add_option(FlagOf(setting), given.settings[i], help));
     }
+    if (is_dev) return;
     // Before the subcommand, which inherits it: settings may follow `migrate`.
     app.fallthrough();
     migrate = app.add_subcommand("migrate", "Bring the store's schema up to date and exit.");
   }
+
+  // The error for the first flag that is none, OK where all are.
+  absl::Status CheckFlags(int argc, const char* const* argv) const {
+    std::vector<std::string> names = {"--help"};
+    for (const CLI::Option* const option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view word = argv[i];
+      if (!word.starts_with("--") || word.size() == 2) continue;
+      // What stands behind it may be a secret.
+      const std::string name(word.substr(0, word.find('=')));
+      if (std::ranges::find(names, name) != names.end()) continue;
+      const std::string meant = DidYouMean(name, names);
+      return Invalid(
+          MaskedText(fmt::format("unknown flag {}{}", name,
+                                 meant.empty() ? std::string(": see memoryd help serve") : meant)));
+    }
+    return absl::OkStatus();
+  }
+
+  // What `memoryd dev` understands beyond settings.
+  absl::Status TakeDevWords(std::vector<Value>& values) const {
+    const auto find = [&values](std::string_view name) -> Value& {
+      return values[static_cast<std::size_t>(std::ranges::find(kSettings, name, &Setting::name) -
+                                             kSettings.begin())];
+    };
+    Value& listen = find("listen");
+    if (given.port.has_value()) {
+      if (listen.origin == "--listen") return Invalid("--port: stands beside --listen");
+      listen = {fmt::format("127.0.0.1:{}", *given.port), "--port"};
+      Value& metrics = find("metrics_listen");
+      if (*given.port == 0 && metrics.origin == "default") metrics.text = "127.0.0.1:0";
+    }
+    Value& store = find("store");
+    if (!given.path.empty()) {
+      if (store.origin == "--store") return Invalid("PATH: stands beside --store");
+      store = {given.path, "PATH"};
+    }
+    // A path is enough here.
+    if (store.text.empty() || ParseStoreUrl(store.text).ok() ||
+        store.text.find("://") != std::string::npos) {
+      return absl::OkStatus();
+    }
+    std::error_code error;
+    std::filesystem::path path = store.text;
+    if (std::filesystem::is_directory(path, error)) path /= "memoryd.db";
+    store.text = "sqlite:" + path.string();
+    return absl::OkStatus();
+  }
 };
 
-CommandLineParser::CommandLineParser() : options_(std::make_unique<Options>()) {}
+CommandLineParser::CommandLineParser() : options_(std::make_unique<Declared>(nullptr)) {}
+
+CommandLineParser::CommandLineParser(const DevDefaults& defaults)
+    : options_(std::make_unique<Declared>(&defaults)) {}
 
 CommandLineParser::~CommandLineParser() = default;
 
-std::string CommandLineParser::Help() const { return options_->app.help(); }
+std::vector<CommandLineOption> CommandLineParser::Options() const {
+  std::vector<CommandLineOption> options;
+  for (const CLI::Option* const option : options_->app.get_options()) {
+    if (option->check_lname("help")) continue;
+    options.push_back(
+        {option->get_name(), option->get_description(), option->get_items_expected_min() > 0});
+  }
+  return options;
+}
 
 absl::StatusOr<CommandLine> CommandLineParser::Parse(
     int argc, const char* const* argv, const std::map<std::string, std::string>& environment) {
   CommandLine line;
-  Options::Given& given = options_->given;
+  Declared::Given& given = options_->given;
   given = {};
   try {
     options_->app.parse(argc, argv);
@@ -774,6 +858,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
     line.command = Command::kHelp;
     return line;
   } catch (const CLI::ParseError& error) {
+    MEMORYD_RETURN_IF_ERROR(options_->CheckFlags(argc, argv));
     return Invalid(MaskedText(error.what()));
   }
   if (given.version) {
@@ -807,6 +892,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
       values[i] = {given.settings[i], FlagOf(kSettings[i])};
     }
   }
+  if (options_->is_dev) MEMORYD_RETURN_IF_ERROR(options_->TakeDevWords(values));
   for (std::size_t i = 0; i < kSettings.size(); ++i) {
     const Setting& setting = kSettings[i];
     const Value& value = values[i];
@@ -822,7 +908,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
   MEMORYD_RETURN_IF_ERROR(CheckJwt(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckSpans(line.config));
-  if (options_->migrate->parsed()) {
+  if (options_->migrate != nullptr && options_->migrate->parsed()) {
     line.command = Command::kMigrate;
   } else if (given.print) {
     line.command = Command::kPrintConfig;

@@ -96,10 +96,24 @@ struct CommandLine {
   std::map<std::string, std::string> settings;
 };
 
+// An option of the command line, for help and completion.
+struct CommandLineOption {
+  std::string name;  // Such as `--listen`, or `PATH` for what has no flag.
+  std::string help;
+  bool takes_value = true;
+};
+
+// For `memoryd dev`: settings, by their names, that have another default than usual.
+struct DevDefaults {
+  std::map<std::string, std::string> settings;
+};
+
 // Made once, for any number of command lines; by one thread at a time.
 class CommandLineParser {
  public:
   CommandLineParser();
+  // Of `memoryd dev`: takes a PATH and `--port` too, and no `migrate`.
+  explicit CommandLineParser(const DevDefaults& defaults);
   ~CommandLineParser();
   CommandLineParser(const CommandLineParser&) = delete;
   CommandLineParser& operator=(const CommandLineParser&) = delete;
@@ -109,12 +123,11 @@ class CommandLineParser {
   absl::StatusOr<CommandLine> Parse(int argc, const char* const* argv,
                                     const std::map<std::string, std::string>& environment);
 
-  // What Command::kHelp asks for.
-  std::string Help() const;
+  std::vector<CommandLineOption> Options() const;
 
  private:
-  struct Options;
-  const std::unique_ptr<Options> options_;
+  struct Declared;
+  const std::unique_ptr<Declared> options_;
 };
 
 // MEMORYD_* of this process.

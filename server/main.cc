@@ -6,7 +6,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <map>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/run.h"
 #include "core/base/error_cause.h"
@@ -14,6 +19,7 @@
 #include "server/access.h"
 #include "server/build_info.h"
 #include "server/config.h"
+#include "server/dev.h"
 #include "server/log.h"
 #include "server/server.h"
 
@@ -70,14 +76,64 @@ absl::Status CheckDescriptorLimit(const memoryd::Config& config) {
                   limit.rlim_cur, needed));
 }
 
+memoryd::cli::Program ProgramOf(const memoryd::CommandLineParser& serve,
+                                const memoryd::CommandLineParser& dev) {
+  const auto options = [](const memoryd::CommandLineParser& parser) {
+    std::vector<memoryd::cli::ServerOption> told;
+    for (memoryd::CommandLineOption& option : parser.Options()) {
+      told.push_back({std::move(option.name), std::move(option.help), option.takes_value});
+    }
+    return told;
+  };
+  return {memoryd::Version(), memoryd::Revision(), options(serve), options(dev)};
+}
+
+// Help tells of no address that happens to be free.
+memoryd::cli::Program ToldProgram() {
+  return ProgramOf(memoryd::CommandLineParser(),
+                   memoryd::CommandLineParser(memoryd::UsualDevDefaults()));
+}
+
+// What the first argument asks for, where that is a server.
+enum class Serving { kNone, kServe, kDev };
+
+Serving ServingOf(int argc, const char* const* argv) {
+  if (argc < 2) return Serving::kServe;
+  const std::string_view first = argv[1];
+  if (first == "dev") return Serving::kDev;
+  if (first == "serve" || first == "migrate") return Serving::kServe;
+  // A program's --help tells of all that it does.
+  const bool is_help = argc == 2 && (first == "--help" || first == "-h");
+  return first.starts_with('-') && !is_help ? Serving::kServe : Serving::kNone;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (memoryd::cli::IsCommand(argc, argv)) return memoryd::cli::Run(argc, argv);
+  const Serving serving = ServingOf(argc, argv);
+  if (serving == Serving::kNone) return memoryd::cli::Run(argc, argv, ToldProgram());
+  const bool is_dev = serving == Serving::kDev;
+  std::vector<const char*> words(argv, argv + argc);
+  const std::string command = is_dev                                                ? "dev"
+                              : argc > 1 && words[1] == std::string_view("migrate") ? "migrate"
+                                                                                    : "serve";
+  if (is_dev || (argc > 1 && words[1] == std::string_view("serve"))) words.erase(words.begin() + 1);
 
-  memoryd::CommandLineParser parser;
-  const auto line = parser.Parse(argc, argv, memoryd::MemorydEnvironment());
-  if (!line.ok()) return Fail(2, line.status());
+  const auto parser = is_dev
+                          ? std::make_unique<memoryd::CommandLineParser>(memoryd::FindDevDefaults())
+                          : std::make_unique<memoryd::CommandLineParser>();
+  const auto parse = [&words, &parser, is_dev] {
+    // What is set for a server that stays is not meant for one to try things out.
+    const auto environment =
+        is_dev ? std::map<std::string, std::string>() : memoryd::MemorydEnvironment();
+    return parser->Parse(static_cast<int>(words.size()), words.data(), environment);
+  };
+  const auto line = parse();
+  if (!line.ok()) {
+    const std::string hint =
+        absl::IsInvalidArgument(line.status()) && !is_dev ? memoryd::cli::HintFor(argc, argv) : "";
+    return Fail(2, absl::Status(line.status().code(), std::string(line.status().message()) + hint));
+  }
 
   // Before the first thread, so that every thread inherits it and sigwait() gets the signal.
   sigset_t stop;
@@ -94,8 +150,7 @@ int main(int argc, char** argv) {
   absl::Status status;
   switch (line->command) {
     case memoryd::Command::kHelp:
-      fmt::print("{}{}", parser.Help(), memoryd::cli::Summary());
-      return 0;
+      return memoryd::cli::PrintHelp(command, ToldProgram());
     case memoryd::Command::kPrintConfig:
     case memoryd::Command::kPrintReference:
       fmt::print("{}", line->text);
@@ -116,11 +171,14 @@ int main(int argc, char** argv) {
       memoryd::UseZoneFiles(line->config.vocabulary_dir + "/zoneinfo");
       if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
-      const auto read_again = [argc, argv, &parser] {
-        return parser.Parse(argc, argv, memoryd::MemorydEnvironment());
-      };
+      memoryd::Started started;
+      if (is_dev) {
+        started = [&line](const std::vector<std::string>& addresses) {
+          fmt::print("{}", memoryd::DevGreeting(line->config, addresses));
+        };
+      }
       status = line->command == memoryd::Command::kServe
-                   ? memoryd::Serve(*line, read_again, stop, log)
+                   ? memoryd::Serve(*line, parse, stop, log, started)
                    : memoryd::OpenMigratedStore(line->config, stop).status();
       break;
     }

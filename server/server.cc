@@ -204,7 +204,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
 }
 
 absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const sigset_t& stop,
-                   Log& log) {
+                   Log& log, const Started& started) {
   const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
@@ -347,6 +347,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
     for (const std::string& address : for_health->addresses())
       fmt::print("health on {}\n", address);
   }
+  if (started != nullptr) started(rpc_server->addresses());
   std::fflush(stdout);
 
   LiveSettings live(line.settings, &log, &call_log, &tenants, &limits);

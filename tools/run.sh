@@ -7,9 +7,8 @@ tools/build.sh release memoryd
 cat <<'TRY'
 
 Try it from another terminal:
-  grpcurl -plaintext -d '{"session_id":"s1","messages":[{"role":"user","text":"Hello, world!"}]}' \
-    localhost:50051 memoryd.v1.MemoryService/Put
-  grpcurl -plaintext -d '{"session_id":"s1"}' localhost:50051 memoryd.v1.MemoryService/Get
+  build/bin/memoryd put s1 "Hello, world!"
+  build/bin/memoryd get s1
 
 TRY
 exec build/bin/memoryd "$@"

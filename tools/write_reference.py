@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes docs/SETTINGS.md from what a memoryd says of its settings: write_reference.py [BINARY]
+"""Writes docs/SETTINGS.md and docs/COMMANDS.md from what a memoryd says: write_reference.py [BINARY]
 
-`--check` instead fails where the file is not that. BINARY is build/bin/memoryd unless named.
+`--check` instead fails where a file is not that. BINARY is build/bin/memoryd unless named.
 """
 
 import argparse
@@ -9,10 +9,9 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "docs" / "SETTINGS.md"
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 
-INTRODUCTION = """\
+SETTINGS = """\
 # Settings
 
 Written by `tools/write_reference.py` from `memoryd --print-reference`: what is to be changed here stands in
@@ -24,18 +23,45 @@ variable and a flag: `store_timeout_ms`, `MEMORYD_STORE_TIMEOUT_MS`, `--store-ti
 
 """
 
+COMMANDS = """\
+# Commands
+
+Written by `tools/write_reference.py` from `memoryd help --markdown`: what is to be changed here stands in `cli/`.
+
+`memoryd` is a server and the commands that ask one, in one binary. `memoryd help COMMAND` tells what each option means;
+how to reach a server, output for scripts and exit codes: [here](OPERATIONS.md#from-the-command-line).
+
+Shells complete commands and options:
+
+```sh elsewhere
+source <(memoryd completion bash)                      # in ~/.bashrc
+memoryd completion zsh >"${fpath[1]}/_memoryd"         # once
+memoryd completion fish | source                       # in ~/.config/fish/config.fish
+```
+
+"""
+
+# Of each page its introduction and what prints the rest.
+PAGES = {
+    "SETTINGS.md": (SETTINGS, ["--print-reference"]),
+    "COMMANDS.md": (COMMANDS, ["help", "--markdown"]),
+}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binary", nargs="?", default=ROOT / "build" / "bin" / "memoryd")
+    parser.add_argument("binary", nargs="?", default=DOCS.parent / "build" / "bin" / "memoryd")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    printed = subprocess.run([arguments.binary, "--print-reference"], stdout=subprocess.PIPE,
-                             text=True, check=True).stdout
-    if not arguments.check:
-        REFERENCE.write_text(INTRODUCTION + printed, encoding="utf-8")
-    elif not REFERENCE.exists() or REFERENCE.read_text(encoding="utf-8") != INTRODUCTION + printed:
-        sys.exit("docs/SETTINGS.md is not what memoryd says, run tools/write_reference.py")
+    for name, (introduction, command) in PAGES.items():
+        printed = subprocess.run([arguments.binary, *command], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
+        page = DOCS / name
+        text = introduction + printed.rstrip("\n") + "\n"
+        if not arguments.check:
+            page.write_text(text, encoding="utf-8")
+        elif not page.exists() or page.read_text(encoding="utf-8") != text:
+            sys.exit(f"docs/{name} is not what memoryd says, run tools/write_reference.py")
 
 
 if __name__ == "__main__":

@@ -31,11 +31,28 @@ def test_version_is_one_line():
     assert done.stdout.startswith("memoryd ") and done.stdout.count("\n") == 1
 
 
-def test_help_names_the_flags():
-    done = run("--help")
-    assert done.returncode == 0
-    for flag in ("--listen", "--store", "--config", "--check-config", "--print-config"):
-        assert flag in done.stdout
+def test_the_help_of_serve_names_the_flags():
+    for arguments in (("serve", "--help"), ("help", "serve"), ("--listen=127.0.0.1:0", "--help")):
+        done = run(*arguments)
+        assert done.returncode == 0
+        for flag in ("--listen", "--store", "--config", "--check-config", "--print-config"):
+            assert flag in done.stdout
+
+
+def test_serve_takes_what_memoryd_alone_takes():
+    flags = ("--print-config", "--listen=127.0.0.1:3333")
+    assert run("serve", *flags).stdout == run(*flags).stdout
+    assert_refused(run("serve", "--listen=nowhere"), "listen")
+    assert_refused(run("serve", "me"), "me")
+
+
+def test_a_mistyped_flag_is_asked_about():
+    done = run("--lisetn=127.0.0.1:0")
+    assert done.stderr == "memoryd: unknown flag --lisetn: did you mean --listen?\n"
+    done = run("serve", "--sotre=postgresql://u:hunter2@127.0.0.1/x")
+    assert done.stderr == "memoryd: unknown flag --sotre: did you mean --store?\n"
+    done = run("--target", "127.0.0.1:1", "sessions", "list")
+    assert "memoryd sessions --target" in done.stderr and done.returncode == 2
 
 
 @pytest.mark.parametrize("arguments, name", (
@@ -116,7 +133,7 @@ def test_the_reference_is_what_the_binary_says():
 
 
 def test_every_setting_is_in_the_help():
-    help_text = run("--help").stdout
+    help_text = run("serve", "--help").stdout
     for key in documented_settings():
         assert f"--{key.replace('_', '-')} " in help_text, key
 

@@ -1,0 +1,68 @@
+#include "cli/commands.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstddef>
+#include <vector>
+
+#include "cli/conversation.h"
+#include "cli/embeddings.h"
+#include "cli/erase.h"
+#include "cli/export.h"
+#include "cli/facts.h"
+#include "cli/health.h"
+#include "cli/import.h"
+#include "cli/info.h"
+#include "cli/jobs.h"
+#include "cli/messages.h"
+#include "cli/sessions.h"
+
+namespace memoryd::cli {
+namespace {
+
+constexpr char kAbout[] = "memory for LLM agents, as a server and commands that ask it.";
+
+constexpr char kTry[] = R"(To begin with, and in another terminal:
+  memoryd dev
+  memoryd put s1 "My dog is called Bella."
+  memoryd query s1 "What is the dog called?"
+
+memoryd help COMMAND tells what a command takes, memoryd serve --help the server's settings.
+)";
+
+}  // namespace
+
+void AddCommands(CLI::App& app, Invocation& invocation, const Program& program) {
+  app.name("memoryd");
+  app.description(kAbout);
+  app.require_subcommand(1);
+  app.footer(kTry);
+  const auto grouped = [&app](const char* group, const auto& add) {
+    const std::size_t before = CommandsOf(app).size();
+    add();
+    std::vector<CLI::App*> commands = app.get_subcommands([](CLI::App*) { return true; });
+    for (std::size_t i = before; i < commands.size(); ++i) commands[i]->group(group);
+  };
+  AddServing(app, program);
+  AddConversation(app, invocation);
+  grouped("Look after memory", [&] {
+    AddSessions(app, invocation);
+    AddMessages(app, invocation);
+    AddFacts(app, invocation);
+    AddJobs(app, invocation);
+    AddEmbeddings(app, invocation);
+  });
+  grouped("Take out and bring in", [&] {
+    AddExport(app, invocation);
+    AddImport(app, invocation);
+    AddErase(app, invocation);
+  });
+  grouped("Look at the server", [&] {
+    AddHealth(app, invocation);
+    AddInfo(app, invocation);
+  });
+  AddAbout(app, invocation, program);
+  AddElsewhere(app, invocation);
+}
+
+}  // namespace memoryd::cli

@@ -1,0 +1,115 @@
+#include "cli/program.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
+#include <memory>
+
+#include "cli/completion.h"
+#include "cli/help.h"
+#include "cli/unknown_word.h"
+
+namespace memoryd::cli {
+namespace {
+
+constexpr char kAbout[] = "About this program";
+
+void AddOptions(CLI::App& command, const std::vector<ServerOption>& options) {
+  command.group(kServing);
+  for (const ServerOption& option : options) {
+    CLI::Option* const added =
+        option.takes_value ? command.add_option(option.name) : command.add_flag(option.name);
+    added->description(option.help)->group("Settings");
+    if (option.takes_value) added->type_name("VALUE");
+  }
+}
+
+absl::Status Help(const CLI::App& app, Printer& printer, const Program& program,
+                  const std::vector<std::string>& words, bool markdown) {
+  const CLI::App* command = &app;
+  for (const std::string& word : words) {
+    const CLI::App* const next = FindCommand(*command, word);
+    if (next == nullptr) return UnknownCommand(*command, word);
+    command = next;
+  }
+  const HelpStyle style = StyleOfOutput();
+  if (markdown) {
+    printer.Print(CommandReference(app));
+  } else {
+    printer.Print(command == &app ? Overview(app, program.version, style)
+                                  : HelpOf(*command, style));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddServing(CLI::App& app, const Program& program) {
+  CLI::App& serve = *app.add_subcommand(
+      "serve", "Serves by its settings; `memoryd` alone, or with settings, does the same.");
+  AddOptions(serve, program.serve);
+  CLI::App& dev = *app.add_subcommand(
+      "dev",
+      "Serves this machine alone to try things out; forgets all when it ends, but for a PATH.");
+  AddOptions(dev, program.dev);
+  CLI::App& migrate = *app.add_subcommand(
+      "migrate", "Brings the store's schema up to date; takes the settings of serve.");
+  migrate.group(kServing);
+}
+
+void AddElsewhere(CLI::App& app, Invocation& invocation) {
+  CLI::App& mcp = AddCommandHere(app, "mcp", "Serves MCP.", invocation, [](Printer&) {
+    return absl::UnimplementedError(
+        "mcp: needs Python and is no part of this binary: pip install memoryd, and run that "
+        "package's memoryd mcp");
+  });
+  // So that help lists what there is here.
+  mcp.group("");
+  mcp.prefix_command();
+}
+
+void AddAbout(CLI::App& app, Invocation& invocation, const Program& program) {
+  const auto json = std::make_shared<bool>(false);
+  CLI::App& version = AddCommandHere(
+      app, "version", "Shows the version.", invocation, [json, &program](Printer& printer) {
+        printer.Print(
+            *json ? fmt::format("{{\"version\":\"{}\",\"revision\":\"{}\"}}\n", program.version,
+                                program.revision)
+                  : fmt::format("memoryd {}, revision {}\n", program.version, program.revision));
+        return absl::OkStatus();
+      });
+  version.add_flag("--json", *json, "As a JSON object.");
+  version.group(kAbout);
+
+  struct HelpArguments {
+    std::vector<std::string> words;
+    bool markdown = false;
+  };
+  const auto words = std::make_shared<HelpArguments>();
+  CLI::App& help =
+      AddCommandHere(app, "help", "Shows what a command does and takes; without one, all.",
+                     invocation, [&app, words, &program](Printer& printer) {
+                       return Help(app, printer, program, words->words, words->markdown);
+                     });
+  help.add_option("COMMAND", words->words, "Such as sessions, or sessions fork.");
+  help.add_flag("--markdown", words->markdown, "All commands, for docs/COMMANDS.md.")->group("");
+  help.group(kAbout);
+
+  const auto shell = std::make_shared<std::string>();
+  CLI::App& completion = AddCommandHere(
+      app, "completion", "Prints what completes commands in a shell, and how to load it.",
+      invocation, [&app, shell](Printer& printer) {
+        printer.Print(*shell == "bash"  ? BashCompletion(app)
+                      : *shell == "zsh" ? ZshCompletion(app)
+                                        : FishCompletion(app));
+        return absl::OkStatus();
+      });
+  completion.add_option("SHELL", *shell, "bash, zsh or fish.")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+  completion.group(kAbout);
+}
+
+}  // namespace memoryd::cli

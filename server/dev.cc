@@ -1,0 +1,80 @@
+#include "server/dev.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace memoryd {
+namespace {
+
+constexpr int kPort = 50051;
+constexpr int kMetricsPort = 9464;
+constexpr int kTries = 20;
+constexpr char kInMemory[] = "sqlite::memory:";
+
+bool IsFree(int port) {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return false;
+  const int on = 1;
+  // As a listener has it: what a server that has just ended leaves behind keeps nobody away.
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound =
+      ::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+      ::listen(descriptor, 1) == 0;
+  ::close(descriptor);
+  return bound;
+}
+
+// The first free port from `first` on, or whichever the system gives.
+std::string FreeAddress(int first) {
+  for (int port = first; port < first + kTries; ++port) {
+    if (IsFree(port)) return fmt::format("127.0.0.1:{}", port);
+  }
+  return "127.0.0.1:0";
+}
+
+}  // namespace
+
+DevDefaults UsualDevDefaults() {
+  return {{{"store", kInMemory},
+           {"listen", fmt::format("127.0.0.1:{}", kPort)},
+           {"metrics_listen", fmt::format("127.0.0.1:{}", kMetricsPort)},
+           {"log_level", "warning"},
+           {"log_format", "text"}}};
+}
+
+DevDefaults FindDevDefaults() {
+  DevDefaults defaults = UsualDevDefaults();
+  defaults.settings["listen"] = FreeAddress(kPort);
+  defaults.settings["metrics_listen"] = FreeAddress(kMetricsPort);
+  return defaults;
+}
+
+std::string DevGreeting(const Config& config, const std::vector<std::string>& addresses) {
+  std::string text =
+      config.store == kInMemory
+          ? "\nAll is in memory and goes when this ends; memoryd dev PATH keeps it.\n"
+          : "\nWhat is put is kept when this ends.\n";
+  text += "Try in another terminal:\n";
+  const std::string& address = addresses.front();
+  // Where clients look by themselves.
+  if (address != fmt::format("127.0.0.1:{}", kPort)) {
+    text += fmt::format("  export MEMORYD_TARGET={}\n", address);
+  }
+  return text +
+         "  memoryd put s1 \"My dog is called Bella.\"\n"
+         "  memoryd get s1\n"
+         "  memoryd query s1 \"What is the dog called?\"\n"
+         "  memoryd help\n"
+         "Ctrl+C ends it.\n";
+}
+
+}  // namespace memoryd

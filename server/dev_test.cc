@@ -1,0 +1,75 @@
+#include "server/dev.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
+  CommandLineParser parser(UsualDevDefaults());
+  std::vector<const char*> argv = {"memoryd"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return parser.Parse(static_cast<int>(argv.size()), argv.data(), {});
+}
+
+TEST(Dev, ServesThisMachineOutOfMemory) {
+  const auto line = Parse({});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.store, "sqlite::memory:");
+  EXPECT_THAT(line->config.listen, ElementsAre("127.0.0.1:50051"));
+  EXPECT_EQ(line->config.metrics_listen, "127.0.0.1:9464");
+  EXPECT_EQ(line->config.log_level, "warning");
+}
+
+TEST(Dev, TakesAPathAsAStore) {
+  EXPECT_EQ(Parse({"a/b.db"})->config.store, "sqlite:a/b.db");
+  EXPECT_EQ(Parse({"--store", "b.db"})->config.store, "sqlite:b.db");
+  EXPECT_EQ(Parse({"sqlite:c.db"})->config.store, "sqlite:c.db");
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  EXPECT_EQ(Parse({folder})->config.store,
+            "sqlite:" + (std::filesystem::path(folder) / "memoryd.db").string());
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"a.db", "--store=b.db"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"oracle://x"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--store="}).status()));
+}
+
+TEST(Dev, TakesAPortAndSettings) {
+  const auto line = Parse({"--port=0", "--readers=7"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->config.listen, ElementsAre("127.0.0.1:0"));
+  EXPECT_EQ(line->config.metrics_listen, "127.0.0.1:0");
+  EXPECT_EQ(line->config.readers, 7);
+  EXPECT_EQ(Parse({"--port=1234"})->config.metrics_listen, "127.0.0.1:9464");
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--port=1", "--listen=127.0.0.1:2"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--port=65536"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--listen=0.0.0.0:1"}).status()));
+}
+
+TEST(Dev, FindsPortsThatAreFree) {
+  const DevDefaults defaults = FindDevDefaults();
+  EXPECT_TRUE(defaults.settings.at("listen").starts_with("127.0.0.1:"));
+  EXPECT_NE(defaults.settings.at("listen"), defaults.settings.at("metrics_listen"));
+}
+
+TEST(Dev, SaysWhatToTryNext) {
+  const Config config = Parse({})->config;
+  const std::string usual = DevGreeting(config, {"127.0.0.1:50051"});
+  EXPECT_THAT(usual, HasSubstr("memoryd put s1 "));
+  EXPECT_THAT(usual, HasSubstr("in memory"));
+  EXPECT_THAT(usual, Not(HasSubstr("MEMORYD_TARGET")));
+  EXPECT_THAT(DevGreeting(config, {"127.0.0.1:4"}),
+              HasSubstr("export MEMORYD_TARGET=127.0.0.1:4\n"));
+  EXPECT_THAT(DevGreeting(Parse({"x.db"})->config, {"127.0.0.1:4"}), Not(HasSubstr("in memory")));
+}
+
+}  // namespace
+}  // namespace memoryd
