@@ -4,7 +4,7 @@
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	local-rounds test-upstream analyze fuzz fuzz-corpus lint-python image chart deploy-test image-test \
-	debian13-test experimental-test under-attack format clean
+	debian13-test experimental-test under-attack dist format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -221,6 +221,11 @@ image:
 # The chart as one file, build/memoryd-VERSION.tgz, for `helm push`. Needs Go, of which helm is built.
 chart:
 	@"$$(tools/deploy_tools.sh helm)" package deploy/helm/memoryd --destination build
+
+# What is released: wheels, tarball and Debian package, into dist/, each installed and used.
+dist:
+	@tools/dist/make.sh
+	@tools/dist/test.sh
 
 # The chart, the alerts and the dashboard, held against helm, Kubernetes' schemas, kube-score and Prometheus.
 deploy-test:

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <random>
 
+#include "absl/random/random.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/model/trace_context.h"
@@ -67,13 +67,9 @@ std::string RequestId(std::string_view value) {
       !value.empty() && value.size() <= kMaxRequestId &&
       std::all_of(value.begin(), value.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (usable) return std::string(value);
-  thread_local std::mt19937_64 generator = [] {
-    std::random_device device;
-    std::seed_seq seed{device(), device(), device(), device()};
-    return std::mt19937_64(seed);
-  }();
-  const std::uint64_t high = generator();
-  return fmt::format("{:016x}{:016x}", high, generator());
+  thread_local absl::BitGen generator;
+  const auto high = absl::Uniform<std::uint64_t>(generator);
+  return fmt::format("{:016x}{:016x}", high, absl::Uniform<std::uint64_t>(generator));
 }
 
 std::string_view TraceId(std::string_view traceparent) {

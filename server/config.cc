@@ -23,6 +23,7 @@
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
 #include "core/storage/store_url.h"
+#include "server/binary_path.h"
 #include "server/limits.h"
 #include "server/masked_url.h"
 #include "server/model_config.h"
@@ -120,9 +121,8 @@ std::filesystem::path StateDirectory() {
 }
 
 std::string DefaultVocabularyDirectory() {
-  std::error_code error;
-  const auto binary = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return "/usr/share/memoryd";
+  const auto binary = BinaryPath();
+  if (binary.empty()) return "/usr/share/memoryd";
   return (binary.parent_path().parent_path() / "share/memoryd").string();
 }
 

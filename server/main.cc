@@ -22,6 +22,7 @@
 #include "server/dev.h"
 #include "server/log.h"
 #include "server/server.h"
+#include "server/system_certificates.h"
 
 namespace {
 
@@ -169,6 +170,7 @@ int main(int argc, char** argv) {
     case memoryd::Command::kServe: {
       // Before the second thread: it changes the environment.
       memoryd::UseZoneFiles(line->config.vocabulary_dir + "/zoneinfo");
+      memoryd::UseSystemCertificates();
       if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
       memoryd::Started started;

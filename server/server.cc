@@ -12,13 +12,13 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/random/random.h"
 #include "core/base/error_cause.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
@@ -74,12 +74,8 @@ std::int64_t NowMicros() {
 }
 
 std::uint64_t RandomNumber() {
-  thread_local std::mt19937_64 generator = [] {
-    std::random_device device;
-    std::seed_seq seed{device(), device(), device(), device(), device(), device()};
-    return std::mt19937_64(seed);
-  }();
-  return generator();
+  thread_local absl::BitGen generator;
+  return absl::Uniform<std::uint64_t>(generator);
 }
 
 EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,

@@ -1,6 +1,8 @@
-"""Makes the gRPC stubs before the package is built; everything else is in pyproject.toml."""
+"""Makes the gRPC stubs before the package is built, and takes the version from CMakeLists.txt, where that of all of
+memoryd stands; everything else is in pyproject.toml."""
 
 import pathlib
+import re
 import sys
 
 from setuptools import setup
@@ -12,4 +14,5 @@ import generate_stubs  # noqa: E402  (found through the path set above)
 
 # Before setup() looks for packages, so that memoryd.v1 is among them.
 generate_stubs.generate(HERE / "src")
-setup()
+_PROJECT = (HERE.parents[1] / "CMakeLists.txt").read_text(encoding="utf-8")
+setup(version=re.search(r"^project\(memoryd VERSION ([0-9.]+)", _PROJECT, re.MULTILINE)[1])

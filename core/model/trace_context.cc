@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <random>
+
+#include "absl/random/random.h"
 
 namespace memoryd {
 namespace {
@@ -49,13 +50,9 @@ bool IsTracestate(std::string_view text) {
 }
 
 std::uint64_t NewSpan() {
-  thread_local std::mt19937_64 generator = [] {
-    std::random_device device;
-    std::seed_seq seed{device(), device(), device(), device()};
-    return std::mt19937_64(seed);
-  }();
+  thread_local absl::BitGen generator;
   // A span of zero is none.
-  return std::max<std::uint64_t>(1, generator());
+  return std::max<std::uint64_t>(1, absl::Uniform<std::uint64_t>(generator));
 }
 
 }  // namespace

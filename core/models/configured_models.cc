@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <random>
 #include <utility>
 
+#include "absl/random/random.h"
 #include "core/base/error.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<ConfiguredModels>> ConfiguredModels::Make(
     const std::vector<ModelSettings>& settings, MemoryBudget* memory) {
   OpenAiClientOptions options;
   options.memory = memory;
-  options.backoff = JitteredBackoff(std::random_device()());
+  options.backoff = JitteredBackoff(absl::Uniform<std::uint64_t>(absl::BitGen()));
   return Make(settings, options);
 }
 

@@ -52,6 +52,7 @@ def main() -> int:
         shutil.copytree(PACKAGE, source / "clients" / "python", ignore=shutil.ignore_patterns(
             "v1", "build", "*.egg-info", "__pycache__"))
         shutil.copytree(REPOSITORY / "proto", source / "proto")
+        shutil.copy(REPOSITORY / "CMakeLists.txt", source)
         python = str(pathlib.Path(folder) / "venv" / "bin" / "python")
 
         def run(*command: str) -> None:

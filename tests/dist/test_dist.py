@@ -1,0 +1,192 @@
+"""Every artefact of `make dist`, installed and used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+
+import pytest
+import yaml
+from conftest import DIST, TREE, VERSION, artefact
+
+import memoryd
+from support.hardening import check_hardened, readelf
+from support.paths import REPOSITORY
+
+WHEEL_BYTES = 15_000_000
+C_LIBRARY = r"lib(c|m|dl|rt|pthread|resolv)\.so\.\d|ld-linux-x86-64\.so\.2"
+
+
+class Running:
+    """A server of `command` on a port and in a folder of its own."""
+
+    def __init__(self, command, environment, folder, before=()):
+        self._process = subprocess.Popen(
+            [*before, *command, "--listen=127.0.0.1:0", f"--store=sqlite:{folder}/memory.db"],
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        for line in self._process.stdout:
+            if line.startswith("listening on "):
+                self.target = line.split()[-1]
+                return self
+        raise AssertionError(self._process.stderr.read())
+
+    def stop(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.communicate(timeout=60)
+        return self._process.returncode
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def use(target: str) -> None:
+    """Puts and gets, by vocabularies and time zones that the server has to find."""
+    with memoryd.Client(target, timeout=30) as client:
+        for model in ("o200k_base", "cl100k_base"):
+            client.create_session(model, config=memoryd.SessionConfig(
+                token_limit=1000, tokenizer=model, time_zone="Europe/Lisbon"))
+            client.put(model, [{"role": "user", "content": "Hello, world!"}])
+            assert client.get(model).to_openai() == [{"role": "user", "content": "Hello, world!"}]
+
+
+def test_starts_stores_and_ends(installed, tmp_path):
+    told = subprocess.run([*installed.command[:1], "--version"], env=installed.environment, capture_output=True,
+                          text=True, check=True)
+    assert told.stdout == f"memoryd {VERSION}\n"
+    with Running(installed.command, installed.environment, tmp_path) as server:
+        use(server.target)
+        assert server.stop() == 0
+    with Running(installed.command, installed.environment, tmp_path) as server:
+        with memoryd.Client(server.target, timeout=30) as client:
+            assert len(client.get("o200k_base").messages) == 1
+        assert server.stop() == 0
+
+
+def test_finds_what_it_reads_without_proc(installed, tmp_path):
+    hidden = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+              "mount -t tmpfs none /proc && test ! -e /proc/self && exec \"$@\"", "sh"]
+    environment = {"PATH": os.environ["PATH"], **installed.environment}
+    with Running(installed.command, environment, tmp_path, before=hidden) as server:
+        use(server.target)
+        assert server.stop() == 0
+
+
+def test_needs_only_the_c_library_that_is_claimed(installed):
+    dynamic = readelf(installed.binary, "--dynamic")
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    assert [name for name in needed if not re.fullmatch(C_LIBRARY, name)] == []
+    assert "RUNPATH" not in dynamic and "RPATH" not in dynamic
+    asked = {tuple(map(int, version.split(".")))
+             for version in re.findall(r"GLIBC_([0-9.]+)", readelf(installed.binary, "--version-info"))}
+    claimed = re.search(r"manylinux_(\d+)_(\d+)_x86_64\.whl$", artefact("memoryd_server-*.whl").name)
+    assert max(asked)[:2] <= tuple(map(int, claimed.groups()))
+    control = subprocess.run(["dpkg-deb", "--field", artefact("*.deb"), "Depends"], capture_output=True, text=True,
+                             check=True).stdout
+    assert f"libc6 (>= {'.'.join(map(str, max(asked)))})" in control
+    check_hardened(installed.binary)
+
+
+def test_local_serves_from_the_wheels_alone(environment, tmp_path):
+    program = """
+import memoryd
+with memoryd.local("store") as memory:
+    memory.put("s1", [{"role": "user", "content": "hi"}])
+    print(memory.get("s1").to_openai())
+"""
+    told = subprocess.run([environment, "-I", "-c", program], env={"HOME": str(tmp_path), "PATH": ""}, cwd=tmp_path,
+                          capture_output=True, text=True, timeout=120)
+    assert (told.returncode, told.stdout) == (0, "[{'role': 'user', 'content': 'hi'}]\n"), told.stderr
+
+
+def test_client_has_its_stubs_and_asks_for_no_compiler():
+    with zipfile.ZipFile(artefact("memoryd-*.whl")) as wheel:
+        names = wheel.namelist()
+        needs = wheel.read(f"memoryd-{VERSION}.dist-info/METADATA").decode()
+    for stub in ("memory_pb2.py", "memory_pb2.pyi", "memory_service_pb2_grpc.py"):
+        assert f"memoryd/v1/{stub}" in names
+    assert "memoryd/py.typed" in names
+    assert "grpcio-tools" not in needs
+    assert artefact("memoryd-*.whl").name == f"memoryd-{VERSION}-py3-none-any.whl"
+
+
+def test_wheel_of_the_server_is_small():
+    size = artefact("memoryd_server-*.whl").stat().st_size
+    assert size <= WHEEL_BYTES, size
+
+
+def test_one_version():
+    """That of CMakeLists.txt, also where it can't be taken from there."""
+    with open(REPOSITORY / "clients/python/pyproject.toml", "rb") as file:
+        assert "version" in tomllib.load(file)["project"]["dynamic"]
+    chart = yaml.safe_load((REPOSITORY / "deploy/helm/memoryd/Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == VERSION
+    assert f"ARG VERSION={VERSION}\n" in (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
+    assert f"\n## {VERSION} " in (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"memoryd:{VERSION} " in (
+        REPOSITORY / "clients/python/src/memoryd/_server_binary.py").read_text(encoding="utf-8")
+
+
+def test_unit_is_valid_and_hardened(tmp_path):
+    subprocess.run(["dpkg-deb", "--extract", artefact("*.deb"), tmp_path], check=True)
+    unit = "usr/lib/systemd/system/memoryd.service"
+    text = (tmp_path / unit).read_text(encoding="utf-8")
+    for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "StateDirectory=memoryd", "User=memoryd"):
+        assert f"\n{line}\n" in text
+    told = subprocess.run(["systemd-analyze", "verify", "--man=no", f"--root={tmp_path}", "memoryd.service"],
+                          capture_output=True, text=True)
+    ours = [line for line in told.stderr.splitlines() if "memoryd.service:" in line and "Unknown" in line]
+    assert ours == []
+    # 10 is a service that may do anything.
+    subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", tmp_path / unit],
+                   check=True, capture_output=True)
+
+
+def test_package_of_debian_marks_its_settings():
+    listed = subprocess.run(["dpkg-deb", "--contents", artefact("*.deb")], capture_output=True, text=True,
+                            check=True).stdout
+    assert re.search(r"-rw-r----- root/root .* \./etc/memoryd/memoryd\.yaml\n", listed)
+    assert re.search(r"lrwxrwxrwx root/root .* \./usr/bin/memoryd -> \.\./lib/memoryd/bin/memoryd\n", listed)
+    for script in ("postinst", "prerm", "postrm"):
+        text = subprocess.run(["dpkg-deb", "--info", artefact("*.deb"), script], capture_output=True, check=True).stdout
+        subprocess.run(["sh", "-n"], input=text, check=True)
+
+
+def test_bill_of_materials_names_what_is_in_the_binary():
+    document = json.loads((DIST / f"memoryd-{VERSION}.spdx.json").read_text(encoding="utf-8"))
+    assert document["spdxVersion"] == "SPDX-2.3"
+    packages = {package["name"]: package for package in document["packages"]}
+    with tarfile.open(artefact("*.tar.gz")) as archive:
+        binary = archive.extractfile(f"{TREE}/bin/memoryd").read()
+        licences = {pathlib.Path(name).stem for name in archive.getnames() if "/licences/" in name}
+    assert packages["memoryd"]["versionInfo"] == VERSION
+    assert packages["memoryd"]["checksums"][0]["checksumValue"] == hashlib.sha256(binary).hexdigest()
+    linked = {"curl", "libssl-dev", "libprotobuf-dev", "libsqlite3-dev", "libstdc++-12-dev", "postgresql-15"}
+    assert linked <= packages.keys()
+    assert linked <= licences
+
+
+def test_sums_are_of_every_file():
+    listed = dict(reversed(line.split("  ")) for line in
+                  (DIST / "SHA256SUMS").read_text(encoding="utf-8").splitlines())
+    there = {path.name for path in DIST.iterdir()} - {"SHA256SUMS"}
+    assert listed.keys() == there
+    for name, digest in listed.items():
+        assert hashlib.sha256((DIST / name).read_bytes()).hexdigest() == digest, name
+
+
+@pytest.mark.parametrize("pattern", ["memoryd-*.whl", "memoryd_server-*.whl"])
+def test_times_are_those_of_the_commit(pattern):
+    with zipfile.ZipFile(artefact(pattern)) as wheel:
+        assert len({entry.date_time for entry in wheel.infolist() if "dist-info" not in entry.filename}) == 1

