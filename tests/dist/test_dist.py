@@ -18,6 +18,7 @@ import yaml
 from conftest import DIST, TREE, VERSION, artefact
 
 import memoryd
+from memoryd.v1.memory_pb2 import SessionConfig
 from support.hardening import check_hardened, readelf
 from support.paths import REPOSITORY
 
@@ -55,7 +56,7 @@ def use(target: str) -> None:
     """Puts and gets, by vocabularies and time zones that the server has to find."""
     with memoryd.Client(target, timeout=30) as client:
         for model in ("o200k_base", "cl100k_base"):
-            client.create_session(model, config=memoryd.SessionConfig(
+            client.create_session(model, config=SessionConfig(
                 token_limit=1000, tokenizer=model, time_zone="Europe/Lisbon"))
             client.put(model, [{"role": "user", "content": "Hello, world!"}])
             assert client.get(model).to_openai() == [{"role": "user", "content": "Hello, world!"}]
@@ -101,6 +102,7 @@ def test_needs_only_the_c_library_that_is_claimed(installed):
 def test_local_serves_from_the_wheels_alone(environment, tmp_path):
     program = """
 import memoryd
+from memoryd.v1.memory_pb2 import SessionConfig
 with memoryd.local("store") as memory:
     memory.put("s1", [{"role": "user", "content": "hi"}])
     print(memory.get("s1").to_openai())

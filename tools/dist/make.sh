@@ -45,7 +45,8 @@ mkdir -p "$made/dist"
 # 1. The tree that all of them carry.
 tree=$made/memoryd-$version-linux-x86_64
 install -D -m 0755 "$binary" "$tree/bin/memoryd"
-strip --strip-all --remove-section=.comment --remove-section=.note.gnu.build-id "$tree/bin/memoryd"
+# Without the note of its build too, strip drops the segment that makes relocations read-only.
+strip --strip-all --remove-section=.comment "$tree/bin/memoryd"
 needed=$(readelf -dW "$tree/bin/memoryd" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
   grep -Ev '^(lib(c|m|dl|rt|pthread|resolv)\.so|ld-linux)' || true)
 if [ -n "$needed" ]; then
