@@ -140,6 +140,7 @@ class Exporter {
     v1::Session told;
     told.set_session_id(session.session_id());
     *told.mutable_config() = session.config();
+    told.set_template_(session.template_());
     *told.mutable_create_time() = session.create_time();
     return Write("session", told);
   }

@@ -73,6 +73,7 @@ class Importer {
     v1::ImportBegin& begin = *request.mutable_begin();
     begin.set_session_id(session_id_);
     begin.mutable_config()->Swap(session.mutable_config());
+    begin.set_template_(session.template_());
     if (session.has_create_time()) *begin.mutable_create_time() = session.create_time();
     call_->Send(request);
     return absl::OkStatus();

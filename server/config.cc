@@ -331,6 +331,13 @@ constexpr std::array kSettings = {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
                               c.tenants.usual.model_calls_per_day);
             }},
+    Setting{
+        "tenant_default_template",
+        "The template, one of `templates`, of a session that is made with neither template nor "
+        "configuration; empty: none.",
+        &Nothing,
+        [](Config& c, const std::string& v) { return Keep(v, c.tenants.usual.default_template); },
+        "[Templates](OPERATIONS.md#templates-of-sessions)."},
     Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
@@ -590,6 +597,11 @@ absl::Status ReadFile(const std::string& path, std::vector<Value>& values, Confi
         lists[name] = PrintedList(kTenantsKey, entry.second, path);
         continue;
       }
+      if (name == kTemplatesKey) {
+        MEMORYD_ASSIGN_OR_RETURN(config.template_sources, ParseTemplates(entry.second, path));
+        lists[name] = PrintedList(kTemplatesKey, entry.second, path);
+        continue;
+      }
       const auto setting = std::ranges::find(kSettings, name, &Setting::name);
       if (setting == kSettings.end()) {
         return Invalid(fmt::format("{}: unknown key {}", path, name));
@@ -646,6 +658,12 @@ std::string Reference() {
       "is otherwise for some\ntenants. The keys of each are `name` and any of these, which mean "
       "what the settings `{}…` do:\n{}.\n",
       kTenantsKey, kTenantPrefix, fmt::join(of_tenants, ", "));
+  text += fmt::format(
+      "\n## `{}`\n\n[A map](OPERATIONS.md#templates-of-sessions) in the file alone, of names and "
+      "of "
+      "configurations. The keys of each are the\nfields of `memoryd.v1.SessionConfig` in "
+      "[memory.proto](../proto/memoryd/v1/memory.proto), and mean what they mean there.\n",
+      kTemplatesKey);
   return text;
 }
 
@@ -695,6 +713,11 @@ absl::Status CheckSpans(const Config& config) {
 
 bool Config::ListensInPlaintext() const {
   return !UsesTls() && !std::all_of(listen.begin(), listen.end(), &IsLocalAddress);
+}
+
+absl::Status CheckTemplates(Config& config) {
+  MEMORYD_ASSIGN_OR_RETURN(config.templates, MakeTemplates(config.template_sources));
+  return absl::OkStatus();
 }
 
 bool IsLocalAddress(std::string_view address) {
@@ -908,6 +931,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
   MEMORYD_RETURN_IF_ERROR(CheckJwt(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckSpans(line.config));
+  MEMORYD_RETURN_IF_ERROR(CheckDefaultTemplates(line.config.template_sources, line.config.tenants));
   if (options_->migrate != nullptr && options_->migrate->parsed()) {
     line.command = Command::kMigrate;
   } else if (given.print) {

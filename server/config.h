@@ -14,11 +14,12 @@
 #include "core/models/model_settings.h"
 #include "core/storage/stores.h"
 #include "server/jwt_verifier.h"
+#include "server/session_templates.h"
 #include "server/tenant_limits.h"
 
 namespace memoryd {
 
-// Every field is checked; docs/SETTINGS.md has the table.
+// Every field is checked but for `templates`, see CheckTemplates(); docs/SETTINGS.md has the table.
 struct Config {
   std::vector<std::string> listen;  // `HOST:PORT` or `unix:PATH`; port 0 picks a free one.
   bool allow_plaintext = false;     // Listen without TLS beyond loopback.
@@ -68,6 +69,9 @@ struct Config {
   std::string otlp_endpoint;          // An URL; empty for none.
   std::vector<ModelSettings> models;  // From the file alone.
   TenantLimitTable tenants;           // Exceptions from the file alone.
+  // From the file alone, and what MakeTemplates() makes of them.
+  std::vector<TemplateSource> template_sources;
+  SessionTemplates templates;
 
   // Whether callers need a credential.
   bool Authenticates() const { return !credentials.empty() || !jwt.jwks_file.empty(); }
@@ -132,6 +136,10 @@ class CommandLineParser {
 
 // MEMORYD_* of this process.
 std::map<std::string, std::string> MemorydEnvironment();
+
+// Fills in `templates`. INVALID_ARGUMENT with one line, as Parse() has it. Time zones are known by
+// then, see UseZoneFiles().
+absl::Status CheckTemplates(Config& config);
 
 // Whether an address of Config::listen can be reached from this machine only.
 bool IsLocalAddress(std::string_view address);

@@ -707,6 +707,23 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
   return settings;
 }
 
+absl::StatusOr<SessionSettings> FromConfigBesideTemplate(const v1::SessionConfig& config) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  config.GetReflection()->ListFields(config, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->number() == v1::SessionConfig::kSubjectFieldNumber ||
+        field->number() == v1::SessionConfig::kTimeZoneFieldNumber) {
+      continue;
+    }
+    return InvalidField("template",
+                        fmt::format("says how the session remembers, and so does config.{}; give "
+                                    "one of them: beside a template config may have subject and "
+                                    "time_zone alone",
+                                    std::string(field->name())));
+  }
+  return FromProto(config);
+}
+
 v1::Block ToProto(const BlockSettings& settings) {
   v1::Block block;
   block.set_name(settings.name);

@@ -84,6 +84,10 @@ absl::Status CheckServerTime(std::string_view field, const google::protobuf::Tim
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
 
+// What stands beside the name of a template: at most `subject` and `time_zone`. INVALID_ARGUMENT
+// that names `template` and the field for anything else.
+absl::StatusOr<SessionSettings> FromConfigBesideTemplate(const v1::SessionConfig& config);
+
 // The block as it was configured.
 v1::Block ToProto(const BlockSettings& settings);
 

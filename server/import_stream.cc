@@ -154,7 +154,13 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
     ImportRequest request;
     request.key = {caller_.tenant, session_id_};
     request.encode_reply = &ImportSessionReply;
-    MEMORYD_ASSIGN_OR_RETURN(request.settings, FromProto(begin.config()));
+    if (begin.has_config()) {
+      MEMORYD_ASSIGN_OR_RETURN(request.settings, FromProto(begin.config()));
+    }
+    if (!begin.template_().empty()) {
+      MEMORYD_RETURN_IF_ERROR(CheckId("begin.template", begin.template_(), kMaxIdBytes));
+      request.template_name = begin.template_();
+    }
     if (begin.has_create_time()) {
       MEMORYD_RETURN_IF_ERROR(CheckServerTime("begin.create_time", begin.create_time()));
       request.create_us = ToMicros(begin.create_time());

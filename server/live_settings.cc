@@ -12,7 +12,7 @@ namespace {
 
 bool IsLive(std::string_view name) {
   return name == "log_level" || name == "log_requests" || name == kTenantsKey ||
-         name.starts_with("tenant_");
+         name == kTemplatesKey || name.starts_with("tenant_");
 }
 
 }  // namespace
@@ -46,6 +46,7 @@ void LiveSettings::Reload(const absl::StatusOr<CommandLine>& line) {
   log_.SetLevel(line->config.log_level);
   calls_.SetCalls(LoggedCallsOf(line->config));
   limits_.Replace(line->config.tenants);
+  templates_.Replace(line->config.templates, line->config.tenants);
   limiter_.SetLimits(line->config.tenants);
   if (!waiting.empty()) {
     spdlog::warn("settings that differ and want a restart: {}", fmt::join(waiting, ", "));

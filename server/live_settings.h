@@ -10,6 +10,7 @@
 #include "server/config.h"
 #include "server/limits_in_force.h"
 #include "server/log.h"
+#include "server/session_templates.h"
 #include "server/tenant_limiter.h"
 
 namespace memoryd {
@@ -22,15 +23,16 @@ class LiveSettings {
  public:
   // `settings`: CommandLine::settings in force.
   LiveSettings(std::map<std::string, std::string> settings, Log* log, CallLog* calls,
-               TenantLimiter* limiter, LimitsInForce* limits)
+               TenantLimiter* limiter, LimitsInForce* limits, TemplatesInForce* templates)
       : settings_(std::move(settings)),
         log_(*log),
         calls_(*calls),
         limiter_(*limiter),
-        limits_(*limits) {}
+        limits_(*limits),
+        templates_(*templates) {}
 
-  // `log_level`, `log_requests` and all of tenants come into force; others that differ are named in
-  // the log, and wait for a restart. An error is logged and changes nothing.
+  // `log_level`, `log_requests`, templates and all of tenants come into force; others that differ
+  // are named in the log, and wait for a restart. An error is logged and changes nothing.
   void Reload(const absl::StatusOr<CommandLine>& line);
 
  private:
@@ -39,6 +41,7 @@ class LiveSettings {
   CallLog& calls_;
   TenantLimiter& limiter_;
   LimitsInForce& limits_;
+  TemplatesInForce& templates_;
 };
 
 }  // namespace memoryd

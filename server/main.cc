@@ -15,6 +15,7 @@
 
 #include "cli/run.h"
 #include "core/base/error_cause.h"
+#include "core/base/status_macros.h"
 #include "core/model/time_zone.h"
 #include "server/access.h"
 #include "server/build_info.h"
@@ -30,6 +31,8 @@ int Fail(int exit_code, const absl::Status& status) {
   fmt::print(stderr, "memoryd: {}\n", memoryd::TextForLog(status));
   return exit_code;
 }
+
+std::string ZoneFiles(const memoryd::Config& config) { return config.vocabulary_dir + "/zoneinfo"; }
 
 memoryd::LogOptions LogOptionsOf(const memoryd::Config& config) {
   memoryd::LogOptions options;
@@ -129,7 +132,7 @@ int main(int argc, char** argv) {
         is_dev ? std::map<std::string, std::string>() : memoryd::MemorydEnvironment();
     return parser->Parse(static_cast<int>(words.size()), words.data(), environment);
   };
-  const auto line = parse();
+  auto line = parse();
   if (!line.ok()) {
     const std::string hint =
         absl::IsInvalidArgument(line.status()) && !is_dev ? memoryd::cli::HintFor(argc, argv) : "";
@@ -160,6 +163,8 @@ int main(int argc, char** argv) {
       fmt::print("memoryd {}\n", memoryd::Version());
       return 0;
     case memoryd::Command::kCheckConfig: {
+      memoryd::UseZoneFiles(ZoneFiles(line->config));
+      if (status = memoryd::CheckTemplates(line->config); !status.ok()) return Fail(2, status);
       const memoryd::Log log(LogOptionsOf(line->config));
       status = memoryd::Access::Open(line->config).status();
       if (!status.ok()) return Fail(2, status);
@@ -169,8 +174,9 @@ int main(int argc, char** argv) {
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
       // Before the second thread: it changes the environment.
-      memoryd::UseZoneFiles(line->config.vocabulary_dir + "/zoneinfo");
+      memoryd::UseZoneFiles(ZoneFiles(line->config));
       memoryd::UseSystemCertificates();
+      if (status = memoryd::CheckTemplates(line->config); !status.ok()) return Fail(2, status);
       if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
       memoryd::Started started;
@@ -179,8 +185,13 @@ int main(int argc, char** argv) {
           fmt::print("{}", memoryd::DevGreeting(line->config, addresses));
         };
       }
+      const auto read_again = [&parse]() -> absl::StatusOr<memoryd::CommandLine> {
+        auto again = parse();
+        if (again.ok()) MEMORYD_RETURN_IF_ERROR(memoryd::CheckTemplates(again->config));
+        return again;
+      };
       status = line->command == memoryd::Command::kServe
-                   ? memoryd::Serve(*line, parse, stop, log, started)
+                   ? memoryd::Serve(*line, read_again, stop, log, started)
                    : memoryd::OpenMigratedStore(line->config, stop).status();
       break;
     }

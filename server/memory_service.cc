@@ -129,9 +129,7 @@ void MemoryService::Put(RpcCallPtr rpc) {
         MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages(), from));
         MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
         MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents(), from));
-        if (request.has_config()) {
-          MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(request.config()));
-        }
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(request, write));
         if (request.has_wait()) {
           if (request.wait().seconds() < 0 || request.wait().nanos() < 0) {
             return InvalidField("wait", "must not be negative");

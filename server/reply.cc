@@ -37,6 +37,7 @@ void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session*
   SetTime(session->mutable_create_time(), row.create_us);
   SetTime(session->mutable_update_time(), row.update_us);
   if (row.expire_us > 0) SetTime(session->mutable_expire_time(), row.expire_us);
+  if (!config.template_name.empty()) session->set_template_(config.template_name);
 }
 
 }  // namespace

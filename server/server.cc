@@ -79,7 +79,7 @@ std::uint64_t RandomNumber() {
 }
 
 EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
-                              const BodyReader& bodies) {
+                              const TemplatesInForce* templates, const BodyReader& bodies) {
   EngineOptions options;
   options.coherence = config.coherence;
   options.committers = config.committers;
@@ -102,6 +102,9 @@ EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
   options.quota_of = [limits](std::string_view tenant) { return limits->Of(tenant).quota(); };
   options.retention_of = [limits](std::string_view tenant) {
     return limits->Of(tenant).retention();
+  };
+  options.template_of = [templates](std::string_view tenant, std::string_view name) {
+    return templates->Of(tenant, name);
   };
   options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
@@ -244,6 +247,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   worker_options.memory = &budget;
   WorkerRegistry workers(worker_options);
   LimitsInForce limits(config.tenants);
+  TemplatesInForce templates(config.templates, config.tenants);
   const auto is_named = [&config,
                          authenticator = access->authenticator()](std::string_view tenant) {
     return authenticator == nullptr || config.tenants.exceptions.contains(tenant) ||
@@ -253,7 +257,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
       [&limits](std::string_view tenant) { return limits.Of(tenant).model_budget(); }, is_named,
       &NowMicros);
   Models models(std::move(configured), &workers, &model_usage);
-  EngineOptions options = EngineOptionsOf(config, &limits, bodies);
+  EngineOptions options = EngineOptionsOf(config, &limits, &templates, bodies);
   options.word_vectors = word_vectors;
   options.memory = &budget;
   if (budget.limit() > 0) {
@@ -287,7 +291,8 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
   ServerService server_service(
-      {Version(), Revision(), start_us, config, options, &store, request_bytes}, environment);
+      {Version(), Revision(), start_us, config, options, &store, request_bytes, &templates},
+      environment);
   WorkerServiceOptions worker_service_options;
   worker_service_options.version = Version();
   worker_service_options.max_message_bytes = request_bytes;
@@ -346,7 +351,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   if (started != nullptr) started(rpc_server->addresses());
   std::fflush(stdout);
 
-  LiveSettings live(line.settings, &log, &call_log, &tenants, &limits);
+  LiveSettings live(line.settings, &log, &call_log, &tenants, &limits, &templates);
   sigset_t awaited = stop;
   sigaddset(&awaited, SIGHUP);
   int signal = 0;

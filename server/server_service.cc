@@ -47,7 +47,7 @@ void SetLimits(const ServerFacts& facts, v1::Limits& limits) {
 
 }  // namespace
 
-v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts) {
+v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view tenant) {
   v1::GetServerInfoResponse info;
   info.set_version(std::string(facts.version));
   info.set_revision(std::string(facts.revision));
@@ -70,6 +70,8 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts) {
   if (!facts.config.tls_client_ca.empty()) {
     info.add_authentication(v1::AUTHENTICATION_METHOD_CERTIFICATE);
   }
+  for (std::string& name : facts.templates->Names()) info.add_templates(std::move(name));
+  info.set_default_template(facts.templates->DefaultOf(tenant));
   return info;
 }
 
@@ -79,11 +81,11 @@ void ServerService::AddTo(RpcMethods& methods) {
 
 void ServerService::GetServerInfo(RpcCallPtr rpc) {
   using Call = std::shared_ptr<ParsedCall<v1::GetServerInfoRequest>>;
-  RunUnary<v1::GetServerInfoRequest>(environment_, Method::kGetServerInfo, std::move(rpc),
-                                     [this](const Call& call) {
-                                       call->Succeed(ServerInfo(facts_).SerializeAsString());
-                                       return absl::OkStatus();
-                                     });
+  RunUnary<v1::GetServerInfoRequest>(
+      environment_, Method::kGetServerInfo, std::move(rpc), [this](const Call& call) {
+        call->Succeed(ServerInfo(facts_, call->tenant()).SerializeAsString());
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace memoryd

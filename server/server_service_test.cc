@@ -28,12 +28,14 @@ class ServerInfoTest : public ::testing::Test {
   }
 
   v1::GetServerInfoResponse Info() {
-    return ServerInfo(
-        {"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get(), 36 << 20});
+    return ServerInfo({"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get(),
+                       36 << 20, &templates_},
+                      "a");
   }
 
   Config config_;
   EngineOptions options_;
+  TemplatesInForce templates_{{}, {}};
   std::unique_ptr<Store> real_;
   std::unique_ptr<ObservedStore> store_;
 };
@@ -54,6 +56,15 @@ TEST_F(ServerInfoTest, TellsWhatWasConfigured) {
   EXPECT_THAT(info.profiles(), Contains("default"));
   EXPECT_THAT(info.tokenizers(), Contains("cl100k_base"));
   EXPECT_THAT(info.authentication(), IsEmpty());
+}
+
+TEST_F(ServerInfoTest, TellsTheTemplatesAndTheTenantsOwn) {
+  TenantLimitTable tenants;
+  tenants.exceptions["a"].default_template = "chat";
+  templates_.Replace({{"chat", nullptr}, {"big", nullptr}}, tenants);
+  const v1::GetServerInfoResponse info = Info();
+  EXPECT_THAT(info.templates(), ::testing::ElementsAre("big", "chat"));
+  EXPECT_EQ(info.default_template(), "chat");
 }
 
 TEST_F(ServerInfoTest, NoLimitIsMissing) {

@@ -32,7 +32,7 @@ void SessionService::CreateSession(RpcCallPtr rpc) {
         WriteRequest write;
         write.kind = WriteKind::kCreateSession;
         write.encode_reply = &CreateSessionReply;
-        MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(call->request().config()));
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), write));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::CreateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);

@@ -66,6 +66,8 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
     } else if (key == "model_calls_per_day") {
       error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
                        exception.model_calls_per_day.emplace());
+    } else if (key == "default_template") {
+      exception.default_template = value;
     } else {
       return Bad(path, pair.first, fmt::format("unknown key {}", key));
     }
@@ -104,8 +106,16 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     limits.model_tokens_per_day =
         exception.model_tokens_per_day.value_or(limits.model_tokens_per_day);
     limits.model_calls_per_day = exception.model_calls_per_day.value_or(limits.model_calls_per_day);
+    limits.default_template = exception.default_template.value_or(limits.default_template);
   }
   return limits;
+}
+
+std::string_view TenantLimitTable::DefaultTemplateOf(std::string_view tenant) const {
+  const auto found = exceptions.find(tenant);
+  return found != exceptions.end() && found->second.default_template.has_value()
+             ? *found->second.default_template
+             : usual.default_template;
 }
 
 absl::StatusOr<std::map<std::string, TenantLimitTable::Exception, std::less<>>> ParseTenants(

@@ -46,6 +46,8 @@ struct TenantLimits {
   // Of models, on one server and in a day by UTC.
   std::int64_t model_tokens_per_day = 0;
   std::int64_t model_calls_per_day = 0;
+  // Of sessions that are made with neither template nor configuration; empty: none.
+  std::string default_template = {};
 
   // Whether a call need not be looked at.
   bool no_call_limits() const { return calls_per_second == 0 && calls_in_flight == 0; }
@@ -70,12 +72,15 @@ struct TenantLimitTable {
     std::optional<std::int64_t> message_ttl_s;
     std::optional<std::int64_t> model_tokens_per_day;
     std::optional<std::int64_t> model_calls_per_day;
+    std::optional<std::string> default_template = {};
   };
 
   TenantLimits usual;
   std::map<std::string, Exception, std::less<>> exceptions;
 
   TenantLimits Of(std::string_view tenant) const;
+  // While the table stays as it is; empty: none.
+  std::string_view DefaultTemplateOf(std::string_view tenant) const;
   // Whether no tenant has limits of calls.
   bool no_call_limits() const { return usual.no_call_limits() && exceptions.empty(); }
 };

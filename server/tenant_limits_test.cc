@@ -46,6 +46,19 @@ TEST(TenantLimitsTest, QuotasAreInMebibytesAndOverTheUsual) {
   EXPECT_EQ(table.Of("b").quota().bytes, 0);
 }
 
+TEST(TenantLimitsTest, ATemplateIsOverTheUsualAndAnEmptyOneIsNone) {
+  const auto parsed = Parse(
+      "- {name: a, default_template: chat}\n"
+      "- {name: b, default_template: ''}\n- {name: c, messages: 1}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const TenantLimitTable table{.usual = {.default_template = "usual"}, .exceptions = *parsed};
+  for (const auto& [tenant, name] : {std::pair("a", "chat"), std::pair("b", ""),
+                                     std::pair("c", "usual"), std::pair("d", "usual")}) {
+    EXPECT_EQ(table.DefaultTemplateOf(tenant), name);
+    EXPECT_EQ(table.Of(tenant).default_template, name);
+  }
+}
+
 TEST(TenantLimitsTest, RetentionIsOverTheUsualAndZeroIsNone) {
   const auto parsed = Parse(
       "- {name: a, session_ttl_s: 60, refresh_on_read: true}\n"

@@ -73,6 +73,23 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   return absl::OkStatus();
 }
 
+// Takes over what a request says of how a session remembers that it may make.
+template <typename Request>
+absl::Status TakeConfig(const Request& request, WriteRequest& write) {
+  if (request.template_().empty()) {
+    if (request.has_config()) {
+      MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(request.config()));
+    }
+    return absl::OkStatus();
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckId("template", request.template_(), kMaxIdBytes));
+  write.template_name = request.template_();
+  if (request.has_config()) {
+    MEMORYD_ASSIGN_OR_RETURN(write.settings, FromConfigBesideTemplate(request.config()));
+  }
+  return absl::OkStatus();
+}
+
 inline Provenance ProvenanceOf(const Caller& caller) {
   return {caller.principal, caller.untrusted};
 }

@@ -34,6 +34,11 @@ std::string WithoutStoredText(Method method, std::string reply) {
       return Hidden<v1::PutResponse>(reply, [](v1::PutResponse& put) {
         for (v1::OpenJob& job : *put.mutable_open_jobs()) job.clear_error();
       });
+    case Method::kCreateSession:
+      return Hidden<v1::CreateSessionResponse>(reply, [](v1::CreateSessionResponse& create) {
+        // Else it is what the request brought.
+        if (!create.session().template_().empty()) HideConfig(create);
+      });
     case Method::kUpdateSession:
       return Hidden<v1::UpdateSessionResponse>(reply, [](auto& update) { HideConfig(update); });
     case Method::kForkSession:

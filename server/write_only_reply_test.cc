@@ -81,11 +81,13 @@ TEST(WithoutStoredTextTest, LeavesIdsAndWhatTheRequestBrought) {
               UnorderedElementsAre("message_ids"));
   EXPECT_THAT(TextsLeft<v1::UpdateContentResponse>(Method::kUpdateContent), UnorderedElementsAre());
   EXPECT_THAT(TextsLeft<v1::DeleteContentResponse>(Method::kDeleteContent), UnorderedElementsAre());
+  EXPECT_THAT(TextsLeft<v1::CreateSessionResponse>(Method::kCreateSession),
+              UnorderedElementsAre("session_id", "template"));
   EXPECT_THAT(TextsLeft<v1::UpdateSessionResponse>(Method::kUpdateSession),
-              UnorderedElementsAre("session_id"));
+              UnorderedElementsAre("session_id", "template"));
   EXPECT_THAT(TextsLeft<v1::DeleteSessionResponse>(Method::kDeleteSession), UnorderedElementsAre());
   EXPECT_THAT(TextsLeft<v1::ForkSessionResponse>(Method::kForkSession),
-              UnorderedElementsAre("session_id"));
+              UnorderedElementsAre("session_id", "template"));
   EXPECT_THAT(TextsLeft<v1::EraseSubjectResponse>(Method::kEraseSubject),
               UnorderedElementsAre("left_reason", "left_elsewhere"));
   EXPECT_THAT(TextsLeft<v1::RetryJobResponse>(Method::kRetryJob),
@@ -100,6 +102,15 @@ TEST(WithoutStoredTextTest, LeavesIdsAndWhatTheRequestBrought) {
               UnorderedElementsAre("message_ids", "text"));
   EXPECT_THAT(TextsLeft<v1::DeleteFactResponse>(Method::kDeleteFact),
               UnorderedElementsAre("message_ids"));
+}
+
+TEST(WithoutStoredTextTest, LeavesTheConfigurationThatTheCallerSent) {
+  v1::CreateSessionResponse reply;
+  reply.mutable_session()->mutable_config()->set_subject("ann");
+  v1::CreateSessionResponse rest;
+  ASSERT_TRUE(
+      rest.ParseFromString(WithoutStoredText(Method::kCreateSession, reply.SerializeAsString())));
+  EXPECT_EQ(rest.session().config().subject(), "ann");
 }
 
 TEST(WithoutStoredTextTest, SaysNothingOfAReplyThatItCantRead) {

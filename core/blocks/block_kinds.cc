@@ -50,6 +50,28 @@ absl::Status KeepsNoHistory() {
                "not in profile llama-index");
 }
 
+// What blocks have that are made to be looked at, and asked nothing.
+class NoModels final : public ModelDirectory {
+ public:
+  absl::StatusOr<std::shared_ptr<ChatModel>> FindChatModel(std::string_view /*tenant*/,
+                                                           std::string_view /*worker*/,
+                                                           std::string_view /*model*/) override {
+    return absl::NotFoundError("there are no models");
+  }
+  absl::StatusOr<std::shared_ptr<Embedder>> FindEmbedder(std::string_view /*tenant*/,
+                                                         std::string_view /*worker*/,
+                                                         std::string_view /*embedder*/) override {
+    return absl::NotFoundError("there are no models");
+  }
+};
+
+class NoEntries final : public EntrySearch {
+ public:
+  absl::StatusOr<std::vector<EntryHit>> Nearest(const EntryQuery& /*query*/) override {
+    return std::vector<EntryHit>();
+  }
+};
+
 bool IsName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxName &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -139,6 +161,17 @@ absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
     blocks.push_back(std::move(block));
   }
   return blocks;
+}
+
+absl::Status CheckBlocks(std::span<const BlockSettings> settings, Profile profile,
+                         const BodyReader& bodies) {
+  NoModels models;
+  NoEntries entries;
+  BlockEnvironment environment;
+  environment.models = &models;
+  environment.entries = &entries;
+  environment.bodies = &bodies;
+  return MakeBlocks(settings, profile, environment).status();
 }
 
 absl::StatusOr<std::optional<RetiredFacts>> RetireFacts(const BlockSettings& settings,

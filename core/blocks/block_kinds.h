@@ -65,6 +65,10 @@ absl::StatusOr<std::shared_ptr<const Block>> MakeBlock(const BlockSettings& sett
 absl::StatusOr<std::vector<std::shared_ptr<const Block>>> MakeBlocks(
     std::span<const BlockSettings> settings, Profile profile, const BlockEnvironment& environment);
 
+// OK when MakeBlocks() makes them, for whoever has nothing for them to work with.
+absl::Status CheckBlocks(std::span<const BlockSettings> settings, Profile profile,
+                         const BodyReader& bodies);
+
 // A block's state after a change of it was undone, and the facts in it.
 struct UndoneChange {
   std::string state;

@@ -348,6 +348,10 @@ void Engine::SubmitFound(WriteRequest request, Write::Done done) {
   if (options_.retention_of && MakesSession(request.kind)) {
     request.default_retention = options_.retention_of(request.key.tenant);
   }
+  if (MakesSession(request.kind) &&
+      (!request.template_name.empty() || !request.settings.has_value())) {
+    request.from_template = TemplateOf(request.key.tenant, request.template_name);
+  }
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
   // A copy is bounded by the call that makes it, and what it has staged had better go.
@@ -424,8 +428,11 @@ std::optional<CountingRules> Engine::CountingRulesOf(const Write& write) {
     if (!write.session->loaded) return std::nullopt;
     if (write.session->session.exists()) return write.session->session.config->counting;
   }
-  if (!write.request.settings.has_value()) return CountingRules();
-  auto resolved = SessionConfig::Resolve(*write.request.settings);
+  const WriteRequest& request = write.request;
+  const bool from_template = request.from_template.ok() && *request.from_template != nullptr;
+  if (!from_template && !request.settings.has_value()) return CountingRules();
+  auto resolved = SessionConfig::Resolve(from_template ? (*request.from_template)->settings
+                                                       : *request.settings);
   if (!resolved.ok()) return std::nullopt;
   return resolved->counting;
 }
@@ -667,13 +674,16 @@ absl::Status Engine::CheckBlocks(const Write& write) const {
   return CheckBlocks(write.session->key, settings);
 }
 
+absl::StatusOr<SessionTemplatePtr> Engine::TemplateOf(std::string_view tenant,
+                                                      std::string_view name) const {
+  if (options_.template_of) return options_.template_of(tenant, name);
+  if (name.empty()) return nullptr;
+  return InvalidField("template", "the server has no templates");
+}
+
 absl::Status Engine::CheckBlocks(const SessionKey& key, const SessionSettings& settings) const {
   if (!settings.blocks.has_value()) return absl::OkStatus();
-  for (std::size_t i = 0; i < settings.blocks->size(); ++i) {
-    if ((*settings.blocks)[i].OtherSession() != key.session) continue;
-    return InvalidField(fmt::format("config.blocks[{}].options_json", i),
-                        "option `session_id` must be another session");
-  }
+  MEMORYD_RETURN_IF_ERROR(CheckOtherSessions(key, *settings.blocks));
   return MakeBlocks(*settings.blocks, settings.profile.value_or(Profile::kDefault),
                     block_environment_)
       .status();
@@ -1553,8 +1563,15 @@ void Engine::ForkSession(ForkRequest request, Done<ForkReply> done) {
 }
 
 absl::StatusOr<std::shared_ptr<SessionImport>> Engine::ImportSession(ImportRequest request) {
-  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(request.settings));
-  MEMORYD_RETURN_IF_ERROR(CheckBlocks(request.key, request.settings));
+  if (!request.settings.has_value()) {
+    MEMORYD_ASSIGN_OR_RETURN(const SessionTemplatePtr from,
+                             TemplateOf(request.key.tenant, request.template_name));
+    request.settings = from == nullptr ? SessionSettings() : from->settings;
+  } else if (!request.template_name.empty()) {
+    request.settings->template_name = request.template_name;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(*request.settings));
+  MEMORYD_RETURN_IF_ERROR(CheckBlocks(request.key, *request.settings));
   SessionImport::Options options;
   options.counting = &counting_;
   options.submit = [this](WriteRequest write, Write::Done done) {

@@ -107,6 +107,15 @@ bool IsPinnable(const SessionConfig& config, const Message& message) {
          (message.role == Role::kSystem || message.role == Role::kDeveloper);
 }
 
+absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i].OtherSession() != key.session) continue;
+    return InvalidField(fmt::format("config.blocks[{}].options_json", i),
+                        "option `session_id` must be another session");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages) {
   constexpr std::array<std::string_view, 8> kRoles = {
       "system", "developer", "user", "assistant", "function", "tool", "chatbot", "model"};
@@ -155,9 +164,8 @@ std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {
     return Size(settings->With(*request.settings).ToJson()) - Size(row_.config);
   }
   if (exists()) return 0;
-  SessionSettings settings = request.settings.value_or(SessionSettings());
-  settings.retention = settings.retention.Or(request.default_retention);
-  return Size(settings.ToJson());
+  const auto settings = SettingsOfNew(request);
+  return settings.ok() ? Size(settings->ToJson()) : 0;
 }
 
 TenantUsage SessionDraft::Growth(const Write& write) const {
@@ -288,8 +296,60 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
 absl::Status SessionDraft::CheckNew(const WriteRequest& request, const SessionConfig& config) {
   MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
   MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", config.subject));
+  // What a template says is the operator's word. Nobody knew of which sessions it would be.
+  if (!config.template_name.empty()) return CheckOtherSessions(request.key, config.blocks);
   return request.limits == nullptr ? absl::OkStatus()
                                    : CheckGranted(*request.limits, nullptr, config);
+}
+
+absl::StatusOr<SessionSettings> SessionDraft::SettingsOfNew(const WriteRequest& request) {
+  MEMORYD_RETURN_IF_ERROR(request.from_template.status());
+  const SessionTemplatePtr& from = *request.from_template;
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  if (from == nullptr) {
+    LimitNewBlocks(request, nullptr, settings);
+  } else {
+    settings = request.settings.has_value() ? from->settings.With(settings) : from->settings;
+  }
+  settings.retention = settings.retention.Or(request.default_retention);
+  return settings;
+}
+
+absl::StatusOr<std::shared_ptr<const SessionConfig>> SessionDraft::MakeConfig(
+    const WriteRequest& request, SessionSettings& settings) {
+  MEMORYD_ASSIGN_OR_RETURN(settings, SettingsOfNew(request));
+  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(settings));
+  MEMORYD_RETURN_IF_ERROR(CheckNew(request, config));
+  return std::make_shared<const SessionConfig>(std::move(config));
+}
+
+absl::Status SessionDraft::CheckConfig(const WriteRequest& request) const {
+  const auto mismatch = [](std::string_view message) {
+    return Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH", message);
+  };
+  if (request.template_name.empty() && !request.settings.has_value()) return absl::OkStatus();
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  if (!request.template_name.empty()) {
+    if (request.template_name != config_->template_name) {
+      return mismatch(
+          "template: the session exists and was not made from a template of this name; leave "
+          "template out, or name the one that GetSession shows");
+    }
+    if (settings.subject.value_or(config_->subject) == config_->subject &&
+        settings.time_zone.value_or(config_->time_zone) == config_->time_zone) {
+      return absl::OkStatus();
+    }
+  } else {
+    LimitNewBlocks(request, config_.get(), settings);
+    // What a session took from its tenant, its agents need not know.
+    settings.retention = settings.retention.Or(config_->retention.AsSettings());
+    settings.template_name = config_->template_name;
+    MEMORYD_ASSIGN_OR_RETURN(const SessionConfig resolved, SessionConfig::Resolve(settings));
+    if (resolved == *config_) return absl::OkStatus();
+  }
+  return mismatch(
+      "config: the session exists with another configuration; leave config out, or change it with "
+      "UpdateSession");
 }
 
 std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
@@ -338,22 +398,12 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
   if (!whole()) return Refused(SessionTooLarge(active_bytes_));
   std::shared_ptr<const SessionConfig> config = config_;
   SessionSettings settings;
-  if (!exists() || request.settings.has_value()) {
-    settings = request.settings.value_or(SessionSettings());
-    LimitNewBlocks(request, exists() ? config_.get() : nullptr, settings);
-    // What a session took from its tenant, its agents need not know.
-    settings.retention = settings.retention.Or(exists() ? config_->retention.AsSettings()
-                                                        : request.default_retention);
-    auto resolved = SessionConfig::Resolve(settings);
-    if (!resolved.ok()) return Refused(resolved.status());
-    if (!exists()) {
-      if (absl::Status status = CheckNew(request, *resolved); !status.ok()) return Refused(status);
-    } else if (*resolved != *config_) {
-      return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH",
-                           "config: the session exists with another configuration; leave config "
-                           "out, or change it with UpdateSession"));
-    }
-    config = std::make_shared<const SessionConfig>(*std::move(resolved));
+  if (exists()) {
+    if (absl::Status status = CheckConfig(request); !status.ok()) return Refused(status);
+  } else {
+    auto made = MakeConfig(request, settings);
+    if (!made.ok()) return Refused(made.status());
+    config = *std::move(made);
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
   if (auto decision = CountTokens(write, *config); decision.has_value())
@@ -421,11 +471,9 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
   std::shared_ptr<const SessionConfig> config = config_;
   SessionSettings settings;
   if (!exists()) {
-    settings.retention = request.default_retention;
-    auto resolved = SessionConfig::Resolve(settings);
-    if (!resolved.ok()) return Refused(resolved.status());
-    if (absl::Status status = CheckNew(request, *resolved); !status.ok()) return Refused(status);
-    config = std::make_shared<const SessionConfig>(*std::move(resolved));
+    auto made = MakeConfig(request, settings);
+    if (!made.ok()) return Refused(made.status());
+    config = *std::move(made);
   }
   if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
   if (auto decision = CountTokens(write, *config); decision.has_value())
@@ -528,13 +576,10 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
   if (exists()) {
     return Refused(SessionExists("session_id"));
   }
-  SessionSettings settings = request.settings.value_or(SessionSettings());
-  LimitNewBlocks(request, nullptr, settings);
-  settings.retention = settings.retention.Or(request.default_retention);
-  auto config = SessionConfig::Resolve(settings);
+  SessionSettings settings;
+  const auto config = MakeConfig(request, settings);
   if (!config.ok()) return Refused(config.status());
-  if (absl::Status status = CheckNew(request, *config); !status.ok()) return Refused(status);
-  Create(settings, *std::move(config));
+  Create(settings, **config);
   return Stored(request, WriteResult());
 }
 

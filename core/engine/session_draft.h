@@ -25,6 +25,9 @@ namespace memoryd {
 // `default` those of system and developer.
 bool IsPinnable(const SessionConfig& config, const Message& message);
 
+// INVALID_ARGUMENT that names the block which shows the session that it is of.
+absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks);
+
 // INVALID_ARGUMENT that names the message whose role the profile doesn't allow.
 absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages);
 
@@ -143,8 +146,15 @@ class SessionDraft {
   // OK when the roles were looked at of all that a Set, Reset or DeleteSession takes out, and are
   // the caller's; also where nobody had to look.
   absl::Status CheckGoing(const WriteRequest& request) const;
+  // Those of a session that the request makes.
+  static absl::StatusOr<SessionSettings> SettingsOfNew(const WriteRequest& request);
+  // The same in `settings`, checked; returns what they are in full.
+  static absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(
+      const WriteRequest& request, SessionSettings& settings);
   // OK when the request may make a session of this configuration.
   static absl::Status CheckNew(const WriteRequest& request, const SessionConfig& config);
+  // OK when what the request asks for beside messages is what the session is.
+  absl::Status CheckConfig(const WriteRequest& request) const;
   // OK when the tombstone is that of the session that the write is about.
   absl::Status CheckStaged(const WriteRequest& request) const;
   // None once the write is counted.

@@ -54,6 +54,98 @@ TEST_F(SessionDraftTest, AnEqualConfigurationIsIgnoredAndAnotherOneRefused) {
   ExpectRefused(std::move(other), absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
 }
 
+SessionTemplatePtr TemplateNamed(const std::string& name, std::int64_t token_limit) {
+  SessionSettings settings;
+  settings.tokenizer = "whitespace";
+  settings.token_limit = token_limit;
+  settings.template_name = name;
+  return std::make_shared<const SessionTemplate>(SessionTemplate{name, settings});
+}
+
+WriteRequest From(WriteRequest request, const std::string& name, SessionTemplatePtr from) {
+  request.settings.reset();
+  request.template_name = name;
+  request.from_template = std::move(from);
+  return request;
+}
+
+TEST_F(SessionDraftTest, OfATemplateTheNameAloneIsCompared) {
+  MustStore(From(Put({{"user", "a"}}), "chat", TemplateNamed("chat", 500)));
+  EXPECT_EQ(session_.config->token_limit, 500);
+  EXPECT_EQ(session_.config->template_name, "chat");
+
+  // An operator has edited it, and has taken it out.
+  MustStore(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 600)));
+  WriteRequest gone = From(Put({{"user", "c"}}), "chat", nullptr);
+  gone.from_template = InvalidField("template", "there is no such template");
+  MustStore(std::move(gone));
+  EXPECT_FALSE(change_->write_config);
+  EXPECT_EQ(session_.config->token_limit, 500);
+
+  ExpectRefused(From(Put({{"user", "d"}}), "other", TemplateNamed("other", 500)),
+                absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
+  // What it said is a configuration as any other.
+  WriteRequest equal = Put({{"user", "e"}});
+  equal.settings->token_limit = 500;
+  MustStore(std::move(equal));
+}
+
+TEST_F(SessionDraftTest, ASessionOfNoTemplateIsNotOfThatName) {
+  MustStore(Put({{"user", "a"}}));
+  ExpectRefused(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 30000)),
+                absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
+}
+
+TEST_F(SessionDraftTest, AnUnknownTemplateMakesNoSession) {
+  for (const WriteKind kind : {WriteKind::kPut, WriteKind::kCreateSession}) {
+    WriteRequest request = From(Plain(kind), "chat", nullptr);
+    request.from_template = InvalidField("template", "there is no such template");
+    ExpectRefused(std::move(request), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+  }
+}
+
+TEST_F(SessionDraftTest, WhomASessionIsAboutGoesBeforeItsTemplate) {
+  WriteRequest request = From(Plain(WriteKind::kCreateSession), "chat", TemplateNamed("chat", 500));
+  request.settings.emplace().subject = "ann";
+  MustStore(std::move(request));
+  EXPECT_EQ(session_.row.subject, "ann");
+  EXPECT_EQ(session_.config->token_limit, 500);
+  for (const auto& [subject, same] : {std::pair("ann", true), std::pair("bob", false)}) {
+    WriteRequest put = From(Put({{"user", "a"}}), "chat", TemplateNamed("chat", 500));
+    put.settings.emplace().subject = subject;
+    EXPECT_EQ(Apply(std::move(put)).kind == DecisionKind::kStore, same) << subject;
+  }
+}
+
+TEST_F(SessionDraftTest, ATemplateIsTheOperatorsWordWhoeverNamesIt) {
+  SessionSettings settings;
+  BlockSettings& rules = settings.blocks.emplace().emplace_back();
+  rules.name = "rules";
+  rules.kind = "static";
+  rules.content = {"part"};
+  const auto limits = std::make_shared<CallerLimits>();
+  limits->max_trust = 0.1;
+  WriteRequest own = WithSettings(WriteKind::kCreateSession, settings);
+  own.limits = limits;
+  ExpectRefused(std::move(own), absl::StatusCode::kPermissionDenied, "CONFIG_NOT_GRANTED");
+  settings.template_name = "chat";
+  WriteRequest named =
+      From(Plain(WriteKind::kCreateSession), "chat",
+           std::make_shared<const SessionTemplate>(SessionTemplate{"chat", settings}));
+  named.limits = limits;
+  MustStore(std::move(named));
+}
+
+TEST_F(SessionDraftTest, ATenantsTemplateIsForASetToo) {
+  MustStore(From(Plain(WriteKind::kSet, {{"user", "a"}}), "", TemplateNamed("chat", 500)));
+  EXPECT_EQ(session_.config->template_name, "chat");
+  SessionSettings changes;
+  changes.token_limit = 700;
+  MustStore(WithSettings(WriteKind::kUpdateSession, changes));
+  EXPECT_EQ(session_.config->template_name, "chat");
+  EXPECT_EQ(session_.config->token_limit, 700);
+}
+
 TEST_F(SessionDraftTest, AnInvalidConfigurationNamesItsField) {
   WriteRequest request = Put({{"user", "a"}});
   request.settings->token_limit = 0;

@@ -38,7 +38,7 @@ SessionImport::SessionImport(Options options, ImportRequest request,
     : options_(std::move(options)),
       request_(std::move(request)),
       staged_(std::make_shared<StagedSession>()) {
-  staged_->settings = request_.settings;
+  staged_->settings = *request_.settings;
   staged_->config = std::move(config);
   SessionRow& row = staged_->row;
   row.create_us = request_.create_us;

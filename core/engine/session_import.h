@@ -22,7 +22,9 @@ namespace memoryd {
 
 struct ImportRequest {
   SessionKey key;
-  SessionSettings settings;
+  // None: those of the template of that name, or without a name of the tenant's own.
+  std::optional<SessionSettings> settings;
+  std::string template_name;   // Beside `settings` no more than a name; empty: none.
   std::int64_t create_us = 0;  // 0: now.
   std::string (*encode_reply)(const WriteResult& result) = nullptr;
 };
@@ -49,7 +51,7 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
     std::function<std::uint64_t()> random;
   };
 
-  // `config` is that of the request's settings.
+  // `config` is that of the request's settings, which are there.
   SessionImport(Options options, ImportRequest request,
                 std::shared_ptr<const SessionConfig> config);
 

@@ -26,6 +26,7 @@
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/model/session_template.h"
 #include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
 #include "core/storage/store.h"
@@ -288,6 +289,13 @@ struct WriteRequest {
   std::optional<SessionSettings> settings;
   // kPut, kSet and kCreateSession: of a session that this makes, where `settings` has none.
   RetentionSettings default_retention;
+  // kPut and kCreateSession: the template that the caller names; empty: none. A session that is
+  // there must have been made from one of this name. `settings` then have `subject` and `time_zone`
+  // alone.
+  std::string template_name;
+  // What a session that this makes is made from: the template of that name or, without a name and
+  // `settings`, the tenant's own. Null: nothing. INVALID_ARGUMENT: there is none of that name.
+  absl::StatusOr<SessionTemplatePtr> from_template = SessionTemplatePtr();
   ResetScope scope = ResetScope::kProfile;
   // The message or content that a write updates or deletes, what it was found to be, and what
   // becomes of it: `edit` fills in `messages` or `contents`, for the stored one, and may be called

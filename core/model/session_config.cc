@@ -114,6 +114,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("time_zone", settings.time_zone);
   visit("user_roles", settings.user_roles);
   visit("cut_highest_first", settings.cut_highest_first);
+  visit("template", settings.template_name);
   VisitWeights(settings.ranking, [&visit](const char* name, auto& field, const WeightRange&) {
     visit((std::string(kRanking) + name).c_str(), field);
   });
@@ -406,6 +407,7 @@ absl::StatusOr<SessionConfig> SessionConfig::Resolve(const SessionSettings& sett
   config.cut_highest_first =
       settings.cut_highest_first.value_or(counting.profile != Profile::kLlamaIndex);
   MEMORYD_ASSIGN_OR_RETURN(config.retention, ResolveRetention(settings.retention));
+  config.template_name = settings.template_name.value_or(std::string());
   return config;
 }
 

@@ -125,6 +125,8 @@ struct SessionSettings {
   std::optional<bool> cut_highest_first;
   RankingSettings ranking;
   RetentionSettings retention;
+  // Of the template that these were taken from when the session was made.
+  std::optional<std::string> template_name = {};
 
   // `changes` over this.
   SessionSettings With(const SessionSettings& changes) const;
@@ -165,6 +167,7 @@ struct SessionConfig {
   bool cut_highest_first = true;        // Of the blocks, when a Get is over the limit.
   RankingOptions ranking;
   Retention retention;
+  std::string template_name;  // Empty: none. Says where the rest is from, and changes nothing.
 
   // The zone of that name; UTC for one that this server does not know, which another one stored.
   const absl::TimeZone& zone() const { return ranking.zone; }

@@ -45,6 +45,7 @@ SessionSettings Everything() {
   settings.subject = "user 7";
   settings.time_zone = "UTC";
   settings.cut_highest_first = false;
+  settings.template_name = "chat";
   settings.ranking = {.bm25_k1 = 1.2,
                       .bm25_b = 0.75,
                       .vector_weight = 0,

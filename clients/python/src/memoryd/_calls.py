@@ -246,6 +246,7 @@ def put(
     *,
     contents: Iterable[memory.Content] = (),
     config: memory.SessionConfig | None = None,
+    template: str = "",
     wait: float | datetime.timedelta | None = None,
     request_id: str | None = None,
     expected_revision: int | None = None,
@@ -256,6 +257,10 @@ def put(
     Messages are memoryd's own, or dicts and models of OpenAI's or Anthropic's form, see
     `memoryd.forms`; TypeError and ValueError name the place of what is neither.
 
+    `config`, or `template` for one that the server has under that name, counts if this creates the
+    session. One that is there must have the same, or be made from that template:
+    FAILED_PRECONDITION `CONFIG_MISMATCH`.
+
     `wait` is how long to wait, at most, for the jobs that this causes: seconds or a timedelta. The
     client's timeout begins behind it; a `timeout` given here must be longer than it.
     """
@@ -264,6 +269,7 @@ def put(
         messages=forms.stored(messages),
         contents=contents,
         config=config,
+        template=template,
         wait=_duration(wait),
         request_id=_once(request_id),
         expected_revision=expected_revision,
@@ -540,12 +546,18 @@ def create_session(
     session_id: str,
     config: memory.SessionConfig | None = None,
     *,
+    template: str = "",
     request_id: str | None = None,
     timeout: float | None = None,
 ) -> Call[Session]:
-    """Creates a session; ALREADY_EXISTS when there is one."""
+    """Creates a session; ALREADY_EXISTS when there is one.
+
+    `template` names a configuration that the server has (`server_info().templates`);
+    INVALID_ARGUMENT when there is none of that name. Beside it `config` may have `subject` and
+    `time_zone` alone.
+    """
     request = session_wire.CreateSessionRequest(
-        session_id=session_id, config=config, request_id=_once(request_id)
+        session_id=session_id, config=config, template=template, request_id=_once(request_id)
     )
     return Call(_CREATE_SESSION, request, _session, timeout)
 
@@ -625,6 +637,7 @@ def import_session(
     contents: Iterable[memory.Content] = (),
     *,
     config: memory.SessionConfig | None = None,
+    template: str = "",
     create_time: datetime.datetime | None = None,
     timeout: float | None = None,
 ) -> Upload[Session]:
@@ -636,10 +649,13 @@ def import_session(
     earlier try was done. The iterables are read on another thread while the server takes what they
     give, and no more once the call has ended. What they raise, the call raises, and makes nothing.
     Messages are as in `put`; a dict gets an id, and the position behind the message before it.
+
+    `template` beside a `config` is the name of the one that the session was made from there.
+    Without a `config` it is as in `create_session`.
     """
 
     def requests() -> Generator[session_wire.ImportSessionRequest, None, None]:
-        begin = session_wire.ImportBegin(session_id=session_id, config=config)
+        begin = session_wire.ImportBegin(session_id=session_id, config=config, template=template)
         if create_time is not None:
             begin.create_time.FromDatetime(create_time)
         yield session_wire.ImportSessionRequest(begin=begin)

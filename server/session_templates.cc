@@ -1,0 +1,312 @@
+#include "server/session_templates.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
+#include "server/convert.h"
+#include "server/setting_value.h"
+#include "server/stored_body.h"
+
+namespace memoryd {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using nlohmann::ordered_json;
+
+constexpr std::string_view kOptions = "options_json";
+// Fields of a request are named by where they stand in it.
+constexpr std::string_view kConfigField = "config.";
+
+absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_view message) {
+  const int line = node.Mark().line;
+  return absl::InvalidArgumentError(
+      OnOneLine(fmt::format("{}:{}: templates: {}", path, line < 0 ? 1 : line + 1, message)));
+}
+
+// What YAML means by it; nothing in quotes is anything but text.
+ordered_json ToJson(const YAML::Node& node) {
+  if (node.IsMap()) {
+    ordered_json object = ordered_json::object();
+    for (const auto& pair : node) object[pair.first.as<std::string>()] = ToJson(pair.second);
+    return object;
+  }
+  if (node.IsSequence()) {
+    ordered_json list = ordered_json::array();
+    for (const YAML::Node& item : node) list.push_back(ToJson(item));
+    return list;
+  }
+  if (!node.IsScalar()) return nullptr;
+  const std::string& text = node.Scalar();
+  if (node.Tag() == "!") return text;
+  const ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_number() || value.is_boolean() ? value : ordered_json(text);
+}
+
+std::string Expected(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return "must be a whole number";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return "must be a number";
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "must be true or false";
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      std::vector<std::string> names;
+      for (int i = 1; i < field.enum_type()->value_count(); ++i) {
+        names.emplace_back(field.enum_type()->value(i)->name());
+      }
+      return fmt::format("must be one of {}", fmt::join(names, ", "));
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      return field.type() == FieldDescriptor::TYPE_BYTES ? "must be base64" : "must be a text";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      break;
+  }
+  return "must be seconds such as 3600s";
+}
+
+// Into fields of a message, one after the other, so that each error has its line.
+class TemplateReader {
+ public:
+  TemplateReader(const std::string& path, const std::string& name) : path_(path), name_(name) {}
+
+  // `place` stands in front of the names of fields, empty or with a dot at its end.
+  absl::Status ReadMessage(const YAML::Node& map, const std::string& place,
+                           Message& message) const {
+    if (!map.IsMap()) return Wrong(map, place, "must be a map of fields");
+    const auto& descriptor = *message.GetDescriptor();
+    std::set<std::string> keys;
+    for (const auto& pair : map) {
+      const auto key = pair.first.as<std::string>();
+      if (!keys.insert(key).second) return Wrong(pair.first, place + key, "is given twice");
+      const FieldDescriptor* const field = descriptor.FindFieldByName(key);
+      if (field == nullptr) {
+        return Wrong(pair.first, place + key,
+                     fmt::format("{} has no such field", std::string(descriptor.full_name())));
+      }
+      const auto* const oneof = field->real_containing_oneof();
+      if (oneof != nullptr && message.GetReflection()->HasOneof(message, oneof)) {
+        return Wrong(
+            pair.first, place + key,
+            fmt::format("only one field of `{}` may be given", std::string(oneof->name())));
+      }
+      MEMORYD_RETURN_IF_ERROR(ReadField(pair.second, place + key, *field, message));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Wrong(const YAML::Node& node, std::string_view field,
+                     std::string_view message) const {
+    while (field.ends_with('.')) field.remove_suffix(1);
+    return Bad(path_, node,
+               field.empty() ? fmt::format("{}: {}", name_, message)
+                             : fmt::format("{}: {}: {}", name_, field, message));
+  }
+
+  absl::Status ReadField(const YAML::Node& value, const std::string& place,
+                         const FieldDescriptor& field, Message& message) const {
+    if (!field.is_repeated()) return ReadValue(value, place, field, message);
+    if (!value.IsSequence()) return Wrong(value, place, "must be a list");
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      MEMORYD_RETURN_IF_ERROR(ReadValue(value[i], fmt::format("{}[{}]", place, i), field, message));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadValue(const YAML::Node& value, const std::string& place,
+                         const FieldDescriptor& field, Message& message) const {
+    const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    if (is_message && field.message_type()->file()->package() == "memoryd.v1") {
+      const auto& reflection = *message.GetReflection();
+      return ReadMessage(value, place + ".",
+                         field.is_repeated() ? *reflection.AddMessage(&message, &field)
+                                             : *reflection.MutableMessage(&message, &field));
+    }
+    ordered_json json;
+    if (field.name() == kOptions && value.IsMap()) {
+      json = ToJson(value).dump();
+    } else if (!value.IsScalar()) {
+      return Wrong(value, place, Expected(field));
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+      json = ToJson(value);
+    } else {
+      // As protobuf takes every other kind.
+      json = value.Scalar();
+    }
+    const ordered_json object = {
+        {std::string(field.name()), field.is_repeated() ? ordered_json::array({json}) : json}};
+    const std::unique_ptr<Message> alone(message.New());
+    if (!google::protobuf::util::JsonStringToMessage(object.dump(), alone.get()).ok()) {
+      return Wrong(value, place, Expected(field));
+    }
+    message.MergeFrom(*alone);
+    return absl::OkStatus();
+  }
+
+  const std::string& path_;
+  const std::string& name_;
+};
+
+// Where `field` stands, such as "blocks[3].kind", or what of it stands there.
+YAML::Node Find(const YAML::Node& config, std::string_view field) {
+  YAML::Node found;
+  found.reset(config);
+  while (!field.empty()) {
+    const std::size_t end = std::min(field.find_first_of(".[", 1), field.size());
+    std::string_view step = field.substr(0, end);
+    field.remove_prefix(end);
+    YAML::Node next(YAML::NodeType::Undefined);
+    if (step.front() == '[') {
+      std::size_t index = 0;
+      std::from_chars(step.data() + 1, step.data() + step.size(), index);
+      if (found.IsSequence() && index < found.size()) next.reset(found[index]);
+    } else {
+      if (step.front() == '.') step.remove_prefix(1);
+      const YAML::Node& map = found;
+      if (map.IsMap() && map[std::string(step)]) next.reset(map[std::string(step)]);
+    }
+    if (!next.IsDefined()) break;
+    found.reset(next);
+  }
+  return found;
+}
+
+// What CreateSession refuses.
+absl::StatusOr<SessionSettings> CheckedSettings(const v1::SessionConfig& config) {
+  MEMORYD_ASSIGN_OR_RETURN(SessionSettings settings, FromProto(config));
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", settings.subject.value_or(std::string())));
+  MEMORYD_RETURN_IF_ERROR(SessionConfig::Resolve(settings).status());
+  const StoredBodyReader bodies;
+  MEMORYD_RETURN_IF_ERROR(CheckBlocks(settings.blocks.value_or(std::vector<BlockSettings>()),
+                                      settings.profile.value_or(Profile::kDefault), bodies));
+  return settings;
+}
+
+absl::Status AtItsLine(const TemplateSource& source, const absl::Status& status) {
+  std::string field;
+  for (const auto& [key, value] : ErrorDetails(status)) {
+    if (key == "field") field = value;
+  }
+  if (field.starts_with(kConfigField)) field.erase(0, kConfigField.size());
+  std::string message(status.message());
+  if (message.starts_with(kConfigField)) message.erase(0, kConfigField.size());
+  return Bad(source.path, Find(source.node, field), fmt::format("{}: {}", source.name, message));
+}
+
+// Templates of these names.
+std::string ThereAre(const std::vector<std::string>& names) {
+  return names.empty() ? "the server has none"
+                       : fmt::format("there are: {}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TemplateSource>> ParseTemplates(const YAML::Node& map,
+                                                           const std::string& path) {
+  std::vector<TemplateSource> sources;
+  if (map.IsNull()) return sources;
+  if (!map.IsMap()) return Bad(path, map, "must be a map of names and configurations");
+  std::set<std::string> names;
+  for (const auto& pair : map) {
+    TemplateSource source;
+    source.name = pair.first.as<std::string>();
+    source.path = path;
+    source.node = pair.second;
+    if (absl::Status status = CheckId("name", source.name, kMaxIdBytes); !status.ok()) {
+      return Bad(path, pair.first, std::string(status.message()));
+    }
+    if (!names.insert(source.name).second) {
+      return Bad(path, pair.first, fmt::format("{}: is given twice", source.name));
+    }
+    MEMORYD_RETURN_IF_ERROR(
+        TemplateReader(path, source.name).ReadMessage(pair.second, "", source.config));
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>& sources) {
+  SessionTemplates templates;
+  for (const TemplateSource& source : sources) {
+    absl::StatusOr<SessionSettings> settings = CheckedSettings(source.config);
+    if (!settings.ok()) return AtItsLine(source, settings.status());
+    settings->template_name = source.name;
+    templates[source.name] =
+        std::make_shared<const SessionTemplate>(SessionTemplate{source.name, *std::move(settings)});
+  }
+  return templates;
+}
+
+absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
+                                   const TenantLimitTable& tenants) {
+  std::vector<std::string> names;
+  for (const TemplateSource& source : sources) names.push_back(source.name);
+  std::sort(names.begin(), names.end());
+  const auto check = [&names](std::string_view setting, const std::string& name) {
+    if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(OnOneLine(
+        fmt::format("{}: there is no template `{}`; {}", setting, name, ThereAre(names))));
+  };
+  MEMORYD_RETURN_IF_ERROR(check("tenant_default_template", tenants.usual.default_template));
+  for (const auto& [tenant, exception] : tenants.exceptions) {
+    MEMORYD_RETURN_IF_ERROR(check(fmt::format("tenants: {}: default_template", tenant),
+                                  exception.default_template.value_or(std::string())));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionTemplatePtr> TemplatesInForce::Of(std::string_view tenant,
+                                                        std::string_view name) const {
+  std::vector<std::string> names;
+  {
+    const MutexLock lock(mutex_);
+    const std::string_view wanted = name.empty() ? tenants_.DefaultTemplateOf(tenant) : name;
+    if (wanted.empty()) return nullptr;
+    if (const auto found = templates_.find(wanted); found != templates_.end()) {
+      return found->second;
+    }
+    for (const auto& [known, unused] : templates_) names.push_back(known);
+  }
+  return InvalidField("template", fmt::format("there is no such template; {}", ThereAre(names)));
+}
+
+std::vector<std::string> TemplatesInForce::Names() const {
+  std::vector<std::string> names;
+  const MutexLock lock(mutex_);
+  for (const auto& [name, unused] : templates_) names.push_back(name);
+  return names;
+}
+
+std::string TemplatesInForce::DefaultOf(std::string_view tenant) const {
+  const MutexLock lock(mutex_);
+  return std::string(tenants_.DefaultTemplateOf(tenant));
+}
+
+void TemplatesInForce::Replace(SessionTemplates templates, TenantLimitTable tenants) {
+  const MutexLock lock(mutex_);
+  templates_ = std::move(templates);
+  tenants_ = std::move(tenants);
+}
+
+}  // namespace memoryd

@@ -1,0 +1,71 @@
+// The `templates` of the configuration file: configurations of sessions that callers name.
+#ifndef MEMORYD_SERVER_SESSION_TEMPLATES_H_
+#define MEMORYD_SERVER_SESSION_TEMPLATES_H_
+
+#include <yaml-cpp/yaml.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/model/session_template.h"
+#include "memoryd/v1/memory.pb.h"
+#include "server/tenant_limits.h"
+
+namespace memoryd {
+
+// A map of names and of what memoryd.v1.SessionConfig has, by the names of its fields.
+inline constexpr std::string_view kTemplatesKey = "templates";
+
+// A template as the file has it.
+struct TemplateSource {
+  std::string name;
+  v1::SessionConfig config;
+  YAML::Node node;
+  std::string path;  // Of the file.
+};
+
+using SessionTemplates = std::map<std::string, SessionTemplatePtr, std::less<>>;
+
+// Reads what is a configuration by its form. INVALID_ARGUMENT with one line that begins with `path`
+// and the number of the bad line, and names template and field. Throws YAML::Exception for what is
+// not YAML.
+absl::StatusOr<std::vector<TemplateSource>> ParseTemplates(const YAML::Node& map,
+                                                           const std::string& path);
+
+// Checks each as CreateSession does. Errors as above. Time zones are known by then, see
+// UseZoneFiles().
+absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>& sources);
+
+// INVALID_ARGUMENT that names the tenant whose default template is none of `sources`.
+absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
+                                   const TenantLimitTable& tenants);
+
+// The templates while the server runs, and which of them is whose default. Any thread.
+class TemplatesInForce {
+ public:
+  TemplatesInForce(SessionTemplates templates, TenantLimitTable tenants)
+      : templates_(std::move(templates)), tenants_(std::move(tenants)) {}
+
+  // See EngineOptions::template_of.
+  absl::StatusOr<SessionTemplatePtr> Of(std::string_view tenant, std::string_view name) const;
+  std::vector<std::string> Names() const;
+  // Empty: none.
+  std::string DefaultOf(std::string_view tenant) const;
+
+  void Replace(SessionTemplates templates, TenantLimitTable tenants);
+
+ private:
+  mutable Mutex mutex_;
+  SessionTemplates templates_ MEMORYD_GUARDED_BY(mutex_);
+  TenantLimitTable tenants_ MEMORYD_GUARDED_BY(mutex_);
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_SESSION_TEMPLATES_H_
