@@ -75,6 +75,13 @@ def test_what_one_conversation_says_the_next_one_is_told(client, user):
     assert (hit.text, hit.conversation) == ("I drink tea, never coffee.", first)
 
 
+def test_texts_are_the_users(client, user):
+    client.remember(user, ["I drink tea.", {"role": "assistant", "content": "Noted."}, "Green."])
+    stored = client.get_all(users.session_of(user))
+    assert [(m.role, m.text) for m in stored] == [
+        ("user", "I drink tea."), ("assistant", "Noted."), ("user", "Green.")]
+
+
 def test_what_is_in_the_context_is_not_told_again(client, user):
     chat = f"{user}-chat"
     client.context(user, chat, "I drink tea.", wait=WAIT)
@@ -227,7 +234,7 @@ def test_a_wrong_conversation_is_named(client, user, session, error):
 @pytest.mark.parametrize("wrong,error,what", [
     ([], ValueError, "messages: must not be empty"), ("", ValueError, "messages: must not be empty"),
     (3, TypeError, "messages: must be a text"), ([{"role": "user"}], ValueError, r"messages\[0\].content"),
-    (["tea"], TypeError, r"messages\[0\]"), (b"tea", TypeError, "messages")])
+    (["tea", 3], TypeError, r"messages\[1\]"), (b"tea", TypeError, "messages")])
 def test_wrong_messages_are_named(client, user, wrong, error, what):
     with pytest.raises(error, match=what):
         client.remember(user, wrong)

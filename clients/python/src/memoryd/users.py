@@ -124,7 +124,7 @@ def conversation_config(
 
 def remember(
     user: str,
-    messages: str | forms.AnyMessage | Iterable[forms.AnyMessage],
+    messages: str | forms.AnyMessage | Iterable[str | forms.AnyMessage],
     *,
     memory: memory.SessionConfig | None = None,
     wait: float | None = None,
@@ -132,7 +132,7 @@ def remember(
     timeout: float | None = None,
 ) -> Steps[wire.PutResponse]:
     """Puts what is to be known of a user into the user's own session: a text, which the user said,
-    a message, or several.
+    a message, or several of either.
 
     `memory` is the configuration of that session where this call makes it, such as
     `config(blocks=[blocks.facts(model="chat")])`; one that is there keeps its own. Messages, `wait`
@@ -182,7 +182,7 @@ def recall(
 def context(
     user: str,
     session: str,
-    messages: str | forms.AnyMessage | Iterable[forms.AnyMessage] = (),
+    messages: str | forms.AnyMessage | Iterable[str | forms.AnyMessage] = (),
     *,
     config: memory.SessionConfig | None = None,
     memory: memory.SessionConfig | None = None,
@@ -364,10 +364,10 @@ def _check_session(session: str) -> None:
 
 
 def _messages(
-    given: str | forms.AnyMessage | Iterable[forms.AnyMessage]
+    given: str | forms.AnyMessage | Iterable[str | forms.AnyMessage]
 ) -> list[memory.Message]:
     if isinstance(given, str):
-        return [memory.Message(role="user", text=joined(given))] if given.strip() else []
+        return [_said_by_user(given)] if given.strip() else []
     if isinstance(given, (Mapping, memory.Message)) or hasattr(given, "model_dump"):
         single: Any = given
         return list(forms.stored([single]))
@@ -375,7 +375,12 @@ def _messages(
     if not isinstance(several, Iterable) or isinstance(several, (bytes, bytearray)):
         raise TypeError("messages: must be a text, a message or several; got "
                         f"{type(several).__name__}")
-    return list(forms.stored(several))
+    return list(forms.stored(
+        _said_by_user(one) if isinstance(one, str) else one for one in several))
+
+
+def _said_by_user(text: str) -> memory.Message:
+    return memory.Message(role="user", text=joined(text))
 
 
 @contextlib.contextmanager
