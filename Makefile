@@ -4,7 +4,7 @@
 	upgrade-test first-starts erase-test shared-test faults hostile torture torture-proof outages \
 	test-pgbouncer query-test test-locomo test-retrieval test-model client-restarts \
 	local-rounds test-upstream analyze fuzz fuzz-corpus lint-python image chart deploy-test image-test \
-	debian13-test experimental-test under-attack dist format clean
+	debian13-test experimental-test under-attack dist docs format clean
 
 python := build/venv/bin/python
 with_postgres := tools/with_postgres.sh
@@ -226,6 +226,10 @@ chart:
 dist:
 	@tools/dist/make.sh
 	@tools/dist/test.sh
+
+# The pages as a site, build/site, with its links checked; ARGS=--serve shows it on loopback.
+docs:
+	@tools/docs.sh $(ARGS)
 
 # The chart, the alerts and the dashboard, held against helm, Kubernetes' schemas, kube-score and Prometheus.
 deploy-test:

@@ -24,6 +24,7 @@ $results step 'python environment' tools/python_env.sh
 $results step 'layering' tools/check_layering.sh
 $results step 'statements' tools/check_statements.py
 $results step 'manifests' tools/render_kubernetes.py --check
+$results step 'pages' tools/docs.sh
 $results step 'format' tools/format.sh --check
 $results step 'buf lint' build/venv/bin/buf lint proto
 $results step 'mypy' tools/lint_python.sh mypy
