@@ -1,5 +1,5 @@
-"""Makes the gRPC stubs before the package is built, and takes the version from CMakeLists.txt, where that of all of
-memoryd stands; everything else is in pyproject.toml."""
+"""Makes the gRPC stubs before the package is built, and reads the version of all of memoryd from
+CMakeLists.txt; everything else is in pyproject.toml."""
 
 import pathlib
 import re

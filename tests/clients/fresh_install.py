@@ -23,8 +23,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.documents import code_of
-from support.paths import REPOSITORY  # noqa: E402
-from support.server import Server  # noqa: E402
+from support.paths import BINARY, REPOSITORY  # noqa: E402
 
 PACKAGE = REPOSITORY / "clients" / "python"
 _INSPECTION = """
@@ -72,9 +71,10 @@ def main() -> int:
             if found:
                 run(python, "-c", f"import memoryd.{module}")
             print(f"{extra}: {'imports' if found else 'no adapter yet'}")
-        with Server("sqlite::memory:") as server:
-            quick_start = code_of(REPOSITORY / "README.md", "python", server.target)[0]
-            run(python, "-W", "error", "-c", quick_start)
+        # It starts a server of its own.
+        environment["MEMORYD_BINARY"] = str(BINARY)
+        quick_start = code_of(REPOSITORY / "README.md", "python", "")[0]
+        run(python, "-W", "error", "-c", quick_start)
     print("fresh install: ok")
     return 0
 

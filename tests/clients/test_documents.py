@@ -20,6 +20,7 @@ from support.stores import fresh_store
 
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
+QUICKSTARTS = DOCS / "quickstart"
 PACKAGE = REPOSITORY / "clients" / "python" / "README.md"
 WORKERS = PACKAGE.with_name("WORKERS.md")
 USERS = PACKAGE.with_name("USERS.md")
@@ -55,11 +56,11 @@ def calls(here):
 
 
 @pytest.fixture
-def reader(here, store_kind, tmp_path):
+def reader(here, models, store_kind, tmp_path):
     folder = tmp_path / "reader"
     folder.mkdir()
     with fresh_store(store_kind) as store, Server(store) as other:
-        yield Reader(folder, here, other)
+        yield Reader(folder, here, other, models)
 
 
 Prepare = Callable[[], Mapping[str, str] | None]
@@ -92,24 +93,49 @@ def read(reader: Reader, document: pathlib.Path, prepare: Mapping[str, Prepare] 
 
 def take_the_tour(reader: Reader) -> None:
     """What other documents take to be there."""
-    tour, = (found for found in blocks_of(README) if "describe memoryd" in found.code)
+    tour, = (found for found in blocks_of(QUICKSTARTS / "grpc.md")
+             if "describe memoryd" in found.code)
     reader.run(tour)
 
 
 def test_the_readme(reader):
     said = read(reader, README)
-    assert '"What is the capital of France?"' in said("describe memoryd")
-    assert said("Tea or coffee?") == ""
-    assert "Hello, world!" in said("llama_index")
-    assert "Heard 1." in said("langchain_core")
-    assert "Likes tea." in said("autogen_core")
-    assert "My name is Logan" in said("name=\"core_info\"")
-    assert "facts" in said("BlockService/GetBlock")
+    assert said("What may I offer").endswith("I drink tea, never coffee.\n")
+    assert "Logan is here." in said("OpenAI()")
+    assert "A drink, please." in said("to_openai()")
 
 
 def test_the_quick_start_has_five_lines():
     first = next(found for found in blocks_of(README) if found.language == "python")
     assert len([line for line in first.code.splitlines() if line.strip()]) <= 5
+
+
+def test_the_quickstarts(reader):
+    said = read(reader, QUICKSTARTS / "python.md")
+    assert "Paris." in said("memoryd.local(")
+    assert said('"s2"').endswith("What is the capital of France?\n")
+    assert said('"s3"') == "c1 weather\n"
+    assert "Answer in French." in said('"s4"')
+    assert said('"s5"') == "ABORTED REVISION_MISMATCH\n"
+    read(reader, QUICKSTARTS / "cpp.md")
+
+
+def test_the_quickstart_of_grpc(reader):
+    assert '"What is the capital of France?"' in read(
+        reader, QUICKSTARTS / "grpc.md")("describe memoryd")
+
+
+def test_the_cookbook(reader):
+    said = read(reader, DOCS / "COOKBOOK.md")
+    assert said('"tuesday"') == "I am allergic to nuts.\n"
+    assert said('"planner", "coder"').startswith("We ship on Friday.\n")
+    assert said('"support"') == "Refunds take five working days.\n"
+    assert "My name is Logan" in said("core_info\"")
+    assert said("blocks.summary(") == "[]\n"
+    assert said('"small"').endswith(" of 1000\n")
+    assert said('"draft-2"') == "1 2\n"
+    assert said('"guest"') == "True\n"
+    assert said('"moved"') == "2\n"
 
 
 def test_the_readme_of_the_package(reader, calls):

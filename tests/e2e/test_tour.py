@@ -1,4 +1,4 @@
-"""The tour with grpcurl as the README types it, and the same answers on both stores."""
+"""The tour with grpcurl as the quickstart types it, and the same answers on both stores."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TOUR = (
      '{"session_id":"s3","new_session_id":"s3-fork","up_to_message_id":"m1"}'),
     ("MemoryService/DeleteMessage", '{"session_id":"s3","message_id":"m1"}'),
 )
-README_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
+TYPED_CALL = re.compile(r"^grpcurl -plaintext -d '(.*)' localhost:50051 memoryd\.v1\.(\S+)$", re.M)
 
 
 class Grpcurl:
@@ -101,9 +101,10 @@ def tours(program):
     return answers
 
 
-def test_the_readme_types_the_tour():
-    block = next(b for b in blocks_of(REPOSITORY / "README.md") if README_CALL.search(b.code))
-    typed = [(method, body) for body, method in README_CALL.findall(block.code)]
+def test_the_quickstart_types_the_tour():
+    page = REPOSITORY / "docs" / "quickstart" / "grpc.md"
+    block = next(b for b in blocks_of(page) if TYPED_CALL.search(b.code))
+    typed = [(method, body) for body, method in TYPED_CALL.findall(block.code)]
     tour = iter(TOUR)
     assert len(typed) == 15 and all(call in tour for call in typed)
 
@@ -150,7 +151,7 @@ def typed(document: str, heading: str) -> list[tuple[str, str]]:
     """Methods and bodies of the calls that a section of a document types."""
     text = (REPOSITORY / "docs" / document).read_text(encoding="utf-8")
     section = text.split(f"\n{heading}\n", 1)[1].split("\n#", 1)[0]
-    return [(method, body) for body, method in README_CALL.findall(section)]
+    return [(method, body) for body, method in TYPED_CALL.findall(section)]
 
 
 def test_facts_and_contents_by_hand_as_the_documents_type_them(store, program):

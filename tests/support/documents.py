@@ -1,7 +1,7 @@
 """Code in the documentation, and a reader who types it in.
 
 A fence's language says what it is: none, `sh` and `python` are run, `yaml` is a file of settings, which is
-checked, or of credentials; `json`, `sql` and `text` are for the eye. A word behind the language says what
+checked, or of credentials; `json`, `sql`, `text`, `cmake` and `cpp` are for the eye. A word behind the language says what
 a block wants: `elsewhere` is for what no test machine has (a cluster, an engine for containers), `serves`
 for a program that does not end by itself, `tls` for a server with a certificate and tokens.
 """
@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from support import grpcurl
 from support.access import credential, write_credentials
 from support.metrics import scrape, value
+from support.model_server import ModelServer
 from support.paths import BINARY, REPOSITORY, server_environment
 from support.server import Server
 from support.tls import SERVER_NAMES, Authority
@@ -27,7 +28,7 @@ from support.waiting import wait_for
 
 HERE, OTHER = "localhost:50051", "other:50051"
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SHOWN = ("json", "sql", "text")
+_SHOWN = ("json", "sql", "text", "cmake", "cpp")
 _SECONDS = 120
 _KEY_FILE = "/run/secrets/openai"
 
@@ -65,8 +66,9 @@ class Reader:
     """Types blocks in, in a folder of his own, with the server `here` at the address that the
     documentation has, and an empty one as the other."""
 
-    def __init__(self, folder: pathlib.Path, here: Server, other: Server) -> None:
-        """`here` serves metrics."""
+    def __init__(self, folder: pathlib.Path, here: Server, other: Server,
+                 models: ModelServer) -> None:
+        """`here` serves metrics. `models` is where OpenAI's package finds its models."""
         self.folder = folder
         self._here = here
         self._other = other
@@ -77,7 +79,7 @@ class Reader:
         python = REPOSITORY / "clients" / "python" / "src"
         self._environment = server_environment(
             PATH=f"{programs}:{os.environ['PATH']}", PYTHONPATH=str(python),
-            MEMORYD_TARGET=here.target)
+            MEMORYD_TARGET=here.target, OPENAI_BASE_URL=models.url, OPENAI_API_KEY="x")
 
     def run(self, block: Block, replacements: Mapping[str, str] | None = None, *,
             target: str = "") -> str:
