@@ -3,12 +3,12 @@
 #
 # BASE may be pinned by digest. Where a proxy signs TLS itself, pass its certificates along:
 # --secret id=ca_bundle,src=FILE. tools/image.sh does all of it.
-ARG BASE=debian:12-slim
+ARG BASE=debian:13-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
 COPY tools/packages.txt tools/install_packages.sh tools/
-RUN tools/install_packages.sh build && apt-get clean
+RUN tools/install_packages.sh build debian13 && apt-get clean
 COPY CMakeLists.txt CMakePresets.json ./
 COPY cmake cmake
 COPY tools/tokens tools/tokens
@@ -26,7 +26,7 @@ ARG REVISION=unknown
 # The cache keeps ccache's objects and the vocabularies from one build to the next.
 RUN --mount=type=cache,target=/root/.cache --mount=type=secret,id=ca_bundle \
     if [ -e /run/secrets/ca_bundle ]; then export PIP_CERT=/run/secrets/ca_bundle; fi \
- && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF \
+ && cmake --preset release -B /build -DBUILD_TESTING=OFF -DMEMORYD_CLIENT=OFF -DMEMORYD_WERROR=OFF -DMEMORYD_OPENTELEMETRY=ON \
       -DMEMORYD_REVISION=${REVISION} -DMEMORYD_INSTALL_WORD_VECTORS=${WORD_VECTORS} \
  && cmake --build /build --target memoryd --target memoryd_vocabulary --target memoryd_zones ${JOBS:+-j ${JOBS}} \
  && cmake --install /build --prefix /opt/memoryd --strip

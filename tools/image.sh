@@ -3,7 +3,7 @@
 # one that the chart and the manifests look for) with the engine that is there, and prints its size.
 # image.sh --name: prints that name. Environment:
 #   ENGINE     docker, podman or buildah (default: the first of them that works)
-#   BASE       the Debian image to build in (default debian:12-slim)
+#   BASE       the Debian image to build in (default debian:13-slim)
 #   JOBS       compilers at once
 #   WORD_VECTORS  ON, or OFF for an image without the vectors of words (default ON)
 #   SOURCE_DATE_EPOCH  the time of every file and of the image (default 1980, so that layers of an earlier
