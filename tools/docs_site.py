@@ -6,7 +6,7 @@ under tools/docs.sh, which has mkdocs
 
 The files keep their places, so that their links hold as they do in the repository. Fails at a link
 to a file, or to a heading, that is not there. Links to what is no page, such as a source file, become
-plain text.
+plain text. llms.txt, which models read, lies at the site's root and links its pages.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PAGES = REPOSITORY / "build" / "site-pages"
 DECISIONS = pathlib.PurePosixPath("docs/adr")
 PATTERNS = ("*.md", "docs/**/*.md", "clients/python/*.md", "clients/cpp/*.md")
+FOR_MODELS = "llms.txt"
 PICTURES = ("docs/**/*.svg", "docs/**/*.png")
 # A fence or a code span, which have no links, or a link.
 _LINK = re.compile(r"^```.*?^```$|`[^`\n]*`|(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)",
@@ -30,6 +31,7 @@ _LINK = re.compile(r"^```.*?^```$|`[^`\n]*`|(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((
 # What a test reads behind a fence's language, and mkdocs would not.
 _FENCE_WORDS = re.compile(r"^(```\w+) .*$", re.MULTILINE)
 _ELSEWHERE = re.compile(r"[a-z]+:|#")
+_MARKDOWN_FILE = re.compile(r"(?<=\]\()([^()\s#]+)\.md(?=[#)])")
 
 
 def found(patterns: tuple[str, ...]) -> set[str]:
@@ -59,6 +61,24 @@ def on_site(name: str, text: str, pages: set[str], wrong: list[str]) -> str:
     return _LINK.sub(replaced, _FENCE_WORDS.sub(r"\1", text))
 
 
+def links_of_pages(text: str) -> str:
+    """A text whose links to Markdown files are links to the pages that mkdocs makes of them."""
+    def replaced(match: re.Match[str]) -> str:
+        folder, _, name = match[1].rpartition("/")
+        if name in ("index", "README"):
+            return f"{folder}/" if folder else "./"
+        return f"{match[1]}/"
+    return _MARKDOWN_FILE.sub(replaced, text)
+
+
+def wrong_links() -> list[str]:
+    """The links of the pages, and of llms.txt, that lead to no file."""
+    pages, wrong = found(PATTERNS), []
+    for name in (*pages, FOR_MODELS):
+        on_site(name, (REPOSITORY / name).read_text(encoding="utf-8"), pages, wrong)
+    return sorted(wrong)
+
+
 def decisions(pages: set[str]) -> str:
     """A page that lists the decision records."""
     lines = ["# Decisions", ""]
@@ -74,7 +94,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--serve", action="store_true", help="serves the site on loopback")
     arguments = parser.parse_args()
-    pages, pictures, wrong = found(PATTERNS), found(PICTURES), []
+    wrong = wrong_links()
+    if wrong:
+        print("Links that lead nowhere:", *wrong, sep="\n", file=sys.stderr)
+        return 1
+    pages, pictures = found(PATTERNS), found(PICTURES)
     shutil.rmtree(PAGES, ignore_errors=True)
     for name in pages | pictures:
         to = PAGES / name
@@ -85,9 +109,9 @@ def main() -> int:
         text = (REPOSITORY / name).read_text(encoding="utf-8")
         to.write_text(on_site(name, text, pages | pictures, wrong), encoding="utf-8")
     (PAGES / DECISIONS / "index.md").write_text(decisions(pages), encoding="utf-8")
-    if wrong:
-        print("Links that lead nowhere:", *sorted(wrong), sep="\n", file=sys.stderr)
-        return 1
+    text = (REPOSITORY / FOR_MODELS).read_text(encoding="utf-8")
+    (PAGES / FOR_MODELS).write_text(links_of_pages(on_site(FOR_MODELS, text, pages, wrong)),
+                                    encoding="utf-8")
     return subprocess.run(["mkdocs", "serve" if arguments.serve else "build", "--strict"],
                           cwd=REPOSITORY, check=False).returncode
 

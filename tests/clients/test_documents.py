@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -17,6 +18,10 @@ from support.model_server import DIMENSIONS, ModelServer
 from support.paths import REPOSITORY
 from support.server import Server
 from support.stores import fresh_store
+
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+import docs_site  # noqa: E402  (found through the path set above)
 
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
@@ -247,6 +252,15 @@ def test_the_worked_example_of_tls_and_a_token(store_kind, reader):
             digest = reader.run(found)
     put, = started
     assert "positions" in put
+
+
+def test_no_link_leads_nowhere():
+    assert docs_site.wrong_links() == []
+
+
+def test_links_of_llms_txt_are_those_of_the_site():
+    said = docs_site.links_of_pages("[a](docs/A.md#b), [c](clients/README.md), [d](README.md), [e](e.md.txt)")
+    assert said == "[a](docs/A/#b), [c](clients/), [d](./), [e](e.md.txt)"
 
 
 def test_what_fails_is_seen(reader):
