@@ -225,20 +225,61 @@ def test_a_missing_user_is_an_error(client, method, arguments):
 
 @pytest.mark.parametrize("session,error", [
     (None, TypeError), (3, TypeError), ("", ValueError), (" ", ValueError),
-    ("memoryd.user/ann", ValueError), (f"memoryd.user#{'0' * 64}", ValueError)])
+    ("a\ud800", ValueError), ("memoryd.user/ann", ValueError), (f"memoryd.user#{'0' * 64}", ValueError)],
+    ids=lambda one: ascii(one)[:14])
 def test_a_wrong_conversation_is_named(client, user, session, error):
     with pytest.raises(error, match="session: "):
         client.context(user, session, "tea")
 
 
 @pytest.mark.parametrize("wrong,error,what", [
-    ([], ValueError, "messages: must not be empty"), ("", ValueError, "messages: must not be empty"),
+    ([], ValueError, "messages: must not be empty"), ("", ValueError, "messages: must not be blank"),
+    (["", "tea"], ValueError, r"messages\[0\]: must not be blank"),
+    (["tea", " \n"], ValueError, r"messages\[1\]: must not be blank"),
     (3, TypeError, "messages: must be a text"), ([{"role": "user"}], ValueError, r"messages\[0\].content"),
     (["tea", 3], TypeError, r"messages\[1\]"), (b"tea", TypeError, "messages")])
-def test_wrong_messages_are_named(client, user, wrong, error, what):
+def test_wrong_messages_are_named(client, server, user, wrong, error, what):
     with pytest.raises(error, match=what):
         client.remember(user, wrong)
-    assert not client.recall(user, "tea")
+    if wrong != []:  # A context may have nothing new.
+        with pytest.raises(error, match=what):
+            client.context(user, f"{user}-chat", wrong)
+
+    async def run():
+        async with memoryd.AsyncClient(server.target) as memory:
+            with pytest.raises(error, match=what):
+                await memory.remember(user, wrong)
+    asyncio.run(run())
+    assert not list(client.list_sessions(subject=user))
+
+
+@pytest.mark.parametrize("said,stored", [
+    ("Tea \ud83d", "Tea \ufffd"), ("Tea \ud83c\udf75", "Tea \U0001f375")], ids=ascii)
+def test_halves_of_characters_are_remembered_as_put_does(client, server, user, said, stored):
+    """As text that was cut has them: UTF-8 has none, and the text comes back as it was."""
+    own, chat = users.session_of(user), f"{user}-chat"
+    client.remember(user, said)
+    client.remember(user, ["Milk", said])
+    client.context(user, chat, said, recalled=0)
+
+    async def run():
+        async with memoryd.AsyncClient(server.target) as memory:
+            await memory.remember(user, [said])
+            await memory.context(user, chat, [said], recalled=0)
+            assert stored in [hit.text for hit in await memory.recall(user, said)]
+    asyncio.run(run())
+    assert [m.text for m in client.get_all(own)] == [stored, "Milk", stored, stored]
+    client.put(f"{user}-put", [{"role": "user", "content": said}])
+    [put] = client.get(f"{user}-put").to_openai()
+    assert client.get(chat).to_openai() == [put, put]
+    assert stored in [hit.text for hit in client.recall(user, said)]
+
+
+def test_long_texts_are_remembered_as_put_does(client, user):
+    said = "tea " * 300_000  # More than one text of the server's may have.
+    client.remember(user, [said])
+    stored = client.get_all(users.session_of(user))
+    assert memoryd.to_openai(stored) == [{"role": "user", "content": said}]
 
 
 def test_a_configuration_of_somebody_else_is_named(client, user):

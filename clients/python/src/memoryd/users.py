@@ -44,7 +44,7 @@ import grpc
 from memoryd import _calls, blocks, forms
 from memoryd._roles import is_human
 from memoryd._steps import Steps
-from memoryd._wire_text import joined
+from memoryd._wire_text import joined, without_halves
 from memoryd.contexts import UserContext
 from memoryd.errors import MemorydError
 from memoryd.results import Hit, Hits, Session, text_of
@@ -139,8 +139,9 @@ def remember(
     (seconds) and `request_id` are as in `put`; `timeout` is that of each call. Any number of
     processes may do this at once: all is kept, and nothing twice.
 
-    Raises TypeError for a user that is no str, ValueError for one that is empty, and for no
-    message.
+    Raises TypeError for a user that is no str and for what is no message; ValueError for a user
+    that is empty, for no message and for a text that is blank, which it names: `messages[0]`.
+    MemorydError as `put`.
     """
     own = session_of(user)
     config = memory_config(user, memory)
@@ -174,7 +175,7 @@ def recall(
     if not isinstance(query, str):
         raise TypeError(f"query: must be a str; got {type(query).__name__}")
     found: Hits = yield _calls.query(
-        own, joined(query), top_k=top_k, filter=filter, token_budget=token_budget,
+        own, without_halves(query)[0], top_k=top_k, filter=filter, token_budget=token_budget,
         passages=passages, timeout=timeout)
     return found
 
@@ -358,6 +359,9 @@ def _check_session(session: str) -> None:
                         f"{type(session).__name__}")
     if not session.strip():
         raise ValueError(f"session: must name one conversation; got {session!r}")
+    if without_halves(session)[1]:
+        raise ValueError("session: holds half a character, which UTF-8 has not; got "
+                         f"{session!a:.80}")
     if session.startswith((f"{_PREFIX}/", f"{_PREFIX}#")):
         raise ValueError(f"session: {session!r:.80} is the name of a user's own session. Give the "
                          "conversation another, or use remember")
@@ -367,7 +371,7 @@ def _messages(
     given: str | forms.AnyMessage | Iterable[str | forms.AnyMessage]
 ) -> list[memory.Message]:
     if isinstance(given, str):
-        return [_said_by_user(given)] if given.strip() else []
+        return list(forms.stored([_said_by_user(given, "messages")]))
     if isinstance(given, (Mapping, memory.Message)) or hasattr(given, "model_dump"):
         single: Any = given
         return list(forms.stored([single]))
@@ -376,11 +380,14 @@ def _messages(
         raise TypeError("messages: must be a text, a message or several; got "
                         f"{type(several).__name__}")
     return list(forms.stored(
-        _said_by_user(one) if isinstance(one, str) else one for one in several))
+        _said_by_user(one, f"messages[{index}]") if isinstance(one, str) else one
+        for index, one in enumerate(several)))
 
 
-def _said_by_user(text: str) -> memory.Message:
-    return memory.Message(role="user", text=joined(text))
+def _said_by_user(text: str, field: str) -> forms.AnyMessage:
+    if not text.strip():
+        raise ValueError(f"{field}: must not be blank; got {text!r:.20}. Leave it out")
+    return {"role": "user", "content": text}
 
 
 @contextlib.contextmanager
