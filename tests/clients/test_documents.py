@@ -160,7 +160,7 @@ def test_the_readme_of_the_package(reader, calls):
     assert said("blocks.static(") == "4000 ['static', 'facts', 'vector']\n"
     assert said("hit.kind").splitlines()[0] == "message user I drink tea, never coffee. True"
     assert said("memory.remember") == "True I drink tea, never coffee.\n"
-    read(reader, WORKERS)
+    assert read(reader, WORKERS)("OpenAI()") == "<facts><fact>Logan is here.</fact></facts>\n"
     assert read(reader, PROCESSES)("traceparent") == "s1\n"
 
 

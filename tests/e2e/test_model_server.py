@@ -33,6 +33,14 @@ def embed(server: ModelServer, *texts: str) -> list[list[float]]:
     return [item["embedding"] for item in answer["data"]]
 
 
+@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
+def test_no_tokens_are_refused_as_by_openai(key):
+    with ModelServer(["one"]) as server:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+        assert [post(server, "/chat/completions", {**body, key: limit})[0] for limit in (0, -1, 1, None)] \
+            == [400, 400, 200, 200]
+
+
 def test_replies_come_in_turn_and_requests_are_noted():
     with ModelServer(["one", "two words"]) as server:
         answers = [json.loads(chat(server)[2]) for _ in range(3)]

@@ -13,6 +13,8 @@ from typing import Any
 
 DIMENSIONS = 16
 _CHUNK = b"x" * 65536
+# Of which OpenAI's API takes no 0.
+_LIMITS = ("max_tokens", "max_completion_tokens")
 _LARGE_BYTES = 100 * 1024 * 1024
 
 
@@ -48,8 +50,8 @@ class ModelServer:
     """Serves `url`/chat/completions and `url`/embeddings while it lives.
 
     Chat answers are `replies` in turn, over and over; embeddings are those of `embed`. `requests` is
-    what was asked, the lies included. One to embed a text of `refused` is answered 400. With
-    `tls` it speaks HTTPS. Use as a context manager.
+    what was asked, the lies included. One to embed a text of `refused` is answered 400, and so is a
+    chat of less than one token, as by OpenAI. With `tls` it speaks HTTPS. Use as a context manager.
     """
 
     def __init__(self, replies: Sequence[str | Mapping[str, Any]] = ("none",),
@@ -198,7 +200,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             else:
                 self._answer({"error": {"message": "it is refused"}}, 400)
         elif self.path.endswith("/chat/completions"):
-            self._answer(self._chat(request, self.server.owner._next_reply()))
+            wrong = [key for key in _LIMITS if isinstance(body.get(key), int) and body[key] < 1]
+            if wrong:
+                self._answer({"error": {"message": f"{wrong[0]}: must be at least 1"}}, 400)
+            else:
+                self._answer(self._chat(request, self.server.owner._next_reply()))
         else:
             self._answer({"error": {"message": "no such path"}}, 404)
 

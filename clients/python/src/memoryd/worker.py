@@ -61,7 +61,8 @@ class Answer:
     completion_tokens: int = 0
     calls: int = 1
     # Of a model: why its answer ends, as its API says. Of an answer that ends by "length" nothing
-    # becomes memory; the model is asked again with a larger max_tokens.
+    # becomes memory; the model is asked again with a larger max_tokens. Without it an answer that
+    # was cut is taken as whole.
     finish_reason: str = ""
 
 
@@ -100,7 +101,16 @@ class Worker:
 
     `models` maps a name to `f(messages, max_tokens) -> text`, `embedders` to
     `f(texts, purpose) -> vectors`, where purpose is "text" or "query"; both may be `async` and may
-    return an Answer. Or decorate them:
+    return an Answer. `max_tokens` is the most tokens of the answer, and 0 where there is no limit:
+    an API takes no such number, so that it is left out then. A model of OpenAI's:
+
+        def chat(messages, max_tokens):
+            limit = {"max_completion_tokens": max_tokens} if max_tokens else {}
+            [choice] = openai.chat.completions.create(
+                model="gpt-5-mini", messages=memoryd.to_openai(messages), **limit).choices
+            return memoryd.Answer(choice.message.content or "", finish_reason=choice.finish_reason)
+
+    Or decorate them:
 
         worker = memoryd.Worker("localhost:50051", name="my-worker")
 
@@ -178,7 +188,8 @@ class Worker:
         return add
 
     def model(self, name: str) -> Callable[[Function], Function]:
-        """Serves the decorated `f(messages, max_tokens)` as the chat model `name`."""
+        """Serves the decorated `f(messages, max_tokens)` as the chat model `name`; `max_tokens` is
+        0 where there is no limit."""
 
         def add(function: Function) -> Function:
             self._add(lambda: self._models.__setitem__(name, function))
