@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from support.paths import BINARY, server_environment
+from support.paths import BINARY, REPOSITORY, server_environment
 from support.waiting import wait_for
 
 import memoryd
@@ -619,6 +620,42 @@ def test_no_binary(folder, monkeypatch, tmp_path):
     assert _server_binary.find() == str(second)
     with memoryd.local(folder):
         pass
+
+
+_WHEEL = "pip install dist/memoryd_server-*.whl"
+
+
+@pytest.mark.parametrize("system,machine,libc,told,not_told", [
+    ("Linux", "x86_64", ("glibc", "2.36"),
+     ["(Linux x86_64, glibc 2.36)", _WHEEL, "`make dist`", "binary="], ["no memoryd server for"]),
+    ("Linux", "x86_64", ("glibc", "2.31"),
+     ["for this platform (Linux x86_64, glibc 2.31)", "glibc 2.35 or newer", "binary="], ["pip install"]),
+    ("Linux", "x86_64", ("", ""), ["(Linux x86_64 without glibc)", "binary="], ["pip install"]),
+    ("Linux", "aarch64", ("glibc", "2.36"), ["(Linux aarch64, glibc 2.36)", "binary="], ["pip install"]),
+    ("Darwin", "arm64", ("", ""), ["(Darwin arm64)"], ["pip install", "binary=", "build the server"]),
+    ("Windows", "AMD64", ("", ""), ["(Windows AMD64)"], ["pip install", "binary="])],
+    ids=lambda one: "-".join(one) if isinstance(one, tuple) else str(one)[:8])
+def test_what_to_do_without_a_binary(monkeypatch, system, machine, libc, told, not_told):
+    monkeypatch.setattr("platform.system", lambda: system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("platform.libc_ver", lambda: libc)
+    message = _server_binary.missing()
+    for words in (*told, "in a clone of memoryd: `docker build -t memoryd:0.1.0 . && docker run --rm"):
+        assert words in message
+    for words in not_told:
+        assert words not in message
+
+
+def test_what_is_said_without_a_binary_is_so():
+    """The names are those of the package, of the Dockerfile and of the image."""
+    message = _server_binary.missing()
+    pinned = re.search(r"manylinux_(2_[0-9]+)_x86_64", (REPOSITORY / "docs/RELEASES.md").read_text())
+    assert ".".join(map(str, _server_binary._LEAST_GLIBC)) == pinned[1].replace("_", ".")
+    name = subprocess.run([REPOSITORY / "tools/image.sh", "--name"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+    assert message.count(name) == 2 and (REPOSITORY / "Dockerfile").exists()
+    state = re.search(r"VOLUME (.*)", (REPOSITORY / "Dockerfile").read_text())[1]
+    assert f"-v memoryd:{state} " in message
 
 
 def test_which_binary(monkeypatch, tmp_path):

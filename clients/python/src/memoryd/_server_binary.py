@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import re
 import shutil
-import sys
 from typing import Any
 
 import grpc
@@ -16,7 +16,10 @@ from memoryd.errors import MemorydError
 VARIABLE = "MEMORYD_BINARY"
 _NAME = "memoryd"
 _PACKAGE = "memoryd_server"
+# Of the package memoryd_server, as its name says: manylinux_2_35.
+_LEAST_GLIBC = (2, 35)
 _CONTAINER = (
+    "docker build -t memoryd:0.1.0 . && "
     "docker run --rm -p 127.0.0.1:50051:50051 -v memoryd:/var/lib/memoryd memoryd:0.1.0 "
     "--listen=0.0.0.0:50051 --allow-plaintext=true"
 )
@@ -82,13 +85,35 @@ def _is_python_script(path: str) -> bool:
 
 def missing() -> str:
     """Why this machine has no server, and what to do."""
+    system, has_wheel = _platform()
+    elsewhere = f"name a binary that is elsewhere by binary= or {VARIABLE}; or "
+    if has_wheel:
+        why = (f"no memoryd server is installed on this machine ({system}): `pip install "
+               "dist/memoryd_server-*.whl` installs what `make dist` makes in a clone of memoryd, "
+               f"nothing is published yet; {elsewhere}")
+    else:
+        why = (f"there is no memoryd server for this platform ({system}), only for Linux x86_64 "
+               f"with glibc {_least_glibc()} or newer: {elsewhere if _is_linux() else ''}")
+    return (f"{why}run it in a container, in a clone of memoryd: `{_CONTAINER}`, and use "
+            "memoryd.Client(\"localhost:50051\")")
+
+
+def _platform() -> tuple[str, bool]:
+    """What this machine is, and whether there is a package with the server for it."""
     system = f"{platform.system()} {platform.machine()}"
-    has_wheel = (sys.platform, platform.machine()) == ("linux", "x86_64")
-    if has_wheel and platform.libc_ver()[0] != "glibc":
-        system, has_wheel = f"{system} without glibc", False
-    why = (f"no memoryd server is installed on this machine ({system}): pip install memoryd-server"
-           if has_wheel else
-           f"there is no package with the memoryd server for this platform ({system}), only for "
-           "Linux x86_64 with glibc: build the server")
-    return (f"{why}, then name its binary by binary= or {VARIABLE} where it is not on PATH; or run "
-            f"`{_CONTAINER}` and use memoryd.Client(\"localhost:50051\")")
+    if not _is_linux():
+        return system, False
+    library, version = platform.libc_ver()
+    if library != "glibc":
+        return f"{system} without glibc", False
+    numbers = tuple(int(number) for number in re.findall(r"[0-9]+", version)[:2])
+    is_new = numbers >= _LEAST_GLIBC
+    return f"{system}, glibc {version}", is_new and platform.machine() == "x86_64"
+
+
+def _least_glibc() -> str:
+    return ".".join(map(str, _LEAST_GLIBC))
+
+
+def _is_linux() -> bool:
+    return platform.system() == "Linux"
