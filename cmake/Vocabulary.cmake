@@ -24,7 +24,8 @@ memoryd_fetch(MEMORYD_VOCABULARIES "Fetching the tokenizers' vocabularies"
   cl100k_base.tiktoken o200k_base.tiktoken)
 add_custom_target(memoryd_vocabulary ALL DEPENDS ${MEMORYD_VOCABULARIES})
 
-install(FILES ${MEMORYD_VOCABULARIES} DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
+install(FILES ${MEMORYD_VOCABULARIES} ${PROJECT_SOURCE_DIR}/tools/tokens/tiktoken.license.txt
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/memoryd)
 
 # The zones of the IANA Time Zone Database, for Abseil. tzdata.version is among the files, and is written
 # last.

