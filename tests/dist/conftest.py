@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+_TESTS = pathlib.Path(__file__).resolve().parents[1]
+# The image runs as its own tests run it.
+sys.path[:0] = [str(_TESTS), str(_TESTS / "image")]
 
 from support.paths import REPOSITORY  # noqa: E402
 
@@ -79,7 +81,7 @@ def installed(request, tmp_path_factory) -> Installed:
         (folder / "memoryd").symlink_to(folder / TREE / "bin" / "memoryd")
         return Installed(folder / TREE / "bin" / "memoryd", [str(folder / "memoryd")], plain)
     root = folder / "root"
-    subprocess.run(["dpkg-deb", "--extract", artefact("*.deb"), root], check=True)
+    subprocess.run(["dpkg-deb", "--extract", artefact("memoryd_*.deb"), root], check=True)
     unit = (root / "usr/lib/systemd/system/memoryd.service").read_text(encoding="utf-8")
     # No systemd runs here: its unit's command, with the paths of where the package was unpacked.
     command = re.search("^ExecStart=(.*)$", unit, re.MULTILINE)[1]
