@@ -47,6 +47,7 @@ DevDefaults UsualDevDefaults() {
   return {{{"store", kInMemory},
            {"listen", fmt::format("127.0.0.1:{}", kPort)},
            {"metrics_listen", fmt::format("127.0.0.1:{}", kMetricsPort)},
+           {"drain_seconds", "1"},
            {"log_level", "warning"},
            {"log_format", "text"}}};
 }

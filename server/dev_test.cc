@@ -28,6 +28,7 @@ TEST(Dev, ServesThisMachineOutOfMemory) {
   EXPECT_THAT(line->config.listen, ElementsAre("127.0.0.1:50051"));
   EXPECT_EQ(line->config.metrics_listen, "127.0.0.1:9464");
   EXPECT_EQ(line->config.log_level, "warning");
+  EXPECT_EQ(line->config.drain_seconds, 1);
 }
 
 TEST(Dev, TakesAPathAsAStore) {

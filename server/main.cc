@@ -98,6 +98,37 @@ memoryd::cli::Program ToldProgram() {
                    memoryd::CommandLineParser(memoryd::UsualDevDefaults()));
 }
 
+// Whether whoever started this process wants SIGHUP to do nothing, as nohup has it.
+bool IgnoresHangup() {
+  struct sigaction action {};
+  return ::sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// Blocks them, for this thread and those that it makes. One before whom `memoryd dev` runs ends it
+// by closing the terminal, and need not wait for a drain.
+memoryd::StopSignals BlockStopSignals(bool is_dev) {
+  memoryd::StopSignals stop{};
+  sigemptyset(&stop.drain);
+  sigemptyset(&stop.at_once);
+  sigaddset(&stop.drain, SIGTERM);
+  sigaddset(&stop.drain, SIGINT);
+  sigset_t blocked = stop.drain;
+  if (!is_dev) {
+    sigaddset(&blocked, SIGHUP);
+  } else {
+    sigaddset(&stop.at_once, SIGINT);
+    // A shell that starts it in the background has SIGINT ignored.
+    std::signal(SIGINT, SIG_DFL);
+    // What is ignored and not blocked never comes.
+    if (!IgnoresHangup()) {
+      sigaddset(&stop.drain, SIGHUP);
+      sigaddset(&blocked, SIGHUP);
+    }
+  }
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  return stop;
+}
+
 // What the first argument asks for, where that is a server.
 enum class Serving { kNone, kServe, kDev };
 
@@ -140,14 +171,7 @@ int main(int argc, char** argv) {
   }
 
   // Before the first thread, so that every thread inherits it and sigwait() gets the signal.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
-  sigset_t blocked = stop;
-  sigaddset(&blocked, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
+  const memoryd::StopSignals stop = BlockStopSignals(is_dev);
   RaiseDescriptorLimit();
   KeepLittleFreedMemory();
 
@@ -173,15 +197,17 @@ int main(int argc, char** argv) {
     }
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
+      // A caller that has gone ends no server; whoever reads what the others print ends them.
+      std::signal(SIGPIPE, SIG_IGN);
       // Before the second thread: it changes the environment.
       memoryd::UseZoneFiles(ZoneFiles(line->config));
       memoryd::UseSystemCertificates();
       if (status = memoryd::CheckTemplates(line->config); !status.ok()) return Fail(2, status);
       if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
-      memoryd::Started started;
+      memoryd::OnStarted on_started;
       if (is_dev) {
-        started = [&line](const std::vector<std::string>& addresses) {
+        on_started = [&line](const std::vector<std::string>& addresses) {
           fmt::print("{}", memoryd::DevGreeting(line->config, addresses));
         };
       }
@@ -191,8 +217,8 @@ int main(int argc, char** argv) {
         return again;
       };
       status = line->command == memoryd::Command::kServe
-                   ? memoryd::Serve(*line, read_again, stop, log, started)
-                   : memoryd::OpenMigratedStore(line->config, stop).status();
+                   ? memoryd::Serve(*line, read_again, stop, log, on_started)
+                   : memoryd::OpenMigratedStore(line->config, stop.drain).status();
       break;
     }
   }

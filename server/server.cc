@@ -202,8 +202,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
   }
 }
 
-absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const sigset_t& stop,
-                   Log& log, const Started& started) {
+absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const StopSignals& stop,
+                   Log& log, const OnStarted& on_started) {
   const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
@@ -215,7 +215,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
   if (!config.otlp_endpoint.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(spans, MakeSpanExporter(config.otlp_endpoint, Version()));
   }
-  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop));
+  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop.drain));
   StoreErrorLog store_errors(&log);
   ObservedStore store(opened.get(),
                       [&store_errors](StoreOperation operation, const absl::Status& error) {
@@ -348,15 +348,18 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const s
     for (const std::string& address : for_health->addresses())
       fmt::print("health on {}\n", address);
   }
-  if (started != nullptr) started(rpc_server->addresses());
+  if (on_started != nullptr) on_started(rpc_server->addresses());
   std::fflush(stdout);
 
   LiveSettings live(line.settings, &log, &call_log, &tenants, &limits, &templates);
-  sigset_t awaited = stop;
+  sigset_t awaited = stop.drain;
   sigaddset(&awaited, SIGHUP);
   int signal = 0;
-  while (sigwait(&awaited, &signal) == 0 && signal == SIGHUP) live.Reload(read_again());
+  while (sigwait(&awaited, &signal) == 0 && sigismember(&stop.drain, signal) == 0) {
+    live.Reload(read_again());
+  }
   spdlog::info("signal {}: draining", signal);
+  pthread_sigmask(SIG_UNBLOCK, &stop.at_once, nullptr);
   const auto grace = std::chrono::seconds(config.drain_seconds);
   const auto drained_by = std::chrono::steady_clock::now() + grace;
   std::thread([grace] {

@@ -13,6 +13,12 @@
 
 namespace memoryd {
 
+// What ends a server. Every thread must have blocked them.
+struct StopSignals {
+  sigset_t drain;    // The first of these begins the drain.
+  sigset_t at_once;  // During the drain these do what they do by default: end the process.
+};
+
 // Opens and migrates the store. Waits for a store that can't be reached, until one of `stop` is
 // pending: CANCELLED.
 absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
@@ -21,15 +27,16 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
 // What the command line says now, when the file may say something else than before.
 using ReadAgain = std::function<absl::StatusOr<CommandLine>()>;
 
-// What is told once all listen, such as to whoever sits before it: the addresses of `listen`.
-using Started = std::function<void(const std::vector<std::string>& addresses)>;
+// Called once all listen, with the addresses of `listen`.
+using OnStarted = std::function<void(const std::vector<std::string>& addresses)>;
 
-// Serves until one of the signals in `stop`, then drains: health NOT_SERVING, no new calls, those
-// under way end within `drain_seconds`. At each SIGHUP what `read_again` gives comes into force as
-// far as it can. Every thread must have blocked these signals. Prints `listening on ADDRESS` on
-// standard output for each address, before that `metrics on ADDRESS`; then calls `started`, if any.
-absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const sigset_t& stop,
-                   Log& log, const Started& started = nullptr);
+// Serves until one of `stop`, then drains: health NOT_SERVING, no new calls, those under way end
+// within `drain_seconds`. At each SIGHUP that is none of `stop` what `read_again` gives comes into
+// force as far as it can; that too every thread must have blocked. Prints `listening on ADDRESS` on
+// standard output for each address, before that `metrics on ADDRESS`; then calls `on_started`, if
+// any.
+absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const StopSignals& stop,
+                   Log& log, const OnStarted& on_started = nullptr);
 
 }  // namespace memoryd
 

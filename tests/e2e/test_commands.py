@@ -5,20 +5,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pathlib
 import pty
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 
+from support.background import Background
 from support.calls import Calls, assistant, memory, user
 from support.commands import SECONDS, Commands
 from support.embedders import BLOCK, LINES, config, embed, put, settled
 from support.model_server import ModelServer
 from support.paths import BINARY, REPOSITORY, server_environment
-from support.server import Server, open_channel
+from support.server import Server, open_channel, wait_for_health
+from support.waiting import wait_for
 
 # With which a mistyped, or any other, command may not end up.
 NOWHERE = Commands("127.0.0.1:1")
@@ -211,24 +216,42 @@ def test_older_names_of_the_address_go_on_with_a_warning(calls, server, session_
 # A server to try things out.
 
 
-@contextlib.contextmanager
-def dev(*arguments: str, **environment: str) -> Iterator[tuple[str, list[str]]]:
-    """The address of memoryd dev, and what it says."""
-    process = subprocess.Popen([str(BINARY), "dev", *arguments], text=True, stdout=subprocess.PIPE,
-                               stdin=subprocess.DEVNULL, env=server_environment(**environment))
-    try:
-        lines = []
+class Dev:
+    """memoryd dev, once it has said all that it says: its address and its lines."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self.process = process
+        self.lines: list[str] = []
         for line in process.stdout:
-            lines.append(line)
+            self.lines.append(line)
             if line == "Ctrl+C ends it.\n":
                 break
-        address, = (line.split()[-1] for line in lines if line.startswith("listening on "))
-        yield address, lines
-        process.send_signal(signal.SIGINT)
-        assert process.wait(SECONDS) == 0
+        self.address, = (line.split()[-1] for line in self.lines if line.startswith("listening on "))
+
+    def ends(self, number: int) -> int:
+        """The exit code after a signal."""
+        self.process.send_signal(number)
+        return self.process.wait(SECONDS)
+
+
+@contextlib.contextmanager
+def started_dev(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> Iterator[Dev]:
+    process = subprocess.Popen([*before, str(BINARY), "dev", *arguments], text=True,
+                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                               env=server_environment(**environment))
+    try:
+        yield Dev(process)
     finally:
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def dev(*arguments: str, **environment: str) -> Iterator[tuple[str, list[str]]]:
+    """The address of memoryd dev, and what it says."""
+    with started_dev(*arguments, **environment) as server:
+        yield server.address, server.lines
+        assert server.ends(signal.SIGINT) == 0
 
 
 def test_dev_serves_what_it_says_to_try():
@@ -258,6 +281,43 @@ def test_dev_takes_the_next_port_that_is_free():
     with dev("--metrics-listen=off") as (first, _), dev("--metrics-listen=off") as (second, lines):
         assert first != second and second.startswith("127.0.0.1:")
         assert f"  export MEMORYD_TARGET={second}\n" in lines
+
+
+def test_dev_ends_with_its_terminal():
+    with started_dev("--port=0") as server:
+        assert server.ends(signal.SIGHUP) == 0
+
+
+def test_dev_outlives_its_terminal_under_nohup():
+    with started_dev("--port=0", before=("nohup",)) as server:
+        status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
+        ignored, blocked = (int(re.search(rf"^{name}:\s*(\w+)$", status, re.MULTILINE)[1], 16)
+                            for name in ("SigIgn", "SigBlk"))
+        bit = 1 << (signal.SIGHUP - 1)
+        assert ignored & bit and not blocked & bit
+        assert server.ends(signal.SIGTERM) == 0
+
+
+def test_a_second_interrupt_ends_dev_at_once():
+    with started_dev("--port=0", "--drain-seconds=600") as server, \
+            open_channel(server.address) as channel:
+        calls = Calls(channel)
+        calls.CreateSession(session_id="s", config=memory.SessionConfig(
+            token_limit=20, token_flush_size=1, chat_history_token_ratio=0.5,
+            blocks=[memory.Block(name="facts", kind="worker", worker="nobody")]))
+
+        def put() -> None:
+            with contextlib.suppress(grpc.RpcError):
+                for number in range(20):
+                    calls.Put(session_id="s", messages=[user(f"number {number} of many")],
+                              wait={"seconds": 30})
+
+        with Background([put]):
+            # It is stored, so its Put waits for it.
+            wait_for(lambda: calls.ListJobs(session_id="s").jobs)
+            server.process.send_signal(signal.SIGINT)
+            wait_for_health(channel, health_pb2.HealthCheckResponse.NOT_SERVING, SECONDS)
+            assert server.ends(signal.SIGINT) == -signal.SIGINT
 
 
 # What the program says of itself.
