@@ -6,6 +6,7 @@ import importlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -28,6 +29,27 @@ def test_it_is_the_binary_with_the_same_arguments():
                                capture_output=True, timeout=SECONDS, check=False)
         assert (here.returncode, here.stdout, here.stderr) == (
             there.returncode, there.stdout, there.stderr)
+
+
+def test_it_ends_with_whoever_reads_it():
+    reader, writer = os.pipe()
+    os.close(reader)
+    for command_line in ([sys.executable, "-m", "memoryd"], [str(BINARY)]):
+        for arguments in (("help", "sessions"), ("completion", "fish"), ("serve", "--help"),
+                          ("--print-config",)):
+            done = subprocess.run(
+                [*command_line, *arguments], text=True, stdin=subprocess.DEVNULL, stdout=writer,
+                stderr=subprocess.PIPE, timeout=SECONDS, check=False,
+                env=server_environment(PYTHONPATH=str(REPOSITORY / "clients/python/src"),
+                                       MEMORYD_BINARY=str(BINARY)))
+            assert (done.returncode, done.stderr) == (-signal.SIGPIPE, ""), arguments
+    os.close(writer)
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -m memoryd help | head -1', sys.executable], text=True,
+        capture_output=True, timeout=SECONDS, check=True,
+        env=server_environment(PYTHONPATH=str(REPOSITORY / "clients/python/src"),
+                               MEMORYD_BINARY=str(BINARY)))
+    assert done.stdout.startswith("memoryd ") and done.stderr == ""
 
 
 def test_without_a_binary_it_says_what_to_do(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from memoryd import _server_binary
@@ -18,6 +19,9 @@ def main() -> int:
         return 1
     # What was printed before would be lost with this process.
     sys.stdout.flush()
+    # Python ignores these, and what it ignores the binary would too.
+    for name in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(name, signal.SIG_DFL)
     try:
         os.execv(binary, [binary, *sys.argv[1:]])
     except OSError as error:
