@@ -16,9 +16,8 @@ namespace {
 
 constexpr char kAbout[] = "About this program";
 
-void AddOptions(CLI::App& command, const std::vector<ServerOption>& options) {
-  command.group(kServing);
-  for (const ServerOption& option : options) {
+void AddOptions(CLI::App& command, const std::vector<CommandLineOption>& options) {
+  for (const CommandLineOption& option : options) {
     CLI::Option* const added =
         option.takes_value ? command.add_option(option.name) : command.add_flag(option.name);
     added->description(option.help)->group("Settings");
@@ -47,16 +46,12 @@ absl::Status Help(const CLI::App& app, Printer& printer, const Program& program,
 }  // namespace
 
 void AddServing(CLI::App& app, const Program& program) {
-  CLI::App& serve = *app.add_subcommand(
-      "serve", "Serves by its settings; `memoryd` alone, or with settings, does the same.");
-  AddOptions(serve, program.serve);
-  CLI::App& dev = *app.add_subcommand(
-      "dev",
-      "Serves this machine alone to try things out; forgets all when it ends, but for a PATH.");
-  AddOptions(dev, program.dev);
-  CLI::App& migrate = *app.add_subcommand(
-      "migrate", "Brings the store's schema up to date; takes the settings of serve.");
-  migrate.group(kServing);
+  for (const ServerCommandWord& word : kServerCommands) {
+    CLI::App& command = *app.add_subcommand(std::string(word.word), std::string(word.help));
+    command.group(kServing);
+    if (word.command == ServerCommand::kServe) AddOptions(command, program.serve);
+    if (word.command == ServerCommand::kDev) AddOptions(command, program.dev);
+  }
 }
 
 void AddElsewhere(CLI::App& app, Invocation& invocation) {

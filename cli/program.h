@@ -7,22 +7,16 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "core/base/server_command.h"
 
 namespace memoryd::cli {
-
-// An option of the commands that serve, which the server reads.
-struct ServerOption {
-  std::string name;  // Such as `--listen`, or PATH.
-  std::string help;
-  bool takes_value = true;
-};
 
 // What the commands tell of the server that they are one program with.
 struct Program {
   std::string version;
   std::string revision;
-  std::vector<ServerOption> serve;
-  std::vector<ServerOption> dev;
+  std::vector<CommandLineOption> serve;
+  std::vector<CommandLineOption> dev;
 };
 
 // Their group.

@@ -82,6 +82,18 @@ int Run(int argc, const char* const* argv, const Program& program) {
   return RunWords(std::vector<std::string>(argv + 1, argv + argc), program);
 }
 
+std::vector<std::string> CommandNames() {
+  Invocation invocation;
+  const Program program;
+  CLI::App app;
+  AddCommands(app, invocation, program);
+  std::vector<std::string> names;
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
 int PrintHelp(const std::string& command, const Program& program) {
   return RunWords({"help", command}, program);
 }

@@ -3,6 +3,7 @@
 #define MEMORYD_CLI_RUN_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "cli/program.h"
@@ -13,6 +14,9 @@ namespace memoryd::cli {
 // MEMORYD_TOKEN_FILE, MEMORYD_CA_FILE, MEMORYD_CLIENT_CERT_FILE and MEMORYD_CLIENT_KEY_FILE, for an
 // address older names too, and none of the server's.
 int Run(int argc, const char* const* argv, const Program& program);
+
+// The first words of all commands, those that serve too.
+std::vector<std::string> CommandNames();
 
 // Prints what `memoryd help COMMAND` does, and returns the exit code.
 int PrintHelp(const std::string& command, const Program& program);

@@ -765,9 +765,11 @@ struct CommandLineParser::Declared {
   std::map<std::string, std::size_t> by_variable;
   const CLI::App* migrate = nullptr;
   const bool is_dev;
+  std::vector<std::string> commands;  // DevDefaults::commands.
 
   explicit Declared(const DevDefaults* dev) : is_dev(dev != nullptr) {
     if (is_dev) {
+      commands = dev->commands;
       app.add_option("PATH", given.path,
                      "SQLite file to keep all in, made if need be, or a folder for one; none: all "
                      "goes when the server ends.");
@@ -799,7 +801,8 @@ struct CommandLineParser::Declared {
     if (is_dev) return;
     // Before the subcommand, which inherits it: settings may follow `migrate`.
     app.fallthrough();
-    migrate = app.add_subcommand("migrate", "Bring the store's schema up to date and exit.");
+    const ServerCommandWord& word = WordOf(ServerCommand::kMigrate);
+    migrate = app.add_subcommand(std::string(word.word), std::string(word.help));
   }
 
   // The error for the first flag that is none, OK where all are.
@@ -815,9 +818,11 @@ struct CommandLineParser::Declared {
       const std::string name(word.substr(0, word.find('=')));
       if (std::ranges::find(names, name) != names.end()) continue;
       const std::string meant = DidYouMean(name, names);
-      return Invalid(
-          MaskedText(fmt::format("unknown flag {}{}", name,
-                                 meant.empty() ? std::string(": see memoryd help serve") : meant)));
+      const std::string_view command =
+          WordOf(is_dev ? ServerCommand::kDev : ServerCommand::kServe).word;
+      return Invalid(MaskedText(
+          fmt::format("unknown flag {}{}", name,
+                      meant.empty() ? fmt::format(": see memoryd help {}", command) : meant)));
     }
     return absl::OkStatus();
   }
@@ -837,6 +842,11 @@ struct CommandLineParser::Declared {
     }
     Value& store = find("store");
     if (!given.path.empty()) {
+      if (std::ranges::find(commands, given.path) != commands.end()) {
+        return Invalid(fmt::format("dev: {0} is a command of its own, memoryd {0}; a file or folder "
+                                   "of that name is ./{0}",
+                                   given.path));
+      }
       if (store.origin == "--store") return Invalid("PATH: stands beside --store");
       store = {given.path, "PATH"};
     }

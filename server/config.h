@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/server_command.h"
 #include "core/models/model_settings.h"
 #include "core/storage/stores.h"
 #include "server/jwt_verifier.h"
@@ -100,16 +101,12 @@ struct CommandLine {
   std::map<std::string, std::string> settings;
 };
 
-// An option of the command line, for help and completion.
-struct CommandLineOption {
-  std::string name;  // Such as `--listen`, or `PATH` for what has no flag.
-  std::string help;
-  bool takes_value = true;
-};
-
-// For `memoryd dev`: settings, by their names, that have another default than usual.
+// For `memoryd dev`.
 struct DevDefaults {
+  // Settings, by their names, that have another default than usual.
   std::map<std::string, std::string> settings;
+  // Words that are no PATH: who types one of them meant the command.
+  std::vector<std::string> commands = {};
 };
 
 // Made once, for any number of command lines; by one thread at a time.

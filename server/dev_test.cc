@@ -15,7 +15,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
-  CommandLineParser parser(UsualDevDefaults());
+  DevDefaults defaults = UsualDevDefaults();
+  defaults.commands = {"migrate", "sessions"};
+  CommandLineParser parser(defaults);
   std::vector<const char*> argv = {"memoryd"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   return parser.Parse(static_cast<int>(argv.size()), argv.data(), {});
@@ -41,6 +43,19 @@ TEST(Dev, TakesAPathAsAStore) {
   EXPECT_TRUE(absl::IsInvalidArgument(Parse({"a.db", "--store=b.db"}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Parse({"oracle://x"}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--store="}).status()));
+}
+
+TEST(Dev, TakesNoCommandForAPath) {
+  EXPECT_EQ(Parse({"migrate"}).status().message(),
+            "dev: migrate is a command of its own, memoryd migrate; a file or folder of that name "
+            "is ./migrate");
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--port=0", "sessions"}).status()));
+  EXPECT_EQ(Parse({"./migrate"})->config.store, "sqlite:./migrate");
+  EXPECT_EQ(Parse({"--store=migrate"})->config.store, "sqlite:migrate");
+}
+
+TEST(Dev, RefersToItsOwnHelp) {
+  EXPECT_EQ(Parse({"--xyzzy"}).status().message(), "unknown flag --xyzzy: see memoryd help dev");
 }
 
 TEST(Dev, TakesAPortAndSettings) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "cli/run.h"
 #include "core/base/error_cause.h"
+#include "core/base/server_command.h"
 #include "core/base/status_macros.h"
 #include "core/model/time_zone.h"
 #include "server/access.h"
@@ -80,22 +82,15 @@ absl::Status CheckDescriptorLimit(const memoryd::Config& config) {
                   limit.rlim_cur, needed));
 }
 
-memoryd::cli::Program ProgramOf(const memoryd::CommandLineParser& serve,
-                                const memoryd::CommandLineParser& dev) {
-  const auto options = [](const memoryd::CommandLineParser& parser) {
-    std::vector<memoryd::cli::ServerOption> told;
-    for (memoryd::CommandLineOption& option : parser.Options()) {
-      told.push_back({std::move(option.name), std::move(option.help), option.takes_value});
-    }
-    return told;
-  };
-  return {memoryd::Version(), memoryd::Revision(), options(serve), options(dev)};
+memoryd::DevDefaults WithCommands(memoryd::DevDefaults defaults) {
+  defaults.commands = memoryd::cli::CommandNames();
+  return defaults;
 }
 
 // Help tells of no address that happens to be free.
 memoryd::cli::Program ToldProgram() {
-  return ProgramOf(memoryd::CommandLineParser(),
-                   memoryd::CommandLineParser(memoryd::UsualDevDefaults()));
+  return {memoryd::Version(), memoryd::Revision(), memoryd::CommandLineParser().Options(),
+          memoryd::CommandLineParser(memoryd::UsualDevDefaults()).Options()};
 }
 
 // Whether whoever started this process wants SIGHUP to do nothing, as nohup has it.
@@ -129,34 +124,34 @@ memoryd::StopSignals BlockStopSignals(bool is_dev) {
   return stop;
 }
 
-// What the first argument asks for, where that is a server.
-enum class Serving { kNone, kServe, kDev };
-
-Serving ServingOf(int argc, const char* const* argv) {
-  if (argc < 2) return Serving::kServe;
+// What the command line asks the server for; nullptr where it is a command's that does not serve.
+const memoryd::ServerCommandWord* ServerCommandOf(int argc, const char* const* argv) {
+  const memoryd::ServerCommandWord& serve = memoryd::WordOf(memoryd::ServerCommand::kServe);
+  if (argc < 2) return &serve;
   const std::string_view first = argv[1];
-  if (first == "dev") return Serving::kDev;
-  if (first == "serve" || first == "migrate") return Serving::kServe;
+  const auto* const word = std::ranges::find(memoryd::kServerCommands, first,
+                                             &memoryd::ServerCommandWord::word);
+  if (word != std::end(memoryd::kServerCommands)) return word;
   // A program's --help tells of all that it does.
   const bool is_help = argc == 2 && (first == "--help" || first == "-h");
-  return first.starts_with('-') && !is_help ? Serving::kServe : Serving::kNone;
+  return first.starts_with('-') && !is_help ? &serve : nullptr;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Serving serving = ServingOf(argc, argv);
-  if (serving == Serving::kNone) return memoryd::cli::Run(argc, argv, ToldProgram());
-  const bool is_dev = serving == Serving::kDev;
+  const memoryd::ServerCommandWord* const command = ServerCommandOf(argc, argv);
+  if (command == nullptr) return memoryd::cli::Run(argc, argv, ToldProgram());
+  const bool is_dev = command->command == memoryd::ServerCommand::kDev;
   std::vector<const char*> words(argv, argv + argc);
-  const std::string command = is_dev                                                ? "dev"
-                              : argc > 1 && words[1] == std::string_view("migrate") ? "migrate"
-                                                                                    : "serve";
-  if (is_dev || (argc > 1 && words[1] == std::string_view("serve"))) words.erase(words.begin() + 1);
+  // The parser knows migrate, before or behind settings, by itself.
+  const bool is_named = argc > 1 && words[1] == command->word &&
+                        command->command != memoryd::ServerCommand::kMigrate;
+  if (is_named) words.erase(words.begin() + 1);
 
-  const auto parser = is_dev
-                          ? std::make_unique<memoryd::CommandLineParser>(memoryd::FindDevDefaults())
-                          : std::make_unique<memoryd::CommandLineParser>();
+  const auto parser =
+      is_dev ? std::make_unique<memoryd::CommandLineParser>(WithCommands(memoryd::FindDevDefaults()))
+             : std::make_unique<memoryd::CommandLineParser>();
   const auto parse = [&words, &parser, is_dev] {
     // What is set for a server that stays is not meant for one to try things out.
     const auto environment =
@@ -169,6 +164,10 @@ int main(int argc, char** argv) {
         absl::IsInvalidArgument(line.status()) && !is_dev ? memoryd::cli::HintFor(argc, argv) : "";
     return Fail(2, absl::Status(line.status().code(), std::string(line.status().message()) + hint));
   }
+  if (is_named && line->command == memoryd::Command::kMigrate) {
+    return Fail(2, absl::InvalidArgumentError(
+                       "serve: migrate is a command of its own: memoryd migrate"));
+  }
 
   // Before the first thread, so that every thread inherits it and sigwait() gets the signal.
   const memoryd::StopSignals stop = BlockStopSignals(is_dev);
@@ -178,7 +177,7 @@ int main(int argc, char** argv) {
   absl::Status status;
   switch (line->command) {
     case memoryd::Command::kHelp:
-      return memoryd::cli::PrintHelp(command, ToldProgram());
+      return memoryd::cli::PrintHelp(std::string(command->word), ToldProgram());
     case memoryd::Command::kPrintConfig:
     case memoryd::Command::kPrintReference:
       fmt::print("{}", line->text);

@@ -44,6 +44,9 @@ def test_serve_takes_what_memoryd_alone_takes():
     assert run("serve", *flags).stdout == run(*flags).stdout
     assert_refused(run("serve", "--listen=nowhere"), "listen")
     assert_refused(run("serve", "me"), "me")
+    assert_refused(run("serve", "migrate", "--store=sqlite::memory:"), "memoryd migrate")
+    assert_refused(run("serve", "--xyzzy"), "memoryd help serve")
+    assert_refused(run("dev", "--xyzzy"), "memoryd help dev")
 
 
 def test_a_mistyped_flag_is_asked_about():

@@ -277,6 +277,15 @@ def test_dev_keeps_what_is_put_into_a_path(tmp_path):
     assert (tmp_path / "memoryd.db").exists()
 
 
+def test_dev_makes_no_file_of_a_commands_name(tmp_path):
+    for word in ("migrate", "sessions", "serve", "mcp"):
+        done = subprocess.run([str(BINARY), "dev", word], cwd=tmp_path, text=True,
+                              env=server_environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=SECONDS, check=False)
+        assert done.returncode == 2 and f"memoryd {word}" in done.stderr, done
+        assert not list(tmp_path.iterdir())
+
+
 def test_dev_takes_the_next_port_that_is_free():
     with dev("--metrics-listen=off") as (first, _), dev("--metrics-listen=off") as (second, lines):
         assert first != second and second.startswith("127.0.0.1:")

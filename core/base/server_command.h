@@ -1,0 +1,44 @@
+// What the server's command line and the program's help have in common.
+#ifndef MEMORYD_CORE_BASE_SERVER_COMMAND_H_
+#define MEMORYD_CORE_BASE_SERVER_COMMAND_H_
+
+#include <string>
+#include <string_view>
+
+namespace memoryd {
+
+// An option of a command that serves, for help and completion.
+struct CommandLineOption {
+  std::string name;  // Such as `--listen`, or `PATH` for what has no flag.
+  std::string help;
+  bool takes_value = true;
+};
+
+enum class ServerCommand { kServe, kDev, kMigrate };
+
+struct ServerCommandWord {
+  std::string_view word;
+  ServerCommand command;
+  std::string_view help;
+};
+
+// The first words that begin a command line of the server. Without one, or with an option first, it
+// is that of serve.
+inline constexpr ServerCommandWord kServerCommands[] = {
+    {"serve", ServerCommand::kServe,
+     "Serves by its settings; `memoryd` alone, or with settings, does the same."},
+    {"dev", ServerCommand::kDev,
+     "Serves this machine alone to try things out; forgets all when it ends, but for a PATH."},
+    {"migrate", ServerCommand::kMigrate,
+     "Brings the store's schema up to date; takes the settings of serve."},
+};
+
+constexpr const ServerCommandWord& WordOf(ServerCommand command) {
+  const ServerCommandWord* word = kServerCommands;
+  while (word->command != command) ++word;
+  return *word;
+}
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_BASE_SERVER_COMMAND_H_
