@@ -80,6 +80,19 @@ const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) {
+    return !option->get_positional() && !option->get_group().empty();
+  });
+}
+
+std::vector<std::string> SpellingsOf(const CLI::Option& option) {
+  std::vector<std::string> spellings;
+  for (const std::string& name : option.get_snames()) spellings.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) spellings.push_back("--" + name);
+  return spellings;
+}
+
 absl::Status Confirm(bool yes, const std::string& question) {
   if (yes) return absl::OkStatus();
   if (::isatty(STDIN_FILENO) == 0) {

@@ -43,6 +43,13 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App& app);
 // The one below `app` with this name, told of or not; nullptr for none.
 const CLI::App* FindCommand(const CLI::App& app, const std::string& name);
 
+// Options of `command`, not of those below it, that help and completion tell of, in the order in
+// which they were added: neither positionals nor those of no group.
+std::vector<const CLI::Option*> OptionsOf(const CLI::App& command);
+
+// How `option` is written, as `-n` and `--limit`; nothing for a positional.
+std::vector<std::string> SpellingsOf(const CLI::Option& option);
+
 // Asks on the terminal; OK when the answer is yes, or `yes` says so already. INVALID_ARGUMENT where
 // standard input is no terminal.
 absl::Status Confirm(bool yes, const std::string& question);

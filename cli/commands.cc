@@ -37,10 +37,11 @@ void AddCommands(CLI::App& app, Invocation& invocation, const Program& program) 
   app.description(kAbout);
   app.require_subcommand(1);
   app.footer(kTry);
-  const auto grouped = [&app](const char* group, const auto& add) {
-    const std::size_t before = CommandsOf(app).size();
+  const auto all = [&app] { return app.get_subcommands([](CLI::App*) { return true; }); };
+  const auto grouped = [&all](const char* group, const auto& add) {
+    const std::size_t before = all().size();
     add();
-    std::vector<CLI::App*> commands = app.get_subcommands([](CLI::App*) { return true; });
+    const std::vector<CLI::App*> commands = all();
     for (std::size_t i = before; i < commands.size(); ++i) commands[i]->group(group);
   };
   AddServing(app, program);

@@ -26,10 +26,6 @@ void ForEach(const CLI::App& command, const std::string& path, const Visit& visi
   }
 }
 
-std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
-  return command.get_options([](const CLI::Option* option) { return !option->get_positional(); });
-}
-
 // What may stand behind a command.
 std::vector<std::string> WordsOf(const CLI::App& command) {
   std::vector<std::string> words;

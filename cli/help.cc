@@ -112,11 +112,9 @@ std::vector<const CLI::Option*> Positionals(const CLI::App& command) {
 
 // Its own first, then those of every command.
 std::vector<const CLI::Option*> Named(const CLI::App& command) {
-  std::vector<const CLI::Option*> options = command.get_options([](const CLI::Option* option) {
-    // Whoever reads help knows how to get it.
-    return !option->get_positional() && !option->get_group().empty() &&
-           !option->check_lname("help");
-  });
+  std::vector<const CLI::Option*> options = OptionsOf(command);
+  // Whoever reads help knows how to get it.
+  std::erase_if(options, [](const CLI::Option* option) { return option->check_lname("help"); });
   std::ranges::stable_partition(
       options, [](const CLI::Option* option) { return option->get_group() == kOwnOptions; });
   return options;
@@ -136,10 +134,7 @@ std::string UsageOf(const CLI::App& command) {
 // `--limit N`.
 std::string NameOf(const CLI::Option& option) {
   if (option.get_positional()) return option.get_name();
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  std::string text = fmt::format("{}", fmt::join(SpellingsOf(option), ", "));
   if (option.get_items_expected_min() > 0) {
     // Behind a colon CLI11 says what is checked.
     const std::string type = option.get_type_name();

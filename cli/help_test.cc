@@ -10,6 +10,7 @@
 #include <functional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/terminal_text.h"
@@ -17,6 +18,7 @@
 namespace memoryd::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -92,6 +94,29 @@ TEST_F(HelpTest, EachCommandAndOptionSaysWhatItIs) {
       EXPECT_FALSE(option->get_description().empty()) << command.get_name() << option->get_name();
     }
   });
+}
+
+TEST_F(HelpTest, EachCommandAndOptionIsInAGroup) {
+  std::vector<std::string> hidden;
+  for (const CLI::App* const command : app_.get_subcommands([](const CLI::App*) { return true; })) {
+    const std::string group = command->get_group();
+    // CLI11's, for those that are given none.
+    EXPECT_NE(group, CLI::App().add_subcommand("x")->get_group()) << command->get_name();
+    if (group.empty()) hidden.push_back(command->get_name());
+  }
+  EXPECT_THAT(hidden, ElementsAre("mcp"));
+  hidden.clear();
+  ForEach(app_, [&hidden](const CLI::App& command) {
+    const std::string text = HelpOf(command, {});
+    for (const CLI::Option* const option : command.get_options()) {
+      if (option->get_group().empty()) {
+        hidden.push_back(option->get_name());
+      } else if (!option->check_lname("help")) {
+        EXPECT_THAT(text, HasSubstr("  " + option->get_name())) << command.get_name();
+      }
+    }
+  });
+  EXPECT_THAT(hidden, ElementsAre("--markdown"));
 }
 
 TEST_F(HelpTest, TheReferenceHasARowForEachCommand) {

@@ -6,6 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstddef>
+#include <utility>
 
 #include "cli/command.h"
 #include "core/base/nearest_word.h"
@@ -16,15 +17,6 @@ namespace {
 std::vector<std::string> NamesOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* const command : CommandsOf(app)) names.push_back(command->get_name());
-  return names;
-}
-
-std::vector<std::string> OptionsOf(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* const option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
   return names;
 }
 
@@ -46,7 +38,11 @@ absl::Status CheckOptions(const CLI::App& command, const std::string& path,
       continue;
     }
     const std::string name = word.substr(0, word.find('='));
-    const std::string meant = DidYouMean(name, OptionsOf(command));
+    std::vector<std::string> known;
+    for (const CLI::Option* const option : OptionsOf(command)) {
+      for (std::string& spelling : SpellingsOf(*option)) known.push_back(std::move(spelling));
+    }
+    const std::string meant = DidYouMean(name, known);
     return absl::InvalidArgumentError(fmt::format(
         "unknown option {}{}", name,
         !meant.empty()
