@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "core/base/shell_word.h"
 
 namespace memoryd::cli {
 namespace {
@@ -36,24 +37,11 @@ std::vector<std::string> WordsOf(const CLI::App& command) {
   return words;
 }
 
-// `text` as one word of a shell.
-std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
-
 // The cases of a shell's `case`: each path with what follows it, by `line`.
 std::string Cases(const CLI::App& app, const std::function<std::string(const CLI::App&)>& line) {
   std::string cases;
   ForEach(app, "", [&](const std::string& path, const CLI::App& command) {
-    cases += fmt::format("    {}) {} ;;\n", Quoted(path), line(command));
+    cases += fmt::format("    {}) {} ;;\n", QuotedForShell(path), line(command));
   });
   return cases;
 }
@@ -62,7 +50,7 @@ std::string Cases(const CLI::App& app, const std::function<std::string(const CLI
 std::string Paths(const CLI::App& app) {
   std::vector<std::string> paths;
   ForEach(app, "", [&](const std::string& path, const CLI::App&) {
-    if (!path.empty()) paths.push_back(Quoted(path));
+    if (!path.empty()) paths.push_back(QuotedForShell(path));
   });
   return fmt::format("{}", fmt::join(paths, "|"));
 }
@@ -86,8 +74,8 @@ _memoryd() {{
 complete -o default -F _memoryd memoryd
 )",
                      Paths(app), Cases(app, [](const CLI::App& command) {
-                       return fmt::format(
-                           "words={}", Quoted(fmt::format("{}", fmt::join(WordsOf(command), " "))));
+                       return fmt::format("words={}", QuotedForShell(fmt::format(
+                                                          "{}", fmt::join(WordsOf(command), " "))));
                      }));
 }
 
@@ -97,7 +85,7 @@ std::string ZshCompletion(const CLI::App& app) {
     for (std::size_t at = 0; (at = name.find(':', at)) != std::string::npos; at += 2) {
       name.insert(at, "\\");
     }
-    return Quoted(name + ":" + text);
+    return QuotedForShell(name + ":" + text);
   };
   return fmt::format(R"(#compdef memoryd
 # Completion of memoryd for zsh: memoryd completion zsh >"${{fpath[1]}}/_memoryd"
@@ -145,16 +133,18 @@ std::string FishCompletion(const CLI::App& app) {
       conditions.push_back(
           fmt::format("not __fish_seen_subcommand_from {}", fmt::join(names, " ")));
     }
-    const std::string condition = Quoted(fmt::format("{}", fmt::join(conditions, "; and ")));
+    const std::string condition =
+        QuotedForShell(fmt::format("{}", fmt::join(conditions, "; and ")));
     for (const CLI::App* const below : CommandsOf(command)) {
-      lines += fmt::format("complete -c memoryd -n {} -f -a {} -d {}\n", condition,
-                           Quoted(below->get_name()), Quoted(below->get_description()));
+      lines +=
+          fmt::format("complete -c memoryd -n {} -f -a {} -d {}\n", condition,
+                      QuotedForShell(below->get_name()), QuotedForShell(below->get_description()));
     }
     for (const CLI::Option* const option : OptionsOf(command)) {
       for (const std::string& name : option->get_lnames()) {
         lines += fmt::format("complete -c memoryd -n {} -l {} {}-d {}\n", condition, name,
                              option->get_items_expected_min() > 0 ? "-r " : "",
-                             Quoted(option->get_description()));
+                             QuotedForShell(option->get_description()));
       }
     }
   });
