@@ -748,6 +748,7 @@ struct CommandLineParser::Declared {
   struct Given {
     std::string file;
     bool check = false;
+    bool json = false;
     bool print = false;
     bool reference = false;
     bool version = false;
@@ -779,6 +780,8 @@ struct CommandLineParser::Declared {
     }
     app.add_option("--config", given.file, "YAML file of settings.");
     app.add_flag("--check-config", given.check, "Check the settings and exit.");
+    app.add_flag("--json", given.json,
+                 "Say where it listens, or what was checked or migrated, as one JSON object.");
     app.add_flag("--print-config", given.print, "Print every setting with its origin and exit.");
     app.add_flag("--print-reference", given.reference,
                  "Print what settings there are, as Markdown, and exit.");
@@ -843,9 +846,10 @@ struct CommandLineParser::Declared {
     Value& store = find("store");
     if (!given.path.empty()) {
       if (std::ranges::find(commands, given.path) != commands.end()) {
-        return Invalid(fmt::format("dev: {0} is a command of its own, memoryd {0}; a file or folder "
-                                   "of that name is ./{0}",
-                                   given.path));
+        return Invalid(
+            fmt::format("dev: {0} is a command of its own, memoryd {0}; a file or folder "
+                        "of that name is ./{0}",
+                        given.path));
       }
       if (store.origin == "--store") return Invalid("PATH: stands beside --store");
       store = {given.path, "PATH"};
@@ -894,6 +898,10 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
     MEMORYD_RETURN_IF_ERROR(options_->CheckFlags(argc, argv));
     return Invalid(MaskedText(error.what()));
   }
+  if (given.json && (given.version || given.reference || given.print)) {
+    return Invalid("--json: goes with serve, dev, migrate and --check-config");
+  }
+  line.json = given.json;
   if (given.version) {
     line.command = Command::kVersion;
     return line;

@@ -95,6 +95,8 @@ enum class Command {
 struct CommandLine {
   Command command = Command::kServe;
   Config config;
+  // What is printed on standard output is one JSON object.
+  bool json = false;
   // For kPrintConfig and kPrintReference: what to print.
   std::string text;
   // Every setting by its name as it was given, lists as --print-config shows them.

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "core/base/shell_word.h"
+
 namespace memoryd {
 namespace {
 
@@ -59,23 +61,22 @@ DevDefaults FindDevDefaults() {
   return defaults;
 }
 
-std::string DevGreeting(const Config& config, const std::vector<std::string>& addresses) {
-  std::string text =
+std::string DevGreeting(const Config& config, const Listening& listening) {
+  const std::string kept =
       config.store == kInMemory
-          ? "\nAll is in memory and goes when this ends; memoryd dev PATH keeps it.\n"
-          : "\nWhat is put is kept when this ends.\n";
-  text += "Try in another terminal:\n";
-  const std::string& address = addresses.front();
-  // Where clients look by themselves.
-  if (address != fmt::format("127.0.0.1:{}", kPort)) {
-    text += fmt::format("  export MEMORYD_TARGET={}\n", address);
-  }
-  return text +
-         "  memoryd put s1 \"My dog is called Bella.\"\n"
-         "  memoryd get s1\n"
-         "  memoryd query s1 \"What is the dog called?\"\n"
-         "  memoryd help\n"
-         "Ctrl+C ends it.\n";
+          ? "All is in memory and goes when this ends; memoryd dev PATH keeps it."
+          : "What is put is kept when this ends.";
+  // The target also where clients look by themselves: a terminal may have another from before.
+  return fmt::format(
+      "\n{}\n"
+      "Try in another terminal:\n"
+      "  export MEMORYD_TARGET={}\n"
+      "  memoryd put s1 \"My dog is called Bella.\"\n"
+      "  memoryd get s1\n"
+      "  memoryd query s1 \"What is the dog called?\"\n"
+      "  memoryd help\n"
+      "Ctrl+C ends it.\n",
+      kept, ShellWord(TargetOf(listening)));
 }
 
 }  // namespace memoryd

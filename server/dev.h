@@ -3,8 +3,8 @@
 #define MEMORYD_SERVER_DEV_H_
 
 #include <string>
-#include <vector>
 
+#include "server/announcement.h"
 #include "server/config.h"
 
 namespace memoryd {
@@ -15,8 +15,8 @@ DevDefaults UsualDevDefaults();
 // The same, but at the next ports that are free now.
 DevDefaults FindDevDefaults();
 
-// What to try next with a server of `config` that listens on `addresses`.
-std::string DevGreeting(const Config& config, const std::vector<std::string>& addresses);
+// What to try next with a server of `config`, for whoever sits before it.
+std::string DevGreeting(const Config& config, const Listening& listening);
 
 }  // namespace memoryd
 

@@ -78,13 +78,14 @@ TEST(Dev, FindsPortsThatAreFree) {
 
 TEST(Dev, SaysWhatToTryNext) {
   const Config config = Parse({})->config;
-  const std::string usual = DevGreeting(config, {"127.0.0.1:50051"});
+  const std::string usual = DevGreeting(config, {.listen = {"127.0.0.1:50051"}});
   EXPECT_THAT(usual, HasSubstr("memoryd put s1 "));
   EXPECT_THAT(usual, HasSubstr("in memory"));
-  EXPECT_THAT(usual, Not(HasSubstr("MEMORYD_TARGET")));
-  EXPECT_THAT(DevGreeting(config, {"127.0.0.1:4"}),
-              HasSubstr("export MEMORYD_TARGET=127.0.0.1:4\n"));
-  EXPECT_THAT(DevGreeting(Parse({"x.db"})->config, {"127.0.0.1:4"}), Not(HasSubstr("in memory")));
+  EXPECT_THAT(usual, HasSubstr("export MEMORYD_TARGET=127.0.0.1:50051\n"));
+  EXPECT_THAT(DevGreeting(config, {.listen = {"unix:/run/it's a.sock"}}),
+              HasSubstr("export MEMORYD_TARGET='unix:/run/it'\\''s a.sock'\n"));
+  EXPECT_THAT(DevGreeting(Parse({"x.db"})->config, {.listen = {"127.0.0.1:4"}}),
+              Not(HasSubstr("in memory")));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,14 +21,23 @@
 #include "core/base/status_macros.h"
 #include "core/model/time_zone.h"
 #include "server/access.h"
+#include "server/announcement.h"
 #include "server/build_info.h"
 #include "server/config.h"
 #include "server/dev.h"
+#include "server/exposure.h"
 #include "server/log.h"
 #include "server/server.h"
+#include "server/start_watch.h"
 #include "server/system_certificates.h"
 
 namespace {
+
+// What a caller reads of a pipe is there before whatever follows.
+void Print(std::string_view text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
 
 int Fail(int exit_code, const absl::Status& status) {
   fmt::print(stderr, "memoryd: {}\n", memoryd::TextForLog(status));
@@ -124,13 +134,37 @@ memoryd::StopSignals BlockStopSignals(bool is_dev) {
   return stop;
 }
 
+// As far as words tell that can't be parsed.
+bool WantsCheckedJson(const std::vector<const char*>& words) {
+  const auto has = [&words](std::string_view flag) {
+    return std::ranges::any_of(words, [flag](const char* word) { return word == flag; });
+  };
+  return has("--json") && has("--check-config");
+}
+
+absl::Status CheckSettings(memoryd::Config& config) {
+  MEMORYD_RETURN_IF_ERROR(memoryd::CheckTemplates(config));
+  const memoryd::Log log(LogOptionsOf(config));
+  return memoryd::Access::Open(config).status();
+}
+
+absl::Status Migrate(const memoryd::CommandLine& line, const sigset_t& stop,
+                     memoryd::StartWatch& start) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<memoryd::Store> store,
+                           memoryd::OpenMigratedStore(line.config, stop, start));
+  MEMORYD_ASSIGN_OR_RETURN(const memoryd::StoreInfo info, store->Describe());
+  Print(line.json ? memoryd::MigratedJson(info.kind, info.schema_version)
+                  : fmt::format("the store's schema is {}\n", info.schema_version));
+  return absl::OkStatus();
+}
+
 // What the command line asks the server for; nullptr where it is a command's that does not serve.
 const memoryd::ServerCommandWord* ServerCommandOf(int argc, const char* const* argv) {
   const memoryd::ServerCommandWord& serve = memoryd::WordOf(memoryd::ServerCommand::kServe);
   if (argc < 2) return &serve;
   const std::string_view first = argv[1];
-  const auto* const word = std::ranges::find(memoryd::kServerCommands, first,
-                                             &memoryd::ServerCommandWord::word);
+  const auto* const word =
+      std::ranges::find(memoryd::kServerCommands, first, &memoryd::ServerCommandWord::word);
   if (word != std::end(memoryd::kServerCommands)) return word;
   // A program's --help tells of all that it does.
   const bool is_help = argc == 2 && (first == "--help" || first == "-h");
@@ -145,13 +179,14 @@ int main(int argc, char** argv) {
   const bool is_dev = command->command == memoryd::ServerCommand::kDev;
   std::vector<const char*> words(argv, argv + argc);
   // The parser knows migrate, before or behind settings, by itself.
-  const bool is_named = argc > 1 && words[1] == command->word &&
-                        command->command != memoryd::ServerCommand::kMigrate;
+  const bool is_named =
+      argc > 1 && words[1] == command->word && command->command != memoryd::ServerCommand::kMigrate;
   if (is_named) words.erase(words.begin() + 1);
 
   const auto parser =
-      is_dev ? std::make_unique<memoryd::CommandLineParser>(WithCommands(memoryd::FindDevDefaults()))
-             : std::make_unique<memoryd::CommandLineParser>();
+      is_dev
+          ? std::make_unique<memoryd::CommandLineParser>(WithCommands(memoryd::FindDevDefaults()))
+          : std::make_unique<memoryd::CommandLineParser>();
   const auto parse = [&words, &parser, is_dev] {
     // What is set for a server that stays is not meant for one to try things out.
     const auto environment =
@@ -162,11 +197,13 @@ int main(int argc, char** argv) {
   if (!line.ok()) {
     const std::string hint =
         absl::IsInvalidArgument(line.status()) && !is_dev ? memoryd::cli::HintFor(argc, argv) : "";
-    return Fail(2, absl::Status(line.status().code(), std::string(line.status().message()) + hint));
+    const absl::Status error(line.status().code(), std::string(line.status().message()) + hint);
+    if (WantsCheckedJson(words)) Print(memoryd::CheckedJson(error, {}));
+    return Fail(2, error);
   }
   if (is_named && line->command == memoryd::Command::kMigrate) {
-    return Fail(2, absl::InvalidArgumentError(
-                       "serve: migrate is a command of its own: memoryd migrate"));
+    return Fail(
+        2, absl::InvalidArgumentError("serve: migrate is a command of its own: memoryd migrate"));
   }
 
   // Before the first thread, so that every thread inherits it and sigwait() gets the signal.
@@ -185,15 +222,15 @@ int main(int argc, char** argv) {
     case memoryd::Command::kVersion:
       fmt::print("memoryd {}\n", memoryd::Version());
       return 0;
-    case memoryd::Command::kCheckConfig: {
+    case memoryd::Command::kCheckConfig:
       memoryd::UseZoneFiles(ZoneFiles(line->config));
-      if (status = memoryd::CheckTemplates(line->config); !status.ok()) return Fail(2, status);
-      const memoryd::Log log(LogOptionsOf(line->config));
-      status = memoryd::Access::Open(line->config).status();
-      if (!status.ok()) return Fail(2, status);
-      fmt::print("the settings are valid\n");
-      return 0;
-    }
+      status = CheckSettings(line->config);
+      if (line->json) {
+        Print(memoryd::CheckedJson(status, memoryd::UnguardedListeners(line->config)));
+      } else if (status.ok()) {
+        Print("the settings are valid\n");
+      }
+      return status.ok() ? 0 : Fail(2, status);
     case memoryd::Command::kMigrate:
     case memoryd::Command::kServe: {
       // A caller that has gone ends no server; whoever reads what the others print ends them.
@@ -204,23 +241,31 @@ int main(int argc, char** argv) {
       if (status = memoryd::CheckTemplates(line->config); !status.ok()) return Fail(2, status);
       if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
       memoryd::Log log(LogOptionsOf(line->config));
-      memoryd::OnStarted on_started;
-      if (is_dev) {
-        on_started = [&line](const std::vector<std::string>& addresses) {
-          fmt::print("{}", memoryd::DevGreeting(line->config, addresses));
-        };
+      memoryd::StartWatch start([is_dev](const std::string& step) {
+        // Also where dev logs warnings alone: somebody waits.
+        spdlog::log(is_dev ? spdlog::level::warn : spdlog::level::info, "still {}", step);
+      });
+      if (line->command == memoryd::Command::kMigrate) {
+        status = Migrate(*line, stop.drain, start);
+        break;
       }
+      const auto on_started = [&line, is_dev](const memoryd::Listening& listening) {
+        if (line->json) return Print(memoryd::ListeningJson(listening));
+        Print(memoryd::ListeningLines(listening));
+        if (is_dev) Print(memoryd::DevGreeting(line->config, listening));
+      };
       const auto read_again = [&parse]() -> absl::StatusOr<memoryd::CommandLine> {
         auto again = parse();
         if (again.ok()) MEMORYD_RETURN_IF_ERROR(memoryd::CheckTemplates(again->config));
         return again;
       };
-      status = line->command == memoryd::Command::kServe
-                   ? memoryd::Serve(*line, read_again, stop, log, on_started)
-                   : memoryd::OpenMigratedStore(line->config, stop.drain).status();
+      status = memoryd::Serve(*line, read_again, stop, log, start, on_started);
       break;
     }
   }
-  if (status.ok() || absl::IsCancelled(status)) return 0;
+  // A server that is stopped while it waits for its store has done what it was told; migrate has
+  // not.
+  const bool is_stopped = absl::IsCancelled(status) && line->command == memoryd::Command::kServe;
+  if (status.ok() || is_stopped) return 0;
   return Fail(absl::IsInvalidArgument(status) ? 2 : 1, status);
 }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <string>
@@ -179,8 +178,8 @@ absl::StatusOr<std::unique_ptr<Http2Server>> StartServer(std::string_view settin
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
-                                                         const sigset_t& stop) {
+absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config, const sigset_t& stop,
+                                                         StartWatch& start) {
   StoreOptions options;
   options.url = config.store;
   options.coherence = config.coherence;
@@ -191,9 +190,14 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
   options.accept_lost_commits = config.accept_lost_commits;
   options.warn = [](const std::string& line) { spdlog::warn("store: {}", line); };
   for (;;) {
+    start.Begin("opening the store");
     absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(options);
     absl::Status status = store.status();
-    if (status.ok()) status = (*store)->Migrate();
+    if (status.ok()) {
+      start.Begin("bringing the store's schema up to date");
+      status = (*store)->Migrate();
+    }
+    start.End();
     if (status.ok()) return store;
     if (!absl::IsUnavailable(status)) return status;
     spdlog::warn("waiting for the store: {}", TextForLog(status));
@@ -203,9 +207,10 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
 }
 
 absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const StopSignals& stop,
-                   Log& log, const OnStarted& on_started) {
+                   Log& log, StartWatch& start, const OnStarted& on_started) {
   const Config& config = line.config;
   const std::int64_t start_us = NowMicros();
+  start.Begin("reading certificates and credentials");
   MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Access> access, Access::Open(config));
   std::unique_ptr<AuditLog> audit;
   if (!config.audit_log.empty()) {
@@ -215,12 +220,14 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   if (!config.otlp_endpoint.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(spans, MakeSpanExporter(config.otlp_endpoint, Version()));
   }
-  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened, OpenMigratedStore(config, stop.drain));
+  MEMORYD_ASSIGN_OR_RETURN(const std::unique_ptr<Store> opened,
+                           OpenMigratedStore(config, stop.drain, start));
   StoreErrorLog store_errors(&log);
   ObservedStore store(opened.get(),
                       [&store_errors](StoreOperation operation, const absl::Status& error) {
                         store_errors.Note(operation, error);
                       });
+  start.Begin("reading vocabularies and word vectors");
   // Read now, so that the first Put does not wait for it.
   if (auto counter = MakeTokenCounter("cl100k_base", config.vocabulary_dir); !counter.ok()) {
     return counter.status();
@@ -229,6 +236,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   // Made before other threads are: ThreadSanitizer sees no order within Debian's library.
   google::protobuf::UnknownFieldSet::default_instance();
   const std::shared_ptr<const WordVectors> word_vectors = LoadWordVectors(config.word_vectors);
+  start.Begin("beginning to serve");
   const std::int64_t memory_limit =
       config.memory_limit_mib > 0 ? config.memory_limit_mib << 20 : ContainerMemoryLimit();
   MemoryBudget budget(MemoryBudgetFor(memory_limit, ResidentBytes()));
@@ -341,15 +349,12 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
                                   &model_usage, spans.get(),      &budget,       is_named}),
                      [&health_service] { return health_service.IsServing("").value_or(false); }));
   }
-  if (metrics != nullptr) fmt::print("metrics on {}\n", metrics->address());
-  for (const std::string& address : rpc_server->addresses())
-    fmt::print("listening on {}\n", address);
-  if (for_health != nullptr) {
-    for (const std::string& address : for_health->addresses())
-      fmt::print("health on {}\n", address);
-  }
-  if (on_started != nullptr) on_started(rpc_server->addresses());
-  std::fflush(stdout);
+  Listening listening;
+  listening.listen = rpc_server->addresses();
+  if (for_health != nullptr) listening.health = for_health->addresses();
+  if (metrics != nullptr) listening.metrics = metrics->address();
+  start.End();
+  on_started(listening);
 
   LiveSettings live(line.settings, &log, &call_log, &tenants, &limits, &templates);
   sigset_t awaited = stop.drain;

@@ -4,12 +4,13 @@
 
 #include <csignal>
 #include <functional>
-#include <string>
-#include <vector>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "server/announcement.h"
 #include "server/config.h"
 #include "server/log.h"
+#include "server/start_watch.h"
 
 namespace memoryd {
 
@@ -20,23 +21,22 @@ struct StopSignals {
 };
 
 // Opens and migrates the store. Waits for a store that can't be reached, until one of `stop` is
-// pending: CANCELLED.
-absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config,
-                                                         const sigset_t& stop);
+// pending: CANCELLED. `start` learns what it is at.
+absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config, const sigset_t& stop,
+                                                         StartWatch& start);
 
 // What the command line says now, when the file may say something else than before.
 using ReadAgain = std::function<absl::StatusOr<CommandLine>()>;
 
-// Called once all listen, with the addresses of `listen`.
-using OnStarted = std::function<void(const std::vector<std::string>& addresses)>;
+// Called once all listen.
+using OnStarted = std::function<void(const Listening& listening)>;
 
 // Serves until one of `stop`, then drains: health NOT_SERVING, no new calls, those under way end
 // within `drain_seconds`. At each SIGHUP that is none of `stop` what `read_again` gives comes into
-// force as far as it can; that too every thread must have blocked. Prints `listening on ADDRESS` on
-// standard output for each address, before that `metrics on ADDRESS`; then calls `on_started`, if
-// any.
+// force as far as it can; that too every thread must have blocked. `start` learns what the start is
+// at.
 absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const StopSignals& stop,
-                   Log& log, const OnStarted& on_started = nullptr);
+                   Log& log, StartWatch& start, const OnStarted& on_started);
 
 }  // namespace memoryd
 

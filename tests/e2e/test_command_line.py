@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import signal
+import socket
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 
 from support.calls import Calls, user
 from support.paths import BINARY, REPOSITORY, server_environment
-from support.server import Server, pooling
+from support.server import Server, open_channel, pooling
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
@@ -164,6 +169,91 @@ def test_a_good_configuration_is_checked_without_serving():
     assert done.returncode == 0
 
 
+def parsed(done: subprocess.CompletedProcess) -> dict:
+    line, = done.stdout.splitlines()
+    return json.loads(line)
+
+
+def test_what_was_checked_is_told_in_json():
+    flags = ("--check-config", "--json")
+    good = run(*flags, "--store=sqlite::memory:")
+    assert good.returncode == 0 and parsed(good) == {"valid": True, "warnings": []}
+    assert parsed(run("dev", *flags)) == {"valid": True, "warnings": []}
+    warned = run(*flags, "--listen=0.0.0.0:1", "--allow-plaintext=true", "--health-listen=0.0.0.0:2")
+    assert warned.returncode == 0
+    assert [line.split(":")[0] for line in parsed(warned)["warnings"]] == [
+        "listen", "listen", "health_listen"]
+    for wrong in ("--listen=nowhere", "--xyzzy", "--credentials=/does/not/exist"):
+        bad = run(*flags, wrong)
+        assert bad.returncode == 2
+        told = parsed(bad)
+        assert told["valid"] is False and bad.stderr.splitlines()[-1] == f"memoryd: {told['error']}"
+    for other in ("--version", "--print-config", "--print-reference"):
+        assert_refused(run("--json", other), "--json: goes with ")
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[subprocess.Popen]:
+    process = subprocess.Popen([str(BINARY), *arguments], text=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=server_environment())
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_where_a_server_listens_is_told_in_json(tmp_path):
+    path = f"unix:{tmp_path}/a b.sock"
+    with serving("--store=sqlite::memory:", f"--listen=127.0.0.1:0,{path}", "--json",
+                 "--health-listen=127.0.0.1:0") as server:
+        told = json.loads(server.stdout.readline())
+        assert told["target"] == told["listen"][0] and told["listen"][1] == path
+        assert len(told["health"]) == 1 and "metrics" not in told
+        with open_channel(told["target"]) as channel:
+            Calls(channel).Put(session_id="s", messages=[user("a")])
+        server.send_signal(signal.SIGTERM)
+        assert server.stdout.read() == ""
+
+
+def test_the_pages_have_the_objects_that_are_printed(tmp_path):
+    page = (REPOSITORY / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `memoryd ([^`]*--json)` \| `(\{.*?\})`", page, re.MULTILINE)
+    shown = {command: json.loads(example) for command, example in rows}
+    with serving("dev", "--port=0", "--json") as server:
+        printed = {
+            "dev --json": json.loads(server.stdout.readline()),
+            "migrate --json": parsed(run("migrate", "--json", f"--store=sqlite:{tmp_path}/a.db")),
+            "--check-config --json": parsed(run("--check-config", "--json")),
+        }
+    assert {command: list(example) for command, example in shown.items()} == {
+        command: list(example) for command, example in printed.items()}
+
+
+@pytest.mark.parametrize("command", ("migrate", "serve", "dev"))
+def test_a_start_that_takes_its_time_says_what_for(command):
+    # The kernel takes the connection, and nobody answers.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/x"
+        with serving(command, f"--store={url}", "--log-format=text") as process:
+            assert "still opening the store" in process.stderr.readline()
+            process.send_signal(signal.SIGTERM)
+            # What was stopped before it was done has not migrated.
+            assert process.wait(60) == (1 if command == "migrate" else 0)
+
+
+def test_metrics_are_off_in_a_file_too(tmp_path):
+    path = tmp_path / "memoryd.yaml"
+    path.write_text("metrics_listen: off\n")
+    with Server("sqlite::memory:", arguments=[f"--config={path}"]) as server:
+        assert not server.metrics
+    with serving("dev", "--port=0", "--json", f"--config={path}") as process:
+        assert "metrics" not in json.loads(process.stdout.readline())
+    with serving("dev", "--port=0", "--json", "--metrics-listen=off") as process:
+        assert "metrics" not in json.loads(process.stdout.readline())
+
+
 def test_a_yaml_file_configures_a_server(tmp_path):
     path = tmp_path / "memoryd.yaml"
     path.write_text("coherence: exclusive\n")
@@ -184,5 +274,8 @@ def test_migrate_prepares_a_store_and_ends(store):
     for _ in range(2):
         done = run("migrate", f"--store={store}", **pooling(store))
         assert done.returncode == 0, done.stderr
+        assert re.fullmatch(r"the store's schema is \d+\n", done.stdout)
+    told = parsed(run("migrate", "--json", f"--store={store}", **pooling(store)))
+    assert store.startswith(told["kind"]) and f"schema is {told['schema_version']}\n" in done.stdout
     with Server(store) as server, server.channel() as channel:
         Calls(channel).Put(session_id="s", messages=[user("a")])

@@ -226,7 +226,8 @@ class Dev:
             self.lines.append(line)
             if line == "Ctrl+C ends it.\n":
                 break
-        self.address, = (line.split()[-1] for line in self.lines if line.startswith("listening on "))
+        self.address, = (line.removeprefix("listening on ").strip() for line in self.lines
+                         if line.startswith("listening on "))
 
     def ends(self, number: int) -> int:
         """The exit code after a signal."""
@@ -284,6 +285,15 @@ def test_dev_makes_no_file_of_a_commands_name(tmp_path):
                               capture_output=True, timeout=SECONDS, check=False)
         assert done.returncode == 2 and f"memoryd {word}" in done.stderr, done
         assert not list(tmp_path.iterdir())
+
+
+def test_dev_names_its_socket_as_a_shell_takes_it(tmp_path):
+    with dev(f"--listen=unix:{tmp_path}/it's a.sock", "--metrics-listen=off") as (_, lines):
+        export = next(line.strip() for line in lines if line.startswith("  export "))
+        done = subprocess.run(["bash", "-c", f'{export}; "{BINARY}" put s1 text'], text=True,
+                              capture_output=True, env=server_environment(), timeout=SECONDS,
+                              check=True)
+        assert done.stdout.startswith("stored ")
 
 
 def test_dev_takes_the_next_port_that_is_free():
