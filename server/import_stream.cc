@@ -15,6 +15,7 @@
 #include "server/parse_request.h"
 #include "server/reply.h"
 #include "server/timestamp.h"
+#include "server/write_only_reply.h"
 
 namespace memoryd {
 namespace {
@@ -136,7 +137,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
         import_->Publish(request->end().message_count(), request->end().content_count(),
                          [self = shared_from_this()](const absl::StatusOr<std::string>& reply) {
                            if (reply.ok()) {
-                             self->End(absl::OkStatus(), WithSessionId(*reply, self->session_id_));
+                             self->End(absl::OkStatus(), self->ReplyFor(*reply));
                            } else {
                              self->End(reply.status(), {});
                            }
@@ -156,6 +157,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
     request.encode_reply = &ImportSessionReply;
     if (begin.has_config()) {
       MEMORYD_ASSIGN_OR_RETURN(request.settings, FromProto(begin.config()));
+      brings_config_ = true;
     }
     if (!begin.template_().empty()) {
       MEMORYD_RETURN_IF_ERROR(CheckId("begin.template", begin.template_(), kMaxIdBytes));
@@ -167,6 +169,13 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
     }
     MEMORYD_ASSIGN_OR_RETURN(import_, engine_.ImportSession(std::move(request)));
     return absl::OkStatus();
+  }
+
+  // As the caller may see it.
+  std::string ReplyFor(std::string reply) const {
+    reply = WithSessionId(std::move(reply), session_id_);
+    if (caller_.rights.Has(Right::kRead) || brings_config_) return reply;
+    return WithoutStoredText(Method::kImportSession, std::move(reply));
   }
 
   void End(const absl::Status& status, std::string reply) {
@@ -214,6 +223,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
   TracePtr trace_;  // Null until the caller is known.
   TenantLimiter::Place place_;
   std::string session_id_;
+  bool brings_config_ = false;
   std::shared_ptr<SessionImport> import_;  // Null before the first request.
   bool begun_ = false;
   std::atomic<bool> ended_{false};

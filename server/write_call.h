@@ -110,7 +110,11 @@ inline absl::Status CheckRoles(const Caller& caller, std::span<const IncomingMes
 template <typename Request>
 std::string ReplyFor(const ParsedCall<Request>& call, std::string reply) {
   if (call.caller().rights.Has(Right::kRead)) return reply;
-  return WithoutStoredText(call.method(), std::move(reply));
+  const v1::SessionConfig* sent = nullptr;
+  if constexpr (requires { call.request().has_config(); }) {
+    if (call.request().has_config()) sent = &call.request().config();
+  }
+  return WithoutStoredText(call.method(), std::move(reply), sent);
 }
 
 // Submits `write` and finishes `call` with what becomes of it. `replayed_field` is the number of

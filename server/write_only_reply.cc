@@ -18,6 +18,17 @@ std::string Hidden(const std::string& bytes, const Hide& hide) {
 }
 
 void HideConfig(auto& reply) { reply.mutable_session()->clear_config(); }
+
+// Whom the session is about is all that a request says beside a template.
+void HideTemplate(v1::Session& session, const v1::SessionConfig* sent) {
+  if (session.template_().empty()) return;
+  v1::SessionConfig config;
+  if (sent != nullptr && sent->has_subject()) config.set_subject(sent->subject());
+  if (sent != nullptr && sent->has_time_zone()) config.set_time_zone(sent->time_zone());
+  session.clear_config();
+  if (config.has_subject() || config.has_time_zone()) *session.mutable_config() = config;
+}
+
 void HideError(auto& reply) { reply.mutable_job()->clear_last_error(); }
 void HideWriter(auto& reply) { reply.mutable_fact()->clear_writer(); }
 
@@ -28,16 +39,19 @@ void HideFact(v1::Fact& fact) {
 
 }  // namespace
 
-std::string WithoutStoredText(Method method, std::string reply) {
+std::string WithoutStoredText(Method method, std::string reply, const v1::SessionConfig* sent) {
   switch (method) {
     case Method::kPut:
       return Hidden<v1::PutResponse>(reply, [](v1::PutResponse& put) {
         for (v1::OpenJob& job : *put.mutable_open_jobs()) job.clear_error();
       });
     case Method::kCreateSession:
-      return Hidden<v1::CreateSessionResponse>(reply, [](v1::CreateSessionResponse& create) {
-        // Else it is what the request brought.
-        if (!create.session().template_().empty()) HideConfig(create);
+      return Hidden<v1::CreateSessionResponse>(reply, [sent](v1::CreateSessionResponse& create) {
+        HideTemplate(*create.mutable_session(), sent);
+      });
+    case Method::kImportSession:
+      return Hidden<v1::ImportSessionResponse>(reply, [](v1::ImportSessionResponse& import) {
+        HideTemplate(*import.mutable_session(), nullptr);
       });
     case Method::kUpdateSession:
       return Hidden<v1::UpdateSessionResponse>(reply, [](auto& update) { HideConfig(update); });

@@ -88,6 +88,8 @@ TEST(WithoutStoredTextTest, LeavesIdsAndWhatTheRequestBrought) {
   EXPECT_THAT(TextsLeft<v1::DeleteSessionResponse>(Method::kDeleteSession), UnorderedElementsAre());
   EXPECT_THAT(TextsLeft<v1::ForkSessionResponse>(Method::kForkSession),
               UnorderedElementsAre("session_id", "template"));
+  EXPECT_THAT(TextsLeft<v1::ImportSessionResponse>(Method::kImportSession),
+              UnorderedElementsAre("session_id", "template"));
   EXPECT_THAT(TextsLeft<v1::EraseSubjectResponse>(Method::kEraseSubject),
               UnorderedElementsAre("left_reason", "left_elsewhere"));
   EXPECT_THAT(TextsLeft<v1::RetryJobResponse>(Method::kRetryJob),
@@ -110,6 +112,22 @@ TEST(WithoutStoredTextTest, LeavesTheConfigurationThatTheCallerSent) {
   v1::CreateSessionResponse rest;
   ASSERT_TRUE(
       rest.ParseFromString(WithoutStoredText(Method::kCreateSession, reply.SerializeAsString())));
+  EXPECT_EQ(rest.session().config().subject(), "ann");
+}
+
+TEST(WithoutStoredTextTest, LeavesWhatTheCallerSentBesideATemplate) {
+  v1::CreateSessionResponse reply;
+  v1::Session& session = *reply.mutable_session();
+  session.set_template_("chat");
+  session.mutable_config()->set_subject("ann");
+  session.mutable_config()->set_time_zone("Asia/Tokyo");
+  session.mutable_config()->set_token_limit(500);
+  v1::SessionConfig sent;
+  sent.set_subject("ann");
+  v1::CreateSessionResponse rest;
+  ASSERT_TRUE(rest.ParseFromString(
+      WithoutStoredText(Method::kCreateSession, reply.SerializeAsString(), &sent)));
+  EXPECT_EQ(rest.session().config().ByteSizeLong(), sent.ByteSizeLong());
   EXPECT_EQ(rest.session().config().subject(), "ann");
 }
 

@@ -51,6 +51,7 @@ def running(store_kind, folder):
         credential("default", token="app"),
         credential("default", ["read", "write", "admin"], token="admin"),
         credential("default", ["write"], token="writer"),
+        credential("default", ["write", "admin"], token="importer"),
         credential("other", token="other"),
         credential("plain", token="plain"),
         {**credential("default", token="stranger"), "untrusted": True},
@@ -199,6 +200,31 @@ def test_who_may_not_read_is_told_the_name_alone(channel, session_id):
     own = Config(token_limit=77)
     told = writer("CreateSession", session_id=f"{session_id}-own", config=own).session
     assert told.config.token_limit == 77
+    # And what it said itself.
+    about = Config(subject=session_id)
+    told = writer("CreateSession", session_id=f"{session_id}-about", template="chat",
+                  config=about).session
+    assert (told.template, told.config) == ("chat", about)
+
+
+def test_nor_is_who_imports_and_may_not_read(running, channel, session_id):
+    with Client(running.target, token="importer") as importer:
+        told = importer.import_session(session_id, [user("a")], template="chat")
+        assert (told.template, told.HasField("config")) == ("chat", False)
+        # What it brought is its own.
+        told = importer.import_session(f"{session_id}-own", config=Config(token_limit=77),
+                                       template="elsewhere")
+        assert (told.template, told.config.token_limit) == ("elsewhere", 77)
+    made = session_of(Caller(channel, "app"), session_id)
+    assert (made.template, made.config.token_limit) == ("chat", 1000)
+
+
+def test_an_import_by_name_has_the_templates_retention(running, app, session_id):
+    with Client(running.target, token="admin") as admin:
+        made = admin.import_session(session_id, [user("a")], template="chat")
+    assert made.config.retention.session_ttl.seconds == 86400
+    assert made.HasField("expire_time")
+    assert session_of(app, session_id).config.retention == made.config.retention
 
 
 def test_a_repeated_request_has_its_reply_again(app, session_id):
