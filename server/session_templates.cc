@@ -37,18 +37,8 @@ absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_vi
       OnOneLine(fmt::format("{}:{}: templates: {}", path, line < 0 ? 1 : line + 1, message)));
 }
 
-// What YAML means by it; nothing in quotes is anything but text.
-ordered_json ToJson(const YAML::Node& node) {
-  if (node.IsMap()) {
-    ordered_json object = ordered_json::object();
-    for (const auto& pair : node) object[pair.first.as<std::string>()] = ToJson(pair.second);
-    return object;
-  }
-  if (node.IsSequence()) {
-    ordered_json list = ordered_json::array();
-    for (const YAML::Node& item : node) list.push_back(ToJson(item));
-    return list;
-  }
+// What YAML means by a single value; nothing in quotes is anything but text.
+ordered_json ScalarToJson(const YAML::Node& node) {
   if (!node.IsScalar()) return nullptr;
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;
@@ -83,6 +73,14 @@ std::string Expected(const FieldDescriptor& field) {
   return "must be seconds such as 3600s";
 }
 
+// Whether the enumeration has this name, and it says something.
+bool IsNamed(const YAML::Node& value, const FieldDescriptor& field) {
+  const auto* const named = field.enum_type()->FindValueByName(value.Scalar());
+  return named != nullptr && named->number() != 0;
+}
+
+constexpr std::string_view kKeyIsNoText = "a key must be a text";
+
 // Into fields of a message, one after the other, so that each error has its line.
 class TemplateReader {
  public:
@@ -95,8 +93,7 @@ class TemplateReader {
     const auto& descriptor = *message.GetDescriptor();
     std::set<std::string> keys;
     for (const auto& pair : map) {
-      const auto key = pair.first.as<std::string>();
-      if (!keys.insert(key).second) return Wrong(pair.first, place + key, "is given twice");
+      MEMORYD_ASSIGN_OR_RETURN(const std::string key, ReadKey(pair.first, place, keys));
       const FieldDescriptor* const field = descriptor.FindFieldByName(key);
       if (field == nullptr) {
         return Wrong(pair.first, place + key,
@@ -122,6 +119,38 @@ class TemplateReader {
                              : fmt::format("{}: {}: {}", name_, field, message));
   }
 
+  // A key that is none of `keys`, which takes it in.
+  absl::StatusOr<std::string> ReadKey(const YAML::Node& key, const std::string& place,
+                                      std::set<std::string>& keys) const {
+    if (!key.IsScalar()) return Wrong(key, place, kKeyIsNoText);
+    if (!keys.insert(key.Scalar()).second) {
+      return Wrong(key, place + key.Scalar(), "is given twice");
+    }
+    return key.Scalar();
+  }
+
+  // What YAML means by it, of any form, into `json`.
+  absl::Status ReadJson(const YAML::Node& node, const std::string& place,
+                        ordered_json& json) const {
+    if (node.IsMap()) {
+      json = ordered_json::object();
+      std::set<std::string> keys;
+      for (const auto& pair : node) {
+        MEMORYD_ASSIGN_OR_RETURN(const std::string key, ReadKey(pair.first, place + ".", keys));
+        MEMORYD_RETURN_IF_ERROR(ReadJson(pair.second, place + "." + key, json[key]));
+      }
+    } else if (node.IsSequence()) {
+      json = ordered_json::array();
+      for (std::size_t i = 0; i < node.size(); ++i) {
+        MEMORYD_RETURN_IF_ERROR(
+            ReadJson(node[i], fmt::format("{}[{}]", place, i), json.emplace_back()));
+      }
+    } else {
+      json = ScalarToJson(node);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ReadField(const YAML::Node& value, const std::string& place,
                          const FieldDescriptor& field, Message& message) const {
     if (!field.is_repeated()) return ReadValue(value, place, field, message);
@@ -143,11 +172,16 @@ class TemplateReader {
     }
     ordered_json json;
     if (field.name() == kOptions && value.IsMap()) {
-      json = ToJson(value).dump();
+      ordered_json options;
+      MEMORYD_RETURN_IF_ERROR(ReadJson(value, place, options));
+      json = options.dump();
     } else if (!value.IsScalar()) {
       return Wrong(value, place, Expected(field));
     } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
-      json = ToJson(value);
+      json = ScalarToJson(value);
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM && !IsNamed(value, field)) {
+      // Protobuf takes numbers too, also those that name nothing.
+      return Wrong(value, place, Expected(field));
     } else {
       // As protobuf takes every other kind.
       json = value.Scalar();
@@ -227,8 +261,10 @@ absl::StatusOr<std::vector<TemplateSource>> ParseTemplates(const YAML::Node& map
   if (!map.IsMap()) return Bad(path, map, "must be a map of names and configurations");
   std::set<std::string> names;
   for (const auto& pair : map) {
+    // What stands for nothing, such as `~`, is no name either.
+    if (!pair.first.IsScalar()) return Bad(path, pair.first, "a name must be a text");
     TemplateSource source;
-    source.name = pair.first.as<std::string>();
+    source.name = pair.first.Scalar();
     source.path = path;
     source.node = pair.second;
     if (absl::Status status = CheckId("name", source.name, kMaxIdBytes); !status.ok()) {

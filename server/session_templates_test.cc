@@ -124,6 +124,24 @@ TEST(SessionTemplatesTest, ABadOneIsNamedWithItsFieldAndLine) {
                 "a: blocks[1]: must be a map of fields");
   ExpectRefused("a:\n  blocks:\n    - name: b\n      content:\n        - image: {data: '*'}\n", 5,
                 "a: blocks[0].content[0].image.data: must be base64");
+  ExpectRefused("~: {}\n", 1, "a name must be a text");
+  ExpectRefused("? [a]\n: {}\n", 1, "a name must be a text");
+  ExpectRefused("a:\n  ~: 1\n", 2, "a: a key must be a text");
+  ExpectRefused("a:\n  ? [b]\n  : 1\n", 2, "a: a key must be a text");
+  ExpectRefused("a:\n  blocks:\n    - name: ~\n", 3, "a: blocks[0].name: must be a text");
+  for (const std::string value : {"1", "\"1\"", "9", "INSERT_METHOD_UNSPECIFIED"}) {
+    ExpectRefused("a:\n  insert_method: " + value + "\n", 2,
+                  "a: insert_method: must be one of INSERT_METHOD_SYSTEM, INSERT_METHOD_USER");
+  }
+  const std::string options = "a:\n  blocks:\n    - options_json:\n";
+  ExpectRefused(options + "        model: a\n        model: b\n", 5,
+                "a: blocks[0].options_json.model: is given twice");
+  ExpectRefused(options + "        filter:\n          x: 1\n          x: 2\n", 6,
+                "a: blocks[0].options_json.filter.x: is given twice");
+  ExpectRefused(options + "        ? [model]\n        : a\n", 4,
+                "a: blocks[0].options_json: a key must be a text");
+  ExpectRefused(options + "        facts: [{~: 1}]\n", 4,
+                "a: blocks[0].options_json.facts[0]: a key must be a text");
   // By what CreateSession says.
   ExpectRefused("a:\n  token_limit: 9\n  token_flush_size: 10\n", 3, "a: token_flush_size: ");
   ExpectRefused(

@@ -27,7 +27,8 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
   TenantLimitTable::Exception exception;
   std::set<std::string> keys;
   for (const auto& pair : entry) {
-    const auto key = pair.first.as<std::string>();
+    if (!pair.first.IsScalar()) return Bad(path, pair.first, "a key must be a text");
+    const std::string& key = pair.first.Scalar();
     if (!keys.insert(key).second) {
       return Bad(path, pair.first, fmt::format("{}: is given twice", key));
     }

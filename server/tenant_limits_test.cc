@@ -94,6 +94,7 @@ TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("- name: a\n  model_calls_per_day: -1", 2, "model_calls_per_day: must be");
   ExpectRefused("- name: a\n  model_tokens_per_day: 1e6", 2, "model_tokens_per_day: must be");
   ExpectRefused("- name: a\n  calls: 1", 2, "unknown key calls");
+  ExpectRefused("- name: a\n  ~: 1", 2, "a key must be a text");
   ExpectRefused("- calls_in_flight: 1", 1, "name: is missing");
   ExpectRefused("- name: a\n- name: a", 2, "same");
   ExpectRefused("- name: a\n  name: b", 2, "twice");
