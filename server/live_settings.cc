@@ -45,8 +45,7 @@ void LiveSettings::Reload(const absl::StatusOr<CommandLine>& line) {
   }
   log_.SetLevel(line->config.log_level);
   calls_.SetCalls(LoggedCallsOf(line->config));
-  limits_.Replace(line->config.tenants);
-  templates_.Replace(line->config.templates, line->config.tenants);
+  tenants_.Replace({line->config.tenants, line->config.templates});
   limiter_.SetLimits(line->config.tenants);
   if (!waiting.empty()) {
     spdlog::warn("settings that differ and want a restart: {}", fmt::join(waiting, ", "));

@@ -8,9 +8,8 @@
 #include "absl/status/statusor.h"
 #include "server/call_log.h"
 #include "server/config.h"
-#include "server/limits_in_force.h"
 #include "server/log.h"
-#include "server/session_templates.h"
+#include "server/settings_in_force.h"
 #include "server/tenant_limiter.h"
 
 namespace memoryd {
@@ -21,15 +20,14 @@ LoggedCalls LoggedCallsOf(const Config& config);
 // this.
 class LiveSettings {
  public:
-  // `settings`: CommandLine::settings in force.
-  LiveSettings(std::map<std::string, std::string> settings, Log* log, CallLog* calls,
-               TenantLimiter* limiter, LimitsInForce* limits, TemplatesInForce* templates)
-      : settings_(std::move(settings)),
+  // `line` is in force.
+  LiveSettings(const CommandLine& line, Log* log, CallLog* calls, TenantLimiter* limiter,
+               SettingsInForce* tenants)
+      : settings_(line.settings),
         log_(*log),
         calls_(*calls),
         limiter_(*limiter),
-        limits_(*limits),
-        templates_(*templates) {}
+        tenants_(*tenants) {}
 
   // `log_level`, `log_requests`, templates and all of tenants come into force; others that differ
   // are named in the log, and wait for a restart. An error is logged and changes nothing.
@@ -40,8 +38,7 @@ class LiveSettings {
   Log& log_;
   CallLog& calls_;
   TenantLimiter& limiter_;
-  LimitsInForce& limits_;
-  TemplatesInForce& templates_;
+  SettingsInForce& tenants_;
 };
 
 }  // namespace memoryd

@@ -37,7 +37,6 @@
 #include "server/http2/http2_server.h"
 #include "server/job_service.h"
 #include "server/limits.h"
-#include "server/limits_in_force.h"
 #include "server/live_settings.h"
 #include "server/memory_service.h"
 #include "server/memory_watch.h"
@@ -77,8 +76,8 @@ std::uint64_t RandomNumber() {
   return absl::Uniform<std::uint64_t>(generator);
 }
 
-EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
-                              const TemplatesInForce* templates, const BodyReader& bodies) {
+EngineOptions EngineOptionsOf(const Config& config, const SettingsInForce* tenants,
+                              const BodyReader& bodies) {
   EngineOptions options;
   options.coherence = config.coherence;
   options.committers = config.committers;
@@ -98,12 +97,11 @@ EngineOptions EngineOptionsOf(const Config& config, const LimitsInForce* limits,
   options.jobs.first_retry = std::chrono::milliseconds(config.job_retry_ms);
   options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);
   options.jobs.attempt_time = std::chrono::milliseconds(config.job_timeout_ms);
-  options.quota_of = [limits](std::string_view tenant) { return limits->Of(tenant).quota(); };
-  options.retention_of = [limits](std::string_view tenant) {
-    return limits->Of(tenant).retention();
+  options.quota_of = [tenants](std::string_view tenant) {
+    return tenants->Now()->tenants.Of(tenant).quota();
   };
-  options.template_of = [templates](std::string_view tenant, std::string_view name) {
-    return templates->Of(tenant, name);
+  options.defaults_of = [tenants](std::string_view tenant, std::string_view template_name) {
+    return tenants->Now()->DefaultsFor(tenant, template_name);
   };
   options.bodies = &bodies;
   options.vocabulary_directory = config.vocabulary_dir;
@@ -254,18 +252,19 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   WorkerRegistryOptions worker_options;
   worker_options.memory = &budget;
   WorkerRegistry workers(worker_options);
-  LimitsInForce limits(config.tenants);
-  TemplatesInForce templates(config.templates, config.tenants);
+  SettingsInForce tenant_settings({config.tenants, config.templates});
   const auto is_named = [&config,
                          authenticator = access->authenticator()](std::string_view tenant) {
     return authenticator == nullptr || config.tenants.exceptions.contains(tenant) ||
            authenticator->HasTenant(tenant);
   };
   ModelUsage model_usage(
-      [&limits](std::string_view tenant) { return limits.Of(tenant).model_budget(); }, is_named,
-      &NowMicros);
+      [&tenant_settings](std::string_view tenant) {
+        return tenant_settings.Now()->tenants.Of(tenant).model_budget();
+      },
+      is_named, &NowMicros);
   Models models(std::move(configured), &workers, &model_usage);
-  EngineOptions options = EngineOptionsOf(config, &limits, &templates, bodies);
+  EngineOptions options = EngineOptionsOf(config, &tenant_settings, bodies);
   options.word_vectors = word_vectors;
   options.memory = &budget;
   if (budget.limit() > 0) {
@@ -299,7 +298,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
   ServerService server_service(
-      {Version(), Revision(), start_us, config, options, &store, request_bytes, &templates},
+      {Version(), Revision(), start_us, config, options, &store, request_bytes, &tenant_settings},
       environment);
   WorkerServiceOptions worker_service_options;
   worker_service_options.version = Version();
@@ -356,7 +355,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   start.End();
   on_started(listening);
 
-  LiveSettings live(line.settings, &log, &call_log, &tenants, &limits, &templates);
+  LiveSettings live(line, &log, &call_log, &tenants, &tenant_settings);
   sigset_t awaited = stop.drain;
   sigaddset(&awaited, SIGHUP);
   int signal = 0;

@@ -70,8 +70,9 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view 
   if (!facts.config.tls_client_ca.empty()) {
     info.add_authentication(v1::AUTHENTICATION_METHOD_CERTIFICATE);
   }
-  for (std::string& name : facts.templates->Names()) info.add_templates(std::move(name));
-  info.set_default_template(facts.templates->DefaultOf(tenant));
+  const std::shared_ptr<const TenantSettings> settings = facts.settings->Now();
+  for (std::string& name : settings->TemplateNames()) info.add_templates(std::move(name));
+  info.set_default_template(std::string(settings->tenants.DefaultTemplateOf(tenant)));
   return info;
 }
 

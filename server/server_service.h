@@ -9,7 +9,7 @@
 #include "core/storage/observed_store.h"
 #include "memoryd/v1/server_service.pb.h"
 #include "server/config.h"
-#include "server/session_templates.h"
+#include "server/settings_in_force.h"
 #include "server/unary_call.h"
 
 namespace memoryd {
@@ -23,7 +23,7 @@ struct ServerFacts {
   const EngineOptions& options;
   const ObservedStore* store = nullptr;
   std::int64_t request_bytes = 0;  // See RequestBytes().
-  const TemplatesInForce* templates = nullptr;
+  const SettingsInForce* settings = nullptr;
 };
 
 v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view tenant);

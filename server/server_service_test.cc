@@ -29,13 +29,13 @@ class ServerInfoTest : public ::testing::Test {
 
   v1::GetServerInfoResponse Info() {
     return ServerInfo({"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get(),
-                       36 << 20, &templates_},
+                       36 << 20, &settings_},
                       "a");
   }
 
   Config config_;
   EngineOptions options_;
-  TemplatesInForce templates_{{}, {}};
+  SettingsInForce settings_{{}};
   std::unique_ptr<Store> real_;
   std::unique_ptr<ObservedStore> store_;
 };
@@ -61,7 +61,7 @@ TEST_F(ServerInfoTest, TellsWhatWasConfigured) {
 TEST_F(ServerInfoTest, TellsTheTemplatesAndTheTenantsOwn) {
   TenantLimitTable tenants;
   tenants.exceptions["a"].default_template = "chat";
-  templates_.Replace({{"chat", nullptr}, {"big", nullptr}}, tenants);
+  settings_.Replace({tenants, {{"chat", nullptr}, {"big", nullptr}}});
   const v1::GetServerInfoResponse info = Info();
   EXPECT_THAT(info.templates(), ::testing::ElementsAre("big", "chat"));
   EXPECT_EQ(info.default_template(), "chat");

@@ -246,12 +246,6 @@ absl::Status AtItsLine(const TemplateSource& source, const absl::Status& status)
   return Bad(source.path, Find(source.node, field), fmt::format("{}: {}", source.name, message));
 }
 
-// Templates of these names.
-std::string ThereAre(const std::vector<std::string>& names) {
-  return names.empty() ? "the server has none"
-                       : fmt::format("there are: {}", fmt::join(names, ", "));
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<TemplateSource>> ParseTemplates(const YAML::Node& map,
@@ -293,12 +287,12 @@ absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>
 }
 
 absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
-                                   const TenantLimitTable& tenants) {
+                                  const TenantLimitTable& tenants) {
   std::vector<std::string> names;
   for (const TemplateSource& source : sources) names.push_back(source.name);
   std::sort(names.begin(), names.end());
   const auto check = [&names](std::string_view setting, const std::string& name) {
-    if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) {
+    if (name.empty() || std::binary_search(names.begin(), names.end(), name)) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(OnOneLine(
@@ -312,37 +306,8 @@ absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
   return absl::OkStatus();
 }
 
-absl::StatusOr<SessionTemplatePtr> TemplatesInForce::Of(std::string_view tenant,
-                                                        std::string_view name) const {
-  std::vector<std::string> names;
-  {
-    const MutexLock lock(mutex_);
-    const std::string_view wanted = name.empty() ? tenants_.DefaultTemplateOf(tenant) : name;
-    if (wanted.empty()) return nullptr;
-    if (const auto found = templates_.find(wanted); found != templates_.end()) {
-      return found->second;
-    }
-    for (const auto& [known, unused] : templates_) names.push_back(known);
-  }
-  return InvalidField("template", fmt::format("there is no such template; {}", ThereAre(names)));
-}
-
-std::vector<std::string> TemplatesInForce::Names() const {
-  std::vector<std::string> names;
-  const MutexLock lock(mutex_);
-  for (const auto& [name, unused] : templates_) names.push_back(name);
-  return names;
-}
-
-std::string TemplatesInForce::DefaultOf(std::string_view tenant) const {
-  const MutexLock lock(mutex_);
-  return std::string(tenants_.DefaultTemplateOf(tenant));
-}
-
-void TemplatesInForce::Replace(SessionTemplates templates, TenantLimitTable tenants) {
-  const MutexLock lock(mutex_);
-  templates_ = std::move(templates);
-  tenants_ = std::move(tenants);
+std::string ThereAre(const std::vector<std::string>& names) {
+  return names.empty() ? "there are none" : fmt::format("there are: {}", fmt::join(names, ", "));
 }
 
 }  // namespace memoryd

@@ -12,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/mutex.h"
 #include "core/model/session_template.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/tenant_limits.h"
@@ -46,25 +45,8 @@ absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>
 absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
                                    const TenantLimitTable& tenants);
 
-// The templates while the server runs, and which of them is whose default. Any thread.
-class TemplatesInForce {
- public:
-  TemplatesInForce(SessionTemplates templates, TenantLimitTable tenants)
-      : templates_(std::move(templates)), tenants_(std::move(tenants)) {}
-
-  // See EngineOptions::template_of.
-  absl::StatusOr<SessionTemplatePtr> Of(std::string_view tenant, std::string_view name) const;
-  std::vector<std::string> Names() const;
-  // Empty: none.
-  std::string DefaultOf(std::string_view tenant) const;
-
-  void Replace(SessionTemplates templates, TenantLimitTable tenants);
-
- private:
-  mutable Mutex mutex_;
-  SessionTemplates templates_ MEMORYD_GUARDED_BY(mutex_);
-  TenantLimitTable tenants_ MEMORYD_GUARDED_BY(mutex_);
-};
+// What an error says of the names that there are.
+std::string ThereAre(const std::vector<std::string>& names);
 
 }  // namespace memoryd
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "core/base/error.h"
 #include "server/convert.h"
 
 namespace memoryd {
@@ -163,37 +162,7 @@ TEST(SessionTemplatesTest, ADefaultIsOneOfThem) {
   EXPECT_EQ(CheckDefaultTemplates(sources, tenants).message(),
             "tenants: t: default_template: there is no template `c`; there are: a, b");
   EXPECT_EQ(CheckDefaultTemplates({}, tenants).message(),
-            "tenant_default_template: there is no template `a`; the server has none");
-}
-
-TEST(TemplatesInForceTest, ANameGoesBeforeTheTenantsOwn) {
-  TenantLimitTable tenants;
-  tenants.usual.default_template = "a";
-  tenants.exceptions["plain"].default_template = "";
-  tenants.exceptions["b"].default_template = "b";
-  TemplatesInForce templates(MustMake("a: {}\nb: {}\n"), tenants);
-  const auto name = [&templates](std::string_view tenant, std::string_view asked) {
-    const auto found = templates.Of(tenant, asked);
-    EXPECT_TRUE(found.ok()) << found.status();
-    return *found == nullptr ? "" : (*found)->name;
-  };
-  EXPECT_EQ(name("t", ""), "a");
-  EXPECT_EQ(name("t", "b"), "b");
-  EXPECT_EQ(name("b", ""), "b");
-  EXPECT_EQ(name("plain", ""), "");
-  EXPECT_EQ(name("plain", "a"), "a");
-  EXPECT_EQ(templates.DefaultOf("plain"), "");
-  EXPECT_EQ(templates.DefaultOf("t"), "a");
-
-  const auto unknown = templates.Of("t", "c");
-  EXPECT_EQ(ErrorReason(unknown.status()), "INVALID_FIELD");
-  EXPECT_EQ(unknown.status().message(), "template: there is no such template; there are: a, b");
-
-  const SessionTemplatePtr kept = *templates.Of("t", "a");
-  templates.Replace(MustMake("c: {}\n"), {});
-  EXPECT_EQ(kept->name, "a");
-  EXPECT_THAT(templates.Names(), ElementsAre("c"));
-  EXPECT_EQ(name("t", ""), "");
+            "tenant_default_template: there is no template `a`; there are none");
 }
 
 }  // namespace

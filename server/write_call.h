@@ -73,7 +73,7 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   return absl::OkStatus();
 }
 
-// Takes over what a request says of how a session remembers that it may make.
+// Takes over what a request says of how a session is to remember.
 template <typename Request>
 absl::Status TakeConfig(const Request& request, WriteRequest& write) {
   if (request.template_().empty()) {

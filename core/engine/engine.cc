@@ -345,12 +345,8 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
 }
 
 void Engine::SubmitFound(WriteRequest request, Write::Done done) {
-  if (options_.retention_of && MakesSession(request.kind)) {
-    request.default_retention = options_.retention_of(request.key.tenant);
-  }
-  if (MakesSession(request.kind) &&
-      (!request.template_name.empty() || !request.settings.has_value())) {
-    request.from_template = TemplateOf(request.key.tenant, request.template_name);
+  if (options_.defaults_of && MakesSession(request.kind)) {
+    request.defaults_of = &options_.defaults_of;
   }
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
   // Jobs are bounded by themselves, and a model has been paid for what they found out.
@@ -428,11 +424,11 @@ std::optional<CountingRules> Engine::CountingRulesOf(const Write& write) {
     if (!write.session->loaded) return std::nullopt;
     if (write.session->session.exists()) return write.session->session.config->counting;
   }
-  const WriteRequest& request = write.request;
-  const bool from_template = request.from_template.ok() && *request.from_template != nullptr;
-  if (!from_template && !request.settings.has_value()) return CountingRules();
-  auto resolved = SessionConfig::Resolve(from_template ? (*request.from_template)->settings
-                                                       : *request.settings);
+  const auto defaults = DefaultsFor(write.request);
+  if (!defaults.ok()) return std::nullopt;
+  if (defaults->from == nullptr && !write.request.settings.has_value()) return CountingRules();
+  auto resolved = SessionConfig::Resolve(defaults->from == nullptr ? *write.request.settings
+                                                                   : defaults->from->settings);
   if (!resolved.ok()) return std::nullopt;
   return resolved->counting;
 }
@@ -672,13 +668,6 @@ absl::Status Engine::CheckBlocks(const Write& write) const {
     }
   }
   return CheckBlocks(write.session->key, settings);
-}
-
-absl::StatusOr<SessionTemplatePtr> Engine::TemplateOf(std::string_view tenant,
-                                                      std::string_view name) const {
-  if (options_.template_of) return options_.template_of(tenant, name);
-  if (name.empty()) return nullptr;
-  return InvalidField("template", "the server has no templates");
 }
 
 absl::Status Engine::CheckBlocks(const SessionKey& key, const SessionSettings& settings) const {
@@ -1564,9 +1553,13 @@ void Engine::ForkSession(ForkRequest request, Done<ForkReply> done) {
 
 absl::StatusOr<std::shared_ptr<SessionImport>> Engine::ImportSession(ImportRequest request) {
   if (!request.settings.has_value()) {
-    MEMORYD_ASSIGN_OR_RETURN(const SessionTemplatePtr from,
-                             TemplateOf(request.key.tenant, request.template_name));
-    request.settings = from == nullptr ? SessionSettings() : from->settings;
+    WriteRequest named;
+    named.key = request.key;
+    named.template_name = request.template_name;
+    if (options_.defaults_of) named.defaults_of = &options_.defaults_of;
+    MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(named));
+    // Of retention it has what it is imported with.
+    request.settings = SettingsOfNew(named, {defaults.from, {}});
   } else if (!request.template_name.empty()) {
     request.settings->template_name = request.template_name;
   }

@@ -90,13 +90,8 @@ struct EngineOptions {
   JobSettings jobs;
   // What a tenant may store; null: no tenant has a quota. Called from several threads.
   std::function<Quota(std::string_view tenant)> quota_of;
-  // Of sessions that are made with none; null: nothing goes by itself. Called from several threads.
-  std::function<RetentionSettings(std::string_view tenant)> retention_of;
-  // The template of that name or, where `name` is empty, the tenant's own; null: it has none.
-  // INVALID_ARGUMENT: there is none of that name. Null: there are no templates. Called from several
-  // threads.
-  std::function<absl::StatusOr<SessionTemplatePtr>(std::string_view tenant, std::string_view name)>
-      template_of;
+  // Null: there are no templates, and no session goes by itself unless its caller says so.
+  SessionDefaultsLookup defaults_of;
   // How long a Get waits for a block, and a Query for an embedder, and at most half the time it
   // has.
   std::chrono::milliseconds block_timeout{2000};
@@ -273,9 +268,6 @@ class Engine {
   // OK when the blocks that the session would have after this write can be made.
   absl::Status CheckBlocks(const Write& write) const;
   absl::Status CheckBlocks(const SessionKey& key, const SessionSettings& settings) const;
-  // See EngineOptions::template_of.
-  absl::StatusOr<SessionTemplatePtr> TemplateOf(std::string_view tenant,
-                                                std::string_view name) const;
   // Those of `config`, which is or was the session's.
   absl::StatusOr<std::shared_ptr<const BlockSet>> BlocksOf(
       CachedSession& session, const std::shared_ptr<const SessionConfig>& config) const;

@@ -66,10 +66,10 @@ void LimitNewBlocks(const WriteRequest& request, const SessionConfig* old,
 }
 
 // OK when a caller with `limits` may have a session configured as `now` that is configured as
-// `old`, null for a new one.
+// `old`, null for a new one. What is `from_template` is the operator's word.
 absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
-                          const SessionConfig& now) {
-  for (std::size_t i = 0; i < now.blocks.size(); ++i) {
+                          const SessionConfig& now, bool from_template) {
+  for (std::size_t i = 0; i < now.blocks.size() && !from_template; ++i) {
     if (!HasBlock(old, now.blocks[i]) &&
         HasTexts(now.blocks[i], now.counting.profile, limits.max_trust)) {
       return NotGranted(fmt::format("config.blocks[{}]", i),
@@ -114,6 +114,29 @@ absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSett
                         "option `session_id` must be another session");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request) {
+  SessionDefaults defaults;
+  if (request.defaults_of != nullptr) {
+    MEMORYD_ASSIGN_OR_RETURN(defaults,
+                             (*request.defaults_of)(request.key.tenant, request.template_name));
+  } else if (!request.template_name.empty()) {
+    return InvalidField("template", "the server has no templates");
+  }
+  if (request.template_name.empty() && request.settings.has_value()) defaults.from = nullptr;
+  return defaults;
+}
+
+SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults) {
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  if (defaults.from == nullptr) {
+    LimitNewBlocks(request, nullptr, settings);
+  } else {
+    settings = defaults.from->settings.With(settings);
+  }
+  settings.retention = settings.retention.Or(defaults.retention);
+  return settings;
 }
 
 absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages) {
@@ -164,8 +187,8 @@ std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {
     return Size(settings->With(*request.settings).ToJson()) - Size(row_.config);
   }
   if (exists()) return 0;
-  const auto settings = SettingsOfNew(request);
-  return settings.ok() ? Size(settings->ToJson()) : 0;
+  const auto defaults = DefaultsFor(request);
+  return defaults.ok() ? Size(SettingsOfNew(request, *defaults).ToJson()) : 0;
 }
 
 TenantUsage SessionDraft::Growth(const Write& write) const {
@@ -293,33 +316,18 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
   return RevisionMismatch(current);
 }
 
-absl::Status SessionDraft::CheckNew(const WriteRequest& request, const SessionConfig& config) {
-  MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
-  MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", config.subject));
-  // What a template says is the operator's word. Nobody knew of which sessions it would be.
-  if (!config.template_name.empty()) return CheckOtherSessions(request.key, config.blocks);
-  return request.limits == nullptr ? absl::OkStatus()
-                                   : CheckGranted(*request.limits, nullptr, config);
-}
-
-absl::StatusOr<SessionSettings> SessionDraft::SettingsOfNew(const WriteRequest& request) {
-  MEMORYD_RETURN_IF_ERROR(request.from_template.status());
-  const SessionTemplatePtr& from = *request.from_template;
-  SessionSettings settings = request.settings.value_or(SessionSettings());
-  if (from == nullptr) {
-    LimitNewBlocks(request, nullptr, settings);
-  } else {
-    settings = request.settings.has_value() ? from->settings.With(settings) : from->settings;
-  }
-  settings.retention = settings.retention.Or(request.default_retention);
-  return settings;
-}
-
 absl::StatusOr<std::shared_ptr<const SessionConfig>> SessionDraft::MakeConfig(
     const WriteRequest& request, SessionSettings& settings) {
-  MEMORYD_ASSIGN_OR_RETURN(settings, SettingsOfNew(request));
+  MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(request));
+  settings = SettingsOfNew(request, defaults);
   MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(settings));
-  MEMORYD_RETURN_IF_ERROR(CheckNew(request, config));
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", config.subject));
+  if (request.limits != nullptr) {
+    MEMORYD_RETURN_IF_ERROR(
+        CheckGranted(*request.limits, nullptr, config, defaults.from != nullptr));
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckOtherSessions(request.key, config.blocks));
   return std::make_shared<const SessionConfig>(std::move(config));
 }
 
@@ -604,7 +612,9 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
     }
   }
   if (request.limits != nullptr) {
-    if (absl::Status status = CheckGranted(*request.limits, config_.get(), *config); !status.ok()) {
+    if (absl::Status status =
+            CheckGranted(*request.limits, config_.get(), *config, /*from_template=*/false);
+        !status.ok()) {
       return Refused(status);
     }
   }

@@ -28,6 +28,13 @@ bool IsPinnable(const SessionConfig& config, const Message& message);
 // INVALID_ARGUMENT that names the block which shows the session that it is of.
 absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks);
 
+// What the operator gives the session that the request makes; no template where the request says by
+// itself how the session remembers. INVALID_ARGUMENT: there is no template of that name.
+absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request);
+
+// How the session remembers that the request makes.
+SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults);
+
 // INVALID_ARGUMENT that names the message whose role the profile doesn't allow.
 absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages);
 
@@ -146,13 +153,10 @@ class SessionDraft {
   // OK when the roles were looked at of all that a Set, Reset or DeleteSession takes out, and are
   // the caller's; also where nobody had to look.
   absl::Status CheckGoing(const WriteRequest& request) const;
-  // Those of a session that the request makes.
-  static absl::StatusOr<SessionSettings> SettingsOfNew(const WriteRequest& request);
-  // The same in `settings`, checked; returns what they are in full.
+  // How the session remembers that the request makes, in `settings`; returns what that is in full,
+  // checked.
   static absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(
       const WriteRequest& request, SessionSettings& settings);
-  // OK when the request may make a session of this configuration.
-  static absl::Status CheckNew(const WriteRequest& request, const SessionConfig& config);
   // OK when what the request asks for beside messages is what the session is.
   absl::Status CheckConfig(const WriteRequest& request) const;
   // OK when the tombstone is that of the session that the write is about.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <list>
+
 #include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {
@@ -62,10 +64,21 @@ SessionTemplatePtr TemplateNamed(const std::string& name, std::int64_t token_lim
   return std::make_shared<const SessionTemplate>(SessionTemplate{name, settings});
 }
 
+// Lives as long as the tests.
+const SessionDefaultsLookup* Always(absl::StatusOr<SessionDefaults> defaults) {
+  static auto* const kept = new std::list<SessionDefaultsLookup>();
+  kept->push_back([defaults](std::string_view, std::string_view) { return defaults; });
+  return &kept->back();
+}
+
+const SessionDefaultsLookup* NoSuchTemplate() {
+  return Always(InvalidField("template", "there is no such template"));
+}
+
 WriteRequest From(WriteRequest request, const std::string& name, SessionTemplatePtr from) {
   request.settings.reset();
   request.template_name = name;
-  request.from_template = std::move(from);
+  request.defaults_of = Always(SessionDefaults{std::move(from), {}});
   return request;
 }
 
@@ -77,7 +90,7 @@ TEST_F(SessionDraftTest, OfATemplateTheNameAloneIsCompared) {
   // An operator has edited it, and has taken it out.
   MustStore(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 600)));
   WriteRequest gone = From(Put({{"user", "c"}}), "chat", nullptr);
-  gone.from_template = InvalidField("template", "there is no such template");
+  gone.defaults_of = NoSuchTemplate();
   MustStore(std::move(gone));
   EXPECT_FALSE(change_->write_config);
   EXPECT_EQ(session_.config->token_limit, 500);
@@ -96,10 +109,26 @@ TEST_F(SessionDraftTest, ASessionOfNoTemplateIsNotOfThatName) {
                 absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
 }
 
+TEST_F(SessionDraftTest, OfASessionThatIsThereNobodyAsksForDefaults) {
+  MustStore(Put({{"user", "a"}}));
+  int asked = 0;
+  const SessionDefaultsLookup lookup = [&asked](std::string_view, std::string_view) {
+    ++asked;
+    return SessionDefaults();
+  };
+  for (const WriteKind kind : {WriteKind::kPut, WriteKind::kSet}) {
+    WriteRequest request = Plain(kind, {{"user", "b"}});
+    request.settings.reset();
+    request.defaults_of = &lookup;
+    MustStore(std::move(request));
+  }
+  EXPECT_EQ(asked, 0);
+}
+
 TEST_F(SessionDraftTest, AnUnknownTemplateMakesNoSession) {
   for (const WriteKind kind : {WriteKind::kPut, WriteKind::kCreateSession}) {
     WriteRequest request = From(Plain(kind), "chat", nullptr);
-    request.from_template = InvalidField("template", "there is no such template");
+    request.defaults_of = NoSuchTemplate();
     ExpectRefused(std::move(request), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
   }
 }

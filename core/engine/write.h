@@ -287,15 +287,13 @@ struct WriteRequest {
   std::vector<IncomingMessage> messages;
   std::vector<IncomingContent> contents;
   std::optional<SessionSettings> settings;
-  // kPut, kSet and kCreateSession: of a session that this makes, where `settings` has none.
-  RetentionSettings default_retention;
-  // kPut and kCreateSession: the template that the caller names; empty: none. A session that is
-  // there must have been made from one of this name. `settings` then have `subject` and `time_zone`
-  // alone.
+  // kPut and kCreateSession: the template that the caller names; empty: none. Then `settings` have
+  // no field but `subject` and `time_zone`. A session that exists must have been made from a
+  // template of this name.
   std::string template_name;
-  // What a session that this makes is made from: the template of that name or, without a name and
-  // `settings`, the tenant's own. Null: nothing. INVALID_ARGUMENT: there is none of that name.
-  absl::StatusOr<SessionTemplatePtr> from_template = SessionTemplatePtr();
+  // Asked when the write makes a session, and not before. Null: there are no templates, and nothing
+  // goes by itself. Outlives the write.
+  const SessionDefaultsLookup* defaults_of = nullptr;
   ResetScope scope = ResetScope::kProfile;
   // The message or content that a write updates or deletes, what it was found to be, and what
   // becomes of it: `edit` fills in `messages` or `contents`, for the stored one, and may be called

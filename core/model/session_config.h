@@ -167,7 +167,7 @@ struct SessionConfig {
   bool cut_highest_first = true;        // Of the blocks, when a Get is over the limit.
   RankingOptions ranking;
   Retention retention;
-  std::string template_name;  // Empty: none. Says where the rest is from, and changes nothing.
+  std::string template_name;  // Empty: none. Where the rest is from; no right depends on it.
 
   // The zone of that name; UTC for one that this server does not know, which another one stored.
   const absl::TimeZone& zone() const { return ranking.zone; }

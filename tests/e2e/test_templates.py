@@ -270,7 +270,7 @@ def test_exports_keep_the_name_where_nobody_knows_it(running, folder, store_kind
                 moved = there.get_session(name)
                 assert (moved.template, moved.config) == ("chat", kept.config)
                 there.put(name, [user("b")], template="chat")
-            with pytest.raises(MemorydError, match="INVALID_ARGUMENT.*the server has none"):
+            with pytest.raises(MemorydError, match="INVALID_ARGUMENT.*there are none"):
                 there.import_session("unknown", messages, template="chat")
         # Without a configuration it is as in CreateSession.
         here.import_session(f"{session_id}-i", messages, template="small")
@@ -339,7 +339,7 @@ def test_an_edited_template_is_for_sessions_that_are_made_after_it(store, tmp_pa
         assert calls.GetSession(session_id="old").session.template == "chat"
         error = refusal(calls.Put, session_id="newest", template="chat")
         assert (error.code(), error.details()) == (
-            INVALID, "template: there is no such template; the server has none")
+            INVALID, "template: there is no such template; there are none")
 
 
 def test_templates_are_read_again(store, tmp_path):
