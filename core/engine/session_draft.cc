@@ -95,6 +95,17 @@ FactJob CallerOf(const WriteRequest& request, std::int64_t now_us) {
 
 std::int64_t Size(std::string_view text) { return static_cast<std::int64_t>(text.size()); }
 
+// Of a session that gets this template.
+SessionSettings SettingsFrom(const SessionTemplate& from, const SessionKey& key) {
+  SessionSettings settings = from.settings;
+  if (settings.blocks.has_value()) {
+    std::erase_if(*settings.blocks, [&key](const BlockSettings& block) {
+      return block.OtherSession() == key.session;
+    });
+  }
+  return settings;
+}
+
 const std::deque<MessagePtr>& NoMessages() {
   static const auto* const kNone = new std::deque<MessagePtr>();
   return *kNone;
@@ -133,7 +144,7 @@ SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults
   if (defaults.from == nullptr) {
     LimitNewBlocks(request, nullptr, settings);
   } else {
-    settings = defaults.from->settings.With(settings);
+    settings = SettingsFrom(*defaults.from, request.key).With(settings);
   }
   settings.retention = settings.retention.Or(defaults.retention);
   return settings;
@@ -327,7 +338,6 @@ absl::StatusOr<std::shared_ptr<const SessionConfig>> SessionDraft::MakeConfig(
     MEMORYD_RETURN_IF_ERROR(
         CheckGranted(*request.limits, nullptr, config, defaults.from != nullptr));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckOtherSessions(request.key, config.blocks));
   return std::make_shared<const SessionConfig>(std::move(config));
 }
 

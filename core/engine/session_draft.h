@@ -32,7 +32,8 @@ absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSett
 // itself how the session remembers. INVALID_ARGUMENT: there is no template of that name.
 absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request);
 
-// How the session remembers that the request makes.
+// How the session remembers that the request makes. A block of a template that shows this very
+// session is left out, since the operator could not know of which sessions the template would be.
 SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults);
 
 // INVALID_ARGUMENT that names the message whose role the profile doesn't allow.

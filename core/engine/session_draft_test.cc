@@ -125,6 +125,28 @@ TEST_F(SessionDraftTest, OfASessionThatIsThereNobodyAsksForDefaults) {
   EXPECT_EQ(asked, 0);
 }
 
+BlockSettings Showing(const std::string& session) {
+  BlockSettings block;
+  block.name = session;
+  block.kind = "session";
+  block.options_json = R"({"session_id": ")" + session + "\"}";
+  return block;
+}
+
+TEST_F(SessionDraftTest, ABlockThatShowsTheSessionItselfIsNotTakenFromATemplate) {
+  SessionSettings settings;
+  settings.tokenizer = "whitespace";
+  settings.template_name = "talk";
+  settings.blocks = {Showing(kKey.session), Showing("other")};
+  const auto from = std::make_shared<const SessionTemplate>(SessionTemplate{"talk", settings});
+  for (const std::string name : {"", "talk"}) {
+    MustStore(From(Plain(WriteKind::kSet), name, from));
+    EXPECT_EQ(session_.config->template_name, "talk");
+    EXPECT_THAT(session_.config->blocks, ElementsAre(Showing("other")));
+    MustStore(Plain(WriteKind::kDeleteSession));
+  }
+}
+
 TEST_F(SessionDraftTest, AnUnknownTemplateMakesNoSession) {
   for (const WriteKind kind : {WriteKind::kPut, WriteKind::kCreateSession}) {
     WriteRequest request = From(Plain(kind), "chat", nullptr);

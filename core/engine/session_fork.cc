@@ -1,5 +1,7 @@
 #include "core/engine/session_fork.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -108,6 +110,13 @@ absl::Status SessionFork::Plan() {
   staged_ = std::make_shared<StagedSession>();
   MEMORYD_ASSIGN_OR_RETURN(staged_->settings, SessionSettings::FromJson(base_.row.config));
   staged_->config = base_.config;
+  for (const BlockSettings& block : base_.config->blocks) {
+    if (block.OtherSession() != request_.target.session) continue;
+    return InvalidField("new_session_id",
+                        fmt::format("the copy would show itself: block `{}` shows the session of "
+                                    "this id; choose another",
+                                    block.name));
+  }
   SessionRow& copy = staged_->row;
   copy.generation = options_.random();
   copy.next_position = end;

@@ -303,18 +303,42 @@ def test_of_two_names_at_once_one_is_refused(running, app, session_id):
     assert ends == sorted(["CONFIG_MISMATCH"] * 8 + [session_of(app, session_id).template] * 8)
 
 
-def test_who_shows_another_session_is_none_of_that_template(store, tmp_path):
-    shows = {"blocks": [{"name": "user", "kind": "session",
-                         "options_json": '{"session_id": "ann"}'}]}
+def test_whom_a_template_shows_does_not_show_itself(store, tmp_path):
+    shows = {"token_limit": 700, "blocks": [
+        {"name": "team", "kind": "session", "options_json": '{"session_id": "team"}'},
+        {"name": "rules", "kind": "static", "content": [{"text": RULES}]}]}
     given = settings(tmp_path, templates={"talk": shows}, tenant_default_template="talk")
     with Server(store, arguments=[given]) as server, server.channel() as channel:
         calls = Calls(channel)
-        for make in (calls.CreateSession, calls.Put):
-            error = refusal(make, session_id="ann", template="talk")
-            assert (error.code(), field_of(error)) == (INVALID, "config.blocks[0].options_json")
-        calls.Put(session_id="ann", config=Config(), messages=[user("I live in Porto.")])
+
+        def blocks(session_id: str) -> list[str]:
+            made = calls.GetSession(session_id=session_id).session
+            assert (made.template, made.config.token_limit) == ("talk", 700)
+            return [b.name for b in made.config.blocks]
+
+        makes = (lambda: calls.Put(session_id="team", messages=[user("I live in Porto.")]),
+                 lambda: calls.Set(session_id="team", messages=[user("I live in Porto.")]),
+                 lambda: calls.CreateSession(session_id="team", template="talk"),
+                 lambda: calls.import_session("team", []),
+                 lambda: calls.Put(session_id="team", template="talk",
+                                   messages=[user("I live in Porto.")]))
+        for make in makes:
+            calls.DeleteSession(session_id="team")
+            make()
+            assert blocks("team") == ["rules"]
         calls.Put(session_id="s", messages=[user("Hello")])
-        assert calls.GetSession(session_id="s").session.template == "talk"
+        assert blocks("s") == ["team", "rules"]
+        assert "Porto" in str(calls.Get(session_id="s").messages)
+        # Who says it himself is told so.
+        error = refusal(calls.UpdateSession, session_id="team", config=Config(blocks=[
+            block("team", "session", session_id="team")]))
+        assert (error.code(), field_of(error)) == (INVALID, "config.blocks[0].options_json")
+        # Nor does a copy.
+        calls.DeleteSession(session_id="team")
+        error = refusal(calls.ForkSession, session_id="s", new_session_id="team")
+        assert (error.code(), field_of(error)) == (INVALID, "new_session_id")
+        assert "block `team`" in error.details()
+        calls.ForkSession(session_id="s", new_session_id="t")
 
 
 def test_an_edited_template_is_for_sessions_that_are_made_after_it(store, tmp_path):
