@@ -656,7 +656,8 @@ std::string Reference() {
   text += fmt::format(
       "\n## `{}`\n\n[A list](OPERATIONS.md#tenants-beside-one-another) in the file alone, of what "
       "is otherwise for some\ntenants. The keys of each are `name` and any of these, which mean "
-      "what the settings `{}…` do:\n{}.\n",
+      "what the settings `{}…` do:\n{}.\n`templates` is a list of those that the tenant may use; "
+      "without it the tenant may use all.\n",
       kTenantsKey, kTenantPrefix, fmt::join(of_tenants, ", "));
   text += fmt::format(
       "\n## `{}`\n\n[A map](OPERATIONS.md#templates-of-sessions) in the file alone, of names and "
@@ -949,7 +950,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
   MEMORYD_RETURN_IF_ERROR(CheckJwt(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(line.config));
   MEMORYD_RETURN_IF_ERROR(CheckSpans(line.config));
-  MEMORYD_RETURN_IF_ERROR(CheckDefaultTemplates(line.config.template_sources, line.config.tenants));
+  MEMORYD_RETURN_IF_ERROR(CheckTenantTemplates(line.config.template_sources, line.config.tenants));
   if (options_->migrate != nullptr && options_->migrate->parsed()) {
     line.command = Command::kMigrate;
   } else if (given.print) {

@@ -71,7 +71,7 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view 
     info.add_authentication(v1::AUTHENTICATION_METHOD_CERTIFICATE);
   }
   const std::shared_ptr<const TenantSettings> settings = facts.settings->Now();
-  for (std::string& name : settings->TemplateNames()) info.add_templates(std::move(name));
+  for (std::string& name : settings->TemplateNames(tenant)) info.add_templates(std::move(name));
   info.set_default_template(std::string(settings->tenants.DefaultTemplateOf(tenant)));
   return info;
 }

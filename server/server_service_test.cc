@@ -65,6 +65,9 @@ TEST_F(ServerInfoTest, TellsTheTemplatesAndTheTenantsOwn) {
   const v1::GetServerInfoResponse info = Info();
   EXPECT_THAT(info.templates(), ::testing::ElementsAre("big", "chat"));
   EXPECT_EQ(info.default_template(), "chat");
+  tenants.exceptions["a"].templates = {"chat"};
+  settings_.Replace({tenants, {{"chat", nullptr}, {"big", nullptr}}});
+  EXPECT_THAT(Info().templates(), ::testing::ElementsAre("chat"));
 }
 
 TEST_F(ServerInfoTest, NoLimitIsMissing) {

@@ -286,7 +286,7 @@ absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>
   return templates;
 }
 
-absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
+absl::Status CheckTenantTemplates(const std::vector<TemplateSource>& sources,
                                   const TenantLimitTable& tenants) {
   std::vector<std::string> names;
   for (const TemplateSource& source : sources) names.push_back(source.name);
@@ -302,6 +302,16 @@ absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
   for (const auto& [tenant, exception] : tenants.exceptions) {
     MEMORYD_RETURN_IF_ERROR(check(fmt::format("tenants: {}: default_template", tenant),
                                   exception.default_template.value_or(std::string())));
+    if (!exception.templates.has_value()) continue;
+    for (const std::string& name : *exception.templates) {
+      MEMORYD_RETURN_IF_ERROR(check(fmt::format("tenants: {}: templates", tenant), name));
+    }
+    const std::string_view chosen = tenants.DefaultTemplateOf(tenant);
+    if (chosen.empty() || tenants.MayUseTemplate(tenant, chosen)) continue;
+    return absl::InvalidArgumentError(OnOneLine(
+        fmt::format("tenants: {}: templates: must have `{}`, the tenant's default; or give "
+                    "the tenant another default_template, '' for none",
+                    tenant, chosen)));
   }
   return absl::OkStatus();
 }

@@ -41,9 +41,10 @@ absl::StatusOr<std::vector<TemplateSource>> ParseTemplates(const YAML::Node& map
 // UseZoneFiles().
 absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>& sources);
 
-// INVALID_ARGUMENT that names the tenant whose default template is none of `sources`.
-absl::Status CheckDefaultTemplates(const std::vector<TemplateSource>& sources,
-                                   const TenantLimitTable& tenants);
+// INVALID_ARGUMENT that names the tenant whose default template, or another that it may use, is
+// none of `sources`, or who may not use its default.
+absl::Status CheckTenantTemplates(const std::vector<TemplateSource>& sources,
+                                  const TenantLimitTable& tenants);
 
 // What an error says of the names that there are.
 std::string ThereAre(const std::vector<std::string>& names);

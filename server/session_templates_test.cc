@@ -154,15 +154,38 @@ TEST(SessionTemplatesTest, ABadOneIsNamedWithItsFieldAndLine) {
 TEST(SessionTemplatesTest, ADefaultIsOneOfThem) {
   const auto sources = *Parse("b: {}\na: {}\n");
   TenantLimitTable tenants;
-  EXPECT_TRUE(CheckDefaultTemplates(sources, tenants).ok());
+  EXPECT_TRUE(CheckTenantTemplates(sources, tenants).ok());
   tenants.usual.default_template = "a";
   tenants.exceptions["t"].default_template = "";
-  EXPECT_TRUE(CheckDefaultTemplates(sources, tenants).ok());
+  EXPECT_TRUE(CheckTenantTemplates(sources, tenants).ok());
   tenants.exceptions["t"].default_template = "c";
-  EXPECT_EQ(CheckDefaultTemplates(sources, tenants).message(),
+  EXPECT_EQ(CheckTenantTemplates(sources, tenants).message(),
             "tenants: t: default_template: there is no template `c`; there are: a, b");
-  EXPECT_EQ(CheckDefaultTemplates({}, tenants).message(),
+  EXPECT_EQ(CheckTenantTemplates({}, tenants).message(),
             "tenant_default_template: there is no template `a`; there are none");
+}
+
+TEST(SessionTemplatesTest, WhatATenantMayUseIsThereAndHasItsDefault) {
+  const auto sources = *Parse("b: {}\na: {}\n");
+  TenantLimitTable tenants;
+  TenantLimitTable::Exception& t = tenants.exceptions["t"];
+  t.templates = {"a"};
+  EXPECT_TRUE(CheckTenantTemplates(sources, tenants).ok());
+  t.templates->push_back("c");
+  EXPECT_EQ(CheckTenantTemplates(sources, tenants).message(),
+            "tenants: t: templates: there is no template `c`; there are: a, b");
+  t.templates = {"a"};
+  tenants.usual.default_template = "b";
+  EXPECT_EQ(
+      CheckTenantTemplates(sources, tenants).message(),
+      "tenants: t: templates: must have `b`, the tenant's default; or give the tenant another "
+      "default_template, '' for none");
+  t.default_template = "a";
+  EXPECT_TRUE(CheckTenantTemplates(sources, tenants).ok());
+  t.templates->clear();
+  EXPECT_FALSE(CheckTenantTemplates(sources, tenants).ok());
+  t.default_template = "";
+  EXPECT_TRUE(CheckTenantTemplates(sources, tenants).ok());
 }
 
 }  // namespace

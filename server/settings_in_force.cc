@@ -15,17 +15,19 @@ absl::StatusOr<SessionDefaults> TenantSettings::DefaultsFor(std::string_view ten
       template_name.empty() ? tenants.DefaultTemplateOf(tenant) : template_name;
   if (wanted.empty()) return defaults;
   const auto found = templates.find(wanted);
-  if (found != templates.end()) {
+  if (found != templates.end() && tenants.MayUseTemplate(tenant, wanted)) {
     defaults.from = found->second;
     return defaults;
   }
   return InvalidField(
-      "template", fmt::format("there is no such template; {}", ThereAre(TemplateNames())));
+      "template", fmt::format("there is no such template; {}", ThereAre(TemplateNames(tenant))));
 }
 
-std::vector<std::string> TenantSettings::TemplateNames() const {
+std::vector<std::string> TenantSettings::TemplateNames(std::string_view tenant) const {
   std::vector<std::string> names;
-  for (const auto& [name, unused] : templates) names.push_back(name);
+  for (const auto& [name, unused] : templates) {
+    if (tenants.MayUseTemplate(tenant, name)) names.push_back(name);
+  }
   return names;
 }
 

@@ -24,8 +24,8 @@ struct TenantSettings {
   // See SessionDefaultsLookup.
   absl::StatusOr<SessionDefaults> DefaultsFor(std::string_view tenant,
                                               std::string_view template_name) const;
-  // In bytewise order.
-  std::vector<std::string> TemplateNames() const;
+  // Names of those that the tenant may use, in bytewise order.
+  std::vector<std::string> TemplateNames(std::string_view tenant) const;
 };
 
 // Replaced as a whole while others read it: who needs several things that belong together takes

@@ -50,6 +50,19 @@ TEST(TenantSettingsTest, ANameGoesBeforeTheTenantsOwn) {
   EXPECT_EQ(ErrorFor(settings, "t", "c"), "template: there is no such template; there are: a, b");
 }
 
+TEST(TenantSettingsTest, ATenantHearsOfThoseThatItMayUse) {
+  TenantSettings settings{{}, Named({"a", "b", "c"})};
+  settings.tenants.exceptions["some"].templates = {"c", "a"};
+  settings.tenants.exceptions["none"].templates.emplace();
+  EXPECT_EQ(NameFor(settings, "some", "a"), "a");
+  EXPECT_EQ(ErrorFor(settings, "some", "b"),
+            "template: there is no such template; there are: a, c");
+  EXPECT_EQ(ErrorFor(settings, "none", "a"), "template: there is no such template; there are none");
+  EXPECT_THAT(settings.TemplateNames("all"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(settings.TemplateNames("some"), ElementsAre("a", "c"));
+  EXPECT_THAT(settings.TemplateNames("none"), ElementsAre());
+}
+
 TEST(TenantSettingsTest, RetentionIsTheTenantsWhateverTheTemplate) {
   TenantSettings settings{{}, Named({"a"})};
   settings.tenants.usual.keep_messages = 7;
@@ -64,8 +77,8 @@ TEST(SettingsInForceTest, WhoHasASnapshotKeepsIt) {
   SettingsInForce in_force({{}, Named({"a"})});
   const auto kept = in_force.Now();
   in_force.Replace({{}, Named({"b"})});
-  EXPECT_THAT(kept->TemplateNames(), ElementsAre("a"));
-  EXPECT_THAT(in_force.Now()->TemplateNames(), ElementsAre("b"));
+  EXPECT_THAT(kept->TemplateNames("t"), ElementsAre("a"));
+  EXPECT_THAT(in_force.Now()->TemplateNames("t"), ElementsAre("b"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,8 @@ absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_vi
       OnOneLine(fmt::format("{}:{}: tenants: {}", path, line < 0 ? 1 : line + 1, message)));
 }
 
+constexpr std::string_view kTemplates = "templates";
+
 absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
     const YAML::Node& entry, const std::string& path) {
   if (!entry.IsMap()) return Bad(path, entry, "must be a list of maps with name and limits");
@@ -31,6 +34,19 @@ absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
     const std::string& key = pair.first.Scalar();
     if (!keys.insert(key).second) {
       return Bad(path, pair.first, fmt::format("{}: is given twice", key));
+    }
+    if (key == kTemplates) {
+      if (!pair.second.IsSequence()) {
+        return Bad(path, pair.second, fmt::format("{}: must be a list of names", key));
+      }
+      exception.templates.emplace();
+      for (const YAML::Node& item : pair.second) {
+        if (!item.IsScalar() || item.Scalar().empty()) {
+          return Bad(path, item, fmt::format("{}: must be a list of names", key));
+        }
+        exception.templates->push_back(item.Scalar());
+      }
+      continue;
     }
     if (!pair.second.IsScalar()) {
       return Bad(path, pair.first, fmt::format("{}: must be a single value", key));
@@ -117,6 +133,13 @@ std::string_view TenantLimitTable::DefaultTemplateOf(std::string_view tenant) co
   return found != exceptions.end() && found->second.default_template.has_value()
              ? *found->second.default_template
              : usual.default_template;
+}
+
+bool TenantLimitTable::MayUseTemplate(std::string_view tenant, std::string_view name) const {
+  const auto found = exceptions.find(tenant);
+  if (found == exceptions.end() || !found->second.templates.has_value()) return true;
+  const std::vector<std::string>& names = *found->second.templates;
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 absl::StatusOr<std::map<std::string, TenantLimitTable::Exception, std::less<>>> ParseTenants(

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/engine/quotas.h"
@@ -73,6 +74,8 @@ struct TenantLimitTable {
     std::optional<std::int64_t> model_tokens_per_day;
     std::optional<std::int64_t> model_calls_per_day;
     std::optional<std::string> default_template = {};
+    // Those that the tenant may use; absent: all.
+    std::optional<std::vector<std::string>> templates = {};
   };
 
   TenantLimits usual;
@@ -81,6 +84,7 @@ struct TenantLimitTable {
   TenantLimits Of(std::string_view tenant) const;
   // While the table stays as it is; empty: none.
   std::string_view DefaultTemplateOf(std::string_view tenant) const;
+  bool MayUseTemplate(std::string_view tenant, std::string_view name) const;
   // Whether no tenant has limits of calls.
   bool no_call_limits() const { return usual.no_call_limits() && exceptions.empty(); }
 };

@@ -59,6 +59,16 @@ TEST(TenantLimitsTest, ATemplateIsOverTheUsualAndAnEmptyOneIsNone) {
   }
 }
 
+TEST(TenantLimitsTest, ATenantMayUseTheTemplatesOfItsList) {
+  const auto parsed = Parse("- {name: a, templates: [chat, x]}\n- {name: b, templates: []}\n");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const TenantLimitTable table{.usual = {}, .exceptions = *parsed};
+  EXPECT_TRUE(table.MayUseTemplate("a", "chat"));
+  EXPECT_FALSE(table.MayUseTemplate("a", "other"));
+  EXPECT_FALSE(table.MayUseTemplate("b", "chat"));
+  EXPECT_TRUE(table.MayUseTemplate("c", "chat"));
+}
+
 TEST(TenantLimitsTest, RetentionIsOverTheUsualAndZeroIsNone) {
   const auto parsed = Parse(
       "- {name: a, session_ttl_s: 60, refresh_on_read: true}\n"
@@ -94,6 +104,9 @@ TEST(TenantLimitsTest, WhatIsWrongIsNamedWithItsLine) {
   ExpectRefused("- name: a\n  model_calls_per_day: -1", 2, "model_calls_per_day: must be");
   ExpectRefused("- name: a\n  model_tokens_per_day: 1e6", 2, "model_tokens_per_day: must be");
   ExpectRefused("- name: a\n  calls: 1", 2, "unknown key calls");
+  ExpectRefused("- name: a\n  templates: chat", 2, "templates: must be a list of names");
+  ExpectRefused("- name: a\n  templates:\n    - [b]", 3, "templates: must be a list of names");
+  ExpectRefused("- name: a\n  templates: [~]", 2, "templates: must be a list of names");
   ExpectRefused("- name: a\n  ~: 1", 2, "a key must be a text");
   ExpectRefused("- calls_in_flight: 1", 1, "name: is missing");
   ExpectRefused("- name: a\n- name: a", 2, "same");

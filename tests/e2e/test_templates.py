@@ -341,6 +341,42 @@ def test_whom_a_template_shows_does_not_show_itself(store, tmp_path):
         calls.ForkSession(session_id="s", new_session_id="t")
 
 
+def test_a_tenant_may_be_kept_to_some(store, tmp_path):
+    file = write_credentials(tmp_path / "credentials.yaml", [
+        credential(tenant, ["read", "write", "admin"], token=tenant)
+        for tenant in ("all", "some", "none")])
+    given = settings(
+        tmp_path, templates={"chat": CHAT, "small": SMALL}, tenant_default_template="small",
+        tenants=[{"name": "some", "templates": ["chat"], "default_template": "chat"},
+                 {"name": "none", "templates": [], "default_template": ""}])
+    with Server(store, arguments=[given, f"--credentials={file}"]) as server, \
+            server.channel() as channel:
+        for tenant, names, default in (("all", ["chat", "small"], "small"),
+                                       ("some", ["chat"], "chat"), ("none", [], "")):
+            caller = Caller(channel, tenant)
+            info = caller("GetServerInfo")
+            assert (list(info.templates), info.default_template) == (names, default)
+            caller("Put", session_id="default", messages=[user("a")])
+            assert session_of(caller, "default").template == default
+            for name in ("chat", "small"):
+                for method in ("CreateSession", "Put"):
+                    error = caller.error(method, session_id=f"{method}-{name}", template=name)
+                    if name in names:
+                        assert error is None
+                        continue
+                    assert (error.code(), field_of(error)) == (INVALID, "template")
+                    there_are = "there are: chat" if names else "there are none"
+                    assert error.details() \
+                        == f"template: there is no such template; {there_are}"
+            with Client(server.target, token=tenant) as client:
+                # Beside a configuration it is a name alone.
+                assert client.import_session("i", config=Config(), template="small").template \
+                    == "small"
+                if "small" not in names:
+                    with pytest.raises(MemorydError, match="INVALID_ARGUMENT"):
+                        client.import_session("j", template="small")
+
+
 def test_an_edited_template_is_for_sessions_that_are_made_after_it(store, tmp_path):
     edited = {"token_limit": 700, "blocks": []}
     with Server(store, arguments=[settings(tmp_path, templates={"chat": CHAT})]) as server, \
@@ -401,6 +437,10 @@ def test_templates_are_read_again(store, tmp_path):
             templates={"chat": SMALL}, tenant_default_template="b")
         calls.CreateSession(session_id="later")
         assert calls.GetSession(session_id="later").session.template == "b"
+        # Whom the list names may use no others from then on.
+        reload(templates={"a": {}, "b": CHAT},
+               tenants=[{"name": "default", "templates": ["a"]}])
+        assert list(calls.GetServerInfo().templates) == ["a"]
 
 
 # What is wrong, on which line of the file, and what is said of it.
@@ -476,7 +516,12 @@ def test_a_default_that_is_not_there_is_refused_at_the_start(tmp_path, store):
             ({"tenant_default_template": "b"},
              "tenant_default_template: there is no template `b`; there are: a, c"),
             ({"tenants": [{"name": "t", "default_template": "b"}]},
-             "tenants: t: default_template: there is no template `b`; there are: a, c")):
+             "tenants: t: default_template: there is no template `b`; there are: a, c"),
+            ({"tenants": [{"name": "t", "templates": ["a", "b"]}]},
+             "tenants: t: templates: there is no template `b`; there are: a, c"),
+            ({"tenants": [{"name": "t", "templates": ["a"]}], "tenant_default_template": "c"},
+             "tenants: t: templates: must have `c`, the tenant's default; or give the tenant "
+             "another default_template, '' for none")):
         given = settings(tmp_path, templates={"c": {}, "a": {}}, **values)
         code, output = failed_start(store, arguments=[given])
         assert (code, output.splitlines()[-1]) == (2, f"memoryd: {said}")
