@@ -22,6 +22,11 @@ LoggedCalls LoggedCallsOf(const Config& config) {
   return config.log_requests == "none" ? LoggedCalls::kNone : LoggedCalls::kErrors;
 }
 
+void WarnOfMissingModels(const SessionTemplates& templates,
+                         const std::vector<ModelSettings>& models) {
+  for (const std::string& line : MissingModels(templates, models)) spdlog::warn("{}", line);
+}
+
 void LiveSettings::Reload(const absl::StatusOr<CommandLine>& line) {
   if (!line.ok()) {
     spdlog::error("settings read again, and nothing changed: {}",
@@ -47,6 +52,7 @@ void LiveSettings::Reload(const absl::StatusOr<CommandLine>& line) {
   calls_.SetCalls(LoggedCallsOf(line->config));
   tenants_.Replace({line->config.tenants, line->config.templates});
   limiter_.SetLimits(line->config.tenants);
+  WarnOfMissingModels(line->config.templates, models_);
   if (!waiting.empty()) {
     spdlog::warn("settings that differ and want a restart: {}", fmt::join(waiting, ", "));
   }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/call_log.h"
@@ -16,6 +17,10 @@ namespace memoryd {
 
 LoggedCalls LoggedCallsOf(const Config& config);
 
+// Logs models that templates name and that the server, which has `models`, does not have.
+void WarnOfMissingModels(const SessionTemplates& templates,
+                         const std::vector<ModelSettings>& models);
+
 // Puts settings that were read again into force. One thread at a time; what is pointed to outlives
 // this.
 class LiveSettings {
@@ -24,6 +29,7 @@ class LiveSettings {
   LiveSettings(const CommandLine& line, Log* log, CallLog* calls, TenantLimiter* limiter,
                SettingsInForce* tenants)
       : settings_(line.settings),
+        models_(line.config.models),
         log_(*log),
         calls_(*calls),
         limiter_(*limiter),
@@ -35,6 +41,7 @@ class LiveSettings {
 
  private:
   std::map<std::string, std::string> settings_;
+  const std::vector<ModelSettings> models_;
   Log& log_;
   CallLog& calls_;
   TenantLimiter& limiter_;

@@ -253,6 +253,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   worker_options.memory = &budget;
   WorkerRegistry workers(worker_options);
   SettingsInForce tenant_settings({config.tenants, config.templates});
+  WarnOfMissingModels(config.templates, config.models);
   const auto is_named = [&config,
                          authenticator = access->authenticator()](std::string_view tenant) {
     return authenticator == nullptr || config.tenants.exceptions.contains(tenant) ||

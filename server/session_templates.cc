@@ -316,6 +316,37 @@ absl::Status CheckTenantTemplates(const std::vector<TemplateSource>& sources,
   return absl::OkStatus();
 }
 
+std::vector<std::string> MissingModels(const SessionTemplates& templates,
+                                       const std::vector<ModelSettings>& models) {
+  std::vector<std::string> lines;
+  const auto look = [&](const std::string& name, std::string_view field, ModelKind kind,
+                        const std::string& model) {
+    const auto is_it = [&](const ModelSettings& known) {
+      return known.kind == kind && known.name == model;
+    };
+    if (model.empty() || std::any_of(models.begin(), models.end(), is_it)) return;
+    lines.push_back(
+        OnOneLine(fmt::format("templates: {}: {}: the setting models has no {} `{}`", name, field,
+                              kind == ModelKind::kChat ? "chat model" : "embedder", model)));
+  };
+  for (const auto& [name, made] : templates) {
+    const SessionSettings& settings = made->settings;
+    if (settings.ranking.embedder_worker.value_or(std::string()).empty()) {
+      look(name, "retrieval.embedder", ModelKind::kEmbedding,
+           settings.ranking.embedder.value_or(std::string()));
+    }
+    const std::vector<BlockSettings> blocks =
+        settings.blocks.value_or(std::vector<BlockSettings>());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const ModelNames asked = ModelsOf(blocks[i]);
+      const std::string field = fmt::format("blocks[{}]", i);
+      look(name, field, ModelKind::kChat, asked.model);
+      look(name, field, ModelKind::kEmbedding, asked.embedder);
+    }
+  }
+  return lines;
+}
+
 std::string ThereAre(const std::vector<std::string>& names) {
   return names.empty() ? "there are none" : fmt::format("there are: {}", fmt::join(names, ", "));
 }

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/model/session_template.h"
+#include "core/models/model_settings.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/tenant_limits.h"
 
@@ -45,6 +46,11 @@ absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>
 // none of `sources`, or who may not use its default.
 absl::Status CheckTenantTemplates(const std::vector<TemplateSource>& sources,
                                   const TenantLimitTable& tenants);
+
+// A line for each model that a template names and that is none of `models`, the server's own: its
+// blocks have none until the settings have one of that name.
+std::vector<std::string> MissingModels(const SessionTemplates& templates,
+                                       const std::vector<ModelSettings>& models);
 
 // What an error says of the names that there are.
 std::string ThereAre(const std::vector<std::string>& names);

@@ -188,5 +188,32 @@ TEST(SessionTemplatesTest, WhatATenantMayUseIsThereAndHasItsDefault) {
   EXPECT_TRUE(CheckTenantTemplates(sources, tenants).ok());
 }
 
+TEST(SessionTemplatesTest, ModelsThatAreNotThereAreNamed) {
+  const SessionTemplates templates = MustMake(R"(
+a:
+  retrieval: {embedder: e}
+  blocks:
+    - {name: s, kind: summary, options_json: {model: chat}}
+    - {name: v, kind: vector, options_json: {embedder: e}}
+    - {name: w, kind: summary, worker: mine, options_json: {model: anything}}
+    - {name: x, kind: worker, worker: mine, options_json: {model: anything}}
+b:
+  retrieval: {embedder: e, embedder_worker: mine}
+)");
+  EXPECT_THAT(
+      MissingModels(templates, {}),
+      ElementsAre("templates: a: retrieval.embedder: the setting models has no embedder `e`",
+                  "templates: a: blocks[0]: the setting models has no chat model `chat`",
+                  "templates: a: blocks[1]: the setting models has no embedder `e`"));
+  ModelSettings chat;
+  chat.name = "chat";
+  ModelSettings embedder;
+  embedder.name = "e";
+  embedder.kind = ModelKind::kEmbedding;
+  EXPECT_THAT(MissingModels(templates, {chat, embedder}), ElementsAre());
+  embedder.kind = ModelKind::kChat;
+  EXPECT_THAT(MissingModels(templates, {chat, embedder}), ::testing::SizeIs(2));
+}
+
 }  // namespace
 }  // namespace memoryd

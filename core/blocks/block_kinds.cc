@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -97,6 +98,20 @@ bool HasTexts(const BlockSettings& settings, Profile profile, double max_trust) 
     return !names && !option.value().is_number() && !option.value().is_boolean() &&
            !option.value().is_null() && !option.value().empty();
   });
+}
+
+ModelNames ModelsOf(const BlockSettings& settings) {
+  ModelNames names;
+  // Options of kind `worker` are the worker's to read.
+  if (!settings.worker.empty() || settings.kind == "worker") return names;
+  const nlohmann::json options = nlohmann::json::parse(settings.options_json, nullptr, false);
+  if (!options.is_object()) return names;
+  for (const auto& [key, name] :
+       {std::pair("model", &names.model), std::pair("embedder", &names.embedder)}) {
+    const auto found = options.find(key);
+    if (found != options.end() && found->is_string()) *name = found->get<std::string>();
+  }
+  return names;
 }
 
 void LimitFirstFacts(BlockSettings& settings, Profile profile, double max_trust) {

@@ -104,6 +104,15 @@ inline bool HasEntries(const BlockSettings& settings) { return settings.kind == 
 // counts.
 bool HasTexts(const BlockSettings& settings, Profile profile, double max_trust);
 
+// Models that a block asks; empty: none, or a worker's.
+struct ModelNames {
+  std::string model;  // For chat.
+  std::string embedder;
+};
+
+// Those of the block that `settings` describe.
+ModelNames ModelsOf(const BlockSettings& settings);
+
 // Has the facts that the block begins with trusted at most so far, by its option `facts_trust`. Not
 // in `llama-index`, whose facts have no trust, nor in options that can't be read.
 void LimitFirstFacts(BlockSettings& settings, Profile profile, double max_trust);

@@ -437,6 +437,11 @@ def test_templates_are_read_again(store, tmp_path):
             templates={"chat": SMALL}, tenant_default_template="b")
         calls.CreateSession(session_id="later")
         assert calls.GetSession(session_id="later").session.template == "b"
+        # Of models that are not there the log warns.
+        assert not lines("templates: ")
+        reload(templates={"b": CHAT}, tenant_default_template="b")
+        assert lines("templates: ") == [
+            "templates: b: blocks[1]: the setting models has no chat model `chat`"]
         # Whom the list names may use no others from then on.
         reload(templates={"a": {}, "b": CHAT},
                tenants=[{"name": "default", "templates": ["a"]}])
