@@ -98,7 +98,7 @@ void SessionService::UpdateSession(RpcCallPtr rpc) {
         WriteRequest write;
         write.kind = WriteKind::kUpdateSession;
         write.encode_reply = &UpdateSessionReply;
-        MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(call->request().config()));
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), write));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::UpdateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);

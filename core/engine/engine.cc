@@ -47,9 +47,11 @@ absl::StatusOr<Job> FindJob(Store& store, const JobKey& job) {
   return *std::move(found);
 }
 
-// Whether the write makes a session where there is none.
-bool MakesSession(WriteKind kind) {
-  return kind == WriteKind::kPut || kind == WriteKind::kSet || kind == WriteKind::kCreateSession;
+// Whether the write may need what the operator says of sessions: it makes one where there is none,
+// or gives one a template.
+bool TakesDefaults(WriteKind kind) {
+  return kind == WriteKind::kPut || kind == WriteKind::kSet || kind == WriteKind::kCreateSession ||
+         kind == WriteKind::kUpdateSession;
 }
 
 // Whether a Put archives messages of the session before it can be decided on.
@@ -345,7 +347,7 @@ void Engine::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
 }
 
 void Engine::SubmitFound(WriteRequest request, Write::Done done) {
-  if (options_.defaults_of && MakesSession(request.kind)) {
+  if (options_.defaults_of && TakesDefaults(request.kind)) {
     request.defaults_of = &options_.defaults_of;
   }
   const auto bytes = static_cast<std::int64_t>(request.byte_size);
@@ -656,16 +658,19 @@ std::shared_ptr<const Block> Engine::MakeMessageEmbedder(const SessionConfig& co
 }
 
 absl::Status Engine::CheckBlocks(const Write& write) const {
-  if (!write.request.settings.has_value()) return absl::OkStatus();
-  SessionSettings settings = *write.request.settings;
-  if (write.request.kind == WriteKind::kUpdateSession) {
-    MutexLock lock(write.session->mutex);
-    const SessionRow& row = write.session->session.row;
-    // One that is not there has no configuration: the draft says that it is not found.
-    if (row.revision != 0) {
-      MEMORYD_ASSIGN_OR_RETURN(const SessionSettings old, SessionSettings::FromJson(row.config));
-      settings = old.With(settings);
+  const WriteRequest& request = write.request;
+  if (!request.settings.has_value() && request.template_name.empty()) return absl::OkStatus();
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  if (request.kind == WriteKind::kUpdateSession) {
+    std::string config;
+    {
+      MutexLock lock(write.session->mutex);
+      // One that is not there has no configuration: the draft says that it is not found.
+      if (!write.session->session.exists()) return absl::OkStatus();
+      config = write.session->session.row.config;
     }
+    MEMORYD_ASSIGN_OR_RETURN(const SessionSettings old, SessionSettings::FromJson(config));
+    MEMORYD_ASSIGN_OR_RETURN(settings, SettingsOfUpdate(request, old));
   }
   return CheckBlocks(write.session->key, settings);
 }

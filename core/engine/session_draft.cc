@@ -150,6 +150,19 @@ SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults
   return settings;
 }
 
+absl::StatusOr<SessionSettings> SettingsOfUpdate(const WriteRequest& request,
+                                                 const SessionSettings& old) {
+  const SessionSettings changes = request.settings.value_or(SessionSettings());
+  if (request.template_name.empty()) return old.With(changes);
+  MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(request));
+  SessionSettings settings = SettingsFrom(*defaults.from, request.key);
+  if (old.subject.has_value()) settings.subject = old.subject;
+  if (old.time_zone.has_value()) settings.time_zone = old.time_zone;
+  settings = settings.With(changes);
+  settings.retention = settings.retention.Or(old.retention);
+  return settings;
+}
+
 absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages) {
   constexpr std::array<std::string_view, 8> kRoles = {
       "system", "developer", "user", "assistant", "function", "tool", "chatbot", "model"};
@@ -192,10 +205,11 @@ TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
 
 std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {
   if (request.kind == WriteKind::kUpdateSession) {
-    if (!exists() || !request.settings.has_value()) return 0;
-    const auto settings = SessionSettings::FromJson(row_.config);
-    if (!settings.ok()) return 0;
-    return Size(settings->With(*request.settings).ToJson()) - Size(row_.config);
+    if (!exists()) return 0;
+    const auto old = SessionSettings::FromJson(row_.config);
+    if (!old.ok()) return 0;
+    const auto settings = SettingsOfUpdate(request, *old);
+    return settings.ok() ? Size(settings->ToJson()) - Size(row_.config) : 0;
   }
   if (exists()) return 0;
   const auto defaults = DefaultsFor(request);
@@ -350,8 +364,8 @@ absl::Status SessionDraft::CheckConfig(const WriteRequest& request) const {
   if (!request.template_name.empty()) {
     if (request.template_name != config_->template_name) {
       return mismatch(
-          "template: the session exists and was not made from a template of this name; leave "
-          "template out, or name the one that GetSession shows");
+          "template: the session exists and does not have this template; leave template out, name "
+          "the one that GetSession shows, or give the session this one with UpdateSession");
     }
     if (settings.subject.value_or(config_->subject) == config_->subject &&
         settings.time_zone.value_or(config_->time_zone) == config_->time_zone) {
@@ -604,17 +618,21 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
 SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  auto settings = SessionSettings::FromJson(row_.config);
+  const auto old_settings = SessionSettings::FromJson(row_.config);
+  if (!old_settings.ok()) return Refused(old_settings.status());
+  auto settings = SettingsOfUpdate(request, *old_settings);
   if (!settings.ok()) return Refused(settings.status());
-  *settings = settings->With(request.settings.value_or(SessionSettings()));
-  LimitNewBlocks(request, config_.get(), *settings);
+  const bool from_template = !request.template_name.empty();
+  if (!from_template) LimitNewBlocks(request, config_.get(), *settings);
   auto config = SessionConfig::Resolve(*settings);
   if (!config.ok()) return Refused(config.status());
   if (config->counting != config_->counting &&
       row_.active_count + row_.archived_count + row_.content_count > 0) {
-    return Refused(Error(absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED",
-                         "config: profile, tokenizer and token estimates are fixed once the "
-                         "session has a message or content; Reset it first, or use a new one"));
+    return Refused(Error(
+        absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED",
+        fmt::format("{}: profile, tokenizer and token estimates are fixed once the session has a "
+                    "message or content; Reset it first, or use a new one",
+                    from_template ? "template" : "config")));
   }
   if (config->subject != config_->subject) {
     if (absl::Status status = CheckNewName("config.subject", config->subject); !status.ok()) {
@@ -622,8 +640,7 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
     }
   }
   if (request.limits != nullptr) {
-    if (absl::Status status =
-            CheckGranted(*request.limits, config_.get(), *config, /*from_template=*/false);
+    if (absl::Status status = CheckGranted(*request.limits, config_.get(), *config, from_template);
         !status.ok()) {
       return Refused(status);
     }

@@ -36,6 +36,12 @@ absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request);
 // session is left out, since the operator could not know of which sessions the template would be.
 SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults);
 
+// How a session remembers after a kUpdateSession that remembered by `old`. A template replaces all
+// but whom the session is about, and the retention that the template does not have.
+// INVALID_ARGUMENT: there is no template of that name.
+absl::StatusOr<SessionSettings> SettingsOfUpdate(const WriteRequest& request,
+                                                 const SessionSettings& old);
+
 // INVALID_ARGUMENT that names the message whose role the profile doesn't allow.
 absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages);
 

@@ -147,6 +147,73 @@ TEST_F(SessionDraftTest, ABlockThatShowsTheSessionItselfIsNotTakenFromATemplate)
   }
 }
 
+TEST_F(SessionDraftTest, AnUpdateGivesASessionATemplate) {
+  SessionSettings old = WordSettings();
+  old.subject = "ann";
+  old.time_zone = "Asia/Tokyo";
+  old.retention.keep_messages = 7;
+  old.token_flush_size = 3;
+  MustStore(WithSettings(WriteKind::kCreateSession, old));
+  MustStore(From(Put({{"user", "a"}}), "", nullptr));
+  ExpectRefused(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 500)),
+                absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
+
+  MustStore(From(Plain(WriteKind::kUpdateSession), "chat", TemplateNamed("chat", 500)));
+  EXPECT_EQ(session_.config->template_name, "chat");
+  EXPECT_EQ(session_.config->token_limit, 500);
+  // What it does not say is the default, as in a session that is made from it.
+  EXPECT_EQ(session_.config->token_flush_size, 50);
+  EXPECT_EQ(session_.config->retention.keep_messages, 7);
+  EXPECT_EQ(session_.config->time_zone, "Asia/Tokyo");
+  EXPECT_EQ(session_.row.subject, "ann");
+  EXPECT_EQ(session_.row.active_count, 1);
+  MustStore(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 500)));
+
+  // Whom it is about may be said beside it, and a template may be given again.
+  WriteRequest about = From(Plain(WriteKind::kUpdateSession), "chat", TemplateNamed("chat", 600));
+  about.settings.emplace().subject = "bob";
+  MustStore(std::move(about));
+  EXPECT_EQ(session_.config->token_limit, 600);
+  EXPECT_EQ(session_.row.subject, "bob");
+  // Without a name the session's stays.
+  SessionSettings small;
+  small.token_limit = 90;
+  MustStore(WithSettings(WriteKind::kUpdateSession, small));
+  EXPECT_EQ(session_.config->template_name, "chat");
+}
+
+TEST_F(SessionDraftTest, AnUpdateGivesNoTemplateThatCantBe) {
+  MustStore(Put({{"user", "a"}}));
+  SessionSettings settings = TemplateNamed("chat", 500)->settings;
+  settings.tokenizer = "cl100k_base";
+  const auto counted = std::make_shared<const SessionTemplate>(SessionTemplate{"chat", settings});
+  ExpectRefused(From(Plain(WriteKind::kUpdateSession), "chat", counted),
+                absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED");
+  WriteRequest unknown = From(Plain(WriteKind::kUpdateSession), "chat", nullptr);
+  unknown.defaults_of = NoSuchTemplate();
+  ExpectRefused(std::move(unknown), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+}
+
+TEST_F(SessionDraftTest, WhoeverIsLimitedMayGiveATemplateThatTakesNothingAway) {
+  MustStore(Put({{"user", "a"}}));
+  SessionSettings settings = TemplateNamed("chat", 500)->settings;
+  BlockSettings& rules = settings.blocks.emplace().emplace_back();
+  rules.name = "rules";
+  rules.kind = "static";
+  rules.content = {"part"};
+  const auto limits = std::make_shared<CallerLimits>();
+  limits->max_trust = 0.1;
+  const auto give = [&](SessionTemplatePtr from) {
+    WriteRequest update = From(Plain(WriteKind::kUpdateSession), from->name, from);
+    update.limits = limits;
+    return update;
+  };
+  MustStore(give(std::make_shared<const SessionTemplate>(SessionTemplate{"chat", settings})));
+  EXPECT_THAT(session_.config->blocks, SizeIs(1));
+  ExpectRefused(give(TemplateNamed("bare", 500)), absl::StatusCode::kPermissionDenied,
+                "CONFIG_NOT_GRANTED");
+}
+
 TEST_F(SessionDraftTest, AnUnknownTemplateMakesNoSession) {
   for (const WriteKind kind : {WriteKind::kPut, WriteKind::kCreateSession}) {
     WriteRequest request = From(Plain(kind), "chat", nullptr);

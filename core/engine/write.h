@@ -287,12 +287,12 @@ struct WriteRequest {
   std::vector<IncomingMessage> messages;
   std::vector<IncomingContent> contents;
   std::optional<SessionSettings> settings;
-  // kPut and kCreateSession: the template that the caller names; empty: none. Then `settings` have
-  // no field but `subject` and `time_zone`. A session that exists must have been made from a
-  // template of this name.
+  // kPut, kCreateSession and kUpdateSession: the template that the caller names; empty: none. Then
+  // `settings` have no field but `subject` and `time_zone`. For a Put into a session that exists,
+  // the session must have a template of this name. An UpdateSession gives it to the session.
   std::string template_name;
-  // Asked when the write makes a session, and not before. Null: there are no templates, and nothing
-  // goes by itself. Outlives the write.
+  // Asked when the write makes a session, or gives one a template, and not before. Null: there are
+  // no templates, and nothing goes by itself. Outlives the write.
   const SessionDefaultsLookup* defaults_of = nullptr;
   ResetScope scope = ResetScope::kProfile;
   // The message or content that a write updates or deletes, what it was found to be, and what

@@ -125,7 +125,7 @@ struct SessionSettings {
   std::optional<bool> cut_highest_first;
   RankingSettings ranking;
   RetentionSettings retention;
-  // Of the template that these were taken from when the session was made.
+  // Of the template that these were taken from, when the session was made or by UpdateSession.
   std::optional<std::string> template_name = {};
 
   // `changes` over this.

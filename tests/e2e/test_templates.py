@@ -326,6 +326,8 @@ def test_whom_a_template_shows_does_not_show_itself(store, tmp_path):
             calls.DeleteSession(session_id="team")
             make()
             assert blocks("team") == ["rules"]
+        calls.UpdateSession(session_id="team", template="talk")
+        assert blocks("team") == ["rules"]
         calls.Put(session_id="s", messages=[user("Hello")])
         assert blocks("s") == ["team", "rules"]
         assert "Porto" in str(calls.Get(session_id="s").messages)
@@ -339,6 +341,75 @@ def test_whom_a_template_shows_does_not_show_itself(store, tmp_path):
         assert (error.code(), field_of(error)) == (INVALID, "new_session_id")
         assert "block `team`" in error.details()
         calls.ForkSession(session_id="s", new_session_id="t")
+
+
+def test_an_update_gives_a_session_a_template(app, session_id):
+    about = Config(token_limit=77, subject=session_id, time_zone="Europe/Lisbon",
+                   retention={"keep_messages": 9})
+    app("Put", session_id=session_id, config=about, messages=[user("a")])
+    wrong = app.error("Put", session_id=session_id, template="chat", messages=[user("b")])
+    assert reason(wrong) == "CONFIG_MISMATCH"
+    assert "UpdateSession" in wrong.details()
+    before = session_of(app, session_id)
+    given = app("UpdateSession", session_id=session_id, template="chat", request_id="r",
+                expected_revision=before.revision).session
+    assert (given.template, given.config.token_limit, given.active_count) == ("chat", 1000, 1)
+    assert (given.config.subject, given.config.time_zone) == (session_id, "Europe/Lisbon")
+    assert (given.config.retention.keep_messages,
+            given.config.retention.session_ttl.seconds) == (9, 86400)
+    assert [b.name for b in given.config.blocks] == ["rules", "facts"]
+    again = app("UpdateSession", session_id=session_id, template="chat", request_id="r",
+                expected_revision=before.revision)
+    assert again.replayed
+    app("Put", session_id=session_id, template="chat", messages=[user("b")])
+    # Another one, and whom it is about beside it.
+    given = app("UpdateSession", session_id=session_id, template="small",
+                config=Config(time_zone="UTC")).session
+    assert (given.template, given.config.token_limit, given.config.time_zone) == (
+        "small", 500, "UTC")
+    assert (given.config.subject, list(given.config.blocks)) == (session_id, [])
+    # What is wrong changes nothing.
+    for fields, said in (
+            ({"template": "chta"}, "there are: chat, fr\u00fch, small"),
+            ({"template": "chat", "config": Config(token_limit=5)}, "config.token_limit"),
+            ({"template": "x" * 129}, "template")):
+        error = app.error("UpdateSession", session_id=session_id, **fields)
+        assert (error.code(), field_of(error)) == (INVALID, "template")
+        assert said in error.details()
+    error = app.error("UpdateSession", session_id=f"{session_id}-none", template="chat")
+    assert reason(error) == "SESSION_NOT_FOUND"
+    assert session_of(app, session_id).config == given.config
+
+
+def test_an_update_keeps_what_blocks_of_that_name_know(app, session_id):
+    app("Put", session_id=session_id, config=Config(blocks=[
+        block("facts", "fact-extraction", model="chat"),
+        block("mine", "fact-extraction", model="chat")]), messages=[user("a")])
+    for name in ("facts", "mine"):
+        app("AddFact", session_id=session_id, block=name, text="Ann lives in Porto.")
+    app("UpdateSession", session_id=session_id, template="chat")
+    facts = app("GetBlock", session_id=session_id, block="facts").facts.facts
+    assert [fact.text for fact in facts] == ["Ann lives in Porto."]
+    assert app.code("GetBlock", session_id=session_id, block="mine") == grpc.StatusCode.NOT_FOUND
+
+
+def test_an_update_can_not_count_anew(app, session_id):
+    app("Put", session_id=session_id, config=Config(tokenizer="whitespace"), messages=[user("a")])
+    error = app.error("UpdateSession", session_id=session_id, template="chat")
+    assert (error.code(), reason(error)) == (FAILED_PRECONDITION, "CONFIG_FIXED")
+    assert error.details().startswith("template: ")
+    app("Reset", session_id=session_id)
+    assert app("UpdateSession", session_id=session_id, template="chat").session.template == "chat"
+
+
+def test_whoever_is_limited_may_give_a_template_that_takes_nothing_away(channel, session_id):
+    limited = Caller(channel, "stranger")
+    limited("Put", session_id=session_id, messages=[user("a")])
+    limited("UpdateSession", session_id=session_id, template="chat")
+    error = limited.error("UpdateSession", session_id=session_id, template="small")
+    assert reason(error) == "CONFIG_NOT_GRANTED"
+    own = Caller(channel, "writer")("UpdateSession", session_id=session_id, template="chat").session
+    assert (own.template, own.HasField("config")) == ("chat", False)
 
 
 def test_a_tenant_may_be_kept_to_some(store, tmp_path):
@@ -359,8 +430,9 @@ def test_a_tenant_may_be_kept_to_some(store, tmp_path):
             caller("Put", session_id="default", messages=[user("a")])
             assert session_of(caller, "default").template == default
             for name in ("chat", "small"):
-                for method in ("CreateSession", "Put"):
-                    error = caller.error(method, session_id=f"{method}-{name}", template=name)
+                for method in ("CreateSession", "Put", "UpdateSession"):
+                    session_id = "default" if method == "UpdateSession" else f"{method}-{name}"
+                    error = caller.error(method, session_id=session_id, template=name)
                     if name in names:
                         assert error is None
                         continue
@@ -544,3 +616,4 @@ def test_the_python_client_names_it(running, session_id):
                    config=Config(subject="ann"))
         made = client.get_session(f"{session_id}-p")
         assert (made.template, made.config.subject) == ("small", "ann")
+        assert client.update_session(f"{session_id}-p", template="chat").template == "chat"

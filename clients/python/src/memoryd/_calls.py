@@ -579,16 +579,23 @@ def list_sessions(
 
 def update_session(
     session_id: str,
-    config: memory.SessionConfig,
+    config: memory.SessionConfig | None = None,
     *,
+    template: str = "",
     request_id: str | None = None,
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[Session]:
-    """Changes the given fields of a session's configuration."""
+    """Changes the given fields of a session's configuration.
+
+    `template` gives the session one that the server has, as it is now: it replaces the
+    configuration, but for `subject`, `time_zone` and the retention that it does not have. Beside it
+    `config` may have `subject` and `time_zone` alone.
+    """
     request = session_wire.UpdateSessionRequest(
         session_id=session_id,
         config=config,
+        template=template,
         request_id=_once(request_id),
         expected_revision=expected_revision,
     )
