@@ -23,6 +23,8 @@ sys.path.insert(0, str(REPOSITORY / "tools"))
 
 import docs_site  # noqa: E402  (found through the path set above)
 
+from memoryd import Client, blocks, config  # noqa: E402
+
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 QUICKSTARTS = DOCS / "quickstart"
@@ -61,11 +63,11 @@ def calls(here):
 
 
 @pytest.fixture
-def reader(here, models, store_kind, tmp_path):
+def reader(here, models, store, store_kind, tmp_path):
     folder = tmp_path / "reader"
     folder.mkdir()
-    with fresh_store(store_kind) as store, Server(store) as other:
-        yield Reader(folder, here, other, models)
+    with fresh_store(store_kind) as others, Server(others) as other:
+        yield Reader(folder, here, other, models, store)
 
 
 Prepare = Callable[[], Mapping[str, str] | None]
@@ -73,14 +75,17 @@ Prepare = Callable[[], Mapping[str, str] | None]
 
 def read(reader: Reader, document: pathlib.Path, prepare: Mapping[str, Prepare] | None = None,
          without: str = "") -> Callable[[str], str]:
-    """Runs all blocks of a document but those under one heading. Before a block that has a key of
-    `prepare` in it, that is called, and says what to replace. Gives the output of the one block that
-    has some words in it."""
+    """Runs all blocks of a document but those under one heading, and compares what they print with
+    the blocks of their output. Before a block that has a key of `prepare` in it, that is called, and
+    says what to replace. Gives the output of the one block that has some words in it."""
     prepare = prepare or {}
     said: list[tuple[Block, str]] = []
     prepared = set()
     for found in blocks_of(document):
         if found.heading == without:
+            continue
+        if "output" in found.words:
+            assert said[-1][1] == found.code, f"{found.place}: {said[-1][1]!r} was printed"
             continue
         replacements: dict[str, str] = {}
         for words, action in prepare.items():
@@ -110,6 +115,28 @@ def test_the_readme(reader):
     assert "A drink, please." in said("to_openai()")
 
 
+def test_the_picture_of_the_readme_is_what_a_model_gets(here, models):
+    picture, = (found.code for found in blocks_of(README) if "<memoryd_recall>" in found.code)
+    shown: list[list[str]] = []
+    for line in picture.splitlines():
+        role, text = line[:11].strip(), line[11:61].strip()
+        if role:
+            shown.append([role, ""])
+        shown[-1][1] += text + " "
+    models.set_replies(["<facts><fact>Ann drinks tea, never coffee.</fact></facts>"])
+    facts = config(blocks=[blocks.facts(model="chat")])
+    with Client(here.target) as client:
+        client.remember("ann", ["I drink tea, never coffee.", "I live in Lisbon."], memory=facts, wait=60)
+        context = client.context("ann", "monday", [{"role": "user", "content": "A drink, please."}])
+    got = [[message["role"], message["content"]] for message in context.to_openai()]
+    assert [[role, plain(text)] for role, text in shown[:3]] == [[role, plain(text)] for role, text in got]
+
+
+def plain(text: str) -> str:
+    """Without what a picture may have otherwise: space and dates."""
+    return re.sub(r"\s+", "", re.sub(r'date="[^"]*"', "", text))
+
+
 def test_the_quick_start_has_five_lines():
     first = next(found for found in blocks_of(README) if found.language == "python")
     assert len([line for line in first.code.splitlines() if line.strip()]) <= 5
@@ -130,17 +157,14 @@ def test_the_quickstart_of_grpc(reader):
         reader, QUICKSTARTS / "grpc.md")("describe memoryd")
 
 
-def test_the_cookbook(reader):
-    said = read(reader, DOCS / "COOKBOOK.md")
-    assert said('"tuesday"') == "I am allergic to nuts.\n"
-    assert said('"planner", "coder"').startswith("We ship on Friday.\n")
-    assert said('"support"') == "Refunds take five working days.\n"
-    assert "My name is Logan" in said("core_info\"")
-    assert said("blocks.summary(") == "[]\n"
-    assert said('"small"').endswith(" of 1000\n")
-    assert said('"draft-2"') == "1 2\n"
-    assert said('"guest"') == "True\n"
-    assert said('"moved"') == "2\n"
+def test_the_cookbook(reader, models):
+    cookbook = DOCS / "COOKBOOK.md"
+    models.set_replies(["<facts><fact>Logan is thinking about a schnauzer.</fact></facts>"])
+    said = read(reader, cookbook)
+    assert "My name is Logan" in said('"core_info"')
+    fences = blocks_of(cookbook)
+    for fence, after in zip(fences, fences[1:], strict=False):
+        assert fence.language != "python" or "output" in after.words, fence.place
 
 
 def test_the_readme_of_the_package(reader, calls):
@@ -170,6 +194,12 @@ def test_memory_of_users(reader):
     assert told[0] == "user I drink tea, never coffee. True"
     assert told[1] == "<memoryd_recall>" and ">I drink tea, never coffee.</message>" in told[2]
     assert said("of_user") == "['facts']\n"
+
+
+def test_the_frameworks(reader):
+    assert "Hello, world!" in read(reader, PACKAGE.with_name("LLAMA_INDEX.md"))("from_defaults")
+    assert read(reader, PACKAGE.with_name("LANGCHAIN.md"))("save_context") == "Hello Alice!\n"
+    assert "schnauzer" in read(reader, PACKAGE.with_name("AUTOGEN.md"))("ListMemory(")
 
 
 def test_blocks(reader):
@@ -226,6 +256,7 @@ def test_operations(reader, calls, models):
     assert "1 sessions, 1 messages" in said("memoryd erase --subject ada --yes")
     assert said("memory.erase_subject") == "0\n"
     assert "purged" in said("SessionService/EraseSubject")
+    assert said("GROUP BY tenant")
     assert "expire" in said("Until the 30th day.")
 
 
@@ -266,6 +297,7 @@ def test_links_of_llms_txt_are_those_of_the_site():
 def test_what_fails_is_seen(reader):
     """As far as a test of documents can be wrong, it says so."""
     for language, code in (("sh", "false | true"), ("sh", "grpcurl -plaintext localhost:50051 x.Y/Z"),
-                           ("python", "1 / 0"), ("yaml", "listn: nowhere"), ("shell", "true")):
+                           ("python", "1 / 0"), ("yaml", "listn: nowhere"), ("shell", "true"),
+                           ("sql", "SELECT 1 FROM nowhere")):
         with pytest.raises(AssertionError):
             reader.run(Block("here", "", language, frozenset(), code))

@@ -1,9 +1,10 @@
 """Code in the documentation, and a reader who types it in.
 
-A fence's language says what it is: none, `sh` and `python` are run, `yaml` is a file of settings, which is
-checked, or of credentials; `json`, `sql`, `text`, `cmake` and `cpp` are for the eye. A word behind the language says what
-a block wants: `elsewhere` is for what no test machine has (a cluster, an engine for containers), `serves`
-for a program that does not end by itself, `tls` for a server with a certificate and tokens.
+A fence's language says what it is: none, `sh` and `python` are run, `sql` asks the store, `yaml` is a file of settings,
+which is checked, or of credentials; `json`, `text`, `cmake` and `cpp` are for the eye. A word behind the language says what a
+block wants: `elsewhere` is for what no test machine has (a cluster, an engine for containers), `serves` for a program that does
+not end by itself, `tls` for a server with a certificate and tokens, `postgresql` for that store. `output` is what the block
+before it prints.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,13 +24,14 @@ from support.access import credential, write_credentials
 from support.metrics import scrape, value
 from support.model_server import ModelServer
 from support.paths import BINARY, REPOSITORY, server_environment
+from support.postgres import run_sql
 from support.server import Server
 from support.tls import SERVER_NAMES, Authority
 from support.waiting import wait_for
 
 HERE, OTHER = "localhost:50051", "other:50051"
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SHOWN = ("json", "sql", "text", "cmake", "cpp")
+_SHOWN = ("json", "text", "cmake", "cpp")
 _SECONDS = 120
 _KEY_FILE = "/run/secrets/openai"
 
@@ -67,9 +70,10 @@ class Reader:
     documentation has, and an empty one as the other."""
 
     def __init__(self, folder: pathlib.Path, here: Server, other: Server,
-                 models: ModelServer) -> None:
-        """`here` serves metrics. `models` is where OpenAI's package finds its models."""
+                 models: ModelServer, store: str) -> None:
+        """`here` serves metrics, over `store`. `models` is where OpenAI's package finds its models."""
         self.folder = folder
+        self._store = store
         self._here = here
         self._other = other
         programs = folder / "programs"
@@ -93,6 +97,8 @@ class Reader:
             return ""
         if block.language == "yaml":
             return self._check_settings(code)
+        if block.language == "sql":
+            return self._query(block, code)
         assert block.language in ("sh", "python"), f"{block.place}: {block.language}?"
         command = ([sys.executable, "-c", code] if block.language == "python" else
                    ["bash", "-euo", "pipefail", "-c", code])
@@ -128,6 +134,18 @@ class Reader:
                 f"--credentials={file}"]) as server:
             puts = dataclasses.replace(block, code=block.code + 'print(memory.put("s").revision)\n')
             return self.run(puts, target=server.target)
+
+    def _query(self, block: Block, statement: str) -> str:
+        kind, _, path = self._store.partition(":")
+        try:
+            if kind != "sqlite":
+                return run_sql(self._store, statement)
+            if "postgresql" in block.words:
+                return ""
+            with contextlib.closing(sqlite3.connect(path)) as database:
+                return "".join(f"{row}\n" for row in database.execute(statement))
+        except (RuntimeError, sqlite3.Error) as error:
+            raise AssertionError(f"{block.place}: {error}") from error
 
     def _check_settings(self, code: str) -> str:
         if code.startswith("- "):
