@@ -28,7 +28,7 @@ struct AuditRecord {
   std::string_view reply;       // The serialized response; empty for an error.
 };
 
-// Lines of JSON in a file, or on standard error; docs/OPERATIONS.md has the fields. Never a body, a
+// Lines of JSON in a file, or on standard error; docs/MONITORING.md has the fields. Never a body, a
 // credential or a message; tenant and session as in the call log.
 //
 // Nobody who writes ever waits: a line is put into a bounded queue, where the oldest makes room for

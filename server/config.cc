@@ -169,13 +169,13 @@ constexpr std::array kSettings = {
             "Refused when users other than its owner and group may read it."},
     Setting{"tls_client_ca", "PEM file: clients need a certificate that one of these signed.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); },
-            "[Which to choose](OPERATIONS.md#which-to-choose)."},
+            "[Which to choose](ACCESS.md#which-to-choose)."},
     Setting{"credentials", "YAML file: who may do what in which tenant; none: anybody all.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); },
-            "[Who may do what](OPERATIONS.md#who-may-do-what)."},
+            "[Who may do what](ACCESS.md#who-may-do-what)."},
     Setting{"jwks_file", "JSON file: public keys of those whose JSON Web Tokens are credentials.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.jwks_file); },
-            "[JSON Web Tokens](OPERATIONS.md#json-web-tokens)."},
+            "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
     Setting{"jwt_issuer", "What the claim `iss` of JSON Web Tokens must be.", &Nothing,
             [](Config& c, const std::string& v) { return Keep(v, c.jwt.issuer); },
             "Wanted with `jwks_file`."},
@@ -189,7 +189,7 @@ constexpr std::array kSettings = {
             "The claim of JSON Web Tokens that has the rights: memoryd:read, memoryd:write….",
             [] { return std::string("scope"); },
             [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); },
-            "[JSON Web Tokens](OPERATIONS.md#json-web-tokens)."},
+            "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
     Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
             &Nothing,
             [](Config& c, const std::string& v) {
@@ -203,15 +203,15 @@ constexpr std::array kSettings = {
               c.store = v;
               return std::string(ParseStoreUrl(v).status().message());
             },
-            "[Spellings](OPERATIONS.md#the-stores-url), [PostgreSQL](OPERATIONS.md#postgresql), "
-            "[SQLite](OPERATIONS.md#sqlite).",
+            "[Spellings](CONFIGURATION.md#the-stores-url), [PostgreSQL](STORES.md#postgresql), "
+            "[SQLite](STORES.md#sqlite).",
             "`sqlite:memoryd.db` in the state directory"},
     Setting{"accept_lost_commits",
             "SQLite: the lost commits of a damaged log to start without, as the refusal to start "
             "names them. Empty: none.",
             &Nothing,
             [](Config& c, const std::string& v) { return Keep(v, c.accept_lost_commits); },
-            "[A damaged log](OPERATIONS.md#sqlite)."},
+            "[A damaged log](STORES.md#sqlite)."},
     Setting{"coherence",
             "shared: other servers may use the store; exclusive: this one alone; auto: shared on "
             "PostgreSQL, exclusive on SQLite.",
@@ -250,14 +250,14 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.max_pending_calls);
             },
-            "[Overload](OPERATIONS.md#overload)."},
+            "[Overload](CAPACITY.md#overload)."},
     Setting{"tenant_calls_per_second", "Calls that a tenant may make a second; 0: any number.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_per_second);
             },
             "On each server, a second's worth at once. "
-            "[Tenants](OPERATIONS.md#tenants-beside-one-another)."},
+            "[Tenants](TENANTS.md#tenants-beside-one-another)."},
     Setting{"tenant_calls_in_flight",
             "Calls of a tenant that may be under way at a time; 0: any number.",
             [] { return std::string("0"); },
@@ -270,7 +270,7 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.sessions);
             },
-            "[What a tenant may store](OPERATIONS.md#what-a-tenant-may-store)."},
+            "[What a tenant may store](TENANTS.md#what-a-tenant-may-store)."},
     Setting{"tenant_messages", "Messages and contents that a tenant may store; 0: any number.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
@@ -288,7 +288,7 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.session_ttl_s);
             },
-            "[How long is a session kept?](OPERATIONS.md#how-long-is-a-session-kept)"},
+            "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
     Setting{"tenant_refresh_on_read",
             "Whether reads count for it in sessions made without `retention.refresh_on_read`.",
             [] { return std::string("false"); },
@@ -337,7 +337,7 @@ constexpr std::array kSettings = {
         "configuration; empty: none.",
         &Nothing,
         [](Config& c, const std::string& v) { return Keep(v, c.tenants.usual.default_template); },
-        "[Templates](OPERATIONS.md#templates-of-sessions)."},
+        "[Templates](TENANTS.md#templates-of-sessions)."},
     Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
@@ -349,7 +349,7 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.active_mib);
             },
-            "[Active bytes](OPERATIONS.md#active-bytes)."},
+            "[Active bytes](CAPACITY.md#active-bytes)."},
     Setting{"index_mib", "Memory for search indexes, in MiB.", [] { return std::string("128"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.index_mib);
@@ -371,7 +371,7 @@ constexpr std::array kSettings = {
         [](Config& c, const std::string& v) {
           return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
         },
-        "[Memory](OPERATIONS.md#memory)."},
+        "[Memory](CAPACITY.md#memory)."},
     Setting{"max_request_mib",
             "Bytes of a request, media and all, in MiB. An eighth of the budget of memory where "
             "that is less, but at least 4; a server that is told more than 36 does not start then.",
@@ -379,7 +379,7 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, kLeastRequestMib, kMostRequestMib, c.max_request_mib);
             },
-            "[Large requests](OPERATIONS.md#large-requests)."},
+            "[Large requests](CAPACITY.md#large-requests)."},
     Setting{"rpc_threads",
             "Threads that serve connections; 0: half as many as there are cores, at most 4.",
             [] { return std::string("0"); },
@@ -390,7 +390,7 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, 1, 1'000'000, c.max_connections);
             },
-            "[Memory](OPERATIONS.md#memory)."},
+            "[Memory](CAPACITY.md#memory)."},
     Setting{"max_connections_per_address",
             "Connections that one IP address, or IPv6 network of 64 bits, may have open.",
             [] { return std::string("2048"); },
@@ -429,14 +429,14 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, 100, 3600000, c.sweep_interval_ms);
             },
-            "[How long is a session kept?](OPERATIONS.md#how-long-is-a-session-kept)"},
+            "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
     Setting{
         "max_running_jobs", "Jobs of blocks that run at a time.", [] { return std::string("64"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); },
         "Those of one tenant take half."},
     Setting{"job_attempts", "Attempts before a job is given up.", [] { return std::string("12"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 1000, c.job_attempts); },
-            "[Blocks and their jobs](OPERATIONS.md#blocks-and-their-jobs)."},
+            "[Blocks and their jobs](MODELS.md#blocks-and-their-jobs)."},
     Setting{"job_retry_ms", "Wait before a job's second attempt; doubles with each.",
             [] { return std::string("1000"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 600000, c.job_retry_ms); },
@@ -463,7 +463,7 @@ constexpr std::array kSettings = {
               c.word_vectors = v == "off" ? "" : v;
               return std::string(v.empty() ? "must be a file or off" : "");
             },
-            "[Word vectors](OPERATIONS.md#word-vectors).",
+            "[Word vectors](MODELS.md#word-vectors).",
             "`../share/memoryd/l2_supercat_256.safetensors` beside the binary"},
     Setting{"reflection",
             "gRPC reflection: on, off, or auto (on where there are credentials, else for local "
@@ -475,11 +475,11 @@ constexpr std::array kSettings = {
     Setting{"drain_seconds", "How long calls may go on after SIGTERM.",
             [] { return std::string("10"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); },
-            "[Stopping](OPERATIONS.md#stopping)."},
+            "[Stopping](DEPLOY.md#stopping)."},
     Setting{"metrics_listen", "Address of the Prometheus metrics, IP:PORT, or off.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) { return ParseMetricsListen(v, c.metrics_listen); },
-            "Port 0 picks one and prints it. [Metrics](OPERATIONS.md#metrics)."},
+            "Port 0 picks one and prints it. [Metrics](MONITORING.md#metrics)."},
     Setting{"log_level", "debug, info, warning or error.", [] { return std::string("info"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"debug", "info", "warning", "error"}, c.log_level);
@@ -495,19 +495,19 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
             },
-            "[Logs](OPERATIONS.md#logs)."},
+            "[Logs](MONITORING.md#logs)."},
     Setting{"audit_log", "A line for each call that may change memory: a file, stderr, or off.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) {
               c.audit_log = v == "off" ? "" : v;
               return std::string(v.empty() ? "must be a file, stderr or off" : "");
             },
-            "[Audit log](OPERATIONS.md#audit-log)."},
+            "[Audit log](MONITORING.md#audit-log)."},
     Setting{"otlp_endpoint",
             "Where spans of sampled calls are sent, by OTLP over HTTP; off: nowhere.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) { return ParseEndpoint(v, c.otlp_endpoint); },
-            "Only in a build that has OpenTelemetry. [Traces](OPERATIONS.md#traces)."},
+            "Only in a build that has OpenTelemetry. [Traces](MONITORING.md#traces)."},
 };
 
 std::string FlagOf(const Setting& setting) {
@@ -651,16 +651,16 @@ std::string Reference() {
     }
   }
   text += fmt::format(
-      "\n## `{}`\n\n[A list](OPERATIONS.md#models) in the file alone. The keys of each:\n\n{}",
+      "\n## `{}`\n\n[A list](MODELS.md#models) in the file alone. The keys of each:\n\n{}",
       kModelsKey, ModelReference());
   text += fmt::format(
-      "\n## `{}`\n\n[A list](OPERATIONS.md#tenants-beside-one-another) in the file alone, of what "
+      "\n## `{}`\n\n[A list](TENANTS.md#tenants-beside-one-another) in the file alone, of what "
       "is otherwise for some\ntenants. The keys of each are `name` and any of these, which mean "
       "what the settings `{}…` do:\n{}.\n`templates` is a list of those that the tenant may use; "
       "without it the tenant may use all.\n",
       kTenantsKey, kTenantPrefix, fmt::join(of_tenants, ", "));
   text += fmt::format(
-      "\n## `{}`\n\n[A map](OPERATIONS.md#templates-of-sessions) in the file alone, of names and "
+      "\n## `{}`\n\n[A map](TENANTS.md#templates-of-sessions) in the file alone, of names and "
       "of "
       "configurations. The keys of each are the\nfields of `memoryd.v1.SessionConfig` in "
       "[memory.proto](../proto/memoryd/v1/memory.proto), and mean what they mean there.\n",

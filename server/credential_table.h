@@ -71,7 +71,7 @@ struct Grant {
   absl::Time expires = absl::InfiniteFuture();
 };
 
-// Immutable, so any thread may ask. docs/OPERATIONS.md describes the file.
+// Immutable, so any thread may ask. docs/ACCESS.md describes the file.
 class CredentialTable {
  public:
   // INVALID_ARGUMENT with one line that begins with `path` and the number of the bad line, and

@@ -114,7 +114,7 @@ constexpr Field kFields[] = {
      {},
      &ReadApart,
      "`true`, or a list of addresses and networks such as `10.0.0.0/8`. "
-     "[Addresses](OPERATIONS.md#models).",
+     "[Addresses](MODELS.md#models).",
      [](const ModelSettings&) { return std::string("false"); }},
     {"timeout_ms",
      {},

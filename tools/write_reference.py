@@ -19,7 +19,7 @@ Written by `tools/write_reference.py` from `memoryd --print-reference`: what is 
 
 Every key of the first table is a key of the YAML file (`--config FILE` or `MEMORYD_CONFIG`), an environment
 variable and a flag: `store_timeout_ms`, `MEMORYD_STORE_TIMEOUT_MS`, `--store-timeout-ms`.
-[More](OPERATIONS.md#settings). Where *values* is empty any text may stand, and without a default there is none.
+[More](CONFIGURATION.md#settings). Where *values* is empty any text may stand, and without a default there is none.
 
 """
 
@@ -29,7 +29,7 @@ COMMANDS = """\
 Written by `tools/write_reference.py` from `memoryd help --markdown`: what is to be changed here stands in `cli/`.
 
 `memoryd` is a server and the commands that ask one, in one binary. `memoryd help COMMAND` tells what each option means;
-how to reach a server, output for scripts and exit codes: [here](OPERATIONS.md#from-the-command-line).
+how to reach a server, output for scripts and exit codes: [here](COMMAND_LINE.md#from-the-command-line).
 
 Shells complete commands and options:
 

@@ -17,7 +17,7 @@ namespace memoryd {
 // An IPv6 address; an IPv4 address is kept in its mapped form, ::ffff:a.b.c.d.
 using IpAddress = std::array<std::uint8_t, 16>;
 
-// Public addresses are always allowed, others when they are listed. docs/OPERATIONS.md says which
+// Public addresses are always allowed, others when they are listed. docs/MODELS.md says which
 // are private, and which are never meant by `true`.
 class AddressRules {
  public:

@@ -33,6 +33,7 @@ WORKERS = PACKAGE.with_name("WORKERS.md")
 USERS = PACKAGE.with_name("USERS.md")
 PROCESSES = PACKAGE.with_name("PROCESSES.md")
 WORKED_EXAMPLE = "A worked example"
+MOST_LINES = 250
 # Stand for something in the documents.
 A_JOB, A_CHANGE = "5f0c…-7-facts", '"change":7'
 
@@ -217,7 +218,7 @@ def test_exports(reader):
     assert said("there.import_session") == "1\n"
 
 
-def test_operations(reader, calls, models):
+def test_models_and_jobs(reader, calls, models):
     take_the_tour(reader)
 
     def make_anew(config: memory.SessionConfig) -> None:
@@ -247,22 +248,34 @@ def test_operations(reader, calls, models):
         change, = calls.GetBlock(session_id="s1", block="facts").facts.history
         return {A_CHANGE: f'"change":{change.change}'}
 
-    said = read(reader, DOCS / "OPERATIONS.md", {
+    said = read(reader, DOCS / "MODELS.md", {
         "JOB_STATE_OPEN": jobs_of_nobody, "RetryJob": given_up, "CancelJob": first_job,
-        "UndoBlockChange": a_fact_replaced}, without=WORKED_EXAMPLE)
+        "UndoBlockChange": a_fact_replaced})
     assert "JOB_STATE_CANCELLED" in said("CancelJob")
     assert said("UndoBlockChange").count('"text": "A cat."') == 2
+
+
+def test_what_an_operator_types(reader):
+    take_the_tour(reader)
+    for page in ("CONFIGURATION.md", "TENANTS.md", "CAPACITY.md", "MONITORING.md", "STORES.md", "DEPLOY.md"):
+        read(reader, DOCS / page)
+    read(reader, DOCS / "ACCESS.md", without=WORKED_EXAMPLE)
+    read(reader, DOCS / "COMMAND_LINE.md")
     assert (reader.folder / "memory.jsonl").read_text().count("{\"session\":") >= 3
+    assert read(reader, DOCS / "OPERATIONS.md")("GROUP BY tenant")
+
+
+def test_erasure_and_retention(reader):
+    said = read(reader, DOCS / "RETENTION.md")
     assert "1 sessions, 1 messages" in said("memoryd erase --subject ada --yes")
     assert said("memory.erase_subject") == "0\n"
     assert "purged" in said("SessionService/EraseSubject")
-    assert said("GROUP BY tenant")
     assert "expire" in said("Until the 30th day.")
 
 
 def test_the_worked_example_of_tls_and_a_token(store_kind, reader):
     started, arguments, digest = [], [], ""
-    for found in blocks_of(DOCS / "OPERATIONS.md"):
+    for found in blocks_of(DOCS / "ACCESS.md"):
         if found.heading != WORKED_EXAMPLE:
             continue
         if found.language == "yaml":
@@ -283,6 +296,13 @@ def test_the_worked_example_of_tls_and_a_token(store_kind, reader):
             digest = reader.run(found)
     put, = started
     assert "positions" in put
+
+
+def test_pages_are_short():
+    """But for the benchmarks, most of which is written by their program."""
+    long = {page.name: lines for page in [README, *DOCS.glob("*.md"), *QUICKSTARTS.glob("*.md")]
+            if (lines := len(page.read_text(encoding="utf-8").splitlines())) > MOST_LINES}
+    assert set(long) == {"BENCHMARKS.md"}
 
 
 def test_no_link_leads_nowhere():

@@ -491,7 +491,7 @@ def test_memoryd_takes_the_settings_and_they_fit_the_memory(name, tmp_path):
         assert {"name": "memory", "mountPath": "/var/lib/memoryd"} in memoryd["volumeMounts"]
     limit = int(memoryd["resources"]["limits"]["memory"].removesuffix("Mi"))
     assert memoryd["resources"]["requests"]["memory"] == memoryd["resources"]["limits"]["memory"]
-    # Idle 45 MiB, and 64 MiB that may wait: docs/OPERATIONS.md, Memory.
+    # Idle 45 MiB, and 64 MiB that may wait: docs/CAPACITY.md, Memory.
     assert told["cache_mib"] + told["index_mib"] + told["vector_mib"] + 64 + 45 < 0.75 * limit
 
 

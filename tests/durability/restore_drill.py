@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loses the store of a server under load, restores it by the commands of docs/OPERATIONS.md, and counts
+"""Loses the store of a server under load, restores it by the commands of docs/STORES.md, and counts
 what is missing.
 
 usage: restore_drill.py [--store sqlite|postgresql|both] [--mib N] [--messages N] [--writers N] [--sessions N]
@@ -53,7 +53,7 @@ from support.writers import Writers, audit, until_acknowledged  # noqa: E402
 MESSAGES_AROUND_BACKUP = 300
 KEPT_SESSIONS, TURNS = 3, 6
 _MIB = 2**20
-_DOCUMENT = REPOSITORY / "docs" / "OPERATIONS.md"
+_DOCUMENT = REPOSITORY / "docs" / "STORES.md"
 
 
 def documented(word: str, **places: object) -> str:

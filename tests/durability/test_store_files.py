@@ -161,7 +161,7 @@ def test_a_backup_as_documented_is_read_by_nobody_else(tmp_path):
     backup, restored = tmp_path / "backup", tmp_path / "restored"
     backup.mkdir()
     restored.mkdir()
-    blocks = [block.code for block in blocks_of(REPOSITORY / "docs" / "OPERATIONS.md")]
+    blocks = [block.code for block in blocks_of(REPOSITORY / "docs" / "STORES.md")]
 
     def follow(words: str, folder: pathlib.Path) -> None:
         (code,) = (code for code in blocks if words in code)

@@ -344,7 +344,7 @@ def test_tokens_and_certificates(tmp_path):
 
 
 def test_the_commands_of_the_documentation_run(calls, commands, tmp_path):
-    text = (REPOSITORY / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/COMMAND_LINE.md").read_text(encoding="utf-8")
     section = text[text.index("## From the command line"):]
     block = section.split("```")[1].strip().splitlines()
     calls.Put(session_id="s3", messages=[user("I live in Lyon.")])

@@ -164,7 +164,7 @@ def test_facts_and_contents_by_hand_as_the_documents_type_them(store, program):
         assert known["facts"]["history"][0]["end"] == "FACT_END_CORRECTED"
         assert undone["facts"] == [deleted["fact"]] == [corrected["fact"]]
         _, _, shown, _ = (client.call(*call) for call in
-                          typed("OPERATIONS.md", "## Contents and messages one by one"))
+                          typed("COMMAND_LINE.md", "## Contents and messages one by one"))
         assert shown["content"]["text"] == "Prefers kilometres."
 
 
