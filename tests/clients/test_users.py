@@ -268,7 +268,9 @@ def test_halves_of_characters_are_remembered_as_put_does(client, server, user, s
             await memory.context(user, chat, [said], recalled=0)
             assert stored in [hit.text for hit in await memory.recall(user, said)]
     asyncio.run(run())
-    assert [m.text for m in client.get_all(own)] == [stored, "Milk", stored, stored]
+    # Without what the conversation hands on.
+    remembered = [m.text for m in client.get_all(own) if not m.source_session_id]
+    assert remembered == [stored, "Milk", stored, stored]
     client.put(f"{user}-put", [{"role": "user", "content": said}])
     [put] = client.get(f"{user}-put").to_openai()
     assert client.get(chat).to_openai() == [put, put]
@@ -481,6 +483,168 @@ def test_threads_with_configurations_of_their_own_agree_on_one(client, user):
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
         list(threads.map(remember, range(24)))
     assert client.count_messages(users.session_of(user)) == 24
+
+
+TEMPLATES = {
+    "mind": {"time_zone": "Asia/Tokyo", "chat_history_token_ratio": 0, "blocks": [
+        {"name": "rules", "kind": "static", "content": [{"text": "Ann is kind."}]}]},
+    "talk": {"token_limit": 5000, "time_zone": "Asia/Tokyo", "blocks": [
+        {"name": "house", "kind": "static", "content": [{"text": "Tea is at five."}]},
+        {"name": "manners", "kind": "static", "priority": 2, "content": [{"text": "Say please."}]}]},
+    "other": {"token_limit": 6000},
+    "taken": {"blocks": [{"name": "user", "kind": "static", "content": [{"text": "Hello."}]}]}}
+
+
+@pytest.fixture(scope="module")
+def templated(store_kind, tmp_path_factory):
+    file = tmp_path_factory.mktemp("templates") / "memoryd.yaml"
+    file.write_text(json.dumps({"templates": TEMPLATES}))  # JSON is YAML.
+    with fresh_store(store_kind) as store, Server(store, arguments=[f"--config={file}"]) as server:
+        yield server
+
+
+@pytest.fixture
+def of_templates(templated):
+    with memoryd.Client(templated.target) as memory:
+        yield memory
+
+
+def block_names(client, session: str) -> list[str]:
+    return [block.name for block in client.get_session(session).config.blocks]
+
+
+def test_sessions_of_users_are_made_from_templates(of_templates, user):
+    client, chat, own = of_templates, f"{user}-chat", users.session_of(user)
+    client.remember(user, "I drink tea.", memory_template="mind")
+    made = client.get_session(own)
+    assert (made.template, made.config.subject) == ("mind", user)
+    assert made.config.time_zone == "Asia/Tokyo" and block_names(client, own) == ["rules"]
+    assert "template='mind'" in repr(made) and "template" not in repr(memoryd.Session(memory_pb2.Session()))
+    for number in range(3):
+        context = client.context(user, chat, f"Tea {number}?", template="talk", memory_template="mind")
+    assert context.limit == 5000 and client.count_messages(chat) == 3
+    told = "\n".join(texts(context))
+    assert all(said in told for said in ("Tea is at five.", "Ann is kind.", "I drink tea."))
+    made = client.get_session(chat)
+    assert (made.template, made.config.subject, made.config.time_zone) == ("talk", user, "Asia/Tokyo")
+    assert block_names(client, chat) == ["house", "manners", "user"]
+    assert made.config.blocks[1].priority == 2
+    # Without it and with another one, as with configurations: what is there stays.
+    for template in ("", "other"):
+        context = client.context(user, chat, "Tea?", template=template, memory_template=template)
+        client.remember(user, "Green tea.", memory_template=template)
+        assert context.limit == 5000
+    assert client.get_session(own).template == "mind"
+
+
+def test_a_template_is_made_use_of_by_context_alone(of_templates, user):
+    client, own = of_templates, users.session_of(user)
+    client.context(user, f"{user}-chat", "Tea?", memory_template="mind",
+                   memory=config(time_zone="Europe/Lisbon"))
+    made = client.get_session(own)
+    assert (made.template, made.config.time_zone) == ("mind", "Europe/Lisbon")
+    assert client.get_session(f"{user}-chat").template == ""
+    client.context(user, f"{user}-next", template="talk", config=config(time_zone="Europe/Lisbon"))
+    made = client.get_session(f"{user}-next")
+    assert (made.template, made.config.time_zone) == ("talk", "Europe/Lisbon")
+
+
+def test_a_session_of_a_template_is_finished(of_templates, user):
+    """As one is left by a process that ended between its two steps."""
+    client, chat, used = of_templates, f"{user}-chat", f"{user}-used"
+    client.create_session(chat, config(subject=user), template="talk")
+    with pytest.raises(memoryd.MemorydError, match="NOT_THE_USERS"):
+        client.context(user, chat, "Tea?")
+    client.context(user, chat, "Tea?", template="talk")
+    assert block_names(client, chat) == ["house", "manners", "user"]
+    client.put(used, [memoryd.message("user", "Who knows who said this.")], template="talk",
+               config=config(subject=user))
+    with pytest.raises(memoryd.MemorydError, match="NOT_THE_USERS"):
+        client.context(user, used, "Tea?", template="talk")
+    client.create_session(f"{user}-bob", config(subject="bob"), template="talk")
+    with pytest.raises(memoryd.MemorydError, match="NOT_THE_USERS"):
+        client.context(user, f"{user}-bob", "Tea?", template="talk")
+
+
+@pytest.mark.parametrize("before", ["CreateSession", "UpdateSession", "Put"])
+@pytest.mark.parametrize("change", ["deleted", "made"])
+def test_others_make_and_delete_a_session_of_a_template(of_templates, templated, user, before, change):
+    client, chat = of_templates, f"{user}-chat"
+    client.remember(user, "I drink milk.")
+    with memoryd.Client(templated.target) as other:
+        def meanwhile() -> None:
+            if change == "deleted":
+                other.delete_session(chat)
+            else:
+                other.context(user, chat, "Theirs.", template="talk")
+
+        with Refusing(client, {before: [meanwhile]}):
+            client.context(user, chat, "Tea?", template="talk")
+    assert block_names(client, chat) == ["house", "manners", "user"]
+    said = [m.text for m in client.get_all(chat)]
+    assert said == (["Theirs.", "Tea?"] if change == "made" else ["Tea?"])
+
+
+def test_threads_make_one_session_of_a_template(of_templates, user):
+    client, chat = of_templates, f"{user}-chat"
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: client.context(
+            user, chat, f"number {number}", template="talk", memory_template="mind"), range(24)))
+    assert client.count_messages(chat) == 24
+    assert block_names(client, chat) == ["house", "manners", "user"]
+
+
+def test_a_request_id_is_done_once_with_a_template(of_templates, user):
+    client, chat = of_templates, f"{user}-chat"
+    for _ in range(2):
+        client.remember(user, "I drink tea.", request_id=f"{user}-1", memory_template="mind")
+        client.context(user, chat, "Hello", request_id=f"{user}-2", template="talk")
+    assert client.count_messages(chat) == 1
+    said = [m.text for m in client.get_all(users.session_of(user))]
+    assert said.count("I drink tea.") == 1
+
+
+def test_a_wrong_template_is_named(of_templates, user):
+    client, chat = of_templates, f"{user}-chat"
+    with pytest.raises(TypeError, match="memory_template: must be a str"):
+        client.remember(user, "tea", memory_template=None)
+    with pytest.raises(TypeError, match="^template: must be a str"):
+        client.context(user, chat, "tea", template=3)
+    with pytest.raises(ValueError, match="memory: .* beside memory_template; got token_limit"):
+        client.remember(user, "tea", memory=config(token_limit=3), memory_template="mind")
+    with pytest.raises(ValueError, match="config: .* beside template; got blocks"):
+        client.context(user, chat, "tea", config=config(blocks=[blocks.static("a")]), template="talk")
+    with pytest.raises(ValueError, match="config.subject: must be the user"):
+        client.context(user, chat, "tea", config=config(subject="bob"), template="talk")
+    for call in (lambda: client.remember(user, "tea", memory_template="tlak"),
+                 lambda: client.context(user, chat, "tea", template="tlak")):
+        with pytest.raises(memoryd.MemorydError, match="template") as refused:
+            call()
+        assert refused.value.code == grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(ValueError, match="template: 'taken' has a block 'user'"):
+        client.context(user, chat, "tea", template="taken")
+    assert client.count_messages(chat) == 0
+
+
+def test_async_takes_templates_too(templated, user):
+    async def run():
+        async with memoryd.AsyncClient(templated.target) as memory:
+            await memory.remember(user, "I drink tea.", memory_template="mind")
+            context = await memory.context(user, f"{user}-chat", "Tea?", template="talk")
+            assert context.limit == 5000 and context.blocks_used == ["house", "manners", "user"]
+            assert (await memory.get_session(users.session_of(user))).template == "mind"
+    asyncio.run(run())
+
+
+def test_dates_are_those_of_the_conversations_time_zone(client, user):
+    said = memoryd.message("user", "I drink tea.")
+    said.create_time.FromJsonString("2026-05-24T20:00:00Z")
+    client.remember(user, said)
+    tokyo, here = f"{user}-tokyo", f"{user}-here"
+    client.context(user, tokyo, config=config(time_zone="Asia/Tokyo"))
+    for chat, date in ((tokyo, "2026-05-25"), (here, "2026-05-24")):
+        [recalled, question] = texts(client.context(user, chat, "Tea?"))
+        assert f'<message role="user" date="{date}">I drink tea.' in recalled and question == "Tea?"
 
 
 def test_async_does_the_same(server, user):

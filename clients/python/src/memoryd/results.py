@@ -82,6 +82,8 @@ class Session(Wrapped, _Session):
         yield repr(self.wire.session_id)
         if self.wire.config.subject:
             yield f"subject={self.wire.config.subject!r}"
+        if self.wire.template:
+            yield f"template={self.wire.template!r}"
         yield f"active={self.wire.active_count}, archived={self.wire.archived_count}"
         if self.wire.content_count:
             yield f"contents={self.wire.content_count}"

@@ -18,8 +18,10 @@ They are conventions over the server's sessions, so that every client may keep t
 - A conversation is a session with the same `subject` and a block `user` of kind `session` that
   names the user's session: a Get shows what the blocks there know, Query searches it, and what is
   put to the conversation is handed on there.
-- Configurations are for sessions that are made. One that is there keeps its own, which
-  `update_session` changes; it must have the user as its `subject`.
+- Configurations and templates are for sessions that are made. One that is there keeps its own,
+  which `update_session` changes; it must have the user as its `subject`.
+- Of a template the server makes the session, with the `subject` beside it. A conversation is then
+  given its block by UpdateSession, before anything is put to it.
 - `erase_subject(user)` removes all of them.
 
 It works without a model, by words and, where the server has them, by what words mean. With a model,
@@ -30,12 +32,15 @@ give the user's session a block of facts:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import datetime
 import hashlib
 import json
 import re
 import unicodedata
 import urllib.parse
 import uuid
+import zoneinfo
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -60,6 +65,8 @@ BLOCK = "user"
 _TRIES = 12
 # Why a Put with a configuration was refused, other than for what it says.
 _OTHER_CONFIG = ("CONFIG_MISMATCH", "REVISION_MISMATCH", "REQUEST_ID_REUSED")
+# What a template does not say: whom the session is about.
+_BESIDE_TEMPLATE = ("subject", "time_zone")
 # Of what is recalled unasked.
 _MOST_RECALLED = 5
 _LOOKED_AT = 50
@@ -127,6 +134,7 @@ def remember(
     messages: str | forms.AnyMessage | Iterable[str | forms.AnyMessage],
     *,
     memory: memory.SessionConfig | None = None,
+    memory_template: str = "",
     wait: float | None = None,
     request_id: str | None = None,
     timeout: float | None = None,
@@ -135,21 +143,24 @@ def remember(
     a message, or several of either.
 
     `memory` is the configuration of that session where this call makes it, such as
-    `config(blocks=[blocks.facts(model="chat")])`; one that is there keeps its own. Messages, `wait`
-    (seconds) and `request_id` are as in `put`; `timeout` is that of each call. Any number of
-    processes may do this at once: all is kept, and nothing twice.
+    `config(blocks=[blocks.facts(model="chat")])`; one that is there keeps its own. Or
+    `memory_template` names one that the server has, see `create_session`: its
+    `chat_history_token_ratio` counts too, and `memory` may then have `time_zone` alone.
+
+    Messages, `wait` (seconds) and `request_id` are as in `put`; `timeout` is that of each call. Any
+    number of processes may do this at once: all is kept, and nothing twice.
 
     Raises TypeError for a user that is no str and for what is no message; ValueError for a user
     that is empty, for no message and for a text that is blank, which it names: `messages[0]`.
     MemorydError as `put`.
     """
-    own = session_of(user)
-    config = memory_config(user, memory)
+    own = _users_own(user, memory, memory_template)
     given = _messages(messages)
     if not given:
         raise ValueError("messages: must not be empty. Give a text or a message")
     with _naming_the_user():
-        return (yield from _put(own, given, config, user, None, wait, request_id, timeout))
+        put, _ = yield from _put(own, given, wait, request_id, timeout)
+        return put
 
 
 def recall(
@@ -186,7 +197,9 @@ def context(
     messages: str | forms.AnyMessage | Iterable[str | forms.AnyMessage] = (),
     *,
     config: memory.SessionConfig | None = None,
+    template: str = "",
     memory: memory.SessionConfig | None = None,
+    memory_template: str = "",
     recalled: int = _MOST_RECALLED,
     wait: float | None = None,
     request_id: str | None = None,
@@ -202,21 +215,25 @@ def context(
     the id `session`, which no other user may have: two users never share one.
 
     `config` is the configuration of the conversation and `memory` that of the user's own session,
-    each where this call makes it; one that is there keeps its own. At most `recalled` messages are
-    recalled, in at most a tenth of the token limit; 0: none. `wait` and `request_id` are as in
-    `put`; `timeout` is that of each call.
+    each where this call makes it; one that is there keeps its own. Or `template` and
+    `memory_template` name those that the server has, see `remember`; the template of a conversation
+    must have no block `user`. At most `recalled` messages are recalled, in at most a tenth of the
+    token limit; 0: none. Each has the date on which it was said, in the conversation's `time_zone`,
+    by default in UTC. `wait` and `request_id` are as in `put`; `timeout` is that of each call.
 
-    Raises TypeError for a user or session that is no str, ValueError for one that is empty and for
-    a name of a user's own session; MemorydError FAILED_PRECONDITION `NOT_THE_USERS` for a session
-    that is not a conversation with this user.
+    Raises TypeError for a user or session that is no str and for what is no message; ValueError for
+    one that is empty, for a text that is blank and for a name of a user's own session; MemorydError
+    FAILED_PRECONDITION `NOT_THE_USERS` for a session that is not a conversation with this user.
+    Other MemorydErrors are those of `create_session`, `put`, `get` and `query`, such as
+    INVALID_ARGUMENT for a template that the server does not have.
     """
-    own = session_of(user)
+    own = _users_own(user, memory, memory_template)
     _check_session(session)
-    wanted, of_memory = conversation_config(user, config), memory_config(user, memory)
+    conversation = _conversation(user, session, config, template)
     given = _messages(messages)
     with _naming_the_user():
-        yield from _make(own, of_memory, user, timeout)
-        yield from _put(session, given, wanted, user, own, wait, request_id, timeout)
+        yield from _make(own, timeout)
+        _, in_force = yield from _put(conversation, given, wait, request_id, timeout)
         got = yield _calls.get(session, timeout=timeout)
         reply = wire.GetResponse()
         reply.CopyFrom(got.wire)
@@ -229,75 +246,144 @@ def context(
             vector_threshold=_LEAST_COSINE, without_blocks=True, timeout=timeout)
         hits = _worth_telling(found, reply, session, recalled)
         if hits:
-            _insert(reply, asked, _recall_text(hits))
+            _insert(reply, asked, _recall_text(hits, _zone(in_force.time_zone)))
         return UserContext(reply, hits)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """A session of a user's, and of what it is made where there is none: `config`, or `template`
+    with what may stand beside it. `shown` is the session that a conversation shows."""
+
+    session_id: str
+    user: str
+    config: memory.SessionConfig
+    template: str
+    shown: str | None = None
+
+    @property
+    def is_made_in_steps(self) -> bool:
+        """Whether it is to have a block that its template has not."""
+        return bool(self.template) and self.shown is not None
+
+
+def _users_own(user: str, config: memory.SessionConfig | None, template: str) -> _Wanted:
+    session_id = session_of(user)
+    _check_template(template, config, "memory")
+    made = _config_of(user, config, "memory") if template else memory_config(user, config)
+    return _Wanted(session_id, user, made, template)
+
+
+def _conversation(
+    user: str, session_id: str, config: memory.SessionConfig | None, template: str
+) -> _Wanted:
+    _check_template(template, config, "config")
+    made = _config_of(user, config, "config") if template else conversation_config(user, config)
+    return _Wanted(session_id, user, made, template, session_of(user))
+
+
 def _put(
-    session_id: str,
+    wanted: _Wanted,
     messages: list[memory.Message],
-    wanted: memory.SessionConfig,
-    user: str,
-    shown: str | None,
     wait: float | None,
     request_id: str | None,
     timeout: float | None,
-) -> Steps[wire.PutResponse]:
-    """Puts to a session that is the user's. The configuration goes along, which makes the session
-    where there is none and has the Put refused where another one is in force: it is never put to a
-    session that is somebody else's by then."""
+) -> Steps[tuple[wire.PutResponse, memory.SessionConfig]]:
+    """Puts to a session that is the user's, and returns the configuration in force too. That goes
+    along, which makes the session where there is none and has the Put refused where another one is
+    in force: it is never put to a session that is somebody else's by then."""
     once = uuid.uuid4().hex if request_id is None else request_id
-    config: memory.SessionConfig | None = wanted
+    in_force, template = yield from _first(wanted, timeout)
     revision: int | None = None
     for attempt in range(_TRIES):
         try:
             put: wire.PutResponse = yield _calls.put(
-                session_id, messages, config=config, wait=wait, request_id=once,
-                expected_revision=revision, timeout=timeout)
-            return put
+                wanted.session_id, messages, config=in_force if revision is None else None,
+                template=template, wait=wait, request_id=once, expected_revision=revision,
+                timeout=timeout)
+            return put, in_force
         except MemorydError as error:
             # An id is reused too where an earlier try was done with another form of the
             # configuration than this one.
             if error.reason not in _OTHER_CONFIG or attempt == _TRIES - 1:
                 raise
+        revision = None
         try:
-            session = yield _calls.get_session(session_id, timeout=timeout)
+            session = yield _calls.get_session(wanted.session_id, timeout=timeout)
         except MemorydError as error:
             if error.code != grpc.StatusCode.NOT_FOUND:
                 raise
-            config, revision = wanted, None  # It was deleted meanwhile.
+            in_force, template = yield from _first(wanted, timeout)  # It was deleted meanwhile.
             continue
-        config, revision = _checked(session, user, shown), None
+        in_force, template = _checked(session, wanted), ""
         if attempt % 2 == 1:
             # One that a server of a later version understands better than this client.
-            config, revision = None, session.revision
+            revision = session.revision
     raise AssertionError("the last try returns or raises")
 
 
-def _make(
-    session_id: str, config: memory.SessionConfig, user: str, timeout: float | None
-) -> Steps[None]:
-    """Makes the user's session where there is none."""
-    try:
-        session = yield _calls.get_session(session_id, timeout=timeout)
-    except MemorydError as error:
-        if error.code != grpc.StatusCode.NOT_FOUND:
-            raise
-    else:
-        _checked(session, user, None)
-        return
-    try:
-        yield _calls.create_session(session_id, config, timeout=timeout)
-    except MemorydError as error:
-        # Another process was faster: its session has the same name, and so the same user.
-        if error.reason != "SESSION_EXISTS":
-            raise
+def _first(wanted: _Wanted, timeout: float | None) -> Steps[tuple[memory.SessionConfig, str]]:
+    """The configuration and the template to put with first."""
+    if not wanted.is_made_in_steps:
+        return wanted.config, wanted.template
+    # A Put would make it without its block.
+    return (yield from _make(wanted, timeout)), ""
 
 
-def _checked(session: Session, user: str, shown: str | None) -> memory.SessionConfig:
+def _make(wanted: _Wanted, timeout: float | None) -> Steps[memory.SessionConfig]:
+    """Makes the session where there is none. Returns the configuration in force."""
+    for attempt in range(_TRIES):
+        is_last = attempt == _TRIES - 1
+        try:
+            session = yield _calls.get_session(wanted.session_id, timeout=timeout)
+        except MemorydError as error:
+            if error.code != grpc.StatusCode.NOT_FOUND:
+                raise
+            try:
+                session = yield _calls.create_session(
+                    wanted.session_id, wanted.config, template=wanted.template, timeout=timeout)
+            except MemorydError as refused:
+                if refused.reason != "SESSION_EXISTS" or is_last:
+                    raise
+                continue  # Another process was faster.
+        if not _lacks_its_block(session, wanted):
+            return _checked(session, wanted)
+        try:
+            session = yield _calls.update_session(
+                wanted.session_id, _with_block(session.config, wanted),
+                expected_revision=session.revision, timeout=timeout)
+            return _checked(session, wanted)
+        except MemorydError as error:
+            changed = (error.reason == "REVISION_MISMATCH"
+                       or error.code == grpc.StatusCode.NOT_FOUND)
+            if not changed or is_last:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _lacks_its_block(session: Session, wanted: _Wanted) -> bool:
+    """Whether it was made from the template for this conversation and nothing came of it since."""
+    return (wanted.is_made_in_steps
+            and session.template == wanted.template
+            and session.config.subject == wanted.config.subject
+            and session.active_count + session.archived_count + session.content_count == 0
+            and not _shows(session.config, str(wanted.shown)))
+
+
+def _with_block(config: memory.SessionConfig, wanted: _Wanted) -> memory.SessionConfig:
+    """The change that has a conversation show the user's session."""
+    if any(block.name == BLOCK for block in config.blocks):
+        raise ValueError(f"template: {wanted.template!r} has a block {BLOCK!r}, the name of that "
+                         "which shows the user's session. Give its block another")
+    return memory.SessionConfig(
+        blocks=[*config.blocks, blocks.session(str(wanted.shown), name=BLOCK)])
+
+
+def _checked(session: Session, wanted: _Wanted) -> memory.SessionConfig:
     """The configuration in force of a session that is the user's."""
     found: memory.SessionConfig = session.config
-    if found.subject == joined(user) and (shown is None or _shows(found, shown)):
+    shown = wanted.shown
+    if found.subject == wanted.config.subject and (shown is None or _shows(found, shown)):
         return found
     name = session.session_id
     if shown is None:
@@ -333,6 +419,21 @@ def _config_of(
                          "Leave it out")
     made.subject = plain
     return made
+
+
+def _check_template(template: str, config: memory.SessionConfig | None, field: str) -> None:
+    """Raises where `config` says what the template says: the server would refuse it by the name of
+    another argument."""
+    name = "template" if field == "config" else f"{field}_template"
+    if not isinstance(template, str):
+        raise TypeError(f"{name}: must be a str that names one of server_info().templates; got "
+                        f"{type(template).__name__}")
+    if not template or not isinstance(config, memory.SessionConfig):
+        return
+    others = [one.name for one, _ in config.ListFields() if one.name not in _BESIDE_TEMPLATE]
+    if others:
+        raise ValueError(f"{field}: may have {' and '.join(_BESIDE_TEMPLATE)} alone beside {name}; "
+                         f"got {others[0]}")
 
 
 def _checked_user(user: str) -> str:
@@ -434,11 +535,25 @@ def _worth_telling(
     return sorted(taken, key=lambda hit: hit.said.timestamp() if hit.said else 0.0)
 
 
-def _recall_text(hits: list[Hit]) -> str:
+def _zone(name: str) -> datetime.tzinfo:
+    try:
+        return zoneinfo.ZoneInfo(name or "UTC")
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        # As of a machine that has no zones, or not the server's.
+        return datetime.timezone.utc
+
+
+def _date(time: datetime.datetime, zone: datetime.tzinfo) -> str:
+    with contextlib.suppress(OverflowError):  # On the first or the last day that there is.
+        time = time.astimezone(zone)
+    return f"{time:%Y-%m-%d}"
+
+
+def _recall_text(hits: list[Hit], zone: datetime.tzinfo) -> str:
     """What is recalled, in the form in which UpdateContext inserts it."""
     lines = ["<memoryd_recall>"]
     for hit in hits:
-        date = f' date="{hit.said:%Y-%m-%d}"' if hit.said else ""
+        date = f' date="{_date(hit.said, zone)}"' if hit.said else ""
         tag = f'message role="{_attribute(hit.role)}"' if hit.role else "item"
         lines.append(f"<{tag}{date}>{_escaped(hit.text)}</{tag.split(' ', 1)[0]}>")
     lines.append("</memoryd_recall>")
