@@ -31,14 +31,27 @@ from PIL import Image as PILImage
 from support import paths
 from support.server import Server
 
-from memoryd import Client, MemorydError, message
+from memoryd import Client, MemorydError, config, content, message
 from memoryd.autogen import ListMemory, SearchMemory
+from memoryd.v1 import memory_pb2
 
 TEXT = MemoryMimeType.TEXT
 
 
 def text(value: str, **fields) -> MemoryContent:
     return MemoryContent(content=value, mime_type=TEXT, **fields)
+
+
+# Under the key of ours in metadata, of somebody else's making.
+ODD_NOTES = [
+    "x", 3, None, [], [1], True, {"content": 3}, {"content": "x"}, {"content": [3]}, {"content": [[]]},
+    {"content": [[["a"], "bytes"]]}, {"content": [[[], "nothing"]]}, {"content": [[[], "set"]]},
+    {"content": [[[0, "a"], "tuple"]]}, {"content": [[[], "halves", [[99, 55296]]]]},
+    {"content": [[[], "halves", "x"]]}, {"content": [[[], "Decimal"]]}, {"content": [[[], "UUID"]]},
+    {"content": [[[], "timedelta", 10**20]]}, {"content": [[[], "enum"]]}, {"content": [[[], "int"]]},
+    {"content": [[[], "datetime", "../x", 0]]}, {"content": [[[], []]]}, {"content": [[[[]], "tuple"]]},
+    {"metadata": [[["topic", "x"], "bytes"]]}, {"metadata": [[[], "tuple"]]}, {"metadata": {"a": 1}},
+    {"none": True}, {"none": "x", "content": None}]
 
 
 def values(items: Sequence[MemoryContent]) -> list:
@@ -596,3 +609,28 @@ def test_many_at_once_keep_each_content(server):
 
     asyncio.run(add())
     assert sorted(values(memory.content), key=int) == [str(i) for i in range(100)]
+
+
+@pytest.mark.parametrize("notes", ODD_NOTES, ids=json.dumps)
+def test_odd_metadata_of_others_is_read_as_it_is_stored(memory, client, notes):
+    asyncio.run(memory.add(text("ours", metadata={"when": (1, 2)})))
+    odd = {"topic": "tea", "memoryd.autogen": notes}
+    client.put(memory.session_id, contents=[
+        content("theirs", metadata=odd), content({"a": "theirs"}, metadata=odd),
+        content(b"theirs", content_id="packed-1"), content(b'{"kind": 3}', content_id="packed-2")])
+    context = UnboundedChatCompletionContext()
+    inserted = asyncio.run(memory.update_context(context)).memories.results
+    for found in (memory.content, asyncio.run(memory.query("")).results, inserted):
+        assert values(found) == ["ours", "theirs", {"a": "theirs"}, b"theirs", b'{"kind": 3}']
+        assert found[0].metadata == {"when": (1, 2)}
+        for one in found[1:3]:
+            # Notes that happen to be right are taken for ours.
+            assert one.metadata in (odd, {"topic": "tea"})
+    [said] = asyncio.run(context.get_messages())
+    assert "2. theirs" in said.content
+
+
+def test_an_image_of_others_that_is_none_is_bytes(memory, client):
+    client.put(memory.session_id, config=config(profile="autogen-list"), contents=[
+        content(memory_pb2.Media(data=b"no image", mime_type="image/png"))])
+    assert values(memory.content) == [b"no image"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import uuid
 from collections.abc import Iterable
@@ -32,6 +33,8 @@ _PLAIN_MIME_TYPE = "mime-str-"
 # Marks a content that its bytes hold whole, as JSON.
 _PACKED = "packed-"
 _MAX_MIME_TYPE_BYTES = 128
+# What reading notes comes to that somebody else wrote.
+_NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def to_content(item: MemoryContent) -> memory.Content:
@@ -105,32 +108,47 @@ def to_content(item: MemoryContent) -> memory.Content:
 
 def from_content(content: memory.Content) -> MemoryContent:
     """The content that to_content was given, as new objects. One that no AutoGen client has put may
-    have an image that lies elsewhere: its dict says where."""
+    have an image that lies elsewhere, whose dict says where, or none that can be read, whose bytes
+    are the content; what else looks like ours and is not stays as it is stored."""
     if content.content_id.startswith(_PACKED):
-        return _unpacked(json.loads(content.bytes_value))
+        with contextlib.suppress(*_NOT_OURS):
+            return _unpacked(json.loads(content.bytes_value))
+    with contextlib.suppress(*_NOT_OURS):
+        return _restored(content)
+    metadata = json.loads(content.metadata_json) if content.metadata_json else None
+    return MemoryContent(
+        content=_value(content), mime_type=_mime_type(content), metadata=metadata)
+
+
+def _restored(content: memory.Content) -> MemoryContent:
+    """The content as its notes say; raises one of _NOT_OURS for notes that are none."""
     metadata = json.loads(content.metadata_json) if content.metadata_json else None
     about = metadata.pop(KEY, {}) if metadata else {}
-    kind = content.WhichOneof("value")
-    value: str | bytes | dict[str, Any] | Image
-    if kind == "bytes_value":
-        value = content.bytes_value
-    elif kind == "json":
-        read = json.loads(content.json)
-        value = read if isinstance(read, dict) else content.json
-    elif kind == "image":
-        image = content.image
-        if image.HasField("data"):
-            value = Image.from_base64(base64.b64encode(image.data).decode())
-        else:
-            value = {field.name: said for field, said in image.ListFields()}
-    else:
-        value = content.text
+    if about.get("none") and not metadata:
+        metadata = None
     return MemoryContent(
-        content=restored(value, about.get("content", [])),
+        content=restored(_value(content), about.get("content", [])),
         mime_type=_mime_type(content),
-        metadata=(None if about.get("none")
-                  else restored(metadata, about.get("metadata", []))),
+        metadata=restored(metadata, about.get("metadata", [])),
     )
+
+
+def _value(content: memory.Content) -> str | bytes | dict[str, Any] | Image:
+    kind = content.WhichOneof("value")
+    if kind == "bytes_value":
+        return content.bytes_value
+    if kind == "json":
+        read = json.loads(content.json)
+        return read if isinstance(read, dict) else content.json
+    if kind != "image":
+        return content.text
+    image = content.image
+    if not image.HasField("data"):
+        return {field.name: said for field, said in image.ListFields()}
+    try:
+        return Image.from_base64(base64.b64encode(image.data).decode())
+    except Exception:  # Pillow has no class for all that it raises.
+        return image.data
 
 
 def is_as_sent(content: memory.Content) -> bool:
