@@ -30,6 +30,7 @@ from PIL import Image as PILImage
 
 from support import paths
 from support.server import Server
+from support.stores import fresh_store
 
 from memoryd import Client, MemorydError, config, content, message
 from memoryd.autogen import ListMemory, SearchMemory
@@ -634,3 +635,64 @@ def test_an_image_of_others_that_is_none_is_bytes(memory, client):
     client.put(memory.session_id, config=config(profile="autogen-list"), contents=[
         content(memory_pb2.Media(data=b"no image", mime_type="image/png"))])
     assert values(memory.content) == [b"no image"]
+
+
+# Templates.
+
+
+@pytest.fixture(scope="module")
+def templated(store_kind, tmp_path_factory):
+    file = tmp_path_factory.mktemp("templates") / "memoryd.yaml"
+    file.write_text(json.dumps({"templates": {  # JSON is YAML.
+        "notes": {"profile": "autogen-list", "time_zone": "Asia/Tokyo"},
+        "found": {"token_limit": 500}}}))
+    with fresh_store(store_kind) as store, Server(store, arguments=[f"--config={file}"]) as server:
+        yield server
+
+
+def test_a_list_is_made_from_a_template(templated, session_id):
+    target = templated.target
+    memory = ListMemory(memory_contents=[text("a")], session_id=session_id, target=target, template="notes")
+    asyncio.run(memory.add(text("b")))
+    dump = memory.dump_component()
+    assert dump.config["template"] == "notes"
+    # Without the template and with one that is not there, what is there stays.
+    for given in ("", "notes", "gone"):
+        other = ListMemory(session_id=session_id, target=target, template=given)
+        other.content = [*other.content, text(given)]
+        asyncio.run(other.add(text("c")))
+    assert values(Memory.load_component(dump).content) == ["a", "b", "", "c", "notes", "c", "gone", "c"]
+    with Client(target) as client:
+        session = client.get_session(session_id)
+    assert (session.template, session.config.time_zone) == ("notes", "Asia/Tokyo")
+
+
+def test_a_list_of_before_takes_a_template(templated, session_id):
+    before = ListMemory(session_id=session_id, target=templated.target)
+    asyncio.run(before.add(text("a")))
+    after = ListMemory(session_id=session_id, target=templated.target, template="notes")
+    after.content = [text("b")]
+    asyncio.run(after.add(text("c")))
+    assert values(before.content) == ["b", "c"]
+
+
+def test_a_list_needs_a_template_of_lists(templated, session_id):
+    memory = ListMemory(session_id=session_id, target=templated.target, template="found")
+    with pytest.raises(ValueError, match="profile 'default'"):
+        asyncio.run(memory.add(text("a")))
+    with pytest.raises(MemorydError, match="template"):
+        asyncio.run(ListMemory(target=templated.target, template="gone").add(text("a")))
+
+
+def test_a_search_memory_is_made_from_a_template(templated, session_id):
+    memory = SearchMemory(session_id=session_id, target=templated.target, template="found")
+    asyncio.run(memory.add(text("Tea is green.")))
+    dump = memory.dump_component()
+    assert dump.config["template"] == "found"
+    for loaded in (SearchMemory.load_component(dump),
+                   SearchMemory(session_id=session_id, target=templated.target, template="notes")):
+        asyncio.run(loaded.add(text("Tea is black.")))
+        assert "Tea is green." in values(asyncio.run(loaded.query("green tea")).results)
+    with Client(templated.target) as client:
+        session = client.get_session(session_id)
+    assert (session.template, session.config.token_limit) == ("found", 500)

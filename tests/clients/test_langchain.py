@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import json
 import os
 import pickle
 import subprocess
@@ -32,12 +33,14 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.vectorstores import InMemoryVectorStore
-from memoryd import Client, langchain, message
+from memoryd import Client, MemorydError, langchain, message
 from memoryd.langchain import entity_stores
 from memoryd.langchain.messages import from_message, to_message
 from support.calls import memory as proto
 from support.documents import code_of
 from support.paths import REPOSITORY
+from support.server import Server
+from support.stores import fresh_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's, of what it deprecates.
 
@@ -674,3 +677,73 @@ def test_the_guide(server):
     done = subprocess.run([sys.executable, "-c", code],
                           env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "Hello Alice!\n"
+
+
+@pytest.fixture(scope="module")
+def templated(store_kind, tmp_path_factory):
+    file = tmp_path_factory.mktemp("templates") / "memoryd.yaml"
+    file.write_text(json.dumps({"templates": {"chat": {"token_limit": 500}, "other": {}}}))  # JSON is YAML.
+    with fresh_store(store_kind) as store, Server(store, arguments=[f"--config={file}"]) as server:
+        yield server
+
+
+def _added(history: langchain.ChatMessageHistory) -> None:
+    history.add_messages([HumanMessage("Tea")])
+
+
+def _added_asynchronously(history: langchain.ChatMessageHistory) -> None:
+    asyncio.run(history.aadd_messages([HumanMessage("Tea")]))
+
+
+def _assigned(history: langchain.ChatMessageHistory) -> None:
+    history.messages = [HumanMessage("Tea")]
+
+
+@pytest.mark.parametrize("write", [_added, _added_asynchronously, _assigned])
+def test_a_history_is_made_from_a_template(templated, session_id, write):
+    for template in ("chat", "chat", "other", "gone", ""):  # What is there keeps its own.
+        history = langchain.ChatMessageHistory(session_id, target=templated.target, template=template)
+        write(history)
+        write(history)
+        assert history.messages[-1].content == "Tea"
+    with Client(templated.target) as client:
+        session = client.get_session(session_id)
+        assert (session.template, session.config.token_limit) == ("chat", 500)
+        history = langchain.ChatMessageHistory(target=templated.target, template="gone")
+        with pytest.raises(MemorydError, match="template"):
+            write(history)
+
+
+@pytest.mark.parametrize("kind", [
+    langchain.ConversationBufferMemory, langchain.ConversationStringBufferMemory,
+    langchain.ConversationEntityMemory])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_memory_is_made_from_a_template(templated, session_id, kind, is_async):
+    llm = {"llm": WordsLLM(responses=["NONE"])} if kind is langchain.ConversationEntityMemory else {}
+    memory = kind(session_id=session_id, target=templated.target, template="chat", **llm)
+    turn = {"input": "Tea"}, {"output": "Yes"}
+    if llm:
+        memory.entity_cache = []
+    for _ in range(2):
+        if is_async:
+            asyncio.run(memory.asave_context(*turn))
+        else:
+            memory.save_context(*turn)
+    with Client(templated.target) as client:
+        assert client.get_session(session_id).template == "chat"
+        assert client.count_messages(session_id) == 4
+        # What a memory knows besides is in sessions of the adapter's own.
+        others = {session.session_id: session.template for session in client.list_sessions()
+                  if session.session_id.startswith(f"{session_id}/")}
+    assert not any(others.values())
+
+
+def test_a_template_is_that_of_the_history(templated, session_id):
+    history = langchain.ChatMessageHistory(session_id, target=templated.target, template="chat")
+    langchain.ConversationBufferMemory(chat_memory=history).save_context({"input": "Tea"}, {"output": "Yes"})
+    with Client(templated.target) as client:
+        assert client.get_session(session_id).template == "chat"
+    for kind, further in ((langchain.ConversationBufferMemory, {}),
+                          (langchain.ConversationEntityMemory, {"llm": WordsLLM(responses=["NONE"])})):
+        with pytest.raises(ValueError, match="template: "):
+            kind(chat_memory=history, template="chat", **further)

@@ -43,6 +43,7 @@ class ListMemoryConfig(BaseModel):
     target: str | None = None
     session_id: str | None = None
     placement: Placement | None = None  # None: at the end.
+    template: str | None = None
 
 
 class ListMemory(autogen_core.memory.ListMemory):
@@ -70,6 +71,7 @@ class ListMemory(autogen_core.memory.ListMemory):
         *,
         session_id: Id | None = None,
         placement: Placement = "end",
+        template: str = "",
         target: str | None = None,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -78,6 +80,9 @@ class ListMemory(autogen_core.memory.ListMemory):
         """`placement` is where `update_context` puts the contents: at the "end" with every call, as
         autogen_core does; or at the "front", once, behind the system messages that lead the
         context, as AutoGen's client for Anthropic asks for.
+
+        `template` names a configuration that the server has, of profile `autogen-list`, for the
+        session where this object makes it; one that is there keeps its own.
 
         `target`, `timeout`, `credentials` and `token` are as for memoryd.Client; what is not given
         comes from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE.
@@ -88,6 +93,9 @@ class ListMemory(autogen_core.memory.ListMemory):
         given = "" if session_id is None else id_text(session_id)
         self._session_id = given or f"autogen-{uuid.uuid4().hex}"
         self._placement: Placement = checked(placement)
+        self._template = template
+        # How the session is made, and what it is put to with.
+        self._made: dict[str, Any] = {"template": template} if template else {"config": _CONFIG}
         self._connection = Connection(target, timeout, credentials, token)
         self._begun = False
 
@@ -126,7 +134,7 @@ class ListMemory(autogen_core.memory.ListMemory):
         first, *others = requests(client, [to_content(item) for item in value])
         self._begin()
         # Had somebody deleted the session, Set alone would make it one of another profile.
-        client.put(self._session_id, config=_CONFIG)
+        client.put(self._session_id, **self._made)
         client.set(self._session_id, [], contents=first)
         for batch in others:
             client.put(self._session_id, contents=batch)
@@ -193,6 +201,7 @@ class ListMemory(autogen_core.memory.ListMemory):
             session_id=config.session_id,
             target=config.target,
             placement=config.placement or "end",
+            template=config.template or "",
         )
 
     def _to_config(self) -> ListMemoryConfig:  # type: ignore[override]
@@ -202,6 +211,7 @@ class ListMemory(autogen_core.memory.ListMemory):
             target=self._connection.target,
             session_id=self._session_id,
             placement=None if self._placement == "end" else self._placement,
+            template=self._template or None,
         )
 
     async def _read(self) -> list[memory.Content]:
@@ -217,7 +227,7 @@ class ListMemory(autogen_core.memory.ListMemory):
     async def _append(self, content: memory.Content) -> None:
         await self._abegin()
         await self._connection.async_client().put(
-            self._session_id, contents=[content], config=_CONFIG)
+            self._session_id, contents=[content], **self._made)
 
     # The session's beginning: made with what it begins with, unless it is there.
 
@@ -227,9 +237,11 @@ class ListMemory(autogen_core.memory.ListMemory):
         client = self._connection.client()
         first, *others = requests(client, [to_content(item) for item in self._first])
         try:
-            client.put(self._session_id, contents=first, config=_CONFIG, expected_revision=0)
+            client.put(self._session_id, contents=first, expected_revision=0, **self._made)
             for batch in others:
                 client.put(self._session_id, contents=batch)
+            if self._template:
+                self._check(client.get_session(self._session_id))
         except MemorydError as error:
             if error.reason != "REVISION_MISMATCH":
                 raise
@@ -243,9 +255,11 @@ class ListMemory(autogen_core.memory.ListMemory):
         first, *others = await arequests(client, [to_content(item) for item in self._first])
         try:
             await client.put(
-                self._session_id, contents=first, config=_CONFIG, expected_revision=0)
+                self._session_id, contents=first, expected_revision=0, **self._made)
             for batch in others:
                 await client.put(self._session_id, contents=batch)
+            if self._template:
+                self._check(await client.get_session(self._session_id))
         except MemorydError as error:
             if error.reason != "REVISION_MISMATCH":
                 raise
@@ -258,3 +272,5 @@ class ListMemory(autogen_core.memory.ListMemory):
                 f"session_id: session {self._session_id!r} has profile "
                 f"{session.config.profile!r}, a ListMemory needs {_PROFILE!r}"
             )
+        self._made = ({"template": session.template} if session.template
+                      else {"config": _CONFIG})

@@ -22,11 +22,13 @@ from pydantic import BaseModel
 from typing_extensions import Self
 
 from memoryd._ids import Id, id_text
+from memoryd._made import amake
 from memoryd._wire_text import dumps, without_halves
 from memoryd.autogen._placement import Placement, checked, put_to_front
 from memoryd.autogen._plain import plain
 from memoryd.autogen.connection import Connection, cancellable
 from memoryd.autogen.contents import from_content, to_content
+from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
 
 _HEADING = "From memory, the most fitting first:"
@@ -43,6 +45,7 @@ class SearchMemoryConfig(BaseModel):
     session_id: str | None = None
     top_k: int = 5
     placement: Placement = "front"
+    template: str | None = None
 
 
 class SearchMemory(Memory, Component[SearchMemoryConfig]):
@@ -65,6 +68,7 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         top_k: int = 5,
         placement: Placement = "front",
         session_id: Id | None = None,
+        template: str = "",
         target: str | None = None,
         timeout: float = 10.0,
         credentials: grpc.ChannelCredentials | None = None,
@@ -75,7 +79,10 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         `placement` is where a context gets it: at the "front", behind the system messages that lead
         it, in place of what was found last, as AutoGen's client for Anthropic asks for; or at the
         "end", with each question one message more. A context that shows its newest messages only
-        shows what is at the front until its next message. The rest is as for ListMemory.
+        shows what is at the front until its next message.
+
+        `template` names a configuration that the server has, for the session where this object
+        makes it; one that is there keeps its own. The rest is as for ListMemory.
         """
         self._name = name or "default_search_memory"
         self._top_k = top_k
@@ -83,6 +90,8 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         # The number 0 is an id.
         given = "" if session_id is None else id_text(session_id)
         self._session_id = given or f"autogen-{uuid.uuid4().hex}"
+        self._template = template
+        self._is_made = not template
         self._connection = Connection(target, timeout, credentials, token)
 
     @property
@@ -138,9 +147,7 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
     ) -> None:
         """Stores a content, durably and to be found at once. Cancelled on its way, it may or may
         not be stored."""
-        client = self._connection.async_client()
-        await cancellable(
-            client.put(self._session_id, contents=[to_content(content)]), cancellation_token)
+        await cancellable(self._append(to_content(content)), cancellation_token)
 
     async def clear(self) -> None:
         """Removes all contents, and all else that the session remembers."""
@@ -154,7 +161,8 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
     @classmethod
     def _from_config(cls, config: SearchMemoryConfig) -> Self:
         return cls(config.name, top_k=config.top_k, placement=config.placement,
-                   session_id=config.session_id, target=config.target)
+                   session_id=config.session_id, template=config.template or "",
+                   target=config.target)
 
     def _to_config(self) -> SearchMemoryConfig:
         return SearchMemoryConfig(
@@ -163,7 +171,15 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
             session_id=self._session_id,
             top_k=self._top_k,
             placement=self._placement,
+            template=self._template or None,
         )
+
+    async def _append(self, content: memory.Content) -> None:
+        client = self._connection.async_client()
+        if not self._is_made:
+            await amake(client, self._session_id, self._template)
+            self._is_made = True
+        await client.put(self._session_id, contents=[content])
 
     def _result(self, result: wire.QueryResult) -> MemoryContent:
         if result.score == 0:

@@ -18,8 +18,9 @@ class BaseChatMemory(library.BaseChatMemory):
     """LangChain's, with its messages in a session of memoryd unless it is given a `chat_memory`.
 
     Arguments beyond the library's: `session_id`, by default that of a ChatMessageHistory given as
-    `chat_memory`, else a new one; and `target`, the address of memoryd or a Connection. What a
-    memory knows besides its messages is in memoryd under its `session_id` too; only a memory with
+    `chat_memory`, else a new one; `target`, the address of memoryd or a Connection; and `template`,
+    of the session of the messages, as of ChatMessageHistory, which has it where one is given. What
+    a memory knows besides its messages is in memoryd under its `session_id` too; only a memory with
     another history and no `session_id` keeps that to itself, as the library does.
     """
 
@@ -37,11 +38,15 @@ class BaseChatMemory(library.BaseChatMemory):
         *,
         session_id: Id | None = None,
         target: str | Connection | None = None,
+        template: str = "",
         chat_memory: BaseChatMessageHistory | None = None,
         **fields: Any,
     ) -> None:
         if chat_memory is None:
-            chat_memory = ChatMessageHistory(session_id, target=target)
+            chat_memory = ChatMessageHistory(session_id, target=target, template=template)
+        elif template:
+            raise ValueError("template: is that of a history which this makes. Give it to the "
+                             "chat_memory: ChatMessageHistory(…, template=…)")
         if isinstance(chat_memory, ChatMessageHistory):
             session_id = chat_memory.session_id if session_id is None else session_id
             target = chat_memory.target if target is None else target

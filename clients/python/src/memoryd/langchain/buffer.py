@@ -11,6 +11,7 @@ from langchain_classic.memory.utils import get_prompt_input_key
 from pydantic import PrivateAttr
 
 from memoryd._ids import Id, id_text
+from memoryd._made import amake, make
 from memoryd.langchain.base import BaseChatMemory
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.langchain.messages import text_message, text_of
@@ -33,23 +34,27 @@ class ConversationStringBufferMemory(library.ConversationStringBufferMemory):
 
     A turn is two messages of the session, which bear the prefixes as names. `buffer` is made of
     them; assigning to it replaces them. Arguments beyond the library's: `session_id`, by default a
-    new one, and `target`, the address of memoryd or a Connection.
+    new one, `target`, the address of memoryd or a Connection, and `template`, as of
+    ChatMessageHistory.
     """
 
     session_id: str
 
     _target: str | Connection | None = PrivateAttr(default=None)
+    _template: str = PrivateAttr(default="")
 
     def __init__(
         self,
         *,
         session_id: Id | None = None,
         target: str | Connection | None = None,
+        template: str = "",
         **fields: Any,
     ) -> None:
         fields["session_id"] = uuid.uuid4().hex if session_id is None else id_text(session_id)
         super().__init__(**fields)
         self._target = target
+        self._template = template
         if "buffer" in fields:
             self.buffer = fields["buffer"]
 
@@ -65,14 +70,21 @@ class ConversationStringBufferMemory(library.ConversationStringBufferMemory):
         if name == "buffer":
             # In one piece, whoever said what in it.
             lines = [text_message("transcript", value)] if value else []
-            connection_of(self._target).client.set(self.session_id, lines)
+            client = connection_of(self._target).client
+            make(client, self.session_id, self._template)
+            client.set(self.session_id, lines)
 
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, str]) -> None:
-        connection_of(self._target).client.put(self.session_id, self._turn(inputs, outputs))
+        said = self._turn(inputs, outputs)
+        client = connection_of(self._target).client
+        make(client, self.session_id, self._template)
+        client.put(self.session_id, said)
 
     async def asave_context(self, inputs: dict[str, Any], outputs: dict[str, str]) -> None:
+        said = self._turn(inputs, outputs)
         client = connection_of(self._target).async_client
-        await client.put(self.session_id, self._turn(inputs, outputs))
+        await amake(client, self.session_id, self._template)
+        await client.put(self.session_id, said)
 
     async def aload_memory_variables(self, inputs: dict[str, Any]) -> dict[str, str]:
         client = connection_of(self._target).async_client

@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
 from memoryd._ids import Id, id_text
+from memoryd._made import amake, make
 from memoryd._requests import aor_taken_back, arequests, or_taken_back, requests
 from memoryd._units import History, lacks
 from memoryd.langchain.connection import Connection, connection_of
@@ -47,12 +48,17 @@ class ChatMessageHistory(BaseChatMessageHistory):
         *,
         messages: Sequence[BaseMessage] | None = None,
         target: str | Connection | None = None,
+        template: str = "",
     ) -> None:
         """Without `session_id` it is a new session; a UUID or an int is taken as its text.
         `messages` replace what the session holds.
-        `target` is memoryd's address, or a Connection; None is that of `connect()`."""
+        `target` is memoryd's address, or a Connection; None is that of `connect()`. `template`
+        names a configuration that the server has, for the session where this object makes it; one
+        that is there keeps its own."""
         self.session_id = uuid.uuid4().hex if session_id is None else id_text(session_id)
         self.target = target
+        self.template = template
+        self._is_made = not template
         self._given: list[BaseMessage] = []
         if messages is not None:
             self.messages = list(messages)
@@ -75,6 +81,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         taken: list[str] = []
+        self.begin()
         with or_taken_back(self.client, self.session_id, taken):
             for batch in requests(self.client, [to_message(message) for message in messages]):
                 if batch:
@@ -84,6 +91,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         client = self.async_client
         taken: list[str] = []
+        await self.abegin()
         async with aor_taken_back(client, self.session_id, taken):
             for batch in await arequests(client, [to_message(message) for message in messages]):
                 if batch:
@@ -97,6 +105,17 @@ class ChatMessageHistory(BaseChatMessageHistory):
     async def aclear(self) -> None:
         await self.async_client.reset(self.session_id, wire.RESET_SCOPE_MESSAGES)
         self._given = []
+
+    def begin(self) -> None:
+        """Makes the session from its template, if it has one, where there is none."""
+        if not self._is_made:
+            make(self.client, self.session_id, self.template)
+            self._is_made = True
+
+    async def abegin(self) -> None:
+        if not self._is_made:
+            await amake(self.async_client, self.session_id, self.template)
+            self._is_made = True
 
     # For memories that take messages away.
 
@@ -210,6 +229,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         self, messages: list[memory.Message], contents: list[memory.Content], revision: int | None
     ) -> None:
         first, *others = requests(self.client, messages)
+        if revision is None:
+            self.begin()
         made = self.client.set(
             self.session_id, first, contents=contents, expected_revision=revision).revision
         for batch in others:

@@ -28,17 +28,20 @@ class ConversationEntityMemory(BaseChatMemory, library.ConversationEntityMemory)
         *,
         session_id: Id | None = None,
         target: str | Connection | None = None,
+        template: str = "",
         **fields: Any,
     ) -> None:
         history = fields.get("chat_memory")
         if history is None:
-            history = fields["chat_memory"] = ChatMessageHistory(session_id, target=target)
+            history = fields["chat_memory"] = ChatMessageHistory(
+                session_id, target=target, template=template)
+            template = ""
         if isinstance(history, ChatMessageHistory):
             session_id = history.session_id if session_id is None else session_id
             target = history.target if target is None else target
         if session_id is not None and fields.get("entity_store") is None:
             fields["entity_store"] = EntityStore(f"{session_id}/entities", target=target)
-        super().__init__(session_id=session_id, target=target, **fields)
+        super().__init__(session_id=session_id, target=target, template=template, **fields)
 
     def clear(self) -> None:
         self.chat_memory.clear()
