@@ -702,7 +702,8 @@ def test_with_a_model_facts_are_known_with_their_evidence(store_kind, models, tm
         assert [hit.fact.text for hit in found if hit.fact] == ["The user drinks tea."]
         assert found[0].said is not None
         context = memory.context("ann", "wednesday", QUESTION)
-        assert context.blocks_used == ["user"] and "The user drinks tea." in texts(context)[0]
+        assert context.blocks_used == ["user"]
+        assert "<user>\n<fact>The user drinks tea.</fact>\n</user>" in texts(context)[0]
         assert not memory.recall("bob", "tea")
         assert "tea" not in str(memory.context("bob", "thursday", QUESTION).wire)
 

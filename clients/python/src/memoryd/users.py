@@ -206,9 +206,9 @@ def context(
     timeout: float | None = None,
 ) -> Steps[UserContext]:
     """Puts what is new in a conversation with a user, and returns the context for the next model
-    call: the conversation within its token limit, what the blocks know, and ahead of the newest
-    message of the user what was said in earlier conversations, and earlier in this one, that
-    answers to it.
+    call: the conversation within its token limit, what the blocks know, that of the user between
+    `<user>` tags, and ahead of the newest message of the user what was said in earlier
+    conversations, and earlier in this one, that answers to it.
 
     `messages` are those since the last call: the model's last answer, say, and the user's next
     question; a text is the user's. Without any nothing is put. The conversation is the session of
