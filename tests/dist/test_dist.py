@@ -108,10 +108,12 @@ def test_reads_no_openssl_cnf_but_the_named_one(installed, tmp_path):
     """That of the machine is for another OpenSSL."""
     def opened(**variables: str) -> list[str]:
         log = tmp_path / "opened"
-        before = ["strace", "--follow-forks", "--trace=open,openat", f"--output={log}"]
+        # As the server's child, so that what is sent to the process is sent to the server.
+        before = ["strace", "--daemonize", "--follow-forks", "--trace=open,openat", f"--output={log}"]
         environment = {"PATH": os.environ["PATH"], **installed.environment, **variables}
         with Running(installed.command, environment, tmp_path, before=before) as server:
             use(server.target)
+            assert server.stop() == 0
         return re.findall(r'"([^"]*(?:\.cnf|ossl-modules[^"]*))"', log.read_text(encoding="utf-8"))
 
     assert opened() == []
