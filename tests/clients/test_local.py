@@ -49,9 +49,10 @@ def base() -> Iterator[pathlib.Path]:
 
 
 @pytest.fixture(autouse=True)
-def temporary(monkeypatch, base) -> Iterator[pathlib.Path]:
+def temporary(monkeypatch, base, tmp_path_factory) -> Iterator[pathlib.Path]:
     """The TMPDIR of this process and of those that it starts, in which nothing stays. They find the
     binary under test."""
+    tmp_path_factory.getbasetemp()  # pytest's own, for all tests, is elsewhere.
     place = base / "tmp"
     place.mkdir(mode=0o700)
     for name in [name for name in os.environ if name.startswith("MEMORYD_")]:
