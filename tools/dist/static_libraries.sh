@@ -37,15 +37,25 @@ apt-get "${apt[@]}" update
 
 postgresql=$(pg_config --version 2>/dev/null | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
 postgresql=postgresql-${postgresql:-15}
-# versions SOURCE: those that the mirror tells of, the newest first.
-versions() { apt-cache "${apt[@]}" showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -urV; }
-stamp=$(
-  sha256sum <"$0"
-  for source in fmtlib spdlog prometheus-cpp curl "$postgresql"; do
-    newest=$(versions "$source" | sed -n 1p)
-    echo "$source ${newest:?no source of $source is told of}"
+# newest SOURCE: the newest version that the mirror can give; it may tell of one that it has not yet, or no more.
+newest() {
+  local version
+  for version in $(apt-cache "${apt[@]}" showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -urV); do
+    if (cd "$work" && apt-get "${apt[@]}" source --download-only --dsc-only "$1=$version" >/dev/null); then
+      echo "$version"
+      return
+    fi
+    echo "static_libraries.sh: $1 $version can't be had" >&2
   done
-)
+  echo "static_libraries.sh: no source of $1 can be had" >&2
+  return 1
+}
+declare -A chosen
+stamp=$(sha256sum <"$0")
+for source in fmtlib spdlog prometheus-cpp curl "$postgresql"; do
+  chosen[$source]=$(newest "$source")
+  stamp+=$'\n'"$source ${chosen[$source]}"
+done
 if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then
   rm -rf "$work"
   exit 0
@@ -53,22 +63,16 @@ fi
 rm -rf "$folder/lib" "$folder/packages" "$folder/.stamp"
 mkdir -p "$folder/lib"
 
-# unpack SOURCE: into $work/SOURCE, the newest version that the mirror can give.
+# unpack SOURCE: into $work/SOURCE, the version that was chosen.
 unpack() {
-  local version
+  local version=${chosen[$1]}
   cd "$work"
-  for version in $(versions "$1"); do
-    if apt-get "${apt[@]}" source --download-only "$1=$version"; then
-      dpkg-source --no-check -x "$1_${version#*:}.dsc" "$1"
-      mkdir -p "$folder/packages/$1"
-      printf 'Package: %s\nVersion: %s\nArchitecture: source\n%s\n' "$1" "$version" \
-        "$(grep '^Maintainer: ' "$1_${version#*:}.dsc")" >"$folder/packages/$1/entry"
-      cp "$1/debian/copyright" "$folder/packages/$1"
-      return
-    fi
-  done
-  echo "static_libraries.sh: no source of $1 could be had" >&2
-  return 1
+  apt-get "${apt[@]}" source --download-only "$1=$version"
+  dpkg-source --no-check -x "$1_${version#*:}.dsc" "$1"
+  mkdir -p "$folder/packages/$1"
+  printf 'Package: %s\nVersion: %s\nArchitecture: source\n%s\n' "$1" "$version" \
+    "$(grep '^Maintainer: ' "$1_${version#*:}.dsc")" >"$folder/packages/$1/entry"
+  cp "$1/debian/copyright" "$folder/packages/$1"
 }
 
 for flags in CFLAGS CXXFLAGS CPPFLAGS LDFLAGS; do
