@@ -5,6 +5,7 @@
 #define MEMORYD_CLI_COMMAND_H_
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +36,34 @@ CLI::App& AddCommandHere(CLI::App& parent, const std::string& name, const std::s
 
 // Adds a command that stands for others alone. `help` says what they are about, without an end.
 CLI::App& AddGroup(CLI::App& parent, const std::string& name, const std::string& help);
+
+// Adds an option that may be given again and again, each time with one value: what stands behind
+// that is an argument of the command.
+CLI::Option& AddRepeatable(CLI::App& command, const std::string& name,
+                           std::vector<std::string>& values, const std::string& help);
+
+// Lets an option take numbers from `least` to `most`, and nothing else.
+CLI::Validator Between(double least, double most);
+
+// Lets an option take one of `words`, and completion offer them.
+CLI::Validator OneOf(std::vector<std::string> words);
+
+// Completion offers `words` for an option, which takes others too.
+CLI::Validator Offering(const std::vector<std::string>& words);
+
+// Offers those of messages that are most used.
+CLI::Validator OfferingRoles();
+
+// Those of either; empty for none.
+std::vector<std::string> OfferedWords(const CLI::Option& option);
+
+// The type of options that name a file.
+inline constexpr char kFile[] = "FILE";
+// That of settings, of which nothing else is known.
+inline constexpr char kAnyValue[] = "VALUE";
+
+// Whether an option names a file, by its type. Names of files are any bytes, other values UTF-8.
+bool NamesFile(const CLI::Option& option);
 
 // Commands below `app`, in the order in which they were added, but those of no group, which help
 // and completion do not tell of.

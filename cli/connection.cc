@@ -98,9 +98,10 @@ Connection::Connection(const ConnectionOptions& options, std::shared_ptr<grpc::C
       timeout_(options.timeout_s),
       channel_(std::move(channel)) {}
 
-absl::Status Connection::Prepare(grpc::ClientContext& context) const {
+absl::Status Connection::Prepare(grpc::ClientContext& context,
+                                 std::chrono::milliseconds more) const {
   context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::duration_cast<std::chrono::microseconds>(timeout_));
+                       std::chrono::duration_cast<std::chrono::microseconds>(timeout_ + more));
   context.set_wait_for_ready(wait_for_server_);
   // Anew for each call, since it may be replaced while an export runs.
   MEMORYD_ASSIGN_OR_RETURN(const std::string token, ReadToken(token_file_));

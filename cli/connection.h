@@ -67,12 +67,13 @@ class Connection {
 
   // Such as Call(&v1::SessionService::Stub::GetSession, request). Errors as FromGrpcStatus, but
   // UNAVAILABLE in words where nothing listens. One that takes its time is told on a terminal.
+  // `more`: what it may take beside the timeout, where the server is asked to wait.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
-                                const Request& request) {
+                                const Request& request, std::chrono::milliseconds more = {}) {
     grpc::ClientContext context;
-    MEMORYD_RETURN_IF_ERROR(Prepare(context));
+    MEMORYD_RETURN_IF_ERROR(Prepare(context, more));
     Stub stub(channel_);
     Response response;
     absl::Status status;
@@ -98,7 +99,7 @@ class Connection {
  private:
   Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel);
 
-  absl::Status Prepare(grpc::ClientContext& context) const;
+  absl::Status Prepare(grpc::ClientContext& context, std::chrono::milliseconds more = {}) const;
   absl::Status StatusOf(const grpc::Status& status) const;
 
   const std::string target_;

@@ -5,7 +5,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <CLI/Validators.hpp>
-#include <cmath>
+#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <iterator>
@@ -82,14 +82,20 @@ absl::Status Put(Connection& connection, Printer& printer, const Arguments& argu
   message.set_message_id(arguments.message_id);
   message.set_metadata_json(arguments.metadata_json);
   message.set_thread_id(arguments.thread);
+  std::chrono::milliseconds wait(0);
   if (arguments.wait_s.has_value()) {
-    *request.mutable_wait() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
-        std::llround(*arguments.wait_s * 1000));
+    // However little was asked for is not nothing.
+    wait = std::chrono::ceil<std::chrono::milliseconds>(
+        std::chrono::duration<double>(*arguments.wait_s));
+    *request.mutable_wait() =
+        google::protobuf::util::TimeUtil::MillisecondsToDuration(wait.count());
   }
-  MEMORYD_ASSIGN_OR_RETURN(const v1::PutResponse response, connection.Call(&Service::Put, request));
+  MEMORYD_ASSIGN_OR_RETURN(const v1::PutResponse response,
+                           connection.Call(&Service::Put, request, wait));
   if (printer.json()) {
     printer.PrintMessage(response);
     return absl::OkStatus();
+  }
   }
   printer.Print(fmt::format("stored {} at position {} of session {}\n",
                             EscapeForTerminal(response.message_ids(0)), response.positions(0),
@@ -115,10 +121,6 @@ absl::Status Get(Connection& connection, Printer& printer, const Arguments& argu
   }
   for (const v1::Message& message : response.messages()) {
     printer.Print(ConversationLines(message, printer.colour()));
-  }
-  if (response.revision() == 0) {
-    printer.Print(fmt::format("there is no session {}\n", EscapeForTerminal(arguments.session_id)));
-    return absl::OkStatus();
   }
   printer.Print(fmt::format("\n{} messages, {} of {} tokens\n", response.messages_size(),
                             response.token_count(), response.limit()));
@@ -243,15 +245,16 @@ void AddConversation(CLI::App& app, Invocation& invocation) {
   };
   CLI::App& put = add("put", "Stores a message; makes the session if there is none.", &Put);
   add_text(put, "What it says; - reads standard input.");
-  put.add_option("--role", arguments->role, "Who says it: user, assistant, system … [user].");
+  put.add_option("--role", arguments->role, "Who says it: user, assistant, system … [user].")
+      ->check(OfferingRoles());
   put.add_option("--name", arguments->name, "The speaker's name.");
   put.add_option("--id", arguments->message_id, "The message's id; none: one is made.");
   put.add_option("--metadata", arguments->metadata_json, "A JSON object.")->type_name("JSON");
   put.add_option("--thread", arguments->thread, "The thread that it belongs to.");
   put.add_option("--wait", arguments->wait_s,
-                 "Wait so long for what it teaches blocks; less than --timeout.")
+                 "Wait so long for what it teaches blocks, beside --timeout.")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(Between(0, 3600));
   CLI::App& get = add("get",
                       "Shows the context for the next model call: short-term memory and what "
                       "blocks say.",
@@ -267,7 +270,8 @@ void AddConversation(CLI::App& app, Invocation& invocation) {
       .add_option("--neighbours", arguments->neighbours,
                   "So many messages before and after each that is found, 0 to 10 [0].")
       ->type_name("N");
-  query.add_option("--role", arguments->roles, "Of this role, or one of several.")->take_all();
+  AddRepeatable(query, "--role", arguments->roles, "Of this role; repeatable.")
+      .check(OfferingRoles());
   query.add_flag("--passages", arguments->passages, "Of long texts their best passage.");
   query.add_flag("--parts-of-score", arguments->parts_of_score,
                  "What each score is made of, with --json.");
@@ -277,7 +281,7 @@ void AddConversation(CLI::App& app, Invocation& invocation) {
       "what memory inserts. Stores nothing.",
       &Context);
   add_text(context, "The new message; - reads standard input.");
-  context.add_option("--role", arguments->role, "Who says it [user].");
+  context.add_option("--role", arguments->role, "Who says it [user].")->check(OfferingRoles());
   context.add_flag("--alternate-roles", arguments->alternate_roles,
                    "As Anthropic's interface wants them: a human's and the assistant's in turn.");
 }

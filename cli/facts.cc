@@ -144,8 +144,8 @@ void AddFacts(CLI::App& app, Invocation& invocation) {
   CLI::App& addition = add("add", "Adds a fact.", &Add);
   give_text(addition);
   addition.add_option("--trust", arguments->trust, "0 to 1; at most what the server gives.");
-  addition.add_option("--message", arguments->message_ids,
-                      "A message that it rests on; repeatable.");
+  AddRepeatable(addition, "--message", arguments->message_ids,
+                "A message that it rests on; repeatable.");
   CLI::App& correction = add("update", "Corrects a fact.", &Update);
   name_fact(correction);
   give_text(correction);

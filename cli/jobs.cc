@@ -25,7 +25,7 @@ using Service = v1::JobService::Stub;
 struct Arguments {
   std::string session_id;
   std::string job_id;
-  v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+  std::string state;
   Watch watch;
 };
 
@@ -129,10 +129,18 @@ absl::Status AddAll(Connection& connection, JobList& list) {
 }
 
 absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
-  JobList list(connection, printer, arguments.state, arguments.watch.on);
-  return Repeat(arguments.watch, [&]() -> absl::StatusOr<bool> {
-    MEMORYD_RETURN_IF_ERROR(arguments.session_id.empty() ? AddAll(connection, list)
-                                                         : list.Add(arguments.session_id));
+               arguments.state.empty() ? v1::JOB_STATE_UNSPECIFIED : States().at(arguments.state),
+               arguments.watch.on);
+  return Repeat(arguments.watch, printer, [&]() -> absl::StatusOr<bool> {
+    if (arguments.session_id.empty()) {
+      MEMORYD_RETURN_IF_ERROR(AddAll(connection, list));
+      return list.EndRound();
+    }
+    MEMORYD_RETURN_IF_ERROR(list.Add(arguments.session_id));
+    // One that is not there has no jobs.
+    if (!list.any()) {
+      MEMORYD_RETURN_IF_ERROR(GetSession(connection, arguments.session_id).status());
+    }
     return list.EndRound();
   });
 }
@@ -167,7 +175,7 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
       add("list", "Lists jobs; of all sessions by a call for each that has blocks.", &List);
   list.add_option("ID", arguments->session_id, "The session; none: all.");
   list.add_option("--state", arguments->state, "open, done, failed or cancelled.")
-      ->transform(CLI::CheckedTransformer(States()).description(""));
+      ->check(OneOf({"open", "done", "failed", "cancelled"}));
   AddWatch(list, arguments->watch, "until no job is open");
   const auto name_job = [&](CLI::App& command) {
     command.add_option("ID", arguments->session_id, "The session.")->required();

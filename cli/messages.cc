@@ -170,11 +170,12 @@ void AddMessages(CLI::App& app, Invocation& invocation) {
     return command;
   };
   CLI::App& list = add("list", "Lists messages, oldest first, those that pass all filters.", &List);
-  list.add_option("--role", arguments->roles, "Of this role, or one of several.")->take_all();
-  list.add_option("--name", arguments->names, "Of this speaker, or one of several.")->take_all();
+  AddRepeatable(list, "--role", arguments->roles, "Of this role; repeatable.")
+      .check(OfferingRoles());
+  AddRepeatable(list, "--name", arguments->names, "Of this speaker; repeatable.");
   list.add_option("--thread", arguments->thread, "Of this thread.");
   list.add_option("--status", arguments->status, "active or archived.")
-      ->check(CLI::IsMember({"active", "archived"}).description(""));
+      ->check(OneOf({"active", "archived"}));
   list.add_option("--since", arguments->since, "Stored at this time or later: RFC 3339, or a day.");
   list.add_option("--until", arguments->until, "Stored before this time.");
   list.add_option("--created-since", arguments->created_since, "Created then or later.");

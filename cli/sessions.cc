@@ -186,7 +186,8 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
     command.add_option("--subject", arguments->new_subject, "Whom it is about, for erase.");
     command.add_option("--token-limit", arguments->token_limit, "Tokens of a context.")
         ->type_name("N");
-    command.add_option("--profile", arguments->profile, "default, llama-index or autogen-list.");
+    command.add_option("--profile", arguments->profile, "default, llama-index or autogen-list.")
+        ->check(Offering({"default", "llama-index", "autogen-list"}));
     command
         .add_option("--config", arguments->config,
                     "All that memoryd.v1.SessionConfig can say, beside the others; @FILE reads it.")

@@ -64,9 +64,28 @@ def test_a_text_may_come_from_standard_input(calls, commands, session_id):
     assert calls.all_messages(session_id)[1].text == "--not an option"
 
 
-def test_a_session_that_is_not_there_is_said_to_be_none(commands, session_id):
-    assert commands.text("get", session_id) == f"there is no session {session_id}\n"
-    assert commands.text("query", session_id, "dog") == f"there is no session {session_id}\n"
+@pytest.mark.parametrize("seconds", ("1e18", "3601", "-1", "nan", "inf", "soon"))
+def test_seconds_are_within_bounds(seconds):
+    assert NOWHERE.fails(2, "put", "s", "x", "--wait", seconds) == "--wait: must be 0 to 3600"
+    assert NOWHERE.fails(2, "info", "--timeout", seconds) == "--timeout: must be 0.001 to 3600"
+    assert NOWHERE.fails(2, "jobs", "list", "--watch", "--every", seconds) == (
+        "--every: must be 0.01 to 3600")
+
+
+def test_an_option_that_repeats_leaves_the_arguments_alone(calls, commands, session_id):
+    calls.CreateSession(session_id=session_id, config=memory.SessionConfig(blocks=[
+        memory.Block(name="facts", kind="fact-extraction", options_json='{"model": "m"}')]))
+    calls.Put(session_id=session_id, messages=[
+        user("My dog is called Bella.", message_id="m1"), assistant("A dog!", message_id="m2")])
+    roles = ("--role", "user", "--role", "system")
+    found, = commands.json("query", *roles, session_id, "dog")
+    assert [result["message"]["message_id"] for result in found["results"]] == ["m1"]
+    for options in (roles, ("--name", "", *roles)):
+        line, = commands.json("messages", "list", *options, session_id)
+        assert line["message"]["message_id"] == "m1"
+    added, = commands.json("facts", "add", "--message", "m1", "--message=m2", session_id, "facts",
+                           "Bella is a dog.")
+    assert added["fact"]["message_ids"] == ["m1", "m2"]
 
 
 def test_what_blocks_say_is_got(calls, commands, session_id):

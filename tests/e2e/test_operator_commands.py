@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from support.blocks import block
 from support.calls import Calls, assistant, memory, note, session_wire, user, wire
 from support.calls import memory_service_pb2_grpc as memory_grpc
 from support.calls import session_service_pb2_grpc as session_grpc
-from support.commands import SECONDS, Commands
+from support.commands import SECONDS, Commands, on_terminal, serving
 from support.paths import BINARY, REPOSITORY
 from support.server import Server
 from support.tls import SERVER_NAMES, Authority, server_arguments
@@ -68,21 +67,6 @@ def test_sessions_are_listed_shown_and_deleted(calls, commands, session_id):
     done = commands.text("sessions", "delete", session_id, "--yes")
     assert done == "deleted 2 messages and 1 contents\n"
     assert "SESSION_NOT_FOUND" in commands.fails(3, "sessions", "show", session_id)
-
-
-def on_terminal(commands: Commands, answer: str, *arguments: str) -> tuple[int, str]:
-    """Exit code and screen of a command whose standard input and error are a terminal."""
-    own, theirs = pty.openpty()
-    with contextlib.closing(os.fdopen(own, "r+b", buffering=0)) as terminal:
-        process = commands.start(*arguments, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL)
-        os.close(theirs)
-        if answer:
-            terminal.write(answer.encode())
-        screen = b""
-        with contextlib.suppress(OSError):  # EIO when the last one has closed it.
-            while piece := terminal.read(4096):
-                screen += piece
-        return process.wait(SECONDS), screen.decode()
 
 
 def test_deleting_asks_on_a_terminal(calls, commands, session_id):
@@ -473,17 +457,12 @@ class BreakingServer(memory_grpc.MemoryServiceServicer, session_grpc.SessionServ
 
 @contextlib.contextmanager
 def breaking(pages: list[str | grpc.StatusCode]) -> Iterator[tuple[BreakingServer, Commands]]:
-    server = grpc.server(ThreadPoolExecutor(4))
     service = BreakingServer(pages)
-    memory_grpc.add_MemoryServiceServicer_to_server(service, server)
-    session_grpc.add_SessionServiceServicer_to_server(service, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield service, Commands(f"127.0.0.1:{port}")
-    finally:
-        service.ending.set()
-        server.stop(None).wait()
+    with serving(service) as commands:
+        try:
+            yield service, commands
+        finally:
+            service.ending.set()
 
 
 def test_a_broken_stream_goes_on_behind_its_last_page(tmp_path):
