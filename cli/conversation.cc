@@ -21,6 +21,7 @@
 #include "cli/table.h"
 #include "cli/terminal_text.h"
 #include "cli/time_text.h"
+#include "cli/utf8.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 
@@ -53,6 +54,7 @@ absl::StatusOr<std::string> GivenText(const Arguments& arguments) {
   if (arguments.text != "-") return arguments.text;
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
   if (std::cin.bad()) return absl::UnknownError("standard input: can't be read");
+  if (!IsUtf8(text)) return absl::InvalidArgumentError("standard input: is not UTF-8");
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }

@@ -233,8 +233,10 @@ void AddExport(CLI::App& app, Invocation& invocation) {
                                  });
   command.add_option("ID", arguments->session_ids, "The sessions.");
   command.add_flag("--all", arguments->all, "All sessions of the tenant.");
-  command.add_option("--output", arguments->output,
-                     "File to write, replaced when all is there; none: standard output.");
+  command
+      .add_option("--output", arguments->output,
+                  "File to write, replaced when all is there; none: standard output.")
+      ->type_name(kFile);
 }
 
 }  // namespace memoryd::cli

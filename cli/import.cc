@@ -189,7 +189,9 @@ void AddImport(CLI::App& app, Invocation& invocation) {
                                  invocation, [arguments](Connection& connection, Printer& printer) {
                                    return Import(connection, printer, *arguments);
                                  });
-  command.add_option("FILE", arguments->file, "The export; - is standard input.")->required();
+  command.add_option("FILE", arguments->file, "The export; - is standard input.")
+      ->required()
+      ->type_name(kFile);
   command.add_flag("--skip-existing", arguments->skip_existing,
                    "Leave sessions alone that are there, rather than end with the first.");
   command.add_flag("--dry-run", arguments->dry_run, "Read the file and make nothing.");

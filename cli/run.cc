@@ -6,7 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <cstdio>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -14,16 +14,26 @@
 #include "cli/call_error.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/diagnostic.h"
 #include "cli/target.h"
-#include "cli/terminal_text.h"
 #include "cli/unknown_word.h"
+#include "cli/utf8.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd::cli {
 namespace {
 
-int Fail(const absl::Status& status) {
-  fmt::print(stderr, "memoryd: {}\n", EscapeForTerminal(std::string(status.message())));
+int Fail(const absl::Status& status, bool json) {
+  PrintError(status, json);
   return ExitCodeOf(status);
+}
+
+// Whether one of `words` is one of `wanted`, before what stands behind `--`.
+bool HasWord(const std::vector<std::string>& words,
+             std::initializer_list<std::string_view> wanted) {
+  return std::ranges::any_of(
+      words.begin(), std::ranges::find(words, "--"),
+      [&](const std::string& word) { return std::ranges::find(wanted, word) != wanted.end(); });
 }
 
 absl::Status RunInvocation(const Invocation& invocation) {
@@ -39,6 +49,18 @@ absl::Status RunInvocation(const Invocation& invocation) {
   return status.ok() ? printed : status;
 }
 
+// INVALID_ARGUMENT for a value that no request can hold, of the command that was given.
+absl::Status CheckUtf8(const CLI::App& command) {
+  for (const CLI::Option* const option : command.get_options()) {
+    if (NamesFile(*option) || std::ranges::all_of(option->results(), &IsUtf8)) continue;
+    return absl::InvalidArgumentError(fmt::format("{}: is not UTF-8", option->get_name()));
+  }
+  for (const CLI::App* const given : command.get_subcommands()) {
+    MEMORYD_RETURN_IF_ERROR(CheckUtf8(*given));
+  }
+  return absl::OkStatus();
+}
+
 int RunWords(const std::vector<std::string>& words, const Program& program) {
   Invocation invocation;
   const std::optional<OldTarget> old = FindOldTarget();
@@ -48,32 +70,35 @@ int RunWords(const std::vector<std::string>& words, const Program& program) {
   if (words.empty() || words.front() == "--help" || words.front() == "-h") {
     return RunWords({"help"}, program);
   }
-  const bool wants_help =
-      std::ranges::any_of(words.begin(), std::ranges::find(words, "--"),
-                          [](const std::string& word) { return word == "--help" || word == "-h"; });
-  if (wants_help) {
+  // Also of a line that is wrong, and says nothing else that is certain.
+  const bool json = HasWord(words, {"--json"});
+  if (HasWord(words, {"--help", "-h"})) {
     std::vector<std::string> help = {"help"};
     const CLI::App* command = &app;
     for (const std::string& word : words) {
-      command = FindCommand(*command, word);
-      if (command == nullptr) break;
+      if (CommandsOf(*command).empty() || word.starts_with('-')) break;
+      const CLI::App* const next = FindCommand(*command, word);
+      if (next == nullptr) return Fail(UnknownCommand(*command, word), json);
+      command = next;
       help.push_back(word);
     }
     return RunWords(help, program);
   }
-  if (const absl::Status status = CheckWords(app, words); !status.ok()) return Fail(status);
+  if (const absl::Status status = CheckWords(app, words); !status.ok()) return Fail(status, json);
   try {
     // CLI11 takes them from the back.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
-    return Fail(absl::InvalidArgumentError(error.what()));
+    return Fail(absl::InvalidArgumentError(error.what()), json);
   }
+  if (const absl::Status status = CheckUtf8(app); !status.ok()) return Fail(status, json);
   if (old.has_value() && invocation.run != nullptr && invocation.connection.target == old->target) {
-    fmt::print(stderr, "memoryd: warning: {} is an old name: set MEMORYD_TARGET={}\n",
-               old->variable, EscapeForTerminal(old->target));
+    PrintWarning(
+        fmt::format("{} is an old name: set MEMORYD_TARGET={}", old->variable, old->target),
+        invocation.json);
   }
   const absl::Status status = RunInvocation(invocation);
-  return status.ok() ? kDone : Fail(status);
+  return status.ok() ? kDone : Fail(status, invocation.json);
 }
 
 }  // namespace

@@ -29,4 +29,8 @@ std::string Bold(std::string_view text, bool colour) {
   return colour ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
 }
 
+std::string Red(std::string_view text, bool colour) {
+  return colour ? fmt::format("\x1b[1;31m{}\x1b[0m", text) : std::string(text);
+}
+
 }  // namespace memoryd::cli

@@ -20,6 +20,9 @@ bool WantsColour(int descriptor);
 // `text` in bold where `colour` is.
 std::string Bold(std::string_view text, bool colour);
 
+// In bold and red.
+std::string Red(std::string_view text, bool colour);
+
 }  // namespace memoryd::cli
 
 #endif  // MEMORYD_CLI_TERMINAL_H_

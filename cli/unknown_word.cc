@@ -6,6 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "cli/command.h"
@@ -20,6 +21,14 @@ std::vector<std::string> NamesOf(const CLI::App& app) {
   return names;
 }
 
+// Whether `word` can give an option at all: a text may begin as a list does, `- buy milk`.
+bool LooksLikeOption(std::string_view word) {
+  if (!word.starts_with('-')) return false;
+  word.remove_prefix(word.starts_with("--") ? 2 : 1);
+  // As CLI11 has it.
+  return !word.empty() && std::string_view("-! \n").find(word.front()) == std::string_view::npos;
+}
+
 // The option that `word` gives, nullptr for none.
 const CLI::Option* FindOption(const CLI::App& command, const std::string& word) {
   // A short one may have its value, or others, behind it.
@@ -31,7 +40,7 @@ absl::Status CheckOptions(const CLI::App& command, const std::string& path,
                           const std::vector<std::string>& words, std::size_t begin) {
   for (std::size_t i = begin; i < words.size() && words[i] != "--"; ++i) {
     const std::string& word = words[i];
-    if (word.size() < 2 || word.front() != '-') continue;
+    if (!LooksLikeOption(word)) continue;
     if (const CLI::Option* const option = FindOption(command, word); option != nullptr) {
       // What follows is its value, whatever that begins with.
       if (option->get_items_expected_min() > 0 && word.find('=') == std::string::npos) ++i;

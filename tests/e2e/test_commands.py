@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2
 
 from support.background import Background
 from support.calls import Calls, assistant, memory, user
-from support.commands import SECONDS, Commands
+from support.commands import SECONDS, Commands, on_terminal
 from support.embedders import BLOCK, LINES, config, embed, put, settled
 from support.model_server import ModelServer
 from support.paths import BINARY, REPOSITORY, server_environment
@@ -61,7 +61,22 @@ def test_a_text_may_come_from_standard_input(calls, commands, session_id):
     assert [m.text for m in calls.all_messages(session_id)] == ["one\ntwo"]
     assert "user:\n  | one\n  | two\n" in commands.text("get", session_id)
     commands.text("put", session_id, "--", "--not an option")
-    assert calls.all_messages(session_id)[1].text == "--not an option"
+    commands.text("put", session_id, "- buy milk")
+    assert [m.text for m in calls.all_messages(session_id)][1:] == ["--not an option", "- buy milk"]
+
+
+def test_a_text_is_utf8(calls, commands, session_id):
+    wrong = os.fsdecode(b"a\xff")
+    assert commands.fails(2, "put", session_id, wrong) == "TEXT: is not UTF-8"
+    assert commands.fails(2, "put", session_id, "x", "--role", wrong) == "--role: is not UTF-8"
+    assert commands.fails(2, "query", wrong, "x") == "SESSION: is not UTF-8"
+    assert "\\xFF" in commands.fails(2, wrong)
+    done = subprocess.run([BINARY, "put", session_id, "-"], input=b"a\xff", capture_output=True,
+                          env=commands.environment, timeout=SECONDS, check=False)
+    assert done.returncode == 2 and done.stderr == b"memoryd: standard input: is not UTF-8\n"
+    assert not calls.all_messages(session_id)
+    # Names of files are any bytes.
+    assert commands.fails(2, "import", wrong) == "a\\xFF: can't be read"
 
 
 @pytest.mark.parametrize("seconds", ("1e18", "3601", "-1", "nan", "inf", "soon"))
@@ -142,6 +157,8 @@ def test_sessions_are_created_changed_and_forked(calls, commands, session_id, tm
         assert commands.fails(2, "sessions", "create", "x", "--config", wrong).startswith("--config: ")
 
 
+
+
 # Watching.
 
 
@@ -214,9 +231,28 @@ def test_embeddings_are_watched_until_nothing_is_made_anew(tmp_path):
 
 def test_a_server_that_is_not_there_is_told_in_words():
     said = "nothing listens on 127.0.0.1:1: is memoryd running? (memoryd dev)"
-    for command in (("info",), ("put", "s", "text"), ("sessions", "list", "--json")):
+    for command in (("info",), ("put", "s", "text"), ("sessions", "list")):
         assert NOWHERE.fails(4, *command) == said
     assert NOWHERE.fails(4, "export", "s") == f"s: {said}"
+
+
+def test_an_error_is_json_where_that_is_asked_for(commands, session_id):
+    def error(code: int, *arguments: object) -> dict:
+        done = commands.run(*arguments, "--json")
+        assert done.returncode == code and not done.stdout
+        line, = done.stderr.splitlines()
+        return json.loads(line)["error"]
+
+    assert error(3, "sessions", "show", session_id) == {
+        "code": "NOT_FOUND", "reason": "SESSION_NOT_FOUND",
+        "message": "NOT_FOUND SESSION_NOT_FOUND: there is no such session"}
+    refused = error(2, "messages", "show", "x" * 257, "m")
+    assert refused["reason"] == "INVALID_FIELD" and refused["details"]["field"] == "session_id"
+    assert error(4, "info", "--target", "127.0.0.1:1")["code"] == "UNAVAILABLE"
+    for wrong in (("sesions",), ("info", "--timeout", "0"), ("info", "--colour"), ("sessions",)):
+        assert error(2, *wrong)["code"] == "INVALID_ARGUMENT"
+    done = commands.run("put", session_id, "--", "--json", "--json")
+    assert done.returncode == 2 and done.stderr.startswith("memoryd: ")
 
 
 def test_older_names_of_the_address_go_on_with_a_warning(calls, server, session_id):
@@ -228,6 +264,8 @@ def test_older_names_of_the_address_go_on_with_a_warning(calls, server, session_
         assert done.returncode == 0
         assert done.stderr == (f"memoryd: warning: {name} is an old name: "
                                f"set MEMORYD_TARGET={server.target}\n")
+        done = commands.run("sessions", "show", session_id, "--json")
+        assert name in json.loads(done.stderr)["warning"]["message"]
         commands.environment["MEMORYD_TARGET"] = server.target
         assert commands.text("sessions", "show", session_id)
 
@@ -402,6 +440,11 @@ def test_colour_is_where_a_terminal_wants_it(variables, bold):
         assert process.wait(SECONDS) == 0
     assert (b"\x1b[1mStart a server\x1b[0m" in screen) == bold
     assert (b"\x1b" in screen) == bold
+    commands = Commands("127.0.0.1:1")
+    commands.environment = {**environment, **variables}
+    _, screen = on_terminal(commands, "", "sesions")
+    assert screen.startswith("\x1b[1;31mmemoryd:\x1b[0m " if bold else "memoryd: ")
+    assert ("\x1b" in screen) == bold
 
 
 def test_what_is_mistyped_is_asked_about():
@@ -410,8 +453,18 @@ def test_what_is_mistyped_is_asked_about():
             (("sessions", "lits"), "unknown command sessions lits: did you mean list?"),
             (("help", "qurey"), "unknown command qurey: did you mean query?"),
             (("frobnicate",), "unknown command frobnicate: see memoryd help"),
+            (("sesions", "--help"), "unknown command sesions: did you mean sessions?"),
+            (("sessions", "lits", "-h"), "unknown command sessions lits: did you mean list?"),
+            (("jobs", "list", "--every", "1"), "--every requires --watch"),
+            (("jobs", "list", "--state", "lost"),
+             "--state: must be one of open, done, failed, cancelled"),
             (("sessions", "list", "--limti=3"), "unknown option --limti: did you mean --limit?")):
         assert NOWHERE.fails(2, *arguments) == said
+
+
+def test_help_behind_arguments_is_that_of_the_command():
+    text = Commands("").text("help", "put")
+    assert text == Commands("").text("put", "s1", "sesions", "--help")
 
 
 def test_what_needs_python_is_said_to():
