@@ -29,6 +29,11 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   return Error(code, info.reason(), said, std::move(values));
 }
 
+absl::Status NoSession() {
+  return Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND",
+               "NOT_FOUND SESSION_NOT_FOUND: there is no such session");
+}
+
 ExitCode ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

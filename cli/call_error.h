@@ -23,6 +23,9 @@ enum ExitCode {
 // message is `CODE REASON: what the server says`, or `CODE: …` where it gives no reason.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
+// As the server says it: for replies that tell of a session that is not there by their revision.
+absl::Status NoSession();
+
 ExitCode ExitCodeOf(const absl::Status& status);
 
 // `status` with "`context`: " before its message.

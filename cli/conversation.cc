@@ -18,6 +18,7 @@
 
 #include "cli/message_text.h"
 #include "cli/pages.h"
+#include "cli/sessions.h"
 #include "cli/table.h"
 #include "cli/terminal_text.h"
 #include "cli/time_text.h"
@@ -70,7 +71,7 @@ void Print(Printer& printer,
            const google::protobuf::RepeatedPtrField<v1::MissingBlock>& missing_blocks) {
   for (const v1::MissingBlock& missing : missing_blocks) {
     printer.Print(fmt::format("missing block: {} ({})\n", EscapeForTerminal(missing.block()),
-                              missing.reason()));
+                              EscapeForTerminal(missing.reason())));
   }
 }
 
@@ -98,13 +99,15 @@ absl::Status Put(Connection& connection, Printer& printer, const Arguments& argu
     printer.PrintMessage(response);
     return absl::OkStatus();
   }
+  if (response.message_ids().empty() || response.positions().empty()) {
+    return absl::InternalError("put: the server does not say what it stored");
   }
   printer.Print(fmt::format("stored {} at position {} of session {}\n",
                             EscapeForTerminal(response.message_ids(0)), response.positions(0),
                             EscapeForTerminal(arguments.session_id)));
   for (const v1::OpenJob& job : response.open_jobs()) {
-    printer.Print(fmt::format("job {} of block {}: {} {}\n", job.job_id(),
-                              EscapeForTerminal(job.block()), job.state(),
+    printer.Print(fmt::format("job {} of block {}: {} {}\n", EscapeForTerminal(job.job_id()),
+                              EscapeForTerminal(job.block()), EscapeForTerminal(job.state()),
                               EscapeForTerminal(job.error())));
   }
   return absl::OkStatus();
@@ -117,6 +120,7 @@ absl::Status Get(Connection& connection, Printer& printer, const Arguments& argu
     MEMORYD_ASSIGN_OR_RETURN(*request.mutable_input(), GivenText(arguments));
   }
   MEMORYD_ASSIGN_OR_RETURN(const v1::GetResponse response, connection.Call(&Service::Get, request));
+  if (response.revision() == 0) return NoSession();
   if (printer.json()) {
     printer.PrintMessage(response);
     return absl::OkStatus();
@@ -174,14 +178,13 @@ absl::Status Query(Connection& connection, Printer& printer, const Arguments& ar
   for (const std::string& role : arguments.roles) request.mutable_filter()->add_roles(role);
   MEMORYD_ASSIGN_OR_RETURN(const v1::QueryResponse response,
                            connection.Call(&Service::Query, request));
+  if (response.revision() == 0) return NoSession();
   if (printer.json()) {
     printer.PrintMessage(response);
     return absl::OkStatus();
   }
   if (response.results().empty()) {
-    printer.Print(response.revision() == 0 ? fmt::format("there is no session {}\n",
-                                                         EscapeForTerminal(arguments.session_id))
-                                           : "nothing found\n");
+    printer.Print("nothing found\n");
   } else {
     Table table({"SCORE", "FROM", "ID", "STORED", "TEXT"}, printer.width(), printer.colour());
     for (const v1::QueryResult& result : response.results()) {
@@ -208,6 +211,9 @@ absl::Status Context(Connection& connection, Printer& printer, const Arguments& 
         request.mutable_messages()->MergeFrom(page.messages());
         return page.messages_size();
       }));
+  if (request.messages().empty()) {
+    MEMORYD_RETURN_IF_ERROR(GetSession(connection, arguments.session_id).status());
+  }
   request.set_session_id(arguments.session_id);
   request.set_alternate_roles(arguments.alternate_roles);
   v1::Message& message = *request.add_messages();

@@ -12,6 +12,7 @@
 
 #include "cli/message_text.h"
 #include "cli/pages.h"
+#include "cli/sessions.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
 #include "core/base/status_macros.h"
@@ -80,6 +81,7 @@ const char* StatusName(v1::MessageStatus status) {
                                                  : "";
 }
 
+// A session that is not there has no messages: where none is found it is asked for.
 absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
   v1::GetAllRequest request;
   request.set_session_id(arguments.session_id);
@@ -87,7 +89,9 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
   MEMORYD_ASSIGN_OR_RETURN(*request.mutable_filter(), FilterOf(arguments));
   Table table({"POSITION", "ID", "ROLE", "NAME", "STATUS", "TOKENS", "STORED", "TEXT"},
               printer.width(), printer.colour());
+  bool found = false;
   const auto print = [&](const v1::GetAllResponse& page) {
+    found |= !page.messages().empty() || !page.contents().empty();
     for (const v1::Message& message : page.messages()) {
       if (printer.json()) {
         printer.PrintJson("message", message);
@@ -110,7 +114,8 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
     printer.Flush();
     return page.messages_size() + page.contents_size();
   };
-  return ReadPages(connection, &Service::GetAll, request, arguments.limit, print);
+  MEMORYD_RETURN_IF_ERROR(ReadPages(connection, &Service::GetAll, request, arguments.limit, print));
+  return found ? absl::OkStatus() : GetSession(connection, arguments.session_id).status();
 }
 
 absl::StatusOr<v1::Message> FindMessage(Connection& connection, const Arguments& arguments) {

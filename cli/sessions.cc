@@ -124,14 +124,6 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
   return ReadPages(connection, &Service::ListSessions, request, arguments.limit, print);
 }
 
-absl::StatusOr<v1::Session> GetSession(Connection& connection, const std::string& session_id) {
-  v1::GetSessionRequest request;
-  request.set_session_id(session_id);
-  MEMORYD_ASSIGN_OR_RETURN(v1::GetSessionResponse response,
-                           connection.Call(&Service::GetSession, request));
-  return std::move(*response.mutable_session());
-}
-
 absl::Status Show(Connection& connection, Printer& printer, const Arguments& arguments) {
   MEMORYD_ASSIGN_OR_RETURN(const v1::Session session, GetSession(connection, arguments.session_id));
   printer.PrintNamed("session", session);
@@ -162,6 +154,14 @@ absl::Status Delete(Connection& connection, Printer& printer, const Arguments& a
 }
 
 }  // namespace
+
+absl::StatusOr<v1::Session> GetSession(Connection& connection, const std::string& session_id) {
+  v1::GetSessionRequest request;
+  request.set_session_id(session_id);
+  MEMORYD_ASSIGN_OR_RETURN(v1::GetSessionResponse response,
+                           connection.Call(&Service::GetSession, request));
+  return std::move(*response.mutable_session());
+}
 
 void AddSessions(CLI::App& app, Invocation& invocation) {
   CLI::App& sessions = AddGroup(app, "sessions", "Sessions and their configuration");

@@ -45,3 +45,25 @@ def test_a_call_lasts_as_long_as_it_waits_and_its_timeout(wait, milliseconds):
     assert milliseconds / 1000 < service.seconds <= milliseconds / 1000 + 50
 
 
+def test_what_a_server_says_can_not_drive_a_terminal():
+    job = wire.OpenJob(job_id=HOSTILE, block=HOSTILE, state=HOSTILE, error=HOSTILE)
+    with serving(Putting(wire.PutResponse(message_ids=[HOSTILE], positions=[1],
+                                          open_jobs=[job]))) as commands:
+        assert commands.text("put", "s", "x") == (
+            f"stored {SHOWN} at position 1 of session s\n"
+            f"job {SHOWN} of block {SHOWN}: {SHOWN} {SHOWN}\n")
+
+    class Getting(memory_grpc.MemoryServiceServicer):
+        def Get(self, request, context):
+            return wire.GetResponse(revision=1, missing_blocks=[
+                wire.MissingBlock(block=HOSTILE, reason=HOSTILE)])
+
+    with serving(Getting()) as commands:
+        assert f"missing block: {SHOWN} ({SHOWN})\n" in commands.text("get", "s")
+
+
+def test_a_reply_that_names_nothing_is_an_error():
+    with serving(Putting(wire.PutResponse(revision=1))) as commands:
+        assert "does not say" in commands.fails(1, "put", "s", "x")
+
+

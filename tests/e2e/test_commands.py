@@ -79,6 +79,22 @@ def test_a_text_is_utf8(calls, commands, session_id):
     assert commands.fails(2, "import", wrong) == "a\\xFF: can't be read"
 
 
+def test_a_session_that_is_not_there_is_not_found(calls, commands, session_id):
+    said = "NOT_FOUND SESSION_NOT_FOUND: there is no such session"
+    for command in (("get",), ("query", "dog"), ("context", "dog"), ("messages list",),
+                    ("messages list", "--role", "user"), ("jobs list",)):
+        name, *rest = command
+        for form in ((), ("--json",)):
+            done = commands.run(*name.split(), session_id, *rest, *form)
+            assert done.returncode == 3 and not done.stdout and said in done.stderr, done
+    # One without messages is there.
+    calls.CreateSession(session_id=session_id)
+    for command in ("get", "messages list", "jobs list"):
+        commands.text(*command.split(), session_id)
+    assert "nothing found\n" in commands.text("query", session_id, "dog")
+    assert "user: dog\n" in commands.text("context", session_id, "dog")
+
+
 @pytest.mark.parametrize("seconds", ("1e18", "3601", "-1", "nan", "inf", "soon"))
 def test_seconds_are_within_bounds(seconds):
     assert NOWHERE.fails(2, "put", "s", "x", "--wait", seconds) == "--wait: must be 0 to 3600"
