@@ -46,7 +46,7 @@ absl::Status Show(Connection& connection, Printer& printer, const Arguments& arg
   request.set_session_id(arguments.session_id);
   request.set_block(arguments.block);
   std::string shown;
-  return Repeat(arguments.watch, [&]() -> absl::StatusOr<bool> {
+  return Repeat(arguments.watch, printer, [&]() -> absl::StatusOr<bool> {
     MEMORYD_ASSIGN_OR_RETURN(const v1::GetBlockResponse response,
                              connection.Call(&v1::BlockService::Stub::GetBlock, request));
     const bool of_messages = response.has_embeddings();

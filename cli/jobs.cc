@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/Validators.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,6 +52,25 @@ class JobList {
   JobList(Connection& connection, Printer& printer, v1::JobState state, bool remembers)
       : connection_(connection), printer_(printer), state_(state), remembers_(remembers) {}
 
+  // Its jobs; in another round than the first only if they may have changed: those of a session
+  // that has none open change with its revision.
+  absl::Status Add(const v1::Session& session) {
+    Seen& seen = seen_[session.session_id()];
+    if (remembers_ && !seen.any_open && seen.generation == session.generation() &&
+        seen.revision == session.revision()) {
+      return absl::OkStatus();
+    }
+    if (!remembers_) {
+      ++sessions_;
+      progress_.Show([&] { return fmt::format("{} sessions with blocks", sessions_); });
+    }
+    const bool any_open = std::exchange(any_open_, false);
+    const absl::Status status = Add(session.session_id());
+    seen = {session.generation(), status.ok() ? session.revision() : 0, any_open_};
+    any_open_ |= any_open;
+    return status;
+  }
+
   absl::Status Add(const std::string& session_id) {
     v1::ListJobsRequest request;
     request.set_session_id(session_id);
@@ -61,22 +79,33 @@ class JobList {
     return ReadPages(connection_, &Service::ListJobs, request, 0,
                      [&](const v1::ListJobsResponse& page) {
                        for (const v1::Job& job : page.jobs()) {
+                         any_ = true;
                          any_open_ |= job.state() == v1::JOB_STATE_OPEN;
                          if (IsNews(session_id, job)) Add(session_id, job);
                        }
-                       if (table_.size() >= kPageSize) printer_.Print(table_.Take());
-                       return page.jobs_size();
+                       if (table_.size() >= kPageSize) Print(table_.Take());
+                       return TakenOf(printer_, page.jobs_size());
                      });
   }
 
+  // Whether there has been a job at all, with the state that was asked for.
+  bool any() const { return any_; }
+
   // After the last session. Whether one of the jobs that were added since the last call is open.
   bool EndRound() {
-    if (!printer_.json()) printer_.Print(table_.Take());
+    Print(table_.Take());
     printer_.Flush();
     return std::exchange(any_open_, false);
   }
 
  private:
+  struct Seen {
+    std::uint64_t generation = 0;
+    std::int64_t revision = 0;  // That no session has.
+    bool any_open = false;
+  };
+
+  void Print(const std::string& rows) {
   bool IsNews(const std::string& session_id, const v1::Job& job) {
     if (!remembers_) return true;
     if (state_ != v1::JOB_STATE_UNSPECIFIED && job.state() != state_) return false;
@@ -104,6 +133,8 @@ class JobList {
   const v1::JobState state_;
   const bool remembers_;
   bool any_open_ = false;
+  // How each session was when it was asked last.
+  std::map<std::string, Seen> seen_;
   // How each job was when it was printed.
   std::map<std::pair<std::string, std::string>, std::string> known_;
   Table table_{
@@ -113,22 +144,19 @@ class JobList {
 };
 
 absl::Status AddAll(Connection& connection, JobList& list) {
-  absl::Status status;
-  const absl::Status listed =
-      ReadPages(connection, &v1::SessionService::Stub::ListSessions, v1::ListSessionsRequest(), 0,
-                [&](const v1::ListSessionsResponse& page) {
-                  for (const v1::Session& session : page.sessions()) {
-                    // No session holds jobs that has no blocks, and many have none.
-                    if (status.ok() && session.config().blocks_size() > 0) {
-                      status = list.Add(session.session_id());
-                    }
-                  }
-                  return page.sessions_size();
-                });
-  return status.ok() ? listed : status;
+  return ReadPages(connection, &v1::SessionService::Stub::ListSessions, v1::ListSessionsRequest(),
+                   0, [&](const v1::ListSessionsResponse& page) -> absl::StatusOr<std::int64_t> {
+                     for (const v1::Session& session : page.sessions()) {
+                       // No session holds jobs that has no blocks, and many have none.
+                       if (session.config().blocks_size() == 0) continue;
+                       MEMORYD_RETURN_IF_ERROR(list.Add(session));
+                     }
+                     return page.sessions_size();
+                   });
 }
 
 absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
+  JobList list(connection, printer,
                arguments.state.empty() ? v1::JOB_STATE_UNSPECIFIED : States().at(arguments.state),
                arguments.watch.on);
   return Repeat(arguments.watch, printer, [&]() -> absl::StatusOr<bool> {

@@ -112,7 +112,7 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
     }
     if (!printer.json()) printer.Print(table.Take());
     printer.Flush();
-    return page.messages_size() + page.contents_size();
+    return TakenOf(printer, page.messages_size() + page.contents_size());
   };
   MEMORYD_RETURN_IF_ERROR(ReadPages(connection, &Service::GetAll, request, arguments.limit, print));
   return found ? absl::OkStatus() : GetSession(connection, arguments.session_id).status();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/wrappers.pb.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,9 +28,8 @@ Printer::Printer(bool json)
     : json_(json), width_(TerminalWidth(STDOUT_FILENO)), colour_(WantsColour(STDOUT_FILENO)) {}
 
 void Printer::Print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-    Fail(absl::UnknownError(fmt::format("standard output: {}", std::strerror(errno))));
-  }
+  if (!status_.ok()) return;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) FailToWrite();
 }
 
 void Printer::PrintMessage(const google::protobuf::Message& message) {
@@ -67,14 +67,24 @@ void Printer::PrintNamed(std::string_view name, const google::protobuf::Message&
 }
 
 void Printer::Flush() {
-  if (std::fflush(stdout) != 0) {
-    Fail(absl::UnknownError(fmt::format("standard output: {}", std::strerror(errno))));
-  }
+  if (status_.ok() && std::fflush(stdout) != 0) FailToWrite();
+}
+
+void Printer::Wait(std::chrono::milliseconds time) {
+  // Asked for nothing, it is told of errors alone, such as a pipe that nobody reads any more.
+  pollfd output{STDOUT_FILENO, 0, 0};
+  if (::poll(&output, 1, static_cast<int>(time.count())) <= 0) return;
+  errno = EPIPE;
+  FailToWrite();
 }
 
 absl::Status Printer::Finish() {
   Flush();
   return status_;
+}
+
+void Printer::FailToWrite() {
+  Fail(absl::UnknownError(fmt::format("standard output: {}", std::strerror(errno))));
 }
 
 void Printer::Fail(absl::Status status) {

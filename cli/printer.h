@@ -4,6 +4,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,8 @@ namespace memoryd::cli {
 // Protobuf's JSON mapping on one line, with the names of the .proto files.
 absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message);
 
-// Prints for people or, with `json`, one object a line. What fails is told by Finish().
+// Prints for people or, with `json`, one object a line. Once something has failed the rest is not
+// printed, and status() tells of it.
 class Printer {
  public:
   explicit Printer(bool json);
@@ -39,11 +41,17 @@ class Printer {
                   const std::string& session_id = {});
   // For output that goes on: what was printed is seen now.
   void Flush();
+  // Waits so long, but no longer than somebody reads standard output.
+  void Wait(std::chrono::milliseconds time);
 
+  // What failed first. Whoever goes on printing stops then.
+  const absl::Status& status() const { return status_; }
+  // Flushes, and is status() then.
   absl::Status Finish();
 
  private:
   void Fail(absl::Status status);
+  void FailToWrite();
 
   const bool json_;
   const int width_;

@@ -117,7 +117,7 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
     }
     if (!printer.json()) printer.Print(table.Take());
     printer.Flush();
-    return page.sessions_size();
+    return TakenOf(printer, page.sessions_size());
   };
   v1::ListSessionsRequest request;
   request.set_subject(arguments.subject);

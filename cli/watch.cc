@@ -4,27 +4,44 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <CLI/Validators.hpp>
 #include <chrono>
-#include <thread>
+#include <string>
 
+#include "cli/call_error.h"
+#include "cli/command.h"
+#include "cli/diagnostic.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd::cli {
 
 void AddWatch(CLI::App& command, Watch& watch, const char* until) {
-  command.add_flag("--watch", watch.on,
-                   fmt::format("Look again, and show what changes, {}.", until));
-  command.add_option("--every", watch.every_s, "Seconds between two looks [1].")
+  CLI::Option* const on = command.add_flag(
+      "--watch", watch.on, fmt::format("Look again, and show what changes, {}.", until));
+  command.add_option("--every", watch.every_s, "Seconds between two looks of --watch [1].")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 3600.0).description(""));
+      ->needs(on)
+      ->check(Between(0.01, 3600));
 }
 
-absl::Status Repeat(const Watch& watch, const std::function<absl::StatusOr<bool>()>& look) {
+absl::Status Repeat(const Watch& watch, Printer& printer,
+                    const std::function<absl::StatusOr<bool>()>& look) {
+  bool looked = false;
+  std::string told;
   while (true) {
-    MEMORYD_ASSIGN_OR_RETURN(const bool goes_on, look());
-    if (!watch.on || !goes_on) return absl::OkStatus();
-    std::this_thread::sleep_for(std::chrono::duration<double>(watch.every_s));
+    const absl::StatusOr<bool> goes_on = look();
+    if (goes_on.ok()) {
+      if (!watch.on || !*goes_on) return absl::OkStatus();
+      looked = true;
+      told.clear();
+    } else if (!looked || ExitCodeOf(goes_on.status()) != kNotAnswered) {
+      return goes_on.status();
+    } else if (goes_on.status().message() != told) {
+      told = std::string(goes_on.status().message());
+      PrintWarning(fmt::format("{}; looking again", told), printer.json());
+    }
+    printer.Wait(
+        std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(watch.every_s)));
+    MEMORYD_RETURN_IF_ERROR(printer.status());
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/printer.h"
 
 namespace memoryd::cli {
 
@@ -19,8 +20,11 @@ struct Watch {
 // Adds both options to a command. `until`: when it ends.
 void AddWatch(CLI::App& command, Watch& watch, const char* until);
 
-// Calls `look` once or, with --watch, until it says false or fails.
-absl::Status Repeat(const Watch& watch, const std::function<absl::StatusOr<bool>()>& look);
+// Calls `look` once or, with --watch, until it says false or fails, or what it prints can't be
+// written: also when nobody reads standard output any more. Once it has worked, a server that is
+// not there, or has no time, is told on standard error, and looked for again.
+absl::Status Repeat(const Watch& watch, Printer& printer,
+                    const std::function<absl::StatusOr<bool>()>& look);
 
 }  // namespace memoryd::cli
 

@@ -67,3 +67,110 @@ def test_a_reply_that_names_nothing_is_an_error():
         assert "does not say" in commands.fails(1, "put", "s", "x")
 
 
+class Listing(session_grpc.SessionServiceServicer, memory_grpc.MemoryServiceServicer):
+    """Has as many pages as are read."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+
+    def ListSessions(self, request, context):
+        self.pages += 1
+        # Too much for a pipe, so that somebody has to read it.
+        sessions = [memory.Session(session_id=f"{self.pages} {'x' * 200}")] * 1000
+        return session_wire.ListSessionsResponse(sessions=sessions, next_page_token="more")
+
+    def GetAll(self, request, context):
+        self.pages += 1
+        return wire.GetAllResponse(messages=[user("x" * 200)] * 1000, next_page_token="more")
+
+
+@pytest.mark.parametrize("command", (("sessions", "list"), ("messages", "list", "s")))
+@pytest.mark.parametrize("form", ((), ("--json",)))
+@pytest.mark.parametrize("heeds_signal", (True, False))
+def test_a_list_ends_where_nobody_reads_it(command, form, heeds_signal):
+    service = Listing()
+    with serving(service) as commands:
+        process = commands.start(*command, *form, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 restore_signals=heeds_signal)
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read().decode()
+        process.stderr.close()
+        # Without the signal, as in services, by an error.
+        assert process.wait(SECONDS) == (-13 if heeds_signal else 1)
+        assert ("standard output: Broken pipe" in said) != heeds_signal
+
+
+class Jobs(session_grpc.SessionServiceServicer, job_grpc.JobServiceServicer):
+    """Sessions with jobs, by revision and states, as they are one round after the other; a round may
+    be a code instead, and the last one stays."""
+
+    def __init__(self, *rounds: dict[str, tuple[int, str]] | grpc.StatusCode) -> None:
+        self.rounds = list(rounds)
+        self.now: dict[str, tuple[int, str]] = {}
+        self.asked: list[str] = []
+
+    def ListSessions(self, request, context):
+        now = self.rounds.pop(0) if len(self.rounds) > 1 else self.rounds[0]
+        if isinstance(now, grpc.StatusCode):
+            context.abort(now, "away")
+        self.now = now
+        config = memory.SessionConfig(blocks=[memory.Block(name="b", kind="worker")])
+        return session_wire.ListSessionsResponse(sessions=[
+            memory.Session(session_id=name, generation=1, revision=revision, config=config)
+            for name, (revision, _) in now.items()])
+
+    def ListJobs(self, request, context):
+        self.asked.append(request.session_id)
+        states = self.now[request.session_id][1].split()
+        return job_wire.ListJobsResponse(jobs=[
+            job_wire.Job(job_id=f"{request.session_id}{number}", state=f"JOB_STATE_{state}")
+            for number, state in enumerate(states)])
+
+
+WATCH = ("jobs", "list", "--watch", "--every", "0.01", "--json")
+
+
+def told(lines: str) -> list[tuple[str, str]]:
+    jobs = [json.loads(line)["job"] for line in lines.splitlines()]
+    return [(job["job_id"], job["state"].removeprefix("JOB_STATE_")) for job in jobs]
+
+
+def test_a_watch_asks_sessions_that_may_have_news():
+    service = Jobs(
+        {"a": (1, "OPEN"), "b": (1, "DONE"), "c": (1, "")},
+        {"a": (1, "OPEN"), "b": (1, "DONE"), "c": (2, "OPEN")},
+        {"a": (2, "DONE"), "b": (1, "DONE"), "c": (3, "DONE")})
+    with serving(service) as commands:
+        lines = commands.text(*WATCH)
+    assert told(lines) == [("a0", "OPEN"), ("b0", "DONE"), ("c0", "OPEN"), ("a0", "DONE"), ("c0", "DONE")]
+    assert service.asked == ["a", "b", "c", "a", "c", "a", "c"]
+
+
+def test_a_watch_goes_on_while_the_server_is_away():
+    away, busy = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED
+    with serving(Jobs({"a": (1, "OPEN")}, away, away, busy, {"a": (2, "DONE")})) as commands:
+        done = commands.run(*WATCH)
+        assert done.returncode == 0 and told(done.stdout) == [("a0", "OPEN"), ("a0", "DONE")]
+        assert [json.loads(line) for line in done.stderr.splitlines()] == [
+            {"warning": {"message": f"{code.name}: away; looking again"}} for code in (away, busy)]
+    with serving(Jobs({"a": (1, "OPEN")}, away, {})) as commands:
+        done = commands.run(*WATCH[:-1])
+        assert done.stderr == "memoryd: warning: UNAVAILABLE: away; looking again\n"
+    # What has never worked is no watch, and what is refused goes on being refused.
+    for rounds, code in (([away], 4), ([{"a": (1, "OPEN")}, grpc.StatusCode.PERMISSION_DENIED], 1)):
+        with serving(Jobs(*rounds)) as commands:
+            assert commands.run(*WATCH).returncode == code
+
+
+def test_a_watch_ends_where_nobody_reads_it():
+    with serving(Jobs({"a": (1, "OPEN")})) as commands:
+        process = commands.start(*WATCH, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout.readline()
+        process.stdout.close()
+        # Although it has nothing to print any more.
+        assert b"Broken pipe" in process.stderr.read()
+        process.stderr.close()
+        assert process.wait(SECONDS) == 1
+
+
