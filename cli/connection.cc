@@ -127,7 +127,11 @@ absl::Status Connection::StreamAll(
   v1::MemoryService::Stub stub(channel_);
   const auto stream = stub.StreamAll(&context, request);
   v1::StreamAllResponse page;
-  while (stream->Read(&page)) {
+  const auto next = [&] {
+    const WaitingLine waiting(target_);
+    return stream->Read(&page);
+  };
+  while (next()) {
     if (absl::Status status = read(page); !status.ok()) {
       context.TryCancel();
       stream->Finish();
@@ -142,11 +146,12 @@ absl::StatusOr<std::unique_ptr<ImportCall>> Connection::BeginImport() {
   MEMORYD_RETURN_IF_ERROR(Prepare(*context));
   context->set_deadline(gpr_inf_future(GPR_CLOCK_REALTIME));
   return std::make_unique<ImportCall>(
-      channel_, std::move(context),
+      channel_, target_, std::move(context),
       [this](const grpc::Status& status) { return StatusOf(status); });
 }
 
 absl::StatusOr<v1::ImportSessionResponse> ImportCall::Finish() {
+  const WaitingLine waiting(target_);
   if (open_) stream_->WritesDone();
   absl::Status status = status_of_(stream_->Finish());
   if (!status.ok()) return status;

@@ -36,22 +36,25 @@ class ImportCall {
  public:
   using StatusOf = std::function<absl::Status(const grpc::Status&)>;
 
-  // Prepares a call on `channel` within `context`. `status_of` says how it failed.
-  ImportCall(const std::shared_ptr<grpc::Channel>& channel,
+  // Prepares a call of `target` on `channel` within `context`. `status_of` says how it failed.
+  ImportCall(const std::shared_ptr<grpc::Channel>& channel, std::string target,
              std::unique_ptr<grpc::ClientContext> context, StatusOf status_of)
-      : status_of_(std::move(status_of)),
+      : target_(std::move(target)),
+        status_of_(std::move(status_of)),
         context_(std::move(context)),
         stub_(channel),
         stream_(stub_.ImportSession(context_.get(), &response_)) {}
 
   // Once the call has ended it sends nothing: Finish() tells why.
   void Send(const v1::ImportSessionRequest& request) {
+    const WaitingLine waiting(target_);
     if (open_) open_ = stream_->Write(request);
   }
   // Once.
   absl::StatusOr<v1::ImportSessionResponse> Finish();
 
  private:
+  const std::string target_;
   const StatusOf status_of_;
   const std::unique_ptr<grpc::ClientContext> context_;
   v1::SessionService::Stub stub_;

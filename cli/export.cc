@@ -64,7 +64,9 @@ class Attempts {
 
 class Exporter {
  public:
-  Exporter(Connection& connection, ExportFile& file) : connection_(connection), file_(file) {}
+  // `tells`: whether it shows how far it has come.
+  Exporter(Connection& connection, ExportFile& file, bool tells)
+      : connection_(connection), file_(file), tells_(tells) {}
 
   absl::Status Begin() {
     return file_.Write(fmt::format(R"({{"memoryd_export":{}}})", kExportFormat));
@@ -155,6 +157,7 @@ class Exporter {
     messages_ += page.messages_size();
     contents_ += page.contents_size();
     of_session_ += page.messages_size() + page.contents_size();
+    if (!tells_) return absl::OkStatus();
     progress_.Show([&] {
       const std::int64_t total =
           session.active_count() + session.archived_count() + session.content_count();
@@ -190,6 +193,7 @@ class Exporter {
 
   Connection& connection_;
   ExportFile& file_;
+  const bool tells_;
   Progress progress_;
   Attempts attempts_;
   std::int64_t sessions_ = 0;
@@ -209,7 +213,8 @@ absl::Status Export(Connection& connection, Printer& printer, const Arguments& a
   MEMORYD_ASSIGN_OR_RETURN(const auto file, ExportFile::Create(arguments.output));
   std::string counts;
   {
-    Exporter exporter(connection, *file);
+    // Lines that go to the terminal tell enough themselves.
+    Exporter exporter(connection, *file, !arguments.output.empty() || printer.width() == 0);
     MEMORYD_RETURN_IF_ERROR(exporter.Begin());
     if (arguments.all) MEMORYD_RETURN_IF_ERROR(exporter.ExportAll());
     for (const std::string& session_id : arguments.session_ids) {

@@ -146,7 +146,9 @@ class Importer {
 // So that nothing is made of a file that is not whole. A pipe can be read only once.
 absl::Status Check(std::istream& input) {
   ExportLines lines(input);
+  Progress progress;
   while (true) {
+    progress.Show([&] { return fmt::format("checking line {}", lines.number() + 1); });
     MEMORYD_ASSIGN_OR_RETURN(const ExportLine line, lines.Next());
     if (std::holds_alternative<ExportEnd>(line)) return absl::OkStatus();
   }

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "cli/pages.h"
+#include "cli/progress.h"
+#include "cli/sessions.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
 #include "cli/watch.h"
@@ -106,6 +108,10 @@ class JobList {
   };
 
   void Print(const std::string& rows) {
+    progress_.Clear();
+    if (!printer_.json()) printer_.Print(rows);
+  }
+
   bool IsNews(const std::string& session_id, const v1::Job& job) {
     if (!remembers_) return true;
     if (state_ != v1::JOB_STATE_UNSPECIFIED && job.state() != state_) return false;
@@ -119,6 +125,7 @@ class JobList {
 
   void Add(const std::string& session_id, const v1::Job& job) {
     if (printer_.json()) {
+      progress_.Clear();
       printer_.PrintJson("job", job, session_id);
       return;
     }
@@ -132,6 +139,9 @@ class JobList {
   Printer& printer_;
   const v1::JobState state_;
   const bool remembers_;
+  Progress progress_;
+  std::int64_t sessions_ = 0;
+  bool any_ = false;
   bool any_open_ = false;
   // How each session was when it was asked last.
   std::map<std::string, Seen> seen_;

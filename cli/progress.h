@@ -1,4 +1,4 @@
-// How far long work has come, on one line of the terminal.
+// How far long work has come, on the StatusLine.
 #ifndef MEMORYD_CLI_PROGRESS_H_
 #define MEMORYD_CLI_PROGRESS_H_
 
@@ -8,11 +8,11 @@
 
 namespace memoryd::cli {
 
-// Writes to standard error where that is a terminal, else nothing. The line goes when it ends.
+// Work of the command; one at a time. What is shown goes when it ends.
 class Progress {
  public:
-  Progress();
-  ~Progress();
+  Progress() = default;
+  ~Progress() { Clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -21,9 +21,10 @@ class Progress {
 
   // Shows what `text` says, at most ten times a second.
   void Show(const std::function<std::string()>& text);
+  // Shows nothing until the next Show(): before the command prints to the terminal itself.
+  void Clear();
 
  private:
-  const int width_;  // 0: no terminal.
   bool shown_ = false;
   std::chrono::steady_clock::time_point next_;
 };

@@ -5,23 +5,23 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/progress.h"
+#include "cli/status_line.h"
 
 namespace memoryd::cli {
 
 WaitingLine::WaitingLine(const std::string& target) {
-  if (!Progress::IsShown()) return;
+  if (!StatusLine::Instance().is_shown()) return;
   thread_ = std::jthread([this, target](const std::stop_token& stop) { Run(stop, target); });
 }
 
 void WaitingLine::Run(const std::stop_token& stop, const std::string& target) {
-  Progress progress;
   std::unique_lock lock(mutex_);
   for (int seconds = 1;; ++seconds) {
     ended_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
-    if (stop.stop_requested()) return;
-    progress.Show([&] { return fmt::format("waiting for {}: {} s", target, seconds); });
+    if (stop.stop_requested()) break;
+    StatusLine::Instance().ShowWaiting(fmt::format("waiting for {}: {} s", target, seconds));
   }
+  StatusLine::Instance().ShowWaiting("");
 }
 
 }  // namespace memoryd::cli

@@ -9,8 +9,8 @@
 
 namespace memoryd::cli {
 
-// From its second second on, a line on standard error that counts them, where that is a terminal.
-// The line goes when it ends.
+// From its second second on, the StatusLine counts them behind how far the command has come, until
+// it ends. One at a time.
 class WaitingLine {
  public:
   // `target`: what is waited for.

@@ -174,3 +174,37 @@ def test_a_watch_ends_where_nobody_reads_it():
         assert process.wait(SECONDS) == 1
 
 
+class Slow(session_grpc.SessionServiceServicer, memory_grpc.MemoryServiceServicer):
+    """Answers when a person has been told that it takes its time."""
+
+    def __init__(self) -> None:
+        self.seen = threading.Event()
+
+    def EraseSubject(self, request, context):
+        if not request.dry_run:
+            self.seen.wait(SECONDS)
+        return session_wire.EraseSubjectResponse(session_count=1, purged=True)
+
+    def GetSession(self, request, context):
+        return session_wire.GetSessionResponse(session=memory.Session(session_id=request.session_id))
+
+    def StreamAll(self, request, context):
+        yield wire.StreamAllResponse(messages=[user("a")], next_page_token="b")
+        self.seen.wait(SECONDS)
+        yield wire.StreamAllResponse(messages=[user("b")])
+
+
+@pytest.mark.parametrize("command, work", (
+    (("erase", "--subject", "s", "--yes"), "erased 0 of 1 sessions, 0 of 0 messages"),
+    (("export", "s"), "1 sessions, 1 messages, 0 contents"),
+))
+def test_one_line_tells_of_the_work_and_of_what_is_waited_for(command, work):
+    service = Slow()
+    with serving(service) as commands:
+        code, screen = on_terminal(commands, "", *command, seen=": 1 s", then=service.seen.set,
+                                   columns=200)
+    assert code == 0
+    lines = screen.split("\r\x1b[K")
+    line = next(line for line in lines if ": 1 s" in line)
+    assert line.startswith(work) and "; waiting for 127.0.0.1:" in line
+    assert lines[-1] == ""
