@@ -40,6 +40,7 @@ struct Arguments {
   std::string message_id;
   std::string metadata_json;
   std::string thread;
+  std::string session_template;
   std::optional<double> wait_s;
   bool alternate_roles = false;
   // Of `query`.
@@ -78,6 +79,7 @@ void Print(Printer& printer,
 absl::Status Put(Connection& connection, Printer& printer, const Arguments& arguments) {
   v1::PutRequest request;
   request.set_session_id(arguments.session_id);
+  request.set_template_(arguments.session_template);
   v1::Message& message = *request.add_messages();
   MEMORYD_ASSIGN_OR_RETURN(*message.mutable_text(), GivenText(arguments));
   message.set_role(arguments.role);
@@ -259,6 +261,9 @@ void AddConversation(CLI::App& app, Invocation& invocation) {
   put.add_option("--id", arguments->message_id, "The message's id; none: one is made.");
   put.add_option("--metadata", arguments->metadata_json, "A JSON object.")->type_name("JSON");
   put.add_option("--thread", arguments->thread, "The thread that it belongs to.");
+  put.add_option("--template", arguments->session_template,
+                 "Makes a new session by the server's configuration of this name, see memoryd "
+                 "info; one that is there must be of it.");
   put.add_option("--wait", arguments->wait_s,
                  "Wait so long for what it teaches blocks, beside --timeout.")
       ->type_name("SECONDS")

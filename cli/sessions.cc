@@ -29,6 +29,7 @@ struct Arguments {
   bool yes = false;
   // Of `create` and `update`.
   std::string config;
+  std::string session_template;
   std::optional<std::string> new_subject;
   std::optional<std::int64_t> token_limit;
   std::string profile;
@@ -78,6 +79,9 @@ absl::Status Create(Connection& connection, Printer& printer, const Arguments& a
   v1::CreateSessionRequest request;
   request.set_session_id(arguments.session_id);
   MEMORYD_ASSIGN_OR_RETURN(*request.mutable_config(), ConfigOf(arguments));
+  // Without a word the server chooses, and it may have a template.
+  if (request.config().ByteSizeLong() == 0 && arguments.config.empty()) request.clear_config();
+  request.set_template_(arguments.session_template);
   return AnswerWithSession(connection, printer, &Service::CreateSession, request);
 }
 
@@ -196,6 +200,8 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
   CLI::App& create = add("create", "Creates a session without messages.", &Create);
   name_session(create);
   configure(create);
+  create.add_option("--template", arguments->session_template,
+                    "The server's configuration of this name, see memoryd info.");
   CLI::App& update =
       add("update", "Changes a session's configuration; what is not given stays.", &Update);
   name_session(update);

@@ -173,6 +173,24 @@ def test_sessions_are_created_changed_and_forked(calls, commands, session_id, tm
         assert commands.fails(2, "sessions", "create", "x", "--config", wrong).startswith("--config: ")
 
 
+def test_sessions_are_made_by_templates(tmp_path):
+    file = tmp_path / "memoryd.yaml"
+    file.write_text(json.dumps({"templates": {"chat": {"token_limit": 777}, "usual": {"token_limit": 888}},
+                                "tenant_default_template": "usual"}))
+    with Server("sqlite::memory:", arguments=[f"--config={file}"]) as server:
+        commands = Commands(server.target)
+        for command, template, limit in (
+                (("put", "s1", "hello", "--template", "chat"), "chat", "777"),
+                (("sessions", "create", "s2", "--template", "chat", "--subject", "ada"), "chat", "777"),
+                # Of which nothing is said.
+                (("sessions", "create", "s3"), "usual", "888")):
+            commands.text(*command)
+            name, = {"s1", "s2", "s3"} & set(command)
+            shown, = commands.json("sessions", "show", name)
+            assert shown["session"]["template"] == template
+            assert shown["session"]["config"]["token_limit"] == limit
+        assert "CONFIG_MISMATCH" in commands.fails(1, "put", "s1", "x", "--template", "usual")
+        assert "chat" in commands.fails(2, "put", "s4", "x", "--template", "chta")
 
 
 # Watching.
