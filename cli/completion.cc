@@ -5,62 +5,163 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/command.h"
-#include "core/base/shell_word.h"
 
 namespace memoryd::cli {
 namespace {
 
-// Words behind a command, empty for the program: `sessions list`.
-using Visit = std::function<void(const std::string& path, const CLI::App& command)>;
+struct Word {
+  std::string word;
+  std::string text;  // What it is; may be empty.
+};
 
-void ForEach(const CLI::App& command, const std::string& path, const Visit& visit) {
-  visit(path, command);
-  for (const CLI::App* const below : CommandsOf(command)) {
-    ForEach(*below, path.empty() ? below->get_name() : path + " " + below->get_name(), visit);
-  }
-}
-
-// What may stand behind a command.
-std::vector<std::string> WordsOf(const CLI::App& command) {
+// What an option takes: one of `words`, or a file, or neither, which the shell can't know.
+struct Value {
+  std::string option;  // Without `--`.
+  std::string text;
+  bool taken = false;  // Whether it takes any.
   std::vector<std::string> words;
-  for (const CLI::App* const below : CommandsOf(command)) words.push_back(below->get_name());
-  for (const CLI::Option* const option : OptionsOf(command)) {
-    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-  }
-  return words;
+  bool file = false;
+};
+
+// What may stand behind some words: `sessions list`, none for the program alone.
+struct Place {
+  std::string path;
+  std::vector<Word> words;
+  bool files = false;
+  std::vector<Value> options;
+};
+
+// A setting's value may be a file, for all that is known here.
+bool MayBeFile(const CLI::Option& option) {
+  return NamesFile(option) || option.get_type_name() == kAnyValue;
 }
 
-// The cases of a shell's `case`: each path with what follows it, by `line`.
-std::string Cases(const CLI::App& app, const std::function<std::string(const CLI::App&)>& line) {
-  std::string cases;
-  ForEach(app, "", [&](const std::string& path, const CLI::App& command) {
-    cases += fmt::format("    {}) {} ;;\n", QuotedForShell(path), line(command));
-  });
-  return cases;
+void AddNamesOf(const CLI::App& command, Place& place) {
+  for (const CLI::App* const below : CommandsOf(command)) {
+    place.words.push_back({below->get_name(), below->get_description()});
+  }
+}
+
+void AddPlaces(const CLI::App& command, const std::string& path, std::vector<Place>& places) {
+  Place place;
+  place.path = path;
+  AddNamesOf(command, place);
+  for (const CLI::Option* const option : command.get_options()) {
+    if (option->get_group().empty()) continue;
+    if (option->get_positional()) {
+      for (const std::string& word : OfferedWords(*option)) place.words.push_back({word, ""});
+      place.files |= MayBeFile(*option);
+      continue;
+    }
+    for (const std::string& name : option->get_lnames()) {
+      const bool taken = option->get_items_expected_min() > 0;
+      place.options.push_back({name, option->get_description(), taken, OfferedWords(*option),
+                               taken && MayBeFile(*option)});
+    }
+  }
+  places.push_back(std::move(place));
+  for (const CLI::App* const below : CommandsOf(command)) {
+    AddPlaces(*below, path.empty() ? below->get_name() : path + " " + below->get_name(), places);
+  }
+}
+
+// What `help` has behind it is what the program has.
+void AddPlacesOfHelp(const CLI::App& command, const std::string& path, std::vector<Place>& places) {
+  for (const CLI::App* const below : CommandsOf(command)) {
+    Place place;
+    place.path = path + " " + below->get_name();
+    AddNamesOf(*below, place);
+    places.push_back(place);
+    AddPlacesOfHelp(*below, place.path, places);
+  }
+}
+
+std::vector<Place> PlacesOf(const CLI::App& app) {
+  std::vector<Place> places;
+  AddPlaces(app, "", places);
+  for (Place& place : places) {
+    if (place.path == "help") AddNamesOf(app, place);
+  }
+  AddPlacesOfHelp(app, "help", places);
+  return places;
+}
+
+// `text` as one word of a shell.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
 }
 
 // Those of the paths alone, that are one word longer than another.
-std::string Paths(const CLI::App& app) {
+std::string Paths(const std::vector<Place>& places, std::string_view separator) {
   std::vector<std::string> paths;
-  ForEach(app, "", [&](const std::string& path, const CLI::App&) {
-    if (!path.empty()) paths.push_back(QuotedForShell(path));
-  });
-  return fmt::format("{}", fmt::join(paths, "|"));
+  for (const Place& place : places) {
+    if (!place.path.empty()) paths.push_back(Quoted(place.path));
+  }
+  return fmt::format("{}", fmt::join(paths, separator));
+}
+
+// The cases of a shell's `case "$path $option"`: what is done where a value stands. `offer` makes
+// it of the words that there are.
+template <typename Offer>
+std::string ValueCases(const std::vector<Place>& places, const Offer& offer,
+                       std::string_view of_file, std::string_view of_other) {
+  std::string cases;
+  std::vector<std::string> files;
+  std::vector<std::string> others;
+  for (const Place& place : places) {
+    for (const Value& option : place.options) {
+      if (!option.taken) continue;
+      const std::string at = Quoted(fmt::format("{} --{}", place.path, option.option));
+      if (!option.words.empty()) {
+        cases += fmt::format("    {}) {} ;;\n", at,
+                             offer(fmt::format("{}", fmt::join(option.words, " "))));
+      } else {
+        (option.file ? files : others).push_back(at);
+      }
+    }
+  }
+  cases += fmt::format("    {}) {} ;;\n", fmt::join(files, "|"), of_file);
+  return cases + fmt::format("    {}) {} ;;\n", fmt::join(others, "|"), of_other);
 }
 
 }  // namespace
 
 std::string BashCompletion(const CLI::App& app) {
-  return fmt::format(R"(# Completion of memoryd for bash: source <(memoryd completion bash)
+  const std::vector<Place> places = PlacesOf(app);
+  std::string cases;
+  for (const Place& place : places) {
+    std::vector<std::string> words;
+    for (const Word& word : place.words) words.push_back(word.word);
+    for (const Value& option : place.options) words.push_back("--" + option.option);
+    cases += fmt::format("    {}) words={}{} ;;\n", Quoted(place.path),
+                         Quoted(fmt::format("{}", fmt::join(words, " "))),
+                         place.files ? " files=1" : "");
+  }
+  return fmt::format(
+      R"(# Completion of memoryd for bash: source <(memoryd completion bash)
 _memoryd() {{
-  local path= words= word i
+  local path= words= files= word i IFS=$' \t\n'
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  # --option=value is three words.
+  if [ "$current" = = ]; then
+    current=
+  elif [ "$previous" = = ]; then
+    previous=${{COMP_WORDS[COMP_CWORD-2]}}
+  fi
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word="${{path:+$path }}${{COMP_WORDS[i]}}"
     case "$word" in
@@ -69,14 +170,21 @@ _memoryd() {{
   done
   case "$path" in
 {}  esac
-  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+  case "$path $previous" in
+{}  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  if [ -n "$files" ]; then
+    IFS=$'\n'
+    compopt -o filenames 2>/dev/null
+    COMPREPLY+=($(compgen -f -- "$current"))
+  fi
 }}
-complete -o default -F _memoryd memoryd
+complete -F _memoryd memoryd
 )",
-                     Paths(app), Cases(app, [](const CLI::App& command) {
-                       return fmt::format("words={}", QuotedForShell(fmt::format(
-                                                          "{}", fmt::join(WordsOf(command), " "))));
-                     }));
+      Paths(places, "|"), cases,
+      ValueCases(
+          places, [](const std::string& words) { return "files= words=" + Quoted(words); },
+          "words= files=1", "words= files="));
 }
 
 std::string ZshCompletion(const CLI::App& app) {
@@ -85,12 +193,24 @@ std::string ZshCompletion(const CLI::App& app) {
     for (std::size_t at = 0; (at = name.find(':', at)) != std::string::npos; at += 2) {
       name.insert(at, "\\");
     }
-    return QuotedForShell(name + ":" + text);
+    return Quoted(text.empty() ? name : name + ":" + text);
   };
-  return fmt::format(R"(#compdef memoryd
+  const std::vector<Place> places = PlacesOf(app);
+  std::string cases;
+  for (const Place& place : places) {
+    std::vector<std::string> choices;
+    for (const Word& word : place.words) choices.push_back(described(word.word, word.text));
+    for (const Value& option : place.options) {
+      choices.push_back(described("--" + option.option, option.text));
+    }
+    cases += fmt::format("    {}) choices=({}){} ;;\n", Quoted(place.path), fmt::join(choices, " "),
+                         place.files ? " files=1" : "");
+  }
+  return fmt::format(
+      R"(#compdef memoryd
 # Completion of memoryd for zsh: memoryd completion zsh >"${{fpath[1]}}/_memoryd"
 _memoryd() {{
-  local at= word i
+  local at= files= word i previous="${{words[CURRENT-1]}}"
   local -a choices
   for ((i = 2; i < CURRENT; ++i)); do
     word="${{at:+$at }}${{words[i]}}"
@@ -98,56 +218,67 @@ _memoryd() {{
     {}) at=$word ;;
     esac
   done
+  if [[ "$PREFIX" == --*=* ]]; then
+    previous="${{PREFIX%%=*}}"
+    compset -P '*='
+  fi
+  case "$at $previous" in
+{}  esac
   case "$at" in
 {}  esac
-  _describe 'memoryd' choices || _files
+  _describe 'memoryd' choices
+  [[ -z "$files" ]] || _files
 }}
 if [ "${{funcstack[1]}}" = _memoryd ]; then _memoryd "$@"; else compdef _memoryd memoryd; fi
 )",
-                     Paths(app), Cases(app, [&](const CLI::App& command) {
-                       std::vector<std::string> choices;
-                       for (const CLI::App* const below : CommandsOf(command)) {
-                         choices.push_back(described(below->get_name(), below->get_description()));
-                       }
-                       for (const CLI::Option* const option : OptionsOf(command)) {
-                         for (const std::string& name : option->get_lnames()) {
-                           choices.push_back(described("--" + name, option->get_description()));
-                         }
-                       }
-                       return fmt::format("choices=({})", fmt::join(choices, " "));
-                     }));
+      Paths(places, "|"),
+      ValueCases(
+          places,
+          [](const std::string& words) { return fmt::format("compadd -- {}; return", words); },
+          "_files; return", "return 1"),
+      cases);
 }
 
 std::string FishCompletion(const CLI::App& app) {
-  std::string lines = "# Completion of memoryd for fish: memoryd completion fish | source\n";
-  ForEach(app, "", [&](const std::string& path, const CLI::App& command) {
-    std::vector<std::string> conditions;
-    for (std::size_t begin = 0; begin < path.size();) {
-      const std::size_t end = std::min(path.find(' ', begin), path.size());
-      conditions.push_back("__fish_seen_subcommand_from " + path.substr(begin, end - begin));
-      begin = end + 1;
+  const std::vector<Place> places = PlacesOf(app);
+  std::string lines = fmt::format(
+      R"(# Completion of memoryd for fish: memoryd completion fish | source
+function __memoryd_at
+    set -l at ''
+    set -l words (commandline -opc)
+    set -e words[1]
+    for word in $words
+        set -l next (string trim -- "$at $word")
+        switch $next
+            case {}
+                set at $next
+        end
+    end
+    test "$at" = "$argv[1]"
+end
+)",
+      Paths(places, " "));
+  for (const Place& place : places) {
+    const auto add = [&](const std::string& what) {
+      lines += fmt::format("complete -c memoryd -n {} {}\n",
+                           Quoted(fmt::format("__memoryd_at \"{}\"", place.path)), what);
+    };
+    // Else it offers files everywhere.
+    if (!place.files) add("-f");
+    for (const Word& word : place.words) {
+      add(fmt::format("-a {}{}", Quoted(word.word),
+                      word.text.empty() ? "" : " -d " + Quoted(word.text)));
     }
-    std::vector<std::string> names;
-    for (const CLI::App* const below : CommandsOf(command)) names.push_back(below->get_name());
-    if (!names.empty()) {
-      conditions.push_back(
-          fmt::format("not __fish_seen_subcommand_from {}", fmt::join(names, " ")));
+    for (const Value& option : place.options) {
+      const std::string value =
+          !option.taken ? ""
+          : option.file ? "-r -F "
+          : option.words.empty()
+              ? "-x "
+              : fmt::format("-x -a {} ", Quoted(fmt::format("{}", fmt::join(option.words, " "))));
+      add(fmt::format("-l {} {}-d {}", option.option, value, Quoted(option.text)));
     }
-    const std::string condition =
-        QuotedForShell(fmt::format("{}", fmt::join(conditions, "; and ")));
-    for (const CLI::App* const below : CommandsOf(command)) {
-      lines +=
-          fmt::format("complete -c memoryd -n {} -f -a {} -d {}\n", condition,
-                      QuotedForShell(below->get_name()), QuotedForShell(below->get_description()));
-    }
-    for (const CLI::Option* const option : OptionsOf(command)) {
-      for (const std::string& name : option->get_lnames()) {
-        lines += fmt::format("complete -c memoryd -n {} -l {} {}-d {}\n", condition, name,
-                             option->get_items_expected_min() > 0 ? "-r " : "",
-                             QuotedForShell(option->get_description()));
-      }
-    }
-  });
+  }
   return lines;
 }
 

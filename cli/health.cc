@@ -33,7 +33,9 @@ void AddHealth(CLI::App& app, Invocation& invocation) {
                  invocation, [service](Connection& connection, Printer& printer) {
                    return Check(connection, printer, *service);
                  });
-  command.add_option("--service", *service, "`liveness`: whether it runs, whatever its store does");
+  command
+      .add_option("--service", *service, "`liveness`: whether it runs, whatever its store does.")
+      ->check(Offering({"liveness"}));
 }
 
 }  // namespace memoryd::cli

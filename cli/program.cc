@@ -4,7 +4,6 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <CLI/Validators.hpp>
 #include <memory>
 
 #include "cli/completion.h"
@@ -21,7 +20,7 @@ void AddOptions(CLI::App& command, const std::vector<CommandLineOption>& options
     CLI::Option* const added =
         option.takes_value ? command.add_option(option.name) : command.add_flag(option.name);
     added->description(option.help)->group("Settings");
-    if (option.takes_value) added->type_name("VALUE");
+    if (option.takes_value) added->type_name(kAnyValue);
   }
 }
 
@@ -103,7 +102,7 @@ void AddAbout(CLI::App& app, Invocation& invocation, const Program& program) {
       });
   completion.add_option("SHELL", *shell, "bash, zsh or fish.")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
+      ->check(OneOf({"bash", "zsh", "fish"}));
   completion.group(kAbout);
 }
 

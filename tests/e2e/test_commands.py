@@ -505,19 +505,38 @@ def test_what_needs_python_is_said_to():
     assert "pip install memoryd" in NOWHERE.fails(1, "mcp", "--http")
 
 
-@pytest.mark.parametrize("words, completed", (
-    (("sess",), {"sessions"}), (("sessions", ""), {"list", "show", "create", "fork"}),
-    (("jobs", "list", "--wa"), {"--watch"}), (("put", "s", "--ro"), {"--role"}),
-    (("serve", "--sto"), {"--store", "--store-timeout-ms"}), (("help", "--js"), set())))
-def test_bash_completes(words, completed):
+@pytest.mark.parametrize("words, completed, others", (
+    (("sess",), {"sessions"}, {"put"}),
+    (("sessions", ""), {"list", "show", "create", "fork"}, {"put"}),
+    (("jobs", "list", "--wa"), {"--watch"}, {"--json"}),
+    (("put", "s", "--ro"), {"--role"}, set()),
+    (("serve", "--sto"), {"--store", "--store-timeout-ms"}, set()),
+    (("help", "--"), {"--help"}, {"--markdown", "--json"}),
+    (("help", "se"), {"serve", "sessions"}, {"put"}),
+    (("help", "sessions", ""), {"list", "fork"}, {"put", "--json"}),
+    (("completion", ""), {"bash", "zsh", "fish"}, {"put"}),
+    (("jobs", "list", "--state", ""), {"open", "done", "failed", "cancelled"}, {"--json", "a file"}),
+    (("jobs", "list", "--state", "=", "o"), {"open"}, {"done"}),
+    (("jobs", "list", "--state", "="), {"open", "done"}, {"--json"}),
+    (("messages", "list", "s", "--status", ""), {"active", "archived"}, {"--json"}),
+    (("sessions", "create", "s", "--profile", ""), {"default", "autogen-list"}, {"--json"}),
+    (("put", "s", "x", "--role", ""), {"user", "assistant"}, {"--json"}),
+    (("info", "--token-file", ""), {"a file"}, {"--json"}),
+    (("serve", "--config", "="), {"a file"}, {"--store"}),
+    (("import", ""), {"a file", "--dry-run"}, set()),
+    (("export", "--output", "a"), {"a file"}, set()),
+    (("sessions", "list", "--limit", ""), set(), {"a file", "--json"}),
+))
+def test_bash_completes(words, completed, others, tmp_path):
+    (tmp_path / "a file").touch()
     script = Commands("").text("completion", "bash") + """
 COMP_WORDS=(memoryd "$@"); COMP_CWORD=$#; _memoryd; printf '%s\\n' "${COMPREPLY[@]}"
 """
     done = subprocess.run(["bash", "-c", script, "bash", *words], text=True, capture_output=True,
-                          timeout=SECONDS, check=True)
+                          cwd=tmp_path, timeout=SECONDS, check=True)
     assert not done.stderr
-    found = set(done.stdout.split())
-    assert completed <= found and (completed or not found), found
+    found = set(done.stdout.splitlines())
+    assert completed <= found and not others & found, found
 
 
 def test_other_shells_have_scripts_too():
