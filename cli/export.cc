@@ -236,7 +236,7 @@ void AddExport(CLI::App& app, Invocation& invocation) {
                                  invocation, [arguments](Connection& connection, Printer& printer) {
                                    return Export(connection, printer, *arguments);
                                  });
-  command.add_option("ID", arguments->session_ids, "The sessions.");
+  command.add_option("SESSION", arguments->session_ids, "The sessions.");
   command.add_flag("--all", arguments->all, "All sessions of the tenant.");
   command
       .add_option("--output", arguments->output,

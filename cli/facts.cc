@@ -129,7 +129,7 @@ void AddFacts(CLI::App& app, Invocation& invocation) {
                                    [arguments, run](Connection& connection, Printer& printer) {
                                      return run(connection, printer, *arguments);
                                    });
-    command.add_option("ID", arguments->session_id, "The session.")->required();
+    command.add_option("SESSION", arguments->session_id, "The session.")->required();
     command.add_option("BLOCK", arguments->block, "The block's name.")->required();
     return command;
   };

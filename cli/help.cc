@@ -120,7 +120,7 @@ std::vector<const CLI::Option*> Named(const CLI::App& command) {
   return options;
 }
 
-// `memoryd sessions fork ID NEW_ID [options]`.
+// `memoryd sessions fork SESSION NEW_SESSION [options]`.
 std::string UsageOf(const CLI::App& command) {
   std::string usage = PathOf(command);
   if (!CommandsOf(command).empty()) return usage + " COMMAND [options]";
@@ -165,8 +165,8 @@ HelpStyle StyleOfOutput() {
 }
 
 std::string Overview(const CLI::App& app, const std::string& version, const HelpStyle& style) {
-  std::string text = fmt::format("memoryd {}: {}\n\nUsage: memoryd COMMAND [options]\n", version,
-                                 app.get_description());
+  std::string text = fmt::format("memoryd {}: {}\n\n{} memoryd COMMAND [options]\n", version,
+                                 app.get_description(), Bold("Usage:", style.colour));
   const std::vector<const CLI::App*> commands = CommandsOf(app);
   // One column of names for all groups.
   std::size_t widest = 0;
@@ -185,8 +185,8 @@ std::string Overview(const CLI::App& app, const std::string& version, const Help
 }
 
 std::string HelpOf(const CLI::App& command, const HelpStyle& style) {
-  std::string text =
-      fmt::format("{}\n\nUsage: {}\n", Wrapped(TextOf(command), 0, style.width), UsageOf(command));
+  std::string text = fmt::format("{}\n\n{} {}\n", Wrapped(TextOf(command), 0, style.width),
+                                 Bold("Usage:", style.colour), UsageOf(command));
   std::vector<Row> rows;
   for (const CLI::App* const below : CommandsOf(command)) {
     rows.push_back({below->get_name(), TextOf(*below)});

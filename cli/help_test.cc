@@ -73,7 +73,7 @@ TEST_F(HelpTest, NoLineIsWiderThanAsked) {
 
 TEST_F(HelpTest, ACommandTellsItsLineAndItsOptions) {
   const std::string text = HelpOf(*FindCommand(*FindCommand(app_, "sessions"), "fork"), {});
-  EXPECT_THAT(text, HasSubstr("\nUsage: memoryd sessions fork ID NEW_ID [options]\n"));
+  EXPECT_THAT(text, HasSubstr("\nUsage: memoryd sessions fork SESSION NEW_SESSION [options]\n"));
   EXPECT_THAT(text, HasSubstr("\n  --up-to MESSAGE_ID "));
   EXPECT_THAT(text, HasSubstr("\nHow to reach the server\n"));
   EXPECT_THAT(text, HasSubstr("MEMORYD_TARGET."));
@@ -123,7 +123,7 @@ TEST_F(HelpTest, TheReferenceHasARowForEachCommand) {
   const std::string text = CommandReference(app_);
   EXPECT_THAT(text, HasSubstr("## Put in and read\n\n| command | |\n|---|---|\n| `memoryd put "
                               "SESSION TEXT` | Stores a message"));
-  EXPECT_THAT(text, HasSubstr("| `memoryd export [ID…]` |"));
+  EXPECT_THAT(text, HasSubstr("| `memoryd export [SESSION…]` |"));
   EXPECT_THAT(text, HasSubstr(" `--limit N`"));
   EXPECT_THAT(text, Not(HasSubstr("--target")));
   EXPECT_THAT(text, Not(HasSubstr("--listen")));

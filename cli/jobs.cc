@@ -211,12 +211,12 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
   };
   CLI::App& list =
       add("list", "Lists jobs; of all sessions by a call for each that has blocks.", &List);
-  list.add_option("ID", arguments->session_id, "The session; none: all.");
+  list.add_option("SESSION", arguments->session_id, "The session; none: all.");
   list.add_option("--state", arguments->state, "open, done, failed or cancelled.")
       ->check(OneOf({"open", "done", "failed", "cancelled"}));
   AddWatch(list, arguments->watch, "until no job is open");
   const auto name_job = [&](CLI::App& command) {
-    command.add_option("ID", arguments->session_id, "The session.")->required();
+    command.add_option("SESSION", arguments->session_id, "The session.")->required();
     command.add_option("JOB_ID", arguments->job_id, "The job.")->required();
   };
   name_job(add("show", "Shows a job.", AnswerWithJob(&Service::GetJob)));

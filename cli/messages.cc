@@ -171,7 +171,7 @@ void AddMessages(CLI::App& app, Invocation& invocation) {
                                    [arguments, run](Connection& connection, Printer& printer) {
                                      return run(connection, printer, *arguments);
                                    });
-    command.add_option("ID", arguments->session_id, "The session.")->required();
+    command.add_option("SESSION", arguments->session_id, "The session.")->required();
     return command;
   };
   CLI::App& list = add("list", "Lists messages, oldest first, those that pass all filters.", &List);

@@ -181,10 +181,10 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
   list.add_option("--limit", arguments->limit, "At most so many; 0: all [0].")
       ->check(CLI::NonNegativeNumber);
   add("show", "Shows a session's configuration and counts.", &Show)
-      .add_option("ID", arguments->session_id, "The session.")
+      .add_option("SESSION", arguments->session_id, "The session.")
       ->required();
   const auto name_session = [&](CLI::App& command) {
-    command.add_option("ID", arguments->session_id, "The session.")->required();
+    command.add_option("SESSION", arguments->session_id, "The session.")->required();
   };
   const auto configure = [&](CLI::App& command) {
     command.add_option("--subject", arguments->new_subject, "Whom it is about, for erase.");
@@ -208,7 +208,7 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
   configure(update);
   CLI::App& fork = add("fork", "Makes a copy of a session under a new id.", &Fork);
   name_session(fork);
-  fork.add_option("NEW_ID", arguments->new_session_id, "The copy's id.")->required();
+  fork.add_option("NEW_SESSION", arguments->new_session_id, "The copy's id.")->required();
   CLI::Option* const up_to =
       fork.add_option("--up-to", arguments->up_to_message_id, "The last message to copy [all].")
           ->type_name("MESSAGE_ID");
@@ -217,7 +217,7 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
       ->check(CLI::PositiveNumber.description(""))
       ->excludes(up_to);
   CLI::App& remove = add("delete", "Deletes a session with all that belongs to it.", &Delete);
-  remove.add_option("ID", arguments->session_id, "The session.")->required();
+  remove.add_option("SESSION", arguments->session_id, "The session.")->required();
   remove.add_flag("--yes", arguments->yes, "Do not ask.");
 }
 

@@ -453,7 +453,7 @@ def test_the_help_names_the_commands():
     for name in names:
         text = commands.text(name, "--help")
         assert f"\nUsage: memoryd {name}" in text and text == commands.text("help", name)
-    assert "\nUsage: memoryd sessions fork ID NEW_ID " in commands.text("help", "sessions", "fork")
+    assert "\nUsage: memoryd sessions fork SESSION NEW_SESSION " in commands.text("help", "sessions", "fork")
     assert commands.text("sessions", "fork", "--help") == commands.text("help", "sessions", "fork")
 
 
