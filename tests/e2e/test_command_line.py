@@ -218,7 +218,7 @@ def test_where_a_server_listens_is_told_in_json(tmp_path):
 
 
 def test_the_pages_have_the_objects_that_are_printed(tmp_path):
-    page = (REPOSITORY / "docs/OPERATIONS.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/COMMAND_LINE.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `memoryd ([^`]*--json)` \| `(\{.*?\})`", page, re.MULTILINE)
     shown = {command: json.loads(example) for command, example in rows}
     with serving("dev", "--port=0", "--json") as server:
