@@ -208,7 +208,8 @@ def test_what_its_settings_suggest_is_valid(tmp_path):
     # Of a setting that is suggested twice, the later.
     settings.write_text("\n".join({line.split(":")[0]: line for line in suggested}.values()), encoding="utf-8")
     binary = tmp_path / "usr/lib/memoryd/bin/memoryd"
-    told = subprocess.run([binary, f"--config={settings}", "--print-config"], capture_output=True, text=True, check=False)
+    told = subprocess.run([binary, f"--config={settings}", "--print-config"], env={}, capture_output=True, text=True,
+                          check=False)
     assert told.returncode == 0, told.stderr
     # The commands it tells of, and what a reload is said to bring.
     for command in ("--check-config", "--print-config"):
