@@ -107,11 +107,12 @@ def test_an_option_that_repeats_leaves_the_arguments_alone(calls, commands, sess
     calls.CreateSession(session_id=session_id, config=memory.SessionConfig(blocks=[
         memory.Block(name="facts", kind="fact-extraction", options_json='{"model": "m"}')]))
     calls.Put(session_id=session_id, messages=[
-        user("My dog is called Bella.", message_id="m1"), assistant("A dog!", message_id="m2")])
+        user("My dog is called Bella.", message_id="m1", name="Ann"),
+        assistant("A dog!", message_id="m2")])
     roles = ("--role", "user", "--role", "system")
     found, = commands.json("query", *roles, session_id, "dog")
     assert [result["message"]["message_id"] for result in found["results"]] == ["m1"]
-    for options in (roles, ("--name", "", *roles)):
+    for options in (roles, ("--name", "Ann", *roles)):
         line, = commands.json("messages", "list", *options, session_id)
         assert line["message"]["message_id"] == "m1"
     added, = commands.json("facts", "add", "--message", "m1", "--message=m2", session_id, "facts",
