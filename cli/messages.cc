@@ -110,12 +110,15 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
                    TimeText(content.ingest_time()), TextOf(content)});
       }
     }
-    if (!printer.json()) printer.Print(table.Take());
+    if (!printer.json() && found) printer.Print(table.Take());
     printer.Flush();
     return TakenOf(printer, page.messages_size() + page.contents_size());
   };
   MEMORYD_RETURN_IF_ERROR(ReadPages(connection, &Service::GetAll, request, arguments.limit, print));
-  return found ? absl::OkStatus() : GetSession(connection, arguments.session_id).status();
+  if (found) return absl::OkStatus();
+  MEMORYD_RETURN_IF_ERROR(GetSession(connection, arguments.session_id).status());
+  if (!printer.json()) printer.Print(table.Take());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Message> FindMessage(Connection& connection, const Arguments& arguments) {

@@ -332,6 +332,7 @@ def test_the_commands_of_the_documentation_run(calls, commands, tmp_path):
     section = text[text.index("## From the command line"):]
     block = section.split("```")[1].strip().splitlines()
     calls.Put(session_id="s3", messages=[user("I live in Lyon.")])
+    calls.ForkSession(session_id="s3", new_session_id="s3-fork")
     assert len(block) > 5
     for line in block:
         done = subprocess.run(f'memoryd() {{ "{BINARY}" "$@"; }}; {line}', shell=True, cwd=tmp_path,
