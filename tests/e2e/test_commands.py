@@ -395,7 +395,8 @@ def test_dev_takes_the_next_port_that_is_free():
 
 
 def test_dev_ends_with_its_terminal():
-    with started_dev("--port=0") as server:
+    # The tests themselves may run under nohup.
+    with started_dev("--port=0", before=("env", "--default-signal=HUP")) as server:
         assert server.ends(signal.SIGHUP) == 0
 
 

@@ -209,7 +209,7 @@ def test_who_may_not_read_is_told_the_name_alone(channel, session_id):
 
 def test_nor_is_who_imports_and_may_not_read(running, channel, session_id):
     with Client(running.target, token="importer") as importer:
-        told = importer.import_session(session_id, [user("a")], template="chat")
+        told = importer.import_session(session_id, [user("a", message_id="m1", position=1)], template="chat")
         assert (told.template, told.HasField("config")) == ("chat", False)
         # What it brought is its own.
         told = importer.import_session(f"{session_id}-own", config=Config(token_limit=77),
@@ -221,7 +221,7 @@ def test_nor_is_who_imports_and_may_not_read(running, channel, session_id):
 
 def test_an_import_by_name_has_the_templates_retention(running, app, session_id):
     with Client(running.target, token="admin") as admin:
-        made = admin.import_session(session_id, [user("a")], template="chat")
+        made = admin.import_session(session_id, [user("a", message_id="m1", position=1)], template="chat")
     assert made.config.retention.session_ttl.seconds == 86400
     assert made.HasField("expire_time")
     assert session_of(app, session_id).config.retention == made.config.retention
@@ -330,7 +330,7 @@ def test_whom_a_template_shows_does_not_show_itself(store, tmp_path):
         assert blocks("team") == ["rules"]
         calls.Put(session_id="s", messages=[user("Hello")])
         assert blocks("s") == ["team", "rules"]
-        assert "Porto" in str(calls.Get(session_id="s").messages)
+        assert "<team>" in str(calls.Get(session_id="s").messages)
         # Who says it himself is told so.
         error = refusal(calls.UpdateSession, session_id="team", config=Config(blocks=[
             block("team", "session", session_id="team")]))
