@@ -15,6 +15,7 @@ import pytest
 from memoryd import _environment
 from memoryd.autogen.connection import Connection as AutoGenConnection
 from memoryd.importers.__main__ import _client, _parser
+from memoryd.langchain import connection as langchain_connection
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.llama_index import ChatStore, Memory
 from memoryd.llama_index._target import default_uri
@@ -32,7 +33,8 @@ OTHERS = {"MEMORYD_INSTALL_WORD_VECTORS", "MEMORYD_OPENTELEMETRY", "MEMORYD_CLIE
 # Macros and guards.
 CODE = (".h", ".cc", ".cmake")
 EARLIER_NAMES_MAY_STAND_IN = {"clients/python/src/memoryd/_environment.py", "clients/python/README.md",
-                              "clients/python/LLAMA_INDEX.md"}
+                              "clients/python/LLAMA_INDEX.md", "cli/target.cc", "cli/target_test.cc",
+                              "docs/COMMAND_LINE.md"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +42,8 @@ def nothing_set(monkeypatch):
     for name in CLIENTS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(_environment, "_warned", set())
+    # What a page that was run has connected.
+    monkeypatch.setattr(langchain_connection, "_default", None)
 
 
 def read() -> dict[str, set[str]]:
@@ -60,8 +64,8 @@ def read() -> dict[str, set[str]]:
 
 def settings() -> set[str]:
     """The variables of the server's settings."""
-    said = subprocess.run([BINARY, "--help"], env=server_environment(), check=True, capture_output=True,
-                          text=True).stdout
+    said = subprocess.run([BINARY, "serve", "--help"], env=server_environment(), check=True,
+                          capture_output=True, text=True).stdout
     return set(re.findall(r"MEMORYD_[A-Z0-9_]+", said))
 
 
