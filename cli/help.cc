@@ -115,8 +115,9 @@ std::vector<const CLI::Option*> Named(const CLI::App& command) {
   std::vector<const CLI::Option*> options = OptionsOf(command);
   // Whoever reads help knows how to get it.
   std::erase_if(options, [](const CLI::Option* option) { return option->check_lname("help"); });
-  std::ranges::stable_partition(
-      options, [](const CLI::Option* option) { return option->get_group() == kOwnOptions; });
+  std::stable_partition(options.begin(), options.end(), [](const CLI::Option* option) {
+    return option->get_group() == kOwnOptions;
+  });
   return options;
 }
 

@@ -67,7 +67,7 @@ class JobList {
       progress_.Show([&] { return fmt::format("{} sessions with blocks", sessions_); });
     }
     const bool any_open = std::exchange(any_open_, false);
-    const absl::Status status = Add(session.session_id());
+    absl::Status status = Add(session.session_id());
     seen = {session.generation(), status.ok() ? session.revision() : 0, any_open_};
     any_open_ |= any_open;
     return status;
