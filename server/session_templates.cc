@@ -137,7 +137,7 @@ class TemplateReader {
       std::set<std::string> keys;
       for (const auto& pair : node) {
         MEMORYD_ASSIGN_OR_RETURN(const std::string key, ReadKey(pair.first, place + ".", keys));
-        MEMORYD_RETURN_IF_ERROR(ReadJson(pair.second, place + "." + key, json[key]));
+        MEMORYD_RETURN_IF_ERROR(ReadJson(pair.second, fmt::format("{}.{}", place, key), json[key]));
       }
     } else if (node.IsSequence()) {
       json = ordered_json::array();
@@ -289,6 +289,7 @@ absl::StatusOr<SessionTemplates> MakeTemplates(const std::vector<TemplateSource>
 absl::Status CheckTenantTemplates(const std::vector<TemplateSource>& sources,
                                   const TenantLimitTable& tenants) {
   std::vector<std::string> names;
+  names.reserve(sources.size());
   for (const TemplateSource& source : sources) names.push_back(source.name);
   std::sort(names.begin(), names.end());
   const auto check = [&names](std::string_view setting, const std::string& name) {
