@@ -22,30 +22,32 @@
 
 namespace memoryd::client {
 
-// A message of one text.
+// Returns a message with one text.
 v1::Message MakeMessage(std::string_view role, std::string_view text);
-// A content of text.
+// Returns a content with one text.
 v1::Content MakeContent(std::string_view text, std::string_view mime_type = "text/plain");
 
-// A connection to one memoryd, for any number of threads; copies share it. Methods are the RPCs of
-// proto/memoryd/v1, where their contracts stand, and block until the answer or the deadline.
+// A connection to one memoryd. Each method is the RPC of the same name; proto/memoryd/v1 has the
+// contracts, with the errors. Methods block until the answer or the deadline. GetErrorInfo returns
+// the reason and the field of an error. Any number of threads may use a client; copies share the
+// connection.
 //
-// A call that changes something carries a request id, made once for the call unless the request has
-// one; so a call that fails UNAVAILABLE or CANCELLED, whose outcome is unknown, is repeated until
-// its deadline without ever being done twice. RetryJob and CancelJob have no request id and are not
-// repeated: they wait for a connection and are sent once. GetErrorInfo tells reason and field of a
-// failure.
+// A call that changes something carries a request id. The client makes one for each call, unless
+// the request has one. A call that fails UNAVAILABLE or CANCELLED has an unknown outcome, so it is
+// repeated until its deadline; the request id keeps it from being done twice. With
+// Options::wait_for_ready false nothing is repeated. RetryJob and CancelJob have no request id:
+// they wait for a connection and are sent once.
 class Client {
  public:
   explicit Client(const Options& options = {});
-  // Over a connection of the caller's, such as a FakeConnection. Of `options` the timeout and
-  // wait_for_ready count.
+  // Uses the given connection, such as a FakeConnection. Only timeout and wait_for_ready of
+  // `options` have an effect.
   explicit Client(std::shared_ptr<Connection> connection, const Options& options = {});
 
   // Memory.
 
-  // Options::timeout begins behind the `wait` of the request; a timeout of the call's own covers
-  // it.
+  // The deadline is the request's `wait`, at most 30 seconds, plus Options::timeout. A timeout in
+  // CallOptions includes the `wait`.
   absl::StatusOr<v1::PutResponse> Put(v1::PutRequest request,
                                       const CallOptions& options = {}) const;
   absl::StatusOr<v1::PutResponse> Put(std::string_view session_id,
@@ -55,17 +57,17 @@ class Client {
                                       const CallOptions& options = {}) const;
   absl::StatusOr<v1::GetResponse> Get(std::string_view session_id,
                                       const CallOptions& options = {}) const;
-  // One page.
+  // Returns one page.
   absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest& request,
                                             const CallOptions& options = {}) const;
-  // All messages, or contents, of a session, oldest first, fetched page by page; the timeout is
-  // each page's own.
+  // Return all messages, or all contents, of a session, oldest first. They fetch page by page; the
+  // timeout applies to each page.
   absl::StatusOr<std::vector<v1::Message>> AllMessages(std::string_view session_id,
                                                        const CallOptions& options = {}) const;
   absl::StatusOr<std::vector<v1::Content>> AllContents(std::string_view session_id,
                                                        const CallOptions& options = {}) const;
-  // Every page of the stream, which is gone on with behind its last page when it breaks off; a page
-  // is waited for as long as the timeout says. OK too when `read` ended it.
+  // Calls `read` for every page, on this thread. A stream that breaks is continued after its last
+  // page. The timeout applies to each page. OK at the end, and when `read` returns false.
   absl::Status StreamAll(v1::StreamAllRequest request, const PageReader& read,
                          const CallOptions& options = {}) const;
   absl::StatusOr<v1::SetResponse> Set(v1::SetRequest request,
@@ -93,10 +95,10 @@ class Client {
                                             const CallOptions& options = {}) const;
   absl::StatusOr<v1::Session> GetSession(std::string_view session_id,
                                          const CallOptions& options = {}) const;
-  // One page.
+  // Returns one page.
   absl::StatusOr<v1::ListSessionsResponse> ListSessions(const v1::ListSessionsRequest& request,
                                                         const CallOptions& options = {}) const;
-  // All sessions by id, as AllMessages.
+  // Returns all sessions in the order of their ids, page by page as AllMessages.
   absl::StatusOr<std::vector<v1::Session>> AllSessions(const CallOptions& options = {}) const;
   absl::StatusOr<v1::Session> UpdateSession(v1::UpdateSessionRequest request,
                                             const CallOptions& options = {}) const;
@@ -104,19 +106,20 @@ class Client {
                                                           const CallOptions& options = {}) const;
   absl::StatusOr<v1::ForkSessionResponse> ForkSession(v1::ForkSessionRequest request,
                                                       const CallOptions& options = {}) const;
-  // Requests are made by `next` as the server takes them; how, see v1::ImportSessionRequest. There
-  // is no deadline but the call's own timeout, and one that broke off is not repeated:
-  // `SESSION_EXISTS` may mean that an earlier try was done.
+  // Calls `next` on this thread for each request, as fast as the server takes them. See
+  // v1::ImportSessionRequest for their order. Without CallOptions::timeout there is no deadline. An
+  // import that fails is not repeated. ALREADY_EXISTS `SESSION_EXISTS`: an earlier try may have
+  // succeeded.
   absl::StatusOr<v1::Session> ImportSession(const ImportSource& next,
                                             const CallOptions& options = {}) const;
   absl::StatusOr<v1::EraseSubjectResponse> EraseSubject(const v1::EraseSubjectRequest& request,
                                                         const CallOptions& options = {}) const;
 
-  // What blocks know.
+  // The knowledge of blocks.
 
   absl::StatusOr<v1::GetBlockResponse> GetBlock(const v1::GetBlockRequest& request,
                                                 const CallOptions& options = {}) const;
-  // One page.
+  // Returns one page.
   absl::StatusOr<v1::ListBlockEntriesResponse> ListBlockEntries(
       const v1::ListBlockEntriesRequest& request, const CallOptions& options = {}) const;
   absl::StatusOr<v1::UndoBlockChangeResponse> UndoBlockChange(
@@ -145,8 +148,8 @@ class Client {
   template <typename Request, typename Response>
   using Method = absl::StatusOr<Response> (Connection::*)(const Request&, const Attempt&);
 
-  // Repeats the call while its outcome is unknown and there is time. When there is none left, a
-  // failure is returned that leaves open whether it was done, if any attempt did.
+  // Repeats the call while its outcome is unknown and time is left. When the time is over, the
+  // returned error says that the outcome is unknown, if it is after any of the attempts.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Repeat(Method<Request, Response> method, const Request& request,
                                   const CallOptions& options) const;

@@ -1,5 +1,5 @@
-// The way to a server, one attempt of a call at a time. Client stands on it; tests put a
-// FakeConnection, or an implementation of their own, in its place.
+// The connection on which Client makes each attempt of a call. Tests replace it by a
+// FakeConnection, or by an implementation of their own.
 #ifndef MEMORYD_CONNECTION_H_
 #define MEMORYD_CONNECTION_H_
 
@@ -19,21 +19,21 @@
 
 namespace memoryd::client {
 
-// How an attempt is to be made.
+// Options of one attempt of a call.
 struct Attempt {
   absl::Time deadline;
-  // Whether to wait for a connection until the deadline instead of failing UNAVAILABLE.
+  // Whether to wait for a connection until the deadline. If false, the attempt fails UNAVAILABLE.
   bool wait_for_ready = false;
 };
 
-// Takes a page of a stream; false ends the stream.
+// Receives a page of a stream. Returns false to end the stream.
 using PageReader = std::function<bool(v1::StreamAllResponse)>;
 
-// Fills in the next request of an import, whose argument is empty; false at the end.
+// Fills in the next request of an import; the argument is empty. Returns false at the end.
 using ImportSource = std::function<bool(v1::ImportSessionRequest&)>;
 
-// For any number of threads. The contract of each method stands with the RPC of the same name in
-// proto/memoryd/v1; those that are not overridden answer UNIMPLEMENTED.
+// Each method makes one attempt of the RPC of the same name, see proto/memoryd/v1. A method that is
+// not overridden returns UNIMPLEMENTED. Any number of threads may call the methods.
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -41,7 +41,7 @@ class Connection {
   virtual absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest&, const Attempt&);
-  // Calls `read` for each page, on the caller's thread. CANCELLED when `read` ended the stream.
+  // Calls `read` for each page, on the caller's thread. CANCELLED: `read` returned false.
   virtual absl::Status StreamAll(const v1::StreamAllRequest&, const Attempt&,
                                  const PageReader& read);
   virtual absl::StatusOr<v1::SetResponse> Set(const v1::SetRequest&, const Attempt&);
@@ -74,7 +74,7 @@ class Connection {
                                                               const Attempt&);
   virtual absl::StatusOr<v1::EraseSubjectResponse> EraseSubject(const v1::EraseSubjectRequest&,
                                                                 const Attempt&);
-  // Sends what `next` fills in, on the caller's thread.
+  // Calls `next` on the caller's thread and sends each request.
   virtual absl::StatusOr<v1::ImportSessionResponse> ImportSession(const ImportSource& next,
                                                                   const Attempt&);
 
@@ -99,12 +99,13 @@ class Connection {
   virtual absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest&,
                                                                   const Attempt&);
 
-  // The clock that deadlines are told by, and the pause between two attempts.
+  // The clock of Attempt::deadline.
   virtual absl::Time Now();
+  // Waits between two attempts, on the caller's thread.
   virtual void Wait(absl::Duration pause);
 };
 
-// A connection over gRPC. It is made, and after a failure made again, when a call needs it.
+// Returns a connection over gRPC. It connects when a call needs it, and again after a failure.
 std::shared_ptr<Connection> MakeConnection(const Options& options);
 
 }  // namespace memoryd::client

@@ -1,4 +1,4 @@
-// What memoryd says of a failure besides its code and message.
+// Details of an error that memoryd sends with its code and message.
 #ifndef MEMORYD_ERROR_INFO_H_
 #define MEMORYD_ERROR_INFO_H_
 
@@ -11,24 +11,24 @@
 namespace memoryd::client {
 
 struct ErrorInfo {
-  // In capitals, such as `REVISION_MISMATCH`; empty when the failure did not come from memoryd
-  // itself (no connection, deadline).
+  // A constant in capitals, such as `REVISION_MISMATCH`. Empty: the error does not come from
+  // memoryd, such as a lost connection or the client's own deadline.
   std::string reason = "";
-  // The request field at fault, such as `messages[1].role`; empty when none is.
+  // The invalid field of the request, such as `messages[1].role`. Empty: none.
   std::string field = "";
-  // All that the server says of the error, `field` and values such as `current_revision` among
-  // them.
+  // All values that the server sends with the error, including `field` and others such as
+  // `current_revision`.
   std::map<std::string, std::string> details = {};
 };
 
-// The information that a status returned by Client carries; empty for any other.
+// Returns the details of a status from Client. Empty: the status has none.
 ErrorInfo GetErrorInfo(const absl::Status& status);
 
-// A status that carries `info`, for tests: what a server would have answered. `info.field` need not
-// stand in `info.details`.
+// Returns `status` with the details `info`, for tests of code that handles a server's errors.
+// `info.field` need not be in `info.details`.
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info);
 
-// The status of a call, with the information that the server sent along.
+// Converts the status of a gRPC call, with the details that the server sent.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace memoryd::client

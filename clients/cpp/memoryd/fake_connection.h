@@ -1,4 +1,4 @@
-// A memoryd in memory, for tests of code that uses Client: no server, no network, no time.
+// A memoryd in memory, for tests of code that uses Client, without server, network and real time.
 //
 //   auto fake = std::make_shared<memoryd::client::FakeConnection>();
 //   Agent agent{memoryd::client::Client(fake)};
@@ -22,30 +22,33 @@
 
 namespace memoryd::client {
 
-// When a failure that a test has ordered comes.
+// When a failure that a test has set takes effect.
 enum class FailAt {
-  kRequest,  // Nothing is done.
-  kReply,    // What the call asks for is done, and the answer lost.
+  kRequest,  // Before the call is done: nothing changes.
+  kReply,    // After the call is done: only the reply is lost.
 };
 
-// Keeps messages, contents and sessions as memoryd does: positions, ids, revisions, request ids,
-// pages, and the refusals INVALID_ARGUMENT (no session id, message without a role), NOT_FOUND,
-// ALREADY_EXISTS and ABORTED with their reasons. Nothing ever leaves short-term memory: Get answers
-// all messages and counts no tokens. StreamAll knows no filter, and fails as ordered before any of
-// its pages. A tool's call goes without its results. Query finds what holds all words of the query,
-// compared bytewise, the newest first; it knows no filters and neighbours. UpdateContext returns
-// the context as it is. There are no jobs, blocks, forks, imports and subjects. Subclass it for
-// other answers; call the method of this class for the rest.
+// Keeps messages, contents and sessions as memoryd does, with positions, ids, revisions, request
+// ids and pages. Errors have memoryd's reasons: INVALID_ARGUMENT for a missing session id or role,
+// NOT_FOUND, ALREADY_EXISTS and ABORTED. It differs from memoryd in these points:
+//   - Messages never leave short-term memory. Get returns all of them and counts no tokens.
+//   - StreamAll ignores filters, and fails before its first page if a failure is set.
+//   - DeleteMessage deletes a tool call without its results.
+//   - Query finds texts that contain all words of the query, compared byte by byte, the newest
+//     first. It ignores filters and neighbours.
+//   - UpdateContext returns the context unchanged.
+//   - Jobs, blocks, forks, imports and subjects do not exist.
 //
-// For any number of threads.
+// Subclass it for other answers, and call the method of this class for the rest. Any number of
+// threads may use it.
 class FakeConnection : public Connection {
  public:
-  // The next call for which nothing is ordered yet fails so.
+  // Makes one call fail with `status`. Each further FailNext is for the call after it.
   void FailNext(absl::Status status, FailAt at = FailAt::kRequest);
 
-  // How many attempts of calls were made, and how long Client has paused between them in all: Wait
-  // only moves the clock.
+  // Number of attempts of calls.
   int attempts() const;
+  // Sum of the pauses that Client made between attempts. Wait only moves the clock.
   absl::Duration waited() const;
 
   absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest& request,
@@ -116,24 +119,24 @@ class FakeConnection : public Connection {
     std::string reply;
   };
 
-  // Runs a call under the lock, or fails as ordered.
+  // Runs a call under the lock, or fails with the next failure that is set.
   template <typename Response>
   absl::StatusOr<Response> Run(const std::function<absl::StatusOr<Response>()>& call);
-  // Also answers a request id as before.
+  // The same, and repeats the stored reply of a known request id.
   template <typename Response, typename Request>
   absl::StatusOr<Response> RunOnce(const char* method, const Request& request,
                                    const std::function<absl::StatusOr<Response>()>& call);
 
-  // The session, made if there is none; null where there is none. The mutex is held.
+  // Return the session. Made() creates a missing one; Found() returns null. The mutex is held.
   Session& Made(const std::string& session_id);
   Session* Found(const std::string& session_id);
-  // Where the message, or content, is that a request means, which is checked.
+  // Check the request and return the place of its message or content.
   template <typename Request>
   absl::StatusOr<Place> PlaceOf(const Request& request);
   template <typename Request>
   absl::StatusOr<ContentPlace> ContentPlaceOf(const Request& request);
   v1::Session Described(const std::string& session_id, const Session& session) const;
-  // Stores the messages and contents of a Put or Set and fills in what its reply says of them.
+  // Stores the messages and contents of a Put or Set, and fills in their fields of the reply.
   template <typename Request, typename Response>
   void Append(const Request& request, Session& session, Response& reply);
 
