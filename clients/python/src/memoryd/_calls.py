@@ -1,7 +1,7 @@
-"""What each method of a client sends, and what it makes of the reply.
+"""Requests and replies of the client's methods.
 
-Client and AsyncClient have a method for each function here that begins without an underscore, with
-the same arguments and the same documentation; they differ in how they wait.
+Client and AsyncClient have a method for each function here whose name does not begin with an
+underscore. The methods have the same arguments and documentation; they differ in how they wait.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 def authorization(token: str | None) -> tuple[tuple[str, str], ...]:
-    """The metadata of a call with this bearer token."""
+    """Returns the metadata of a call with this bearer token."""
     return () if token is None else (("authorization", f"Bearer {token}"),)
 
 
@@ -74,7 +74,7 @@ Trace = Callable[[], Mapping[str, str]]
 
 
 def metadata(token: str | None, trace: Trace | None) -> tuple[tuple[str, str], ...]:
-    """The metadata of a call with this bearer token, in the trace of now."""
+    """Returns the metadata of a call with this bearer token, in the current trace."""
     return (*authorization(token), *_tracing.metadata((trace or _tracing.current)()))
 
 
@@ -93,10 +93,10 @@ class Rpc:
 
 @dataclasses.dataclass(frozen=True)
 class Call(Generic[Result]):
-    """A call to be made: `result` makes of the reply what the caller gets.
+    """A call to make. `result` converts the reply to the method's result.
 
-    A call that is not `repeatable` would do something else the second time. `timeout` is the
-    caller's, `wait` how long of it the server may spend waiting.
+    A call that is not `repeatable` would have another effect when repeated. `timeout` is the
+    caller's, in seconds. `wait` is how long of it the server may wait, in seconds.
     """
 
     rpc: Rpc
@@ -109,13 +109,13 @@ class Call(Generic[Result]):
 
 @dataclasses.dataclass(frozen=True)
 class Pages(Generic[Item]):
-    """Calls for one page after the other, each with the token of the one before."""
+    """Calls for one page after the other, each with the token of the page before."""
 
     first: Call[Any]
     items: Callable[[Any], Iterable[Item]]
 
     def next(self, page: Any) -> Call[Any] | None:
-        """The call for what is behind `page`; None when there is nothing."""
+        """Returns the call for the page after `page`; None after the last one."""
         if not page.next_page_token:
             return None
         request = type(self.first.request)()
@@ -126,8 +126,8 @@ class Pages(Generic[Item]):
 
 @dataclasses.dataclass(frozen=True)
 class Stream(Generic[Item]):
-    """A call whose reply is a stream of pages. One that breaks off is gone on with behind the last
-    page that came, each attempt for up to `timeout` seconds, without limit where there is none."""
+    """A call whose reply is a stream of pages. A stream that breaks is continued after its last
+    page. Each attempt may take `timeout` seconds; None: no limit."""
 
     rpc: Rpc
     request: Any
@@ -135,16 +135,16 @@ class Stream(Generic[Item]):
     timeout: float | None
 
     def attempts(self, client_timeout: float, wait_for_ready: bool) -> Attempts:
-        """How to go on once the stream has broken off, until a page comes."""
+        """Returns the attempts that continue the broken stream until a page arrives."""
         call = Call(self.rpc, self.request, _reply, None)
         return Attempts(call, client_timeout, wait_for_ready)
 
     def options(self, token: str | None, trace: Trace | None = None) -> dict[str, Any]:
-        """Arguments of an attempt beside the request."""
+        """Returns the arguments of an attempt other than the request."""
         return {"timeout": self.timeout, "metadata": metadata(token, trace)}
 
     def behind(self, page: Any) -> Stream[Item]:
-        """The rest of the stream behind `page`."""
+        """Returns the rest of the stream after `page`."""
         request = type(self.request)()
         request.CopyFrom(self.request)
         request.page_token = page.next_page_token
@@ -153,8 +153,8 @@ class Stream(Generic[Item]):
 
 @dataclasses.dataclass(frozen=True)
 class Upload(Generic[Result]):
-    """A call of many requests, made once: whether one that broke off was done is for the caller to
-    find out."""
+    """A call with many requests, which is made once. After a broken call only the caller can find
+    out whether it succeeded."""
 
     rpc: Rpc
     requests: Callable[[], Generator[Any, None, None]]
@@ -162,14 +162,13 @@ class Upload(Generic[Result]):
     timeout: float | None
 
     def options(self, token: str | None, trace: Trace | None = None) -> dict[str, Any]:
-        """Arguments of the call beside the requests."""
+        """Returns the arguments of the call other than the requests."""
         return {"timeout": self.timeout, "metadata": metadata(token, trace)}
 
 
 class Requests(Generic[Item]):
-    """The requests of an upload on their way, which gRPC takes on a thread of its own. When making
-    one raises they are at their end, with what was raised as `error`: a stream without its `end`
-    makes nothing."""
+    """The requests of an upload, which gRPC reads on a thread of its own. If making one raises, the
+    stream ends, and `error` has the exception. A stream without its `end` makes nothing."""
 
     def __init__(self, requests: Generator[Item, None, None]) -> None:
         self._requests = requests
@@ -190,16 +189,16 @@ class Requests(Generic[Item]):
                 raise StopIteration from None
 
     def close(self) -> None:
-        """No more are made from now on."""
+        """Makes no more requests."""
         with self._lock:
             self._requests.close()
 
 
 class Attempts:
-    """The attempts of one call: how the next is made, and whether there is to be one."""
+    """The attempts of one call: how to make the next one, and whether to make one."""
 
     def __init__(self, call: Call[Any], timeout: float, wait_for_ready: bool) -> None:
-        """`timeout` is the client's, for a call without one of its own."""
+        """`timeout` is the client's, in seconds, for a call without one of its own."""
         seconds = timeout + call.wait if call.timeout is None else call.timeout
         self._end = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE_SECONDS
@@ -210,7 +209,7 @@ class Attempts:
         self._waits = wait_for_ready and not call.repeatable
 
     def options(self, token: str | None, trace: Trace | None = None) -> dict[str, Any]:
-        """Arguments of the next attempt beside the request."""
+        """Returns the arguments of the next attempt other than the request."""
         return {
             "timeout": max(0.0, self._end - time.monotonic()),
             "metadata": metadata(token, trace),
@@ -218,8 +217,8 @@ class Attempts:
         }
 
     def pause(self, error: grpc.RpcError) -> float:
-        """How many seconds to wait after an attempt that failed; raises MemorydError when there is
-        to be no other."""
+        """Returns how many seconds to wait after a failed attempt. Raises MemorydError when there
+        must be no further attempt."""
         # Half to one and a half of the pause, so that many clients don't return as one.
         wait = self._pause * (0.5 + random.random())
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
@@ -252,17 +251,18 @@ def put(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.PutResponse]:
-    """Appends messages and contents, all or none.
+    """Appends messages and contents, all or none. Creates the session if it does not exist.
 
     Messages are memoryd's own, or dicts and models of OpenAI's or Anthropic's form, see
-    `memoryd.forms`; TypeError and ValueError name the place of what is neither.
+    `memoryd.forms`. For anything else TypeError and ValueError name the place.
 
-    `config`, or `template` for one that the server has under that name, counts if this creates the
-    session. One that is there must have the same, or be made from that template:
+    `config` is the configuration of a new session. `template` names one on the server instead. An
+    existing session must have the same configuration or template. Otherwise MemorydError is
     FAILED_PRECONDITION `CONFIG_MISMATCH`.
 
-    `wait` is how long to wait, at most, for the jobs that this causes: seconds or a timedelta. The
-    client's timeout begins behind it; a `timeout` given here must be longer than it.
+    `wait` is the longest time to wait for the jobs of this Put: seconds or a timedelta. The
+    client's timeout is added to it. A `timeout` given here includes it and must be longer, else
+    ValueError.
     """
     request = wire.PutRequest(
         session_id=session_id,
@@ -284,7 +284,9 @@ def put(
 def get(
     session_id: str, *, input: str | None = None, timeout: float | None = None
 ) -> Call[Context]:
-    """The context for the next model call: `.messages`, or `.to_openai()` and `.to_anthropic()`."""
+    """Returns the context for the next model call: `.messages`, or `.to_openai()` and
+    `.to_anthropic()`. `input` is the user's next message, which blocks may use to choose what they
+    recall."""
     return Call(_GET, wire.GetRequest(session_id=session_id, input=input), Context, timeout)
 
 
@@ -296,8 +298,8 @@ def get_all(
     page_size: int = 1000,
     timeout: float | None = None,
 ) -> Pages[memory.Message]:
-    """All messages, oldest first, fetched page by page; the deadline is each page's own. With a
-    `filter` those that pass it."""
+    """Iterates over all messages, oldest first, or over those that pass `filter`. They are fetched
+    page by page; the timeout applies to each page."""
     request = wire.GetAllRequest(
         session_id=session_id, page_size=page_size, status=status, filter=filter
     )
@@ -310,8 +312,9 @@ def stream_all(
     filter: filter_wire.Filter | None = None,
     timeout: float | None = None,
 ) -> Stream[memory.Message]:
-    """All messages that are there now, oldest first, as a stream, which the server reads as it is
-    taken. There is no deadline unless one is given."""
+    """Iterates over all messages that are stored now, oldest first, or over those that pass
+    `filter`. They arrive as a stream, which the server reads as fast as they are taken. Without
+    `timeout` there is no deadline."""
     request = wire.StreamAllRequest(session_id=session_id, filter=filter)
     return Stream(_STREAM_ALL, request, lambda page: page.messages, timeout)
 
@@ -322,7 +325,8 @@ def count_messages(
     filter: filter_wire.Filter | None = None,
     timeout: float | None = None,
 ) -> Call[int]:
-    """How many messages there are, or pass `filter`, for which the whole session is read."""
+    """Returns the number of messages, or of those that pass `filter`. With a filter the server
+    reads the whole session."""
     request = wire.GetAllRequest(
         session_id=session_id, page_size=1, filter=filter, include_total=True
     )
@@ -332,8 +336,8 @@ def count_messages(
 def get_all_contents(
     session_id: str, *, page_size: int = 1000, timeout: float | None = None
 ) -> Pages[memory.Content]:
-    """All contents, oldest first, as `get_all`. They lie behind the messages, whose pages are
-    fetched too."""
+    """Iterates over all contents, oldest first, page by page as `get_all`. The pages of the
+    messages come before them and are fetched too."""
     request = wire.GetAllRequest(session_id=session_id, page_size=page_size, include_contents=True)
     return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.contents)
 
@@ -366,7 +370,8 @@ def reset(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.ResetResponse]:
-    """Removes what `scope` says, atomically."""
+    """Removes messages, atomically. `scope` says which, and whether contents and blocks are reset
+    too."""
     request = wire.ResetRequest(
         session_id=session_id,
         scope=scope,
@@ -390,8 +395,8 @@ def update_message(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.UpdateMessageResponse]:
-    """Changes a message in place; what is not given stays. An `expire_time` of the epoch takes away
-    the one that it has."""
+    """Changes a message in place. Arguments that are not given leave it as it is. An `expire_time`
+    of the epoch removes the message's time."""
     request = wire.UpdateMessageRequest(
         session_id=session_id,
         message_id=message_id,
@@ -416,7 +421,8 @@ def delete_message(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.DeleteMessageResponse]:
-    """Deletes a message, and on request what its tool calls and results are tied to."""
+    """Deletes a message. `with_tool_messages` deletes the other half of its tool calls and results
+    too. Without it, such a message raises MemorydError FAILED_PRECONDITION `TOOL_PAIR`."""
     request = wire.DeleteMessageRequest(
         session_id=session_id,
         message_id=message_id,
@@ -430,7 +436,7 @@ def delete_message(
 def get_content(
     session_id: str, content_id: str, *, timeout: float | None = None
 ) -> Call[memory.Content]:
-    """A content; NOT_FOUND when there is none."""
+    """Returns a content. Raises MemorydError NOT_FOUND if there is none."""
     request = wire.GetContentRequest(session_id=session_id, content_id=content_id)
     return Call(_GET_CONTENT, request, _content, timeout)
 
@@ -449,8 +455,8 @@ def update_content(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[wire.UpdateContentResponse]:
-    """Changes a content in place; what is not given stays. At most one of `text`, `bytes_value`,
-    `json` and `image`."""
+    """Changes a content in place. Arguments that are not given leave it as it is. Give at most one
+    of `text`, `bytes_value`, `json` and `image`, else ValueError."""
     values = {"text": text, "bytes_value": bytes_value, "json": json, "image": image}
     given = {kind: value for kind, value in values.items() if value is not None}
     if len(given) > 1:
@@ -501,8 +507,8 @@ def query(
     without_blocks: bool = False,
     timeout: float | None = None,
 ) -> Call[Hits]:
-    """What the session knows of `query`, the best first: iterate over it. wire.QueryRequest says
-    what the arguments do."""
+    """Finds items of the session that match `query`. Returns the hits, the best first; iterate over
+    them. memory_service_pb2.QueryRequest describes the arguments."""
     request = wire.QueryRequest(
         session_id=session_id,
         query=query,
@@ -527,9 +533,9 @@ def update_context(
     alternate_roles: bool = False,
     timeout: float | None = None,
 ) -> Call[UpdatedContext]:
-    """The context of the next model call with what memory has to say about it, system messages in
-    front; with `alternate_roles` those of a human and those of the assistant alternate. Messages
-    are as in `put`, and the reply as of `get`."""
+    """Returns the caller's context with memory inserted, system messages first. With
+    `alternate_roles` human and assistant messages alternate after them. Messages are as in `put`,
+    and the reply is read as that of `get`."""
     request = wire.UpdateContextRequest(
         session_id=session_id,
         messages=forms.stored(messages),
@@ -550,11 +556,10 @@ def create_session(
     request_id: str | None = None,
     timeout: float | None = None,
 ) -> Call[Session]:
-    """Creates a session; ALREADY_EXISTS when there is one.
+    """Creates a session. Raises MemorydError ALREADY_EXISTS if there is one.
 
-    `template` names a configuration that the server has (`server_info().templates`);
-    INVALID_ARGUMENT when there is none of that name. Beside it `config` may have `subject` and
-    `time_zone` alone.
+    `template` names a configuration on the server (`server_info().templates`). An unknown name
+    raises INVALID_ARGUMENT. With a template `config` may have only `subject` and `time_zone`.
     """
     request = session_wire.CreateSessionRequest(
         session_id=session_id, config=config, template=template, request_id=_once(request_id)
@@ -563,7 +568,8 @@ def create_session(
 
 
 def get_session(session_id: str, *, timeout: float | None = None) -> Call[Session]:
-    """A session's configuration and counts; NOT_FOUND when there is none."""
+    """Returns a session's configuration and counts. Raises MemorydError NOT_FOUND if there is none.
+    """
     request = session_wire.GetSessionRequest(session_id=session_id)
     return Call(_GET_SESSION, request, _session, timeout)
 
@@ -571,8 +577,8 @@ def get_session(session_id: str, *, timeout: float | None = None) -> Call[Sessio
 def list_sessions(
     *, subject: str = "", page_size: int = 1000, timeout: float | None = None
 ) -> Pages[Session]:
-    """All sessions, or those of a subject, by id, fetched page by page; the deadline is each
-    page's own."""
+    """Iterates over all sessions, or over those of a subject, in the order of their ids. They are
+    fetched page by page; the timeout applies to each page."""
     request = session_wire.ListSessionsRequest(subject=subject, page_size=page_size)
     return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), _sessions)
 
@@ -588,9 +594,9 @@ def update_session(
 ) -> Call[Session]:
     """Changes the given fields of a session's configuration.
 
-    `template` gives the session one that the server has, as it is now: it replaces the
-    configuration, but for `subject`, `time_zone` and the retention that it does not have. Beside it
-    `config` may have `subject` and `time_zone` alone.
+    `template` names a configuration on the server, which replaces the session's. The session keeps
+    its `subject` and `time_zone`, and the fields of `retention` that the template lacks. With a
+    template `config` may have only `subject` and `time_zone`.
     """
     request = session_wire.UpdateSessionRequest(
         session_id=session_id,
@@ -609,7 +615,7 @@ def delete_session(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[session_wire.DeleteSessionResponse]:
-    """Deletes a session with all that belongs to it."""
+    """Deletes a session and everything that belongs to it."""
     request = session_wire.DeleteSessionRequest(
         session_id=session_id, request_id=_once(request_id), expected_revision=expected_revision
     )
@@ -626,7 +632,7 @@ def fork_session(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[session_wire.ForkSessionResponse]:
-    """Makes a session of its own out of a copy of another, up to a message or whole."""
+    """Copies a session, whole or up to a message, to a new session."""
     request = session_wire.ForkSessionRequest(
         session_id=session_id,
         new_session_id=new_session_id,
@@ -648,17 +654,18 @@ def import_session(
     create_time: datetime.datetime | None = None,
     timeout: float | None = None,
 ) -> Upload[Session]:
-    """Makes a session as it was elsewhere, whole or not at all: with the ids, positions, times,
-    status and writers that `stream_all` and `get_all_contents` gave. Needs the rights `admin` and
-    `write`.
+    """Makes a session as it was elsewhere, whole or not at all. It keeps the ids, positions, times,
+    status and writers that `stream_all` and `get_all_contents` returned. Needs the rights `admin`
+    and `write`.
 
-    It has no limit of time but `timeout`, and is not repeated: SESSION_EXISTS may mean that an
-    earlier try was done. The iterables are read on another thread while the server takes what they
-    give, and no more once the call has ended. What they raise, the call raises, and makes nothing.
-    Messages are as in `put`; a dict gets an id, and the position behind the message before it.
+    Without `timeout` there is no deadline. A failed call is not repeated; ALREADY_EXISTS
+    `SESSION_EXISTS` may mean that an earlier try succeeded. Another thread reads the iterables as
+    fast as the server takes their items, and stops when the call has ended. An exception from an
+    iterable is raised by the call, and no session is made. Messages are as in `put`; a dict gets an
+    id, and the position after the message before it.
 
-    `template` beside a `config` is the name of the one that the session was made from there.
-    Without a `config` it is as in `create_session`.
+    With a `config`, `template` is only the name of the template at the session's origin. Without,
+    it is as in `create_session`.
     """
 
     def requests() -> Generator[session_wire.ImportSessionRequest, None, None]:
@@ -686,7 +693,8 @@ def import_session(
 def erase_subject(
     subject: str, *, dry_run: bool = False, timeout: float | None = None
 ) -> Call[session_wire.EraseSubjectResponse]:
-    """Removes all sessions of a subject; to be called until `purged` is true."""
+    """Removes all sessions of a subject. Repeat it until `purged` is true. `dry_run` only counts
+    them."""
     request = session_wire.EraseSubjectRequest(subject=subject, dry_run=dry_run)
     return Call(_ERASE_SUBJECT, request, _reply, timeout)
 
@@ -701,33 +709,34 @@ def list_jobs(
     page_size: int = 1000,
     timeout: float | None = None,
 ) -> Pages[Job]:
-    """All jobs of a session, by block and then in the order made, fetched page by page; the
-    deadline is each page's own."""
+    """Iterates over all jobs of a session, by block and then in the order in which they were made.
+    They are fetched page by page; the timeout applies to each page."""
     request = job_wire.ListJobsRequest(session_id=session_id, state=state, page_size=page_size)
     return Pages(Call(_LIST_JOBS, request, _reply, timeout), _jobs)
 
 
 def get_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[Job]:
-    """A job; NOT_FOUND when there is none."""
+    """Returns a job. Raises MemorydError NOT_FOUND if there is none."""
     request = job_wire.GetJobRequest(session_id=session_id, job_id=job_id)
     return Call(_GET_JOB, request, _job, timeout)
 
 
 def retry_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[Job]:
-    """Feeds the block with the messages of a job that failed or was cancelled, by a new job, which
-    is returned. Each call makes one, so this is not repeated."""
+    """Feeds the messages of a failed or cancelled job to its block again, by a new job, and returns
+    that. The call is never repeated, since each one makes a job."""
     request = job_wire.RetryJobRequest(session_id=session_id, job_id=job_id)
     return Call(_RETRY_JOB, request, _job, timeout, repeatable=False)
 
 
 def cancel_job(session_id: str, job_id: str, *, timeout: float | None = None) -> Call[Job]:
-    """Gives an open job up. It can be cancelled once, so this is not repeated."""
+    """Gives up an open job and returns it. The call is never repeated, since a job can be cancelled
+    once."""
     request = job_wire.CancelJobRequest(session_id=session_id, job_id=job_id)
     return Call(_CANCEL_JOB, request, _job, timeout, repeatable=False)
 
 
 def get_usage(*, timeout: float | None = None) -> Call[job_wire.GetUsageResponse]:
-    """What models have taken for the tenant, since the server began."""
+    """Returns the model usage of the tenant since the server started."""
     return Call(_GET_USAGE, job_wire.GetUsageRequest(), _reply, timeout)
 
 
@@ -737,7 +746,7 @@ def get_usage(*, timeout: float | None = None) -> Call[job_wire.GetUsageResponse
 def get_block(
     session_id: str, block: str, *, timeout: float | None = None
 ) -> Call[KnownBlock]:
-    """A block and what it knows; NOT_FOUND when there is none."""
+    """Returns a block and its knowledge. Raises MemorydError NOT_FOUND if there is none."""
     request = block_wire.GetBlockRequest(session_id=session_id, block=block)
     return Call(_GET_BLOCK, request, KnownBlock, timeout)
 
@@ -745,8 +754,8 @@ def get_block(
 def list_block_entries(
     session_id: str, block: str, *, page_size: int = 1000, timeout: float | None = None
 ) -> Pages[block_wire.BlockEntry]:
-    """All entries of a `vector` block, oldest first, fetched page by page; the deadline is each
-    page's own."""
+    """Iterates over all entries of a `vector` block, oldest first. They are fetched page by page;
+    the timeout applies to each page."""
     request = block_wire.ListBlockEntriesRequest(
         session_id=session_id, block=block, page_size=page_size
     )
@@ -762,7 +771,8 @@ def undo_block_change(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[UndoneChange]:
-    """Undoes a change of a block's facts, which its history or the reply to it names."""
+    """Undoes a change of a block's facts. `change` is its number, from the block's history or from
+    the reply to the change."""
     request = block_wire.UndoBlockChangeRequest(
         session_id=session_id,
         block=block,
@@ -784,8 +794,8 @@ def add_fact(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[FactChange]:
-    """Adds a fact to a `fact-extraction` block, on the evidence of `message_ids`; ALREADY_EXISTS
-    when it is known."""
+    """Adds a fact to a `fact-extraction` block; `message_ids` are its evidence. Raises MemorydError
+    ALREADY_EXISTS if the block knows the fact."""
     request = block_wire.AddFactRequest(
         session_id=session_id,
         block=block,
@@ -808,7 +818,7 @@ def update_fact(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[FactChange]:
-    """Corrects a fact; as it was it goes into the block's history."""
+    """Corrects a fact. Its former text goes into the block's history."""
     request = block_wire.UpdateFactRequest(
         session_id=session_id,
         block=block,
@@ -829,7 +839,7 @@ def delete_fact(
     expected_revision: int | None = None,
     timeout: float | None = None,
 ) -> Call[FactChange]:
-    """Takes a fact out; it goes into the block's history."""
+    """Removes a fact; it goes into the block's history."""
     request = block_wire.DeleteFactRequest(
         session_id=session_id,
         block=block,
@@ -844,12 +854,12 @@ def delete_fact(
 
 
 def server_info(*, timeout: float | None = None) -> Call[server_wire.GetServerInfoResponse]:
-    """What the server is, keeps and takes."""
+    """Returns the server's version, store and limits."""
     return Call(_SERVER_INFO, server_wire.GetServerInfoRequest(), _reply, timeout)
 
 
 def _once(request_id: str | None) -> str:
-    """The id under which a change is done once, however often it is sent."""
+    """Returns the id under which a change is done once, however often it is sent."""
     return uuid.uuid4().hex if request_id is None else request_id
 
 

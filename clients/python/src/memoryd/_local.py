@@ -1,4 +1,4 @@
-"""A server of the program's own: started with its first user, ended with its last."""
+"""A private server of the program: started with its first user, stopped with its last."""
 
 from __future__ import annotations
 
@@ -41,32 +41,33 @@ def local(
     binary: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
 ) -> LocalClient:
-    """A client of a server of the program's own, which keeps its memory in the folder `path`.
+    """Returns a client of a private server, which keeps its memory in the folder `path`.
 
         with memoryd.local("~/.agent") as memory:
             memory.put("s1", [memoryd.message("user", "Hello, world!")])
 
-    The first user of a folder starts its server, others join it, from any process of this machine;
-    it ends with its last user, by `close()` or by the end of the process, however it ends. A child
-    that is forked is a user too, until it closes the client or ends. No other machine can reach the
-    server, and no other user of this one but root.
+    The first user of a folder starts its server, and others join it, from any process of this
+    machine. The server stops with its last user: by `close()`, or by the end of the process for any
+    reason. A forked child is a user too, until it closes the client or ends. No other machine can
+    reach the server, and no other user of this machine except root.
 
-    `path` is made where it is missing, with mode 0700; `~` is the home folder. It must be on a disk
-    of this machine. With `ephemeral` in its place memory is in RAM, for this client alone, and gone
-    with it; `memory.target` is an address that other clients may use meanwhile.
+    `path` is created with mode 0700 if it is missing; `~` is the home folder. It must be on a disk
+    of this machine. With `ephemeral` instead, memory is in RAM, for this client alone, and lost
+    with it. `memory.target` is an address that other clients may use meanwhile.
 
-    `binary` is the server's, by default the variable MEMORYD_BINARY, the package memoryd-server's,
-    or `memoryd` on PATH. Only a user that starts a server needs one. No variable MEMORYD_… reaches
-    the server. What it logs is in `path`/server.log. With a `path`, a server that ends by itself is
-    started again, and so is one whose supervisor was killed, by the next call, which may raise what
-    local() does; calls that were under way then may fail at their deadline.
+    `binary` is the path of the server's binary. By default it is the environment variable
+    MEMORYD_BINARY, the binary of the package memoryd-server, or `memoryd` on PATH. Only a user that
+    starts a server needs one. The server gets no variable MEMORYD_…. Its log is `path`/server.log.
+    With a `path`, the next call restarts a server that ended by itself or whose supervisor was
+    killed. That call may raise the exceptions of local(). Calls that were under way may fail at
+    their deadline.
 
-    `timeout` is how long the start may take, in seconds. Calls have the deadlines of Client.
+    `timeout` is the time to start in seconds. Calls have the deadlines of Client.
 
-    Raises ValueError without a path and `ephemeral`, and with both; MemorydError
-    FAILED_PRECONDITION where there is no binary, where the folder can't be used, where the server
-    does not start, and where the one that runs is of a version that this client can't use;
-    DEADLINE_EXCEEDED at the timeout.
+    Raises ValueError without `path` and `ephemeral`, and with both. Raises MemorydError
+    FAILED_PRECONDITION if there is no binary, the folder cannot be used, the server does not start,
+    or the running server's version does not fit this client. Raises MemorydError DEADLINE_EXCEEDED
+    at the timeout.
     """
     deadline = time.monotonic() + timeout
     share = _Share(_Store.of(path, ephemeral, binary, timeout))
@@ -113,7 +114,7 @@ async def local_async(
 
 
 class LocalClient(Client):
-    """A Client of a server that local() has started or joined."""
+    """A Client of a server that local() started or joined."""
 
     def __init__(self, share: _Share) -> None:
         """Use local()."""
@@ -122,13 +123,13 @@ class LocalClient(Client):
 
     @property
     def target(self) -> str:
-        """The server's address, for other clients and for adapters. It is there for as long as the
+        """The server's address, for other clients and for adapters. It is valid as long as the
         server has a user: this client, or another one of local()."""
         return self._share.target
 
     def close(self) -> None:
-        """Ends the connection, and with that of its last user the server. Then it returns when the
-        server has ended. Calls under way fail CANCELLED."""
+        """Closes the connection. With its last user the server stops, and close() returns when it
+        has ended. Calls under way fail CANCELLED."""
         super().close()
         self._share.leave()
 
@@ -149,7 +150,7 @@ class LocalClient(Client):
 
 
 class AsyncLocalClient(AsyncClient):
-    """An AsyncClient of a server that local_async() has started or joined."""
+    """An AsyncClient of a server that local_async() started or joined."""
 
     def __init__(self, share: _Share) -> None:
         """Use local_async()."""
@@ -158,12 +159,12 @@ class AsyncLocalClient(AsyncClient):
 
     @property
     def target(self) -> str:
-        """As that of LocalClient."""
+        """As LocalClient.target."""
         return self._share.target
 
     async def close(self) -> None:
-        """Ends the connection, and with that of its last user the server. Then it returns when the
-        server has ended. Calls under way fail CANCELLED."""
+        """Closes the connection. With its last user the server stops, and close() returns when it
+        has ended. Calls under way fail CANCELLED."""
         await super().close()
         await asyncio.to_thread(self._share.leave)
 

@@ -93,10 +93,10 @@ def _calls_in_steps(
 
 
 class AsyncClient:
-    """Client for asyncio: the same methods as coroutines, and as asynchronous iterators where
-    Client's iterate. Deadlines, retries and errors are Client's.
+    """The client for asyncio. Methods of Client are coroutines here, and iterators are asynchronous
+    iterators. Deadlines, retries and errors are those of Client.
 
-    It may be made outside of an event loop and used from several.
+    A client may be made outside of an event loop, and several loops may use it.
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class AsyncClient:
         options: Iterable[tuple[str, Any]] = (),
         trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        """The arguments are those of Client; what returns the token may be a coroutine function."""
+        """The arguments are those of Client. The function that returns the token may be a coroutine
+        function."""
         target, credentials, token = _environment.connection(target, credentials, token)
         self._timeout = timeout
         self._token = token
@@ -123,7 +124,7 @@ class AsyncClient:
             target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
 
     async def close(self) -> None:
-        """Ends the connection. Calls under way fail CANCELLED."""
+        """Closes the connection. Calls under way fail CANCELLED."""
         self._channel.close()
 
     async def __aenter__(self) -> AsyncClient:
@@ -284,13 +285,13 @@ class AsyncClient:
         return await token if inspect.isawaitable(token) else token
 
     async def _check(self, seconds: float) -> None:
-        """_channels.check(), without holding the event loop up."""
+        """_channels.check(), without blocking the event loop."""
         if not _channels.process().answered.is_set():
             await _loops.on_thread(_channels.check, seconds)
 
 
 async def _awaited(call: Any) -> Any:
-    """What the call comes to; ends it when the wait for it is cancelled."""
+    """Returns the result of the call. Ends the call when the wait for it is cancelled."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""The blocks of a session's configuration: its long-term memory, one function for each kind.
+"""The blocks of a session's configuration: its long-term memory, with one function for each kind.
 
     from memoryd import Client, blocks, config
 
@@ -9,21 +9,21 @@
             blocks.vector(embedder="minilm", top_k=5, priority=2),
         ]))
 
-Each returns the memory_pb2.Block that `config(blocks=[…])` takes. What is None is not sent, so that
-the server's default holds; a keyword that there is not raises TypeError. Values are checked by the
-server when the session is made: INVALID_ARGUMENT names the block and the option.
+Each function returns the memory_pb2.Block for `config(blocks=[…])`. None is not sent, so the
+server's default applies. An unknown keyword raises TypeError. The server checks the values when the
+session is created: INVALID_ARGUMENT names the block and the option.
 
 Every kind takes
 
 - `name`: unique within the session, 1 to 64 of `[A-Za-z0-9_-]`;
-- `priority`: at least 0. Default 0: never cut. Of the others, when a Get is over the token limit,
-  the highest number is cut first;
-- `template`, but for `worker`: the section that the block fills, a text with `{content}` once and
-  `{name}`. Default: `<{name}>`, `{content}` and `</{name}>`, a line each;
-- `accept_short_term_memory`, but for `static` and `worker`: whether the block is fed what leaves
-  short-term memory. Default true;
-- `worker`, where there is a model or an embedder: the worker that serves it. Default: one of the
-  server's own.
+- `priority`: at least 0. Default 0: never cut. A Get over the token limit cuts the other blocks,
+  those with the highest number first;
+- `template`, except `worker`: the block's section, a text with `{content}` once, and `{name}`.
+  Default: `<{name}>`, `{content}` and `</{name}>`, a line each;
+- `accept_short_term_memory`, except `static` and `worker`: whether the block is fed the messages
+  that leave short-term memory. Default true;
+- `worker`, for kinds with a model or an embedder: the worker that serves it. Default: the server's
+  own.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def static(
     priority: int | None = None,
     template: str | None = None,
 ) -> memory.Block:
-    """A block that always says `content`: texts, JSON objects, or parts with media, at most
-    1,000."""
+    """A block that always shows `content`: texts, JSON objects or parts with media, at most 1,000.
+    """
     parts = [_part(index, one) for index, one in enumerate(content)]
     return _block("static", name, priority, "", {"template": template}, parts)
 
@@ -70,17 +70,18 @@ def facts(
 ) -> memory.Block:
     """Facts that a chat model finds in the messages, with evidence, times and trust.
 
-    - `model`: name of the chat model, of the server's settings or of `worker`.
-    - `max_facts`: more are condensed by a second call. Default 50; 1 to 250, in profile
+    - `model`: name of the chat model, in the server's settings or of `worker`.
+    - `max_facts`: a second call condenses more facts than that. Default 50; 1 to 250, in profile
       `llama-index` to 100,000.
-    - `facts`: texts to begin with. Default none.
-    - `facts_trust`: how far these are trusted, 0 to 1. Default 1. Not in `llama-index`.
-    - `ttl`: seconds after which a fact is retired that no answer has said again, 1 to 315,360,000.
+    - `facts`: texts to begin with. Default: none.
+    - `facts_trust`: the trust of `facts`, 0 to 1. Default 1. Not in `llama-index`.
+    - `ttl`: seconds after which a fact is retired that no answer has repeated, 1 to 315,360,000.
       Default: never. Not in `llama-index`.
-    - `same_fact_similarity`: the cosine from which a new fact counts as a known one, where the
-      session has an embedder, 0.5 to 1. Default 0.92. Not in `llama-index`.
-    - `extraction_prompt`, `condense_prompt`: with `{existing_facts}` and `{max_facts}`, the first
-      also with `{messages}` or `{dated_messages}`, but in `llama-index`. Default: the server's own.
+    - `same_fact_similarity`: the cosine from which a new fact equals a known one, in a session with
+      an embedder, 0.5 to 1. Default 0.92. Not in `llama-index`.
+    - `extraction_prompt`, `condense_prompt`: may contain `{existing_facts}` and `{max_facts}`.
+      Except in `llama-index`, the first may also contain `{messages}` or `{dated_messages}`.
+      Default: the server's own.
     """
     return _block("fact-extraction", name, priority, worker, {
         "model": model,
@@ -111,17 +112,17 @@ def vector(
     accept_short_term_memory: bool | None = None,
     template: str | None = None,
 ) -> memory.Block:
-    """What was said before and is like what is said now.
+    """Earlier texts that resemble the current messages.
 
-    - `embedder`: its name, of the server's settings or of `worker`.
-    - `top_k`: the most to be found. Default 2; 1 to 100.
-    - `retrieval_context_window`: how many of the last messages are the query. Default 5; 0 to
+    - `embedder`: name of the embedder, in the server's settings or of `worker`.
+    - `top_k`: the most texts to find. Default 2; 1 to 100.
+    - `retrieval_context_window`: how many of the last messages form the query. Default 5; 0 to
       1,000.
     - `similarity_threshold`: the least cosine, -1 to 1. Default: none.
-    - `filter`: values that the metadata must have. Default: none.
-    - `format_template`: with `{text}` once; for each text, in `llama-index` for all. Default:
-      between `<messages>` tags, in `llama-index` as they are.
-    - `ttl`: seconds after which a text is found no more, 1 to 315,360,000. Default: never.
+    - `filter`: values that the metadata must contain. Default: none.
+    - `format_template`: contains `{text}` once. It formats each text, in `llama-index` all texts
+      together. Default: between `<messages>` tags, in `llama-index` unchanged.
+    - `ttl`: seconds after which a text is no longer found, 1 to 315,360,000. Default: never.
     """
     return _block("vector", name, priority, worker, {
         "embedder": embedder,
@@ -147,12 +148,12 @@ def summary(
     accept_short_term_memory: bool | None = None,
     template: str | None = None,
 ) -> memory.Block:
-    """A summary that a chat model writes anew of the old one and the messages.
+    """A summary that a chat model rewrites from the old one and the new messages.
 
-    - `model`: name of the chat model, of the server's settings or of `worker`.
+    - `model`: name of the chat model, in the server's settings or of `worker`.
     - `max_tokens`: the most tokens of the summary. Default 512; 16 to 8,192.
-    - `prompt`: with `{messages}` or `{dated_messages}` once, `{summary}` and `{max_tokens}`.
-      Default: the server's own.
+    - `prompt`: contains `{messages}` or `{dated_messages}` once; may contain `{summary}` and
+      `{max_tokens}`. Default: the server's own.
     """
     return _block("summary", name, priority, worker, {
         "model": model,
@@ -176,16 +177,16 @@ def entities(
     accept_short_term_memory: bool | None = None,
     template: str | None = None,
 ) -> memory.Block:
-    """A line about each person, place or thing, which a chat model writes. A Get shows those whose
-    name stands in the last messages.
+    """A line about each person, place or thing, which a chat model writes. A Get shows the entities
+    whose names occur in the last messages.
 
-    - `model`: name of the chat model, of the server's settings or of `worker`.
-    - `max_entities`: beyond that the one seen longest ago is removed. Default 50; 1 to 200.
-    - `top_k`: the most that a Get shows. Default 10; 1 to 200.
-    - `retrieval_context_window`: how many of the last messages are looked at. Default 5; 1 to
-      1,000.
-    - `prompt`: with `{messages}` or `{dated_messages}` once and `{existing_entities}`. Default: the
-      server's own.
+    - `model`: name of the chat model, in the server's settings or of `worker`.
+    - `max_entities`: beyond that the entity seen longest ago is removed. Default 50; 1 to 200.
+    - `top_k`: the most entities that a Get shows. Default 10; 1 to 200.
+    - `retrieval_context_window`: how many of the last messages are searched for names. Default 5; 1
+      to 1,000.
+    - `prompt`: contains `{messages}` or `{dated_messages}` once; may contain `{existing_entities}`.
+      Default: the server's own.
     """
     return _block("entity", name, priority, worker, {
         "model": model,
@@ -206,10 +207,10 @@ def session(
     accept_short_term_memory: bool | None = None,
     template: str | None = None,
 ) -> memory.Block:
-    """What another session of the tenant knows, such as the user's; at most 8 in a session.
+    """The knowledge of another session of the tenant, such as the user's; at most 8 in a session.
 
-    A Get shows what its blocks say, and Query finds what it holds. Every message that is put here
-    is handed on there, unless `accept_short_term_memory` is false.
+    A Get shows the other session's blocks, and Query searches the other session. Every message that
+    is put to this session is handed on to it, unless `accept_short_term_memory` is false.
     """
     return _block("session", name, priority, "", {
         "session_id": session_id,
@@ -225,8 +226,8 @@ def worker(
     priority: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> memory.Block:
-    """A block of your own, which the worker of the name `worker` serves under this block's name. It
-    is sent `options`, a JSON object, with every call."""
+    """A custom block, which the worker named `worker` serves under this block's name. The worker
+    gets `options`, a JSON object, with every call."""
     return _block("worker", name, priority, worker, dict(options or {}), are_the_workers=True)
 
 

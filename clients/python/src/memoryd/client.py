@@ -1,4 +1,4 @@
-"""The synchronous client, and what messages and contents are made with."""
+"""The synchronous client, and functions that make messages and contents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def message(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> memory.Message:
-    """A message of one text, or of parts; `fields` are further fields of the proto message."""
+    """Returns a message with one text, or with parts. `metadata` is a JSON object; `fields` are
+    other fields of memory_pb2.Message."""
     made = memory.Message(role=role, parts=parts, **fields)
     if text is not None:
         made.text = text
@@ -52,8 +53,9 @@ def content(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> memory.Content:
-    """A content of text, bytes, an image or a JSON object; `fields` are further fields of the proto
-    message. `mime_type` is the one that AutoGen has for the kind unless given."""
+    """Returns a content with a text, bytes, an image or a JSON object. `metadata` is a JSON object;
+    `fields` are other fields of memory_pb2.Content. Without `mime_type` it has the type that
+    AutoGen uses for the kind. Raises TypeError for another kind of value."""
     found = [entry for entry in _CONTENT_KINDS if isinstance(value, entry[0])]
     if not found:
         raise TypeError(f"a content is no {type(value).__name__}")
@@ -66,7 +68,7 @@ def content(
 
 
 def as_method(method: Any, build: Callable[..., Any]) -> Any:
-    """`method` with the name, the documentation and the arguments of `build` behind its self."""
+    """Gives `method` the name and the documentation of `build`, and its arguments after `self`."""
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__name__ = build.__name__
     method.__doc__ = build.__doc__
@@ -131,10 +133,10 @@ def _calls_in_steps(
 class Client:
     """A connection to one memoryd, for any number of threads.
 
-    Every call has a deadline (`timeout` seconds unless the call says otherwise) and raises
-    MemorydError. A call that changes something always carries a request id, its own unless the
-    caller gives one; so a call that fails with UNAVAILABLE, or that the server cancels as it goes,
-    is repeated until its deadline without ever being done twice.
+    Every call has a deadline: `timeout` seconds of the call, else of the client. A failed call
+    raises MemorydError. A call that changes something carries a request id, made by the client
+    unless the caller gives one. A call that fails UNAVAILABLE, or that a stopping server cancels,
+    is repeated until its deadline. The request id keeps it from being done twice.
     """
 
     def __init__(
@@ -148,23 +150,27 @@ class Client:
         options: Iterable[tuple[str, Any]] = (),
         trace: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        """`target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`. Without
-        one it is the variable MEMORYD_TARGET, default `localhost:50051`; what is not given then of
-        the following comes from MEMORYD_TOKEN_FILE and MEMORYD_CA_FILE, see the README.
+        """Makes a client; it connects when a call needs it.
 
-        `credentials` turn TLS on: `grpc.ssl_channel_credentials(root_certificates)`. `token` is the
-        bearer token, or what returns it, asked at every call, so that it may be rotated. Without
-        `wait_for_ready` nothing is repeated: a call that does not reach the server fails at once.
+        `target` is a gRPC address such as `localhost:50051` or `unix:/run/memoryd.sock`. Without
+        one it is the environment variable MEMORYD_TARGET, by default `localhost:50051`. The token
+        and the CA certificate then come from MEMORYD_TOKEN_FILE and MEMORYD_CA_FILE, unless `token`
+        or `credentials` are given; see the README.
 
-        `options` are gRPC's channel arguments and replace the client's own. No address is reached
-        by a proxy unless they have `("grpc.enable_http_proxy", 1)`, with which gRPC reads the
-        environment's `http_proxy` and `no_proxy`. A connection that the network has forgotten is
-        replaced after 8 s.
+        `timeout` is the time of a call in seconds, including its repetitions. `credentials` turn on
+        TLS: `grpc.ssl_channel_credentials(root_certificates)`. `token` is the bearer token, or a
+        function that returns it. The function is called for every attempt, so the token may be
+        rotated. Without `wait_for_ready` nothing is repeated: a call that does not reach the server
+        fails at once.
 
-        `trace` returns the trace that a call belongs to, as `traceparent` and `tracestate` of W3C
-        Trace Context, and is asked at every attempt. Without it that is OpenTelemetry's current
-        context, where the application uses opentelemetry-api; there a call on memory then has a
-        span of its own.
+        `options` are gRPC channel arguments, which replace the client's own. No proxy is used
+        unless they contain `("grpc.enable_http_proxy", 1)`. gRPC then reads the environment's
+        `http_proxy` and `no_proxy`. A connection that the network has dropped is replaced after 8
+        s.
+
+        `trace` returns `traceparent` and `tracestate` of W3C Trace Context for a call, and is
+        called for every attempt. Without it the trace is OpenTelemetry's current context, if the
+        application uses opentelemetry-api; each call on memory then has a span of its own.
         """
         target, credentials, token = _environment.connection(target, credentials, token)
         self._timeout = timeout
@@ -176,7 +182,7 @@ class Client:
             target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
 
     def close(self) -> None:
-        """Ends the connection. Calls under way fail CANCELLED."""
+        """Closes the connection. Calls under way fail CANCELLED."""
         self._channel.close()
 
     def __enter__(self) -> Client:
@@ -323,7 +329,7 @@ class Client:
 
 
 def _awaited(call: Any) -> Any:
-    """What the call comes to; ends it when the wait for it is interrupted."""
+    """Returns the result of the call. Ends the call when the wait for it is interrupted."""
     try:
         return call.result()
     finally:

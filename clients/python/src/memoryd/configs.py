@@ -1,5 +1,5 @@
-"""How a session remembers: what `put`, `create_session`, `update_session` and `import_session` take
-as `config`.
+"""How a session remembers: the `config` of `put`, `create_session`, `update_session` and
+`import_session`.
 
     from memoryd import Client, blocks, config, retention
 
@@ -8,9 +8,9 @@ as `config`.
             token_limit=8000, blocks=[blocks.static("Answer in French.")],
             retention=retention(session_ttl=datetime.timedelta(days=30), keep_messages=1000)))
 
-What is None is not sent: a new session has the default, and `update_session` leaves it as it is. A
-keyword that there is not raises TypeError; values are checked by the server, INVALID_ARGUMENT names
-the field. Times are seconds or a timedelta.
+None is not sent: a new session has the default, and `update_session` leaves the field as it is. An
+unknown keyword raises TypeError. The server checks the values; INVALID_ARGUMENT names the field.
+Durations are seconds or a timedelta.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ def config(
     time_zone: str | None = None,
     cut_highest_first: bool | None = None,
 ) -> memory.SessionConfig:
-    """A session's configuration. Profile, tokenizer and the token estimates are fixed once the
+    """Returns a session's configuration. Profile, tokenizer and token estimates are fixed once the
     session has a message or content.
 
-    - `profile`: the rules that it follows. Default `default`.
+    - `profile`: the rules that the session follows. Default `default`.
     - `token_limit`: the most tokens that a Get returns, 1 to 2^31-1. Default 30,000.
     - `token_flush_size`: the least number of tokens that leave short-term memory at once. Default:
       a tenth of token_limit.
-    - `chat_history_token_ratio`: share of token_limit that short-term memory may fill before it is
-      flushed, 0 to 1. Default 0.7.
-    - `insert_method`: where a Get puts what the blocks say: into the first system message or the
-      last one of the user. Default `system`.
-    - `tokenizer`: default `cl100k_base`; with `caller` each message brings its token_count.
-    - `policy`: what leaves short-term memory: the oldest messages, or with `buffer` nothing.
+    - `chat_history_token_ratio`: share of token_limit that short-term memory may fill before
+      messages leave it, 0 to 1. Default 0.7.
+    - `insert_method`: where a Get inserts the text of the blocks: into the first system message, or
+      into the last user message. Default `system`.
+    - `tokenizer`: default `cl100k_base`. With `caller` each message brings its token_count.
+    - `policy`: which messages leave short-term memory: `fifo`, the oldest, or `buffer`, none.
       Default `fifo`, in profile `autogen-list` `buffer`.
-    - `blocks`: long-term memory, at most 32, see memoryd.blocks. Default: none.
-    - `feed`: when blocks take in what has left short-term memory. Default `after-commit`, in
-      profile `llama-index` `before-reply`.
+    - `blocks`: long-term memory, at most 32 blocks, see memoryd.blocks. Default: none.
+    - `feed`: when blocks are fed the messages that left short-term memory. Default `after-commit`,
+      in profile `llama-index` `before-reply`.
     - `image_token_count`, `audio_token_count`, `video_token_count`, `document_token_count`: tokens
-      that one counts for. Default 256, a document 2,048.
+      that each counts for. Default 256, for a document 2,048.
     - `retrieval`: how Query ranks, see memoryd.retrieval.
-    - `subject`: whom the session is about, at most 256 bytes; EraseSubject removes all sessions of
-      one. Default: nobody.
-    - `retention`: how long session and messages are kept, see memoryd.retention. Default: as the
-      server's settings say, for ever.
-    - `user_roles`: roles that count as a human's beside `user`, `human` and the like; at most 16.
+    - `subject`: the user, team or agent that the session is about, at most 256 bytes. EraseSubject
+      removes all sessions of a subject. Default: none.
+    - `retention`: how long session and messages are kept, see memoryd.retention. Default: the
+      server's settings, which by default keep them forever.
+    - `user_roles`: roles of the human side besides `user`, `human` and the like; at most 16.
     - `time_zone`: an IANA name such as `Asia/Tokyo`. Default `UTC`.
     - `cut_highest_first`: whether a Get over the limit cuts the highest priority number first.
       Default true, in profile `llama-index` false.
@@ -111,15 +111,15 @@ def retention(
     message_ttl: Duration | None = None,
     keep_bytes: int | None = None,
 ) -> memory.Retention:
-    """How long a session and its messages are kept.
+    """Returns how long a session and its messages are kept.
 
-    - `session_ttl`: the session is deleted once nothing was written to it for that long, 1 second
-      to 3,650 days. Default: as the server's settings say, never.
-    - `refresh_on_read`: whether reads count too. Default false.
-    - `keep_messages`: the newest so many messages are kept, at least 1. Default: all.
+    - `session_ttl`: the session is deleted when no write has reached it for this long, 1 second to
+      3,650 days. Default: the server's settings, which by default never delete it.
+    - `refresh_on_read`: whether reads also postpone the deletion. Default false.
+    - `keep_messages`: the number of newest messages to keep, at least 1. Default: all.
     - `message_ttl`: messages expire this long after they were put, 1 second to 3,650 days. Default:
       never.
-    - `keep_bytes`: the newest messages are kept that take at most so many bytes. Default: all.
+    - `keep_bytes`: the most bytes of the newest messages to keep. Default: all.
     """
     return memory.Retention(**_given(
         session_ttl=_duration(session_ttl),
@@ -151,25 +151,29 @@ def retrieval(
     expansion: bool | None = None,
     dates: bool | None = None,
 ) -> memory.Retrieval:
-    """How Query, and what UpdateContext recalls, are ranked. memory_pb2.Retrieval has the ranges.
+    """Returns how Query, and the recall of UpdateContext, rank. memory_pb2.Retrieval has the
+    ranges.
 
     - `embedder`: its name in the server's settings, or of the worker `embedder_worker`. Default:
       none.
-    - `embedder_weight`: for likeness by the embedder. Default 1; 0: queries are not sent.
-    - `vector_weight`: for likeness by the server's word vectors. Default 0.6, with an embedder 0.3.
-    - `vector_threshold`: the cosine from which a text is found that has no word of the query.
-      Default -1: all are.
+    - `embedder_weight`: weight of the embedder's likeness. Default 1; 0: queries are not sent to
+      it.
+    - `vector_weight`: weight of the likeness by the server's word vectors. Default 0.6, or 0.3 with
+      an embedder.
+    - `vector_threshold`: the cosine from which a text without a word of the query is found. Default
+      -1: every text.
     - `bm25_k1`, `bm25_b`: default 0.9 and 0.4.
-    - `author_weight`: for messages of the speaker whom the query names. Default 0.8.
-    - `user_weight`: for messages of the user, where no message has a name. Default 0.2.
-    - `neighbour_weight`: share of the scores of the messages before and after. Default 0.2; less
-      for messages longer than `neighbour_tokens`, default 100.
-    - `answer_factor`: how many times that share a message gets of a question before it. Default 2.
-    - `thread_weight`: for threads whose best messages are less like the query. Default 0.2.
-    - `length_weight`: taken away of texts longer than `length_tokens`. Default 0.35 and 100.
-    - `recency_weight`: for the newest. Default 0.
-    - `expansion`: whether words of like meaning are looked for too. Default: where that helps.
-    - `dates`: whether the day of a message is among its words. Default true.
+    - `author_weight`: added for messages of the speaker whom the query names. Default 0.8.
+    - `user_weight`: added for messages of the user, in sessions where speakers have no names.
+      Default 0.2.
+    - `neighbour_weight`: share of the scores of the messages before and after. Default 0.2. The
+      share is smaller for messages longer than `neighbour_tokens`, default 100.
+    - `answer_factor`: multiplies that share when the message before is a question. Default 2.
+    - `thread_weight`: penalty for threads whose best messages match less. Default 0.2.
+    - `length_weight`: penalty for texts longer than `length_tokens`. Default 0.35 and 100.
+    - `recency_weight`: added for the newest item, less for older ones. Default 0.
+    - `expansion`: whether to search for words of similar meaning too. Default: where that helps.
+    - `dates`: whether a message is also found by its day. Default true.
     """
     return memory.Retrieval(**_given(
         embedder=embedder,

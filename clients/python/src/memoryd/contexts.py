@@ -1,4 +1,4 @@
-"""What Get and UpdateContext reply, to be read in the forms of model APIs too."""
+"""The replies of Get and UpdateContext, which can be read in the forms of model APIs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ else:
 
 
 class _Replied(Wrapped):
-    """A reply of the server, `reply`, whose fields and methods are this object's too."""
+    """A reply of the server. The fields and methods of the proto message, `reply`, are this
+    object's too."""
 
     @property
     def reply(self) -> Any:
-        """The proto message; `wire` is the same."""
+        """The proto message; the same as `wire`."""
         return self.wire
 
     def to_openai(self) -> list[Any]:
-        """The messages in the form of OpenAI's chat completions, as forms.to_openai gives them."""
+        """Returns the messages in the form of OpenAI's chat completions, see forms.to_openai."""
         return forms.to_openai(self.wire.messages)
 
     def to_anthropic(self) -> forms.AnthropicMessages:
-        """The messages in Anthropic's form, `.messages` and `.system`, to be given to
-        `messages.create` by `**`, as forms.to_anthropic gives them."""
+        """Returns the messages in Anthropic's form, `.messages` and `.system`, see
+        forms.to_anthropic. Pass it to `messages.create` with `**`."""
         return forms.to_anthropic(self.wire.messages)
 
     def _shown(self) -> Iterator[str]:
@@ -57,13 +58,13 @@ class Context(_Replied, _Get):
 
 
 class UserContext(Context):
-    """The context of a conversation with a user, as Client.context gives it: that of Get, with a
-    message of what was recalled."""
+    """The context of a conversation with a user, from Client.context: the reply of Get, with a
+    message of recalled texts."""
 
     recalled: list[Hit]
 
     def __init__(self, wire: Any, recalled: list[Hit]) -> None:
-        """`recalled` is what that message says, the oldest first."""
+        """`recalled` are the recalled hits, oldest first."""
         super().__init__(wire)
         self.recalled = recalled
 
@@ -73,12 +74,12 @@ class UserContext(Context):
 
 
 class UpdatedContext(_Replied, _UpdateContext):
-    """A context with what memory has to say about it: the reply of UpdateContext. `reply` is the
-    proto message, a memory_service_pb2.UpdateContextResponse."""
+    """A context with memory inserted: the reply of UpdateContext. `reply` is the proto message, a
+    memory_service_pb2.UpdateContextResponse."""
 
     @property
     def results(self) -> list[Hit]:  # type: ignore[override]
-        """What the insertions are made of."""
+        """The items that the insertions are made of."""
         return [Hit(one) for one in self.wire.results]
 
     def _shown(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a failed call raises."""
+"""The exception of failed calls."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from google.rpc import error_details_pb2, status_pb2
 
 
 class MemorydError(Exception):
-    """A call that memoryd, or the way to it, refused.
+    """An error from memoryd, or from the connection to it.
 
     Attributes:
       code: the gRPC status code.
-      message: what to change, in words.
-      reason: the reason in capitals, such as `REVISION_MISMATCH`; empty when the failure did not
-        come from memoryd itself (no connection, deadline).
-      field: the request field at fault, empty when none is.
-      details: whatever else the server says of the error, such as `revision`.
+      message: what was wrong and what to change, in words.
+      reason: a constant in capitals, such as `REVISION_MISMATCH`. Empty: the error does not come
+        from memoryd, such as a lost connection or the client's own deadline.
+      field: the invalid field of the request. Empty: none.
+      details: all values that the server sends with the error, such as `current_revision`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class MemorydError(Exception):
 
     @classmethod
     def of(cls, error: grpc.RpcError) -> MemorydError:
-        """The error behind a failed gRPC call."""
+        """Returns the error of a failed gRPC call."""
         info = error_info(error)
         details = dict(info.metadata)
         return cls(error.code(), error.details() or "", info.reason, details.get("field", ""),
@@ -45,7 +45,7 @@ class MemorydError(Exception):
 
 
 def error_info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
-    """The google.rpc.ErrorInfo of a failed call; empty when it carries none."""
+    """Returns the google.rpc.ErrorInfo of a failed call. It is empty when the call has none."""
     info = error_details_pb2.ErrorInfo()
     metadata: Any = error.trailing_metadata() or ()
     for key, value in metadata:

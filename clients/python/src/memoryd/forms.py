@@ -1,6 +1,7 @@
-"""Messages as OpenAI's and Anthropic's packages have them, stored and given back as they were.
+"""Messages in the forms of OpenAI's and Anthropic's packages. They are stored, and returned
+unchanged.
 
-`put`, `set`, `update_context` and `import_session` take, beside memoryd's own messages, dicts and
+`put`, `set`, `update_context` and `import_session` take memoryd's own messages, and dicts and
 pydantic models of either form:
 
     memory.put("s1", [{"role": "user", "content": "What is 6 x 7?"}, response.choices[0].message])
@@ -8,7 +9,7 @@ pydantic models of either form:
     openai.chat.completions.create(model=…, messages=context.to_openai())
     anthropic.messages.create(model=…, max_tokens=…, **context.to_anthropic())
 
-Which form a dict has is decided by what it has, in this order:
+The first rule that matches decides which form a dict has:
 
 1. OpenAI's: the role `developer`, `tool` or `function`, or one of the keys `tool_calls`,
    `tool_call_id`, `function_call`, `name`, `refusal`, `audio`, `annotations`, `reasoning`,
@@ -18,17 +19,18 @@ Which form a dict has is decided by what it has, in this order:
 3. OpenAI's: a part `image_url`, `video_url`, `input_audio`, `file`, `refusal`, `input_text` or
    `output_text`.
 4. Anthropic's: the key `type` with `message`, `cache_control` or `citations` in a text, an empty
-   list as `content`, or an empty text in a list of an assistant's, as of a stream that was cut.
+   list as `content`, or an empty text in a list of an assistant's message, as in a stream that was
+   cut.
 5. OpenAI's: any other empty text, which Anthropic's API refuses, or a `content` of None.
-6. Anything else, such as `{"role": "user", "content": "hi"}`, is the same in both.
+6. Anything else, such as `{"role": "user", "content": "hi"}`, is the same in both forms.
 
-`from_openai` and `from_anthropic` say the form instead.
+`from_openai` and `from_anthropic` set the form explicitly.
 
-Read in the form in which it was put, a message is as it was put: all its keys, their order, and
-values that are none of the API's. Read in the other form it is what that form has for it, and
-valid there: tools' results go where that API wants them, ids and names of tools are made fit, and
-`[audio]` or the like stands for media that it does not take. Reasoning, citations, names of
-speakers and blocks of server tools are left out where they would be refused.
+A message read in the form in which it was put is unchanged: it has all its keys, in order, and
+values that the API does not know. A message read in the other form is converted, and valid there.
+Tool results go where that API expects them, ids and names of tools are made valid, and `[audio]` or
+the like replaces media that it does not take. Reasoning, citations, names of speakers and blocks of
+server tools are left out where the API would refuse them.
 """
 
 from __future__ import annotations
@@ -48,10 +50,10 @@ Dict = dict[str, Any]
 
 
 class Model(Protocol):
-    """A message, or a part of one, of a package with pydantic's models."""
+    """A message, or a part of one, as a pydantic model of a provider's package."""
 
     def model_dump(self, *arguments: Any, **named: Any) -> Any:
-        """The message as a dict."""
+        """Returns the message as a dict."""
         ...
 
 
@@ -84,19 +86,19 @@ _REQUEST_KEYS = ("role", "content")
 
 
 class AnthropicMessages(dict[str, Any]):
-    """Messages of Anthropic's form, to be given to `messages.create` by `**`: a dict of `messages`
-    and, where there is one, `system`."""
+    """Messages in Anthropic's form: a dict of `messages` and, if there is one, `system`. Pass it to
+    `messages.create` with `**`."""
 
     @property
     def messages(self) -> list[Any]:
-        """The messages but for those in `system`."""
+        """The messages, except those in `system`."""
         found: list[Any] = self["messages"]
         return found
 
     @property
     def system(self) -> str | list[Any] | None:
-        """What the system messages say: the text of a single one that is no more, else a list of
-        text blocks; None without any."""
+        """The system messages: the content of a single one, else a list of text blocks. None: there
+        are none."""
         return self.get("system")
 
 
@@ -106,10 +108,11 @@ def from_openai(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> memory.Message:
-    """memoryd's message of one in the form of OpenAI's chat completions.
+    """Converts a message in the form of OpenAI's chat completions to memoryd's.
 
-    `metadata` is the message's own, for filters; `fields` are further fields of memory.Message,
-    such as `message_id`. Raises TypeError where the message is not of that form, and says where.
+    `metadata` is for filters, and `fields` are other fields of memory_pb2.Message, such as
+    `message_id`. Raises TypeError or ValueError, which name the place, if the message does not have
+    that form.
     """
     return _of_form(message, OPENAI, "message", metadata, fields)
 
@@ -120,15 +123,15 @@ def from_anthropic(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> memory.Message:
-    """memoryd's message of one in Anthropic's form; the rest is as in from_openai."""
+    """Converts a message in Anthropic's form to memoryd's. The rest is as in from_openai."""
     return _of_form(message, ANTHROPIC, "message", metadata, fields)
 
 
 def to_openai(messages: Iterable[memory.Message]) -> list[Any]:
-    """Stored messages in the form of OpenAI's chat completions.
+    """Returns stored messages in the form of OpenAI's chat completions.
 
-    A message that was put in that form is as it was put. One that has several tools' results in
-    Anthropic's form becomes a message for each.
+    A message that was put in that form is unchanged. A message in Anthropic's form with several
+    tool results becomes one message for each.
     """
     given: list[Dict] = []
     for message, _, _ in _in_form(messages, OPENAI):
@@ -137,12 +140,12 @@ def to_openai(messages: Iterable[memory.Message]) -> list[Any]:
 
 
 def to_anthropic(messages: Iterable[memory.Message]) -> AnthropicMessages:
-    """Stored messages in Anthropic's form: `.messages` and `.system`, or both by `**`.
+    """Returns stored messages in Anthropic's form: `.messages` and `.system`, or both with `**`.
 
-    A message that was put in that form is as it was put. Messages of the roles `system` and
-    `developer` go into `system`; only a later one that has a mark of Anthropic's form stays where
-    it is. Results that were put one by one in OpenAI's form are put together, and messages without
-    content left out: the API refuses them otherwise.
+    A message that was put in that form is unchanged. Messages of the roles `system` and `developer`
+    go into `system`. Only a later one with a mark of Anthropic's form stays in its place. Tool
+    results that were put one by one in OpenAI's form are joined, and messages without content are
+    left out, because the API refuses them otherwise.
     """
     given: list[Dict] = []
     system: list[Any] = []
@@ -166,14 +169,14 @@ def to_anthropic(messages: Iterable[memory.Message]) -> AnthropicMessages:
 
 
 def stored(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
-    """memoryd's messages of what a caller gives; those are what they were. An error names the place
-    that it is about: `messages[1].content`."""
+    """Converts a caller's messages to memoryd's; memoryd's own stay unchanged. Errors name the
+    place, such as `messages[1].content`."""
     return (made for made, _ in _each_stored(messages))
 
 
 def placed(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
-    """As `stored`, for a call that wants ids and positions: what has no place for them gets an id,
-    and the position behind the message before it."""
+    """As `stored`, for a call that requires ids and positions. A message of another form gets an
+    id, and the position after the message before it."""
     position = 0
     for made, is_made_here in _each_stored(messages):
         if is_made_here:
@@ -184,7 +187,7 @@ def placed(messages: Iterable[AnyMessage]) -> Iterator[memory.Message]:
 
 
 def _each_stored(messages: Iterable[AnyMessage]) -> Iterator[tuple[memory.Message, bool]]:
-    """Each message, and whether it was given in another form."""
+    """Yields each message, and whether it was given in another form."""
     if isinstance(messages, (str, bytes, Mapping, memory.Message)) or hasattr(
         messages, "model_dump"
     ):
@@ -204,7 +207,8 @@ def _of_form(
     metadata: Mapping[str, Any] | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> memory.Message:
-    """The message of a form, its own where that is None. `field` names it in errors."""
+    """Converts a message of `form`; None: the form that it has. `field` names the message in
+    errors."""
     try:
         plain = _plain(message, field)
         _check(plain, field)
@@ -236,7 +240,7 @@ def _made(
 def _says_all(
     made: memory.Message, parts: list[memory.Part], plain: Dict, form: str
 ) -> bool:
-    """Whether the parts alone give the message back."""
+    """Whether the parts alone restore the message."""
     return all(
         _same(_FORMS[name].canonical(made, parts, Crossing()), [plain])
         for name in ((OPENAI, ANTHROPIC) if form == BOTH else (form,)))
@@ -258,7 +262,7 @@ def _same(left: Any, right: Any) -> bool:
 def _in_form(
     messages: Iterable[memory.Message], form: str
 ) -> Iterator[tuple[Dict, Stored, bool]]:
-    """Messages of the form, each with what it was made of, and whether it is as it was put."""
+    """Yields messages of the form, each with the stored message, and whether it is unchanged."""
     found = [Stored(message) for message in messages]
     given = [one.as_put() if one.form in (form, BOTH) else None for one in found]
     kept = {call_id for one, put in zip(found, given, strict=True) if put is not None
@@ -276,7 +280,7 @@ def _in_form(
 
 
 def _insert(message: Dict, blocks: list[Dict]) -> None:
-    """Puts what memory says ahead of a message's own content, but behind results."""
+    """Inserts the text of memory before a message's own content, but after results."""
     content = message.get("content")
     message["content"] = _results_first(blocks + _as_blocks(content))
 
@@ -300,7 +304,7 @@ def _ids(stored: Stored) -> Iterator[str]:
 
 
 def _form_of(message: Dict) -> str:
-    """The form of a message, see the module."""
+    """Returns the form of a message by the rules of this module."""
     if message["role"] in _OPENAI_ROLES or not _OPENAI_KEYS.isdisjoint(message):
         return OPENAI
     content = message.get("content")
@@ -322,7 +326,7 @@ def _form_of(message: Dict) -> str:
 
 
 def _check(message: Any, field: str) -> None:
-    """Raises unless the message is of one of the forms."""
+    """Raises TypeError or ValueError if the message has neither form."""
     if not isinstance(message, dict):
         raise TypeError(f"{field}: must be a message; got {_name(message)}. Give a dict of "
                         "OpenAI's or Anthropic's form, or memoryd.message(…)")
@@ -360,7 +364,8 @@ def _check_item(item: Any, field: str) -> None:
 
 
 def _plain(value: Any, field: str) -> Any:
-    """The value as JSON has it. TypeError, which names the place, for what JSON has not."""
+    """Returns the value as JSON values. Raises TypeError, which names the place, for anything else.
+    """
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
@@ -378,7 +383,7 @@ def _plain(value: Any, field: str) -> Any:
 
 
 def _dumped(model: Any, field: str) -> Any:
-    """A model as the packages send it."""
+    """Returns a model as the provider's package sends it."""
     dumped = model.model_dump(
         mode="json", exclude_unset=True, exclude=getattr(model, "__api_exclude__", None))
     if isinstance(dumped, dict) and dumped.get("type") == "message" and "role" in dumped:

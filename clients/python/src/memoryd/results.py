@@ -1,9 +1,9 @@
-"""What the server replies, as objects that say what they are.
+"""Replies of the server as objects with a readable repr.
 
-Each has the fields of a proto message, which is its `wire`: `hit.score` is `hit.wire.score`, and
-what takes the proto message is given `wire`. Beside these fields it has what follows here. Times
-are datetimes of UTC where they have a name of their own, such as `fact.first_said`; the field of
-the message is a Timestamp.
+Each object has the fields of its proto message, `wire`: `hit.score` is `hit.wire.score`. Pass
+`wire` where a proto message is needed. The objects have further properties, described below. Their
+times, such as `fact.first_said`, are datetimes of UTC; the times of the proto message are
+Timestamps.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ class Wrapped:
 
 
 class Session(Wrapped, _Session):
-    """A session as the server knows it: a memory_pb2.Session."""
+    """A session as the server stores it: a memory_pb2.Session."""
 
     @property
     def created(self) -> datetime.datetime | None:
-        """When the session was made."""
+        """When the session was created."""
         return _time(self.wire, "create_time")
 
     @property
     def updated(self) -> datetime.datetime | None:
-        """When it last changed."""
+        """When the session last changed."""
         return _time(self.wire, "update_time")
 
     @property
     def expires(self) -> datetime.datetime | None:
-        """When it is deleted unless it is written to; None: never."""
+        """When the session is deleted unless a write comes first. None: never."""
         return _time(self.wire, "expire_time")
 
     def _shown(self) -> Iterator[str]:
@@ -98,17 +98,17 @@ class Job(Wrapped, _Job):
 
     @property
     def status(self) -> str:
-        """Its state in a word: `open`, `done`, `failed` or `cancelled`."""
+        """The state in a word: `open`, `done`, `failed` or `cancelled`."""
         return _word(job_wire.JobState, self.wire.state, "JOB_STATE_")
 
     @property
     def created(self) -> datetime.datetime | None:
-        """When it was made."""
+        """When the job was made."""
         return _time(self.wire, "create_time")
 
     @property
     def due(self) -> datetime.datetime | None:
-        """When it is tried next; None where it has ended."""
+        """When the next attempt may begin. None: the job has ended."""
         return _time(self.wire, "due_time")
 
     def _shown(self) -> Iterator[str]:
@@ -123,12 +123,12 @@ class Fact(Wrapped, _Fact):
 
     @property
     def first_said(self) -> datetime.datetime | None:
-        """When the oldest of its evidence was said, or a caller added it."""
+        """When the fact was first said, or a caller added it."""
         return _time(self.wire, "first_time")
 
     @property
     def last_said(self) -> datetime.datetime | None:
-        """When it was said last."""
+        """When the fact was last said."""
         return _time(self.wire, "last_time")
 
     def _shown(self) -> Iterator[str]:
@@ -149,7 +149,7 @@ class PastFact(Wrapped):
 
     @property
     def why(self) -> str:
-        """Why it no longer holds, in a word: `replaced`, `condensed`, `evicted`, `undone`,
+        """Why the fact no longer holds, in a word: `replaced`, `condensed`, `evicted`, `undone`,
         `retired`, `corrected` or `deleted`."""
         return _word(block_wire.FactEnd, self.wire.end, "FACT_END_")
 
@@ -158,16 +158,16 @@ class PastFact(Wrapped):
 
 
 class KnownFacts(Wrapped):
-    """The facts of a block: a block_service_pb2.KnownFacts. Iterates over those that hold."""
+    """The facts of a block: a block_service_pb2.KnownFacts. Iterates over the facts that hold."""
 
     @property
     def facts(self) -> list[Fact]:
-        """Those that hold."""
+        """The facts that hold."""
         return [Fact(one) for one in self.wire.facts]
 
     @property
     def history(self) -> list[PastFact]:
-        """Those that no longer do."""
+        """The facts that no longer hold."""
         return [PastFact(one) for one in self.wire.history]
 
     def __iter__(self) -> Iterator[Fact]:
@@ -181,11 +181,11 @@ class KnownFacts(Wrapped):
 
 
 class KnownBlock(Wrapped):
-    """A block and what it knows: the reply of GetBlock, a block_service_pb2.GetBlockResponse."""
+    """A block and its knowledge: the reply of GetBlock, a block_service_pb2.GetBlockResponse."""
 
     @property
     def facts(self) -> KnownFacts:
-        """What a block of kind `fact-extraction` knows; of others there are none."""
+        """The knowledge of a block of kind `fact-extraction`. Empty for other kinds."""
         return KnownFacts(self.wire.facts)
 
     def _shown(self) -> Iterator[str]:
@@ -203,11 +203,11 @@ class KnownBlock(Wrapped):
 
 
 class FactChange(Wrapped):
-    """What became of a fact: the reply of AddFact, UpdateFact or DeleteFact."""
+    """The reply of AddFact, UpdateFact or DeleteFact."""
 
     @property
     def fact(self) -> Fact:
-        """The fact; one that was deleted as it was."""
+        """The fact after the change; a deleted one as it was before."""
         return Fact(self.wire.fact)
 
     def _shown(self) -> Iterator[str]:
@@ -215,7 +215,7 @@ class FactChange(Wrapped):
 
 
 class UndoneChange(Wrapped):
-    """What was undone: a block_service_pb2.UndoBlockChangeResponse."""
+    """The reply of UndoBlockChange: a block_service_pb2.UndoBlockChangeResponse."""
 
     @property
     def facts(self) -> list[Fact]:
@@ -227,20 +227,20 @@ class UndoneChange(Wrapped):
 
 
 class Hit(Wrapped, _Result):
-    """What a query found: a memory_service_pb2.QueryResult. `message`, `content` or `block_item`
-    has it whole."""
+    """An item that a query found: a memory_service_pb2.QueryResult. `message`, `content` or
+    `block_item` has the whole item."""
 
     @property
     def kind(self) -> str:
-        """What was found: `message`, `content`, `fact`, `entity`, or `text` of a summary or a
+        """The kind of item: `message`, `content`, `fact`, `entity`, or `text` of a summary or a
         static block."""
         kind = self.wire.WhichOneof("item") or ""
         return (self.wire.block_item.WhichOneof("item") or "") if kind == "block_item" else kind
 
     @property
     def text(self) -> str:
-        """Its text, of a message that of all its parts; the passage where the query asked for
-        such; empty where it has none."""
+        """The item's text: for a message the texts of all its parts, and with `passages` the
+        passage. Empty: it has no text."""
         if self.wire.passage:
             return str(self.wire.passage)
         item = self.wire.WhichOneof("item")
@@ -254,18 +254,18 @@ class Hit(Wrapped, _Result):
 
     @property
     def fact(self) -> Fact | None:
-        """The fact, with its evidence; None where it is none."""
+        """The fact, with its evidence. None: the item is no fact."""
         return Fact(self.wire.block_item.fact) if self.kind == "fact" else None
 
     @property
     def role(self) -> str:
-        """Who said the message; empty for anything else."""
+        """The role of the message. Empty: the item is no message."""
         return str(self.wire.message.role)
 
     @property
     def said(self) -> datetime.datetime | None:
-        """When it was said: the message's time, else when it was put; of a fact when it was said
-        last. None where nobody knows."""
+        """When the item was said: the message's create_time, else when it was put; for a fact or
+        entity when it was last said. None: not known."""
         kind = self.kind
         if kind == "message":
             return (_time(self.wire.message, "create_time")
@@ -278,8 +278,7 @@ class Hit(Wrapped, _Result):
 
     @property
     def conversation(self) -> str:
-        """The session in which it was said, where that is another one than was asked; else
-        empty."""
+        """The session in which the item was said, if it is not the one of the query; else empty."""
         return str(self.wire.message.source_session_id or self.wire.session_id)
 
     def _shown(self) -> Iterator[str]:
@@ -291,12 +290,12 @@ class Hit(Wrapped, _Result):
 
 
 class Hits(Wrapped):
-    """What a query found, the best first: a memory_service_pb2.QueryResponse. Iterates over
+    """The results of a query, the best first: a memory_service_pb2.QueryResponse. Iterates over
     `results`."""
 
     @property
     def results(self) -> list[Hit]:
-        """The hits."""
+        """The hits, the best first."""
         return [Hit(one) for one in self.wire.results]
 
     def __iter__(self) -> Iterator[Hit]:
@@ -319,7 +318,7 @@ class Hits(Wrapped):
 
 
 def text_of(message: memory.Message) -> str:
-    """The texts of a message, of its parts too, a line each."""
+    """Returns the texts of a message and of its parts, a line each."""
     texts = [message.text, *(part.text for part in message.parts)]
     return "\n".join(text for text in texts if text)
 

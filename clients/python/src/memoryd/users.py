@@ -1,4 +1,4 @@
-"""Memory of users: what one said in any conversation is known in the next.
+"""Memory of users: a fact from one conversation is known in the next.
 
     with memoryd.local("agent-memory") as memory:
         memory.remember("ann", "I drink tea, never coffee.")
@@ -7,25 +7,25 @@
         context = memory.context("ann", "monday", [{"role": "user", "content": "A drink, please."}])
         model(context.to_openai())
 
-They are conventions over the server's sessions, so that every client may keep to them:
+The functions follow conventions over the server's sessions, which every client can follow:
 
-- A user has a session of his own, `session_of(user)`: `memoryd.user/` and the user. `%` and what is
-  not printable are written as `%XX` of their UTF-8; where that is longer than 256 bytes, the
-  session is `memoryd.user#` and the SHA-256 of the user's UTF-8. No two users have one session, and
-  no conversation may have such a name.
-- Its configuration, where the caller gives none, is `subject`, the user, and
-  `chat_history_token_ratio=0`, so that its blocks are fed with each turn when the next one begins.
-- A conversation is a session with the same `subject` and a block `user` of kind `session` that
-  names the user's session: a Get shows what the blocks there know, Query searches it, and what is
-  put to the conversation is handed on there.
-- Configurations and templates are for sessions that are made. One that is there keeps its own,
-  which `update_session` changes; it must have the user as its `subject`.
-- Of a template the server makes the session, with the `subject` beside it. A conversation is then
-  given its block by UpdateSession, before anything is put to it.
-- `erase_subject(user)` removes all of them.
+- Each user has a session, `session_of(user)`: `memoryd.user/` and the user. `%` and characters that
+  are not printable become the `%XX` of their UTF-8. If that is longer than 256 bytes, the session
+  is `memoryd.user#` and the SHA-256 of the user's UTF-8. No two users share a session, and no
+  conversation may have such a name.
+- The default configuration of that session has `subject`, the user, and
+  `chat_history_token_ratio=0`. Its blocks are then fed with each turn when the next one begins.
+- A conversation is a session with the same `subject` and a block `user` of kind `session`, which
+  names the user's session. So a Get shows the knowledge of the user's blocks, Query searches the
+  user's session, and messages put to the conversation are handed on to it.
+- Configurations and templates apply to new sessions. An existing session keeps its own, which
+  `update_session` changes. Its `subject` must be the user.
+- With a template the server makes the session, with the `subject` in addition. A conversation then
+  gets its block by UpdateSession, before anything is put to it.
+- `erase_subject(user)` removes all of these sessions.
 
-It works without a model, by words and, where the server has them, by what words mean. With a model,
-give the user's session a block of facts:
+This works without a model, by words and, where the server has word vectors, by meaning. With a
+model, give the user's session a block of facts:
 `memory=memoryd.config(blocks=[memoryd.blocks.facts(model="chat")])`.
 """
 
@@ -89,10 +89,10 @@ _TAG = re.compile(
 
 
 def session_of(user: str) -> str:
-    """The id of the user's own session.
+    """Returns the id of the user's own session.
 
-    Raises TypeError for a user that is no str, and ValueError for one that is empty or blank,
-    longer than 256 bytes, or holds control or invisible characters.
+    Raises TypeError if the user is no str. Raises ValueError if it is empty or blank, is longer
+    than 256 bytes, or contains control or invisible characters.
     """
     plain = _checked_user(user)
     quoted = "".join(
@@ -105,8 +105,9 @@ def session_of(user: str) -> str:
 
 
 def memory_config(user: str, config: memory.SessionConfig | None = None) -> memory.SessionConfig:
-    """The configuration of the user's own session: `config` with the user as its subject, by
-    default with chat_history_token_ratio 0. ValueError for a `config` of another subject."""
+    """Returns the configuration of the user's own session: `config` with the user as its subject
+    and, by default, chat_history_token_ratio 0. Raises ValueError if `config` has another subject.
+    """
     made = _config_of(user, config, "memory")
     if not made.HasField("chat_history_token_ratio"):
         made.chat_history_token_ratio = 0.0
@@ -116,9 +117,9 @@ def memory_config(user: str, config: memory.SessionConfig | None = None) -> memo
 def conversation_config(
     user: str, config: memory.SessionConfig | None = None
 ) -> memory.SessionConfig:
-    """The configuration of a conversation with the user: `config` with the user as its subject, and
-    behind its blocks one, `user`, that shows the user's session. ValueError for a `config` of
-    another subject, or with another block of that name."""
+    """Returns the configuration of a conversation with the user: `config` with the user as its
+    subject. Its last block, `user`, shows the user's session. Raises ValueError if `config` has
+    another subject, or another block of that name."""
     made = _config_of(user, config, "config")
     own = session_of(user)
     if not _shows(made, own):
@@ -139,20 +140,20 @@ def remember(
     request_id: str | None = None,
     timeout: float | None = None,
 ) -> Steps[wire.PutResponse]:
-    """Puts what is to be known of a user into the user's own session: a text, which the user said,
-    a message, or several of either.
+    """Puts something to remember about a user into the user's own session. `messages` is a text,
+    which counts as said by the user, or a message, or a list of them.
 
-    `memory` is the configuration of that session where this call makes it, such as
-    `config(blocks=[blocks.facts(model="chat")])`; one that is there keeps its own. Or
-    `memory_template` names one that the server has, see `create_session`: its
-    `chat_history_token_ratio` counts too, and `memory` may then have `time_zone` alone.
+    `memory` is the configuration of that session if this call creates it, such as
+    `config(blocks=[blocks.facts(model="chat")])`. An existing session keeps its own.
+    `memory_template` instead names one on the server, see `create_session`. The template's
+    `chat_history_token_ratio` then applies, and `memory` may have only `time_zone`.
 
-    Messages, `wait` (seconds) and `request_id` are as in `put`; `timeout` is that of each call. Any
-    number of processes may do this at once: all is kept, and nothing twice.
+    Messages, `wait` (seconds) and `request_id` are as in `put`. `timeout` applies to each call. Any
+    number of processes may call this in parallel: everything is stored, and once.
 
-    Raises TypeError for a user that is no str and for what is no message; ValueError for a user
-    that is empty, for no message and for a text that is blank, which it names: `messages[0]`.
-    MemorydError as `put`.
+    Raises TypeError if the user is no str, and for anything that is no message. Raises ValueError
+    for an empty user, for no message, and for a blank text; it names the place, such as
+    `messages[0]`. Raises MemorydError as `put` does.
     """
     own = _users_own(user, memory, memory_template)
     given = _messages(messages)
@@ -173,14 +174,14 @@ def recall(
     passages: bool = False,
     timeout: float | None = None,
 ) -> Steps[Hits]:
-    """What is known of a user and answers to `query`, the best first: what was said in any
-    conversation, with who said it and when, and facts with their evidence. Empty for a user of whom
-    nothing is known.
+    """Returns the items about a user that match `query`, the best first. They are messages of any
+    conversation, with speaker and time, and facts with their evidence. Empty: nothing is known of
+    the user.
 
-    `top_k` is the most hits, `token_budget` the most tokens of all; with `passages` long texts come
-    as their best passage; `filter` is as in `query`, and leaves facts out.
+    `top_k` is the most hits, and `token_budget` the most tokens of all hits. `passages` cuts long
+    texts to their best passage. `filter` is as in `query`, and leaves out facts.
 
-    Raises TypeError for a user that is no str, ValueError for one that is empty.
+    Raises TypeError if the user is no str, and ValueError if it is empty.
     """
     own = session_of(user)
     if not isinstance(query, str):
@@ -205,27 +206,29 @@ def context(
     request_id: str | None = None,
     timeout: float | None = None,
 ) -> Steps[UserContext]:
-    """Puts what is new in a conversation with a user, and returns the context for the next model
-    call: the conversation within its token limit, what the blocks know, that of the user between
-    `<user>` tags, and ahead of the newest message of the user what was said in earlier
-    conversations, and earlier in this one, that answers to it.
+    """Puts the new messages of a conversation with a user, and returns the context for the next
+    model call. The context contains the conversation within its token limit and the knowledge of
+    its blocks. The user's blocks stand between `<user>` tags. Matching messages of earlier
+    conversations, and of earlier in this one, stand before the newest message of the user.
 
-    `messages` are those since the last call: the model's last answer, say, and the user's next
-    question; a text is the user's. Without any nothing is put. The conversation is the session of
-    the id `session`, which no other user may have: two users never share one.
+    `messages` are those since the last call, such as the model's last answer and the user's next
+    question. A text counts as said by the user. Without messages nothing is put. `session` is the
+    id of the conversation. Two users never share a conversation.
 
-    `config` is the configuration of the conversation and `memory` that of the user's own session,
-    each where this call makes it; one that is there keeps its own. Or `template` and
-    `memory_template` name those that the server has, see `remember`; the template of a conversation
-    must have no block `user`. At most `recalled` messages are recalled, in at most a tenth of the
-    token limit; 0: none. Each has the date on which it was said, in the conversation's `time_zone`,
-    by default in UTC. `wait` and `request_id` are as in `put`; `timeout` is that of each call.
+    `config` is the configuration of the conversation, and `memory` that of the user's own session,
+    if this call creates them. Existing sessions keep their own. `template` and `memory_template`
+    instead name templates on the server, see `remember`. The template of a conversation must have
+    no block `user`.
 
-    Raises TypeError for a user or session that is no str and for what is no message; ValueError for
-    one that is empty, for a text that is blank and for a name of a user's own session; MemorydError
-    FAILED_PRECONDITION `NOT_THE_USERS` for a session that is not a conversation with this user.
-    Other MemorydErrors are those of `create_session`, `put`, `get` and `query`, such as
-    INVALID_ARGUMENT for a template that the server does not have.
+    At most `recalled` messages are recalled, in at most a tenth of the token limit; 0: none. Each
+    has its date in the conversation's `time_zone`, by default UTC. `wait` and `request_id` are as
+    in `put`. `timeout` applies to each call.
+
+    Raises TypeError if the user or session is no str, and for anything that is no message. Raises
+    ValueError if one is empty, for a blank text, and for a session named like a user's own. Raises
+    MemorydError FAILED_PRECONDITION `NOT_THE_USERS` if the session is not a conversation with this
+    user. Other errors are those of `create_session`, `put`, `get` and `query`, such as
+    INVALID_ARGUMENT for an unknown template.
     """
     own = _users_own(user, memory, memory_template)
     _check_session(session)

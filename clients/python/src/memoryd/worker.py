@@ -1,4 +1,4 @@
-"""Code of the agent's own that memoryd calls back: custom blocks, models and embedders."""
+"""Code of the agent that memoryd calls: custom blocks, models and embedders."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _current_running: contextvars.ContextVar[_Running] = contextvars.ContextVar("run
 
 
 def current_call() -> wire.WorkerCall:
-    """The call being answered: session_id, block, job_id, timeout, traceparent, tracestate.
-    LookupError outside of one."""
+    """Returns the current call: session_id, block, job_id, timeout, traceparent, tracestate. Raises
+    LookupError outside a call."""
     return _current_call.get()
 
 
 @dataclasses.dataclass
 class Answer:
-    """What a model or embedder answers together with what it took."""
+    """The answer of a model or embedder, with its usage."""
 
     value: Any
     prompt_tokens: int = 0
@@ -70,27 +70,27 @@ class Block:
     """A custom block: long-term memory of your own for sessions that name it. Subclass it; methods
     may be `async`.
 
-    memoryd stores the state and runs a `put` again if it failed, with the state of before, so each
-    message counts once. State is anything that JSON can express, or bytes where `state_is_bytes`;
-    None at first. An exception fails the call, and the server tries the job again.
+    memoryd stores the state. It repeats a failed `put` with the state from before, so each message
+    counts once. The state is any JSON value, or bytes with `state_is_bytes`; at first it is None.
+    An exception fails the call, and the server tries the job again.
     """
 
     name: str
     state_is_bytes = False
 
     def put(self, messages: Sequence[memory.Message], state: Any) -> Any:
-        """Takes in what left short-term memory, oldest first. Returns the new state, None to keep
-        it. Leave it out for a block that takes nothing in."""
+        """Takes in messages that left short-term memory, oldest first. Returns the new state; None
+        keeps the old one. Do not define it for a block that takes no messages."""
         raise NotImplementedError
 
     def get(self, messages: Sequence[memory.Message], state: Any) -> Any:
-        """What the block says in a context: text, a Part, a Message, several of them, or None.
-        `messages` are those in short-term memory, then the `input`."""
+        """Returns the block's text for a context: a text, a Part, a Message, several of them, or
+        None. `messages` are those in short-term memory, then the `input`."""
         raise NotImplementedError
 
     def truncate(self, content: wire.WorkerContent, tokens: int) -> Any:
-        """What `get` said, shorter by at least `tokens`; None leaves it out. Leave it out for a
-        block that can't be shortened."""
+        """Returns the result of `get`, shorter by at least `tokens`; None drops it. Do not define
+        it for a block that cannot be shortened."""
         raise NotImplementedError
 
 
@@ -99,10 +99,10 @@ class Worker:
 
         memoryd.Worker("localhost:50051", name="my-worker", blocks=[Mentions()]).run()
 
-    `models` maps a name to `f(messages, max_tokens) -> text`, `embedders` to
-    `f(texts, purpose) -> vectors`, where purpose is "text" or "query"; both may be `async` and may
-    return an Answer. `max_tokens` is the most tokens of the answer, and 0 where there is no limit:
-    an API takes no such number, so that it is left out then. A model of OpenAI's:
+    `models` maps a name to `f(messages, max_tokens) -> text`, and `embedders` maps a name to
+    `f(texts, purpose) -> vectors`. `purpose` is "text" or "query". Both functions may be `async`,
+    and may return an Answer. `max_tokens` is the most tokens of the answer. 0: no limit; leave it
+    out of the API call then. A model of OpenAI's:
 
         def chat(messages, max_tokens):
             limit = {"max_completion_tokens": max_tokens} if max_tokens else {}
@@ -119,12 +119,14 @@ class Worker:
 
         async with worker: ...
 
-    Functions run on `max_concurrent_calls` threads, coroutines on the event loop that the worker
-    was started from. They run on a loop of the worker's own where it was started from none, and
-    while that loop does not run or a call of Client's holds it up, so that a call can wait for what
-    it causes. Where the application uses opentelemetry-api they find its current context to be the
-    trace of the call that memoryd works for. A connection that breaks is made again; a worker that
-    is refused raises MemorydError.
+    Functions run on `max_concurrent_calls` threads. Coroutines run on the event loop that the
+    worker was started from. They run on a loop of the worker if it was started from none, while
+    that loop does not run, and while a call of Client blocks that loop. So a call can wait for its
+    own effects.
+
+    If the application uses opentelemetry-api, its current context is the trace of the call that
+    memoryd works for. The worker replaces a broken connection. A worker that the server refuses
+    raises MemorydError.
     """
 
     def __init__(
@@ -140,8 +142,8 @@ class Worker:
         token: str | Callable[[], str] | None = None,
         options: Iterable[tuple[str, Any]] = (),
     ) -> None:
-        """`target`, `credentials`, `token` and `options` are as for Client, also without a
-        target."""
+        """`target`, `credentials`, `token` and `options` are as for Client, also without a target.
+        """
         target, credentials, token = _environment.connection(target, credentials, token)
         self._name = name
         self._blocks = list(blocks)
@@ -171,8 +173,8 @@ class Worker:
 
     def block(self, name: str) -> Callable[[Decorated], Decorated]:
         """Serves the decorated class as the block `name`: a subclass of Block, made without
-        arguments. Or the decorated function: a block that takes nothing in and says what
-        `f(messages)` returns, see Block.get."""
+        arguments. Or serves the decorated function: a block that takes no messages and shows the
+        result of `f(messages)`, see Block.get."""
 
         def add(decorated: Decorated) -> Decorated:
             if inspect.isclass(decorated):
@@ -188,8 +190,8 @@ class Worker:
         return add
 
     def model(self, name: str) -> Callable[[Function], Function]:
-        """Serves the decorated `f(messages, max_tokens)` as the chat model `name`; `max_tokens` is
-        0 where there is no limit."""
+        """Serves the decorated `f(messages, max_tokens)` as the chat model `name`. `max_tokens` 0:
+        no limit."""
 
         def add(function: Function) -> Function:
             self._add(lambda: self._models.__setitem__(name, function))
@@ -221,8 +223,8 @@ class Worker:
             self._run()
 
     def start(self, timeout: float = 30.0) -> Worker:
-        """Runs on a thread of its own and returns once attached; raises what run() would, or
-        TimeoutError."""
+        """Runs on a thread of its own, and returns once attached. Raises the exceptions of run(),
+        or TimeoutError."""
         self._start()
         try:
             self._attached.result(timeout)
@@ -232,7 +234,7 @@ class Worker:
         return self
 
     async def astart(self, timeout: float = 30.0) -> Worker:
-        """start(), without holding the event loop up."""
+        """start(), without blocking the event loop."""
         self._start()
         try:
             await asyncio.wait_for(_outcome(self._attached), timeout)
@@ -245,7 +247,7 @@ class Worker:
         return self
 
     async def arun(self) -> None:
-        """run(), without holding the event loop up; cancelling it closes the worker."""
+        """run(), without blocking the event loop. Cancelling it closes the worker."""
         self._start()
         try:
             await _outcome(self._ended)
@@ -253,9 +255,9 @@ class Worker:
             await self.aclose()
 
     def close(self) -> None:
-        """Detaches. The server has others answer the calls under way, or tries them again;
-        coroutines under way are cancelled. Does nothing in the child of a fork, whose parent the
-        worker serves in."""
+        """Detaches. The server gives calls under way to other workers, or tries them again.
+        Coroutines under way are cancelled. In the child of a fork it does nothing, because the
+        parent serves."""
         if self._is_inherited():
             return
         self._closed.set()
@@ -274,7 +276,7 @@ class Worker:
         self._channel.close()
 
     async def aclose(self) -> None:
-        """close(), without holding the event loop up."""
+        """close(), without blocking the event loop."""
         await _loops.on_thread(self.close)
 
     def __enter__(self) -> Worker:
