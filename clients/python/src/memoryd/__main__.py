@@ -11,7 +11,8 @@ from memoryd.errors import MemorydError
 
 
 def main() -> int:
-    """Becomes the server's binary. Returns 1 where this machine has none, and says what to do."""
+    """Replaces this process by the server's binary. Returns 1 with advice if this machine has
+    none."""
     try:
         binary = _server_binary.find()
     except MemorydError as error:

@@ -568,8 +568,8 @@ def create_session(
 
 
 def get_session(session_id: str, *, timeout: float | None = None) -> Call[Session]:
-    """Returns a session's configuration and counts. Raises MemorydError NOT_FOUND if there is none.
-    """
+    """Returns a session's configuration and counts. Raises MemorydError NOT_FOUND if there is
+    none."""
     request = session_wire.GetSessionRequest(session_id=session_id)
     return Call(_GET_SESSION, request, _session, timeout)
 

@@ -46,8 +46,8 @@ def static(
     priority: int | None = None,
     template: str | None = None,
 ) -> memory.Block:
-    """A block that always shows `content`: texts, JSON objects or parts with media, at most 1,000.
-    """
+    """A block that always shows `content`: texts, JSON objects or parts with media, at most
+    1,000."""
     parts = [_part(index, one) for index, one in enumerate(content)]
     return _block("static", name, priority, "", {"template": template}, parts)
 

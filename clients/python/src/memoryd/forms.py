@@ -364,8 +364,8 @@ def _check_item(item: Any, field: str) -> None:
 
 
 def _plain(value: Any, field: str) -> Any:
-    """Returns the value as JSON values. Raises TypeError, which names the place, for anything else.
-    """
+    """Returns the value as JSON values. Raises TypeError, which names the place, for anything
+    else."""
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

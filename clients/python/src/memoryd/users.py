@@ -106,8 +106,8 @@ def session_of(user: str) -> str:
 
 def memory_config(user: str, config: memory.SessionConfig | None = None) -> memory.SessionConfig:
     """Returns the configuration of the user's own session: `config` with the user as its subject
-    and, by default, chat_history_token_ratio 0. Raises ValueError if `config` has another subject.
-    """
+    and, by default, chat_history_token_ratio 0. Raises ValueError if `config` has another
+    subject."""
     made = _config_of(user, config, "memory")
     if not made.HasField("chat_history_token_ratio"):
         made.chat_history_token_ratio = 0.0

@@ -142,8 +142,8 @@ class Worker:
         token: str | Callable[[], str] | None = None,
         options: Iterable[tuple[str, Any]] = (),
     ) -> None:
-        """`target`, `credentials`, `token` and `options` are as for Client, also without a target.
-        """
+        """`target`, `credentials`, `token` and `options` are as for Client, also without a
+        target."""
         target, credentials, token = _environment.connection(target, credentials, token)
         self._name = name
         self._blocks = list(blocks)

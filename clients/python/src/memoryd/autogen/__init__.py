@@ -1,12 +1,12 @@
-"""AutoGen's memory in memoryd: what autogen_core.memory names, kept by the server.
+"""AutoGen's memory in memoryd: the classes of autogen_core.memory, with the server as their store.
 
     from memoryd.autogen import ListMemory
 
     agent = AssistantAgent("assistant", model, memory=[ListMemory(session_id="logan")])
 
-ListMemory does what autogen_core's does, message for message; SearchMemory puts into the model's
-context only what answers to the user's message, and tells scores. Both are components: what
-dump_component writes has the server's address and the session, never a token.
+ListMemory behaves as autogen_core's, message for message. SearchMemory inserts only contents that
+match the user's message, and returns scores. Both are components. Their dump_component contains the
+server's address and the session, never a token.
 """
 
 from memoryd.autogen.list_memory import ListMemory, ListMemoryConfig

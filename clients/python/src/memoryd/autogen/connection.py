@@ -1,4 +1,4 @@
-"""The clients behind one memory object."""
+"""The clients of one memory object."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Result = TypeVar("Result")
 
 
 class Connection:
-    """A server's address with what it takes to get in; connects when first used, again after close.
+    """A server's address with its credentials. It connects at the first use, and again after
+    close().
 
-    What is not given is asked of the environment, so that a component loads where its dump, which
-    has no secret, is all there is: MEMORYD_TARGET (else `localhost:50051`), MEMORYD_TOKEN_FILE,
-    whose token is read at every call, and MEMORYD_CA_FILE, which turns TLS on.
+    Arguments that are not given come from the environment: MEMORYD_TARGET (else `localhost:50051`),
+    MEMORYD_TOKEN_FILE, whose token is read at every call, and MEMORYD_CA_FILE, which turns on TLS.
+    So a component loads from its dump alone, which contains no secret.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Connection:
         return self._async_client
 
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes the open clients."""
         client, self._client = self._client, None
         async_client, self._async_client = self._async_client, None
         if client is not None:
@@ -65,7 +66,7 @@ class Connection:
 async def cancellable(
     call: Coroutine[Any, Any, Result], token: CancellationToken | None
 ) -> Result:
-    """What the call comes to; asyncio.CancelledError once the token is cancelled."""
+    """Returns the result of the call. Raises asyncio.CancelledError once the token is cancelled."""
     task = asyncio.ensure_future(call)
     if token is not None:
         token.link_future(task)

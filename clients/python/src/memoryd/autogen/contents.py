@@ -1,4 +1,4 @@
-"""AutoGen's MemoryContent and the wire's Content."""
+"""Conversion between AutoGen's MemoryContent and memory_pb2.Content."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeE
 
 
 def to_content(item: MemoryContent) -> memory.Content:
-    """The wire form of a content. What JSON has no type for is noted under KEY in the metadata, and
-    a content that the server would refuse becomes bytes that hold all of it.
+    """Returns the proto message of a content. Types that JSON lacks are noted under KEY in the
+    metadata. A content that the server would refuse becomes bytes that hold all of it.
 
-    TypeError for values and metadata of other types than `_plain` knows.
+    Raises TypeError for values and metadata of types that `_plain` does not know.
     """
     about: dict[str, Any] = {}
     metadata = None
@@ -107,9 +107,10 @@ def to_content(item: MemoryContent) -> memory.Content:
 
 
 def from_content(content: memory.Content) -> MemoryContent:
-    """The content that to_content was given, as new objects. One that no AutoGen client has put may
-    have an image that lies elsewhere, whose dict says where, or none that can be read, whose bytes
-    are the content; what else looks like ours and is not stays as it is stored."""
+    """Returns the content that was given to to_content, as new objects. A content from a client
+    other than AutoGen's may have an image elsewhere, which becomes a dict with its place. An image
+    that cannot be read becomes its bytes. Contents with notes that are not valid are returned as
+    stored."""
     if content.content_id.startswith(_PACKED):
         with contextlib.suppress(*_NOT_OURS):
             return _unpacked(json.loads(content.bytes_value))

@@ -36,7 +36,7 @@ _CONFIG = memory.SessionConfig(profile=_PROFILE)
 
 
 class ListMemoryConfig(BaseModel):
-    """What a ListMemory is made from again."""
+    """The configuration from which a ListMemory is loaded again."""
 
     name: str | None = None
     memory_contents: list[MemoryContent] = Field(default_factory=list)
@@ -47,16 +47,17 @@ class ListMemoryConfig(BaseModel):
 
 
 class ListMemory(autogen_core.memory.ListMemory):
-    """A chronological list of contents that memoryd keeps.
+    """A chronological list of contents, stored in memoryd.
 
-    It behaves as autogen_core's ListMemory with these differences: the list lives on the server
-    under `session_id`, for every process that names it; what `content`, `query` and
-    `update_context` return are copies; an image reads as `<Image>` in the context; calls raise
-    memoryd.MemorydError. Values and metadata may hold what JSON holds, dates and times, members of
-    enumerations, tuples, sets, bytes, UUIDs and Decimals; TypeError for other objects. A member of
-    an enumeration whose module the reading process has not imported comes back as its value.
+    It behaves as autogen_core's ListMemory, with these differences. The list is on the server under
+    `session_id`, for every process that uses this id. `content`, `query` and `update_context`
+    return copies. An image reads as `<Image>` in the context. Calls raise memoryd.MemorydError.
 
-    `memory_contents` are what the session begins with; one that exists already stays as it is.
+    Values and metadata may contain JSON values, dates and times, members of enumerations, tuples,
+    sets, bytes, UUIDs and Decimals. Other objects raise TypeError. A member of an enumeration is
+    returned as its value if the reading process has not imported its module.
+
+    `memory_contents` are the first contents of a new session; an existing session stays unchanged.
     Without `session_id` the memory has a new session of its own. Nothing is sent before the first
     call. A list of more than 1,000 contents or 3 MiB is set in several steps.
     """
@@ -77,15 +78,15 @@ class ListMemory(autogen_core.memory.ListMemory):
         credentials: grpc.ChannelCredentials | None = None,
         token: str | Callable[[], str] | None = None,
     ) -> None:
-        """`placement` is where `update_context` puts the contents: at the "end" with every call, as
-        autogen_core does; or at the "front", once, behind the system messages that lead the
-        context, as AutoGen's client for Anthropic asks for.
+        """`placement` is where `update_context` inserts the contents. "end": at the end with every
+        call, as autogen_core does. "front": once, after the leading system messages, as AutoGen's
+        client for Anthropic requires.
 
-        `template` names a configuration that the server has, of profile `autogen-list`, for the
-        session where this object makes it; one that is there keeps its own.
+        `template` names a configuration on the server, of profile `autogen-list`, for a session
+        that this object creates. An existing session keeps its own.
 
-        `target`, `timeout`, `credentials` and `token` are as for memoryd.Client; what is not given
-        comes from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE.
+        `target`, `timeout`, `credentials` and `token` are as for memoryd.Client. Arguments that are
+        not given come from the environment: MEMORYD_TARGET, MEMORYD_CA_FILE, MEMORYD_TOKEN_FILE.
         """
         self._name = name or "default_list_memory"
         self._first = list(memory_contents or ())
@@ -106,7 +107,7 @@ class ListMemory(autogen_core.memory.ListMemory):
 
     @property
     def session_id(self) -> str:
-        """The session that holds the contents."""
+        """The id of the session that contains the contents."""
         return self._session_id
 
     @property
@@ -116,8 +117,8 @@ class ListMemory(autogen_core.memory.ListMemory):
 
     @property
     def content(self) -> list[MemoryContent]:
-        """The contents, oldest first: a copy, so that only assigning it changes the memory. Asks
-        the server and waits for it: on an event loop prefer `query`."""
+        """The contents, oldest first. It is a copy: only assigning to it changes the memory. It
+        blocks until the server answers; on an event loop use `query`."""
         client = self._connection.client()
         self._begin()
         try:
@@ -140,8 +141,8 @@ class ListMemory(autogen_core.memory.ListMemory):
             client.put(self._session_id, contents=batch)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Adds one system message with all contents to the context, with every call; none when
-        there are none. With `placement` "front" it takes the place of the one of the last call."""
+        """Adds one system message with all contents to the context, with every call, and none
+        without contents. With `placement` "front" it replaces the message of the last call."""
         await self._abegin()
         # The context is not sent: what this profile inserts does not depend on it.
         try:
@@ -172,14 +173,15 @@ class ListMemory(autogen_core.memory.ListMemory):
         cancellation_token: CancellationToken | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """All contents, oldest first, whatever is asked."""
+        """Returns all contents, oldest first, for any query."""
         contents = await cancellable(self._read(), cancellation_token)
         return MemoryQueryResult(results=[from_content(content) for content in contents])
 
     async def add(
         self, content: MemoryContent, cancellation_token: CancellationToken | None = None
     ) -> None:
-        """Appends a content, durably. Cancelled on its way, it may or may not be stored."""
+        """Appends a content, durably. If the call is cancelled, the content may be stored or
+        not."""
         await cancellable(self._append(to_content(content)), cancellation_token)
 
     async def clear(self) -> None:
@@ -190,7 +192,7 @@ class ListMemory(autogen_core.memory.ListMemory):
             self._session_id, wire.RESET_SCOPE_EVERYTHING)
 
     async def close(self) -> None:
-        """Closes the connection; the contents stay, and a later call connects again."""
+        """Closes the connection. The contents stay, and a later call connects again."""
         await self._connection.close()
 
     @classmethod

@@ -38,7 +38,7 @@ _MUCH_ALIKE = 0.3
 
 
 class SearchMemoryConfig(BaseModel):
-    """What a SearchMemory is made from again."""
+    """The configuration from which a SearchMemory is loaded again."""
 
     name: str | None = None
     target: str | None = None
@@ -51,10 +51,10 @@ class SearchMemoryConfig(BaseModel):
 class SearchMemory(Memory, Component[SearchMemoryConfig]):
     """Contents and messages of a session, found by their words.
 
-    The session may be one that other clients write to, of any profile but `autogen-list`, which
-    does not search. Without `session_id` the memory has a new one of its own. A result's metadata
-    has its `score` besides what was stored: 1 for the best, comparable within one answer. A message
-    that is found has its `role` there too.
+    Other clients may write to the same session. It may have any profile except `autogen-list`,
+    which does not search. Without `session_id` the memory has a new session of its own. The
+    metadata of a result has a `score` in addition: 1 for the best result, comparable within one
+    answer. The metadata of a message also has its `role`.
     """
 
     component_type = "memory"
@@ -74,15 +74,15 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         credentials: grpc.ChannelCredentials | None = None,
         token: str | Callable[[], str] | None = None,
     ) -> None:
-        """`top_k` is the most that is found.
+        """`top_k` is the most results.
 
-        `placement` is where a context gets it: at the "front", behind the system messages that lead
-        it, in place of what was found last, as AutoGen's client for Anthropic asks for; or at the
-        "end", with each question one message more. A context that shows its newest messages only
-        shows what is at the front until its next message.
+        `placement` is where a context gets the results. "front": after the leading system messages,
+        in place of the last results, as AutoGen's client for Anthropic requires. "end": as one more
+        message with each question. A context that shows only its newest messages shows results at
+        the front until its next message.
 
-        `template` names a configuration that the server has, for the session where this object
-        makes it; one that is there keeps its own. The rest is as for ListMemory.
+        `template` names a configuration on the server for a session that this object creates. An
+        existing session keeps its own. The other arguments are as for ListMemory.
         """
         self._name = name or "default_search_memory"
         self._top_k = top_k
@@ -101,7 +101,7 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
 
     @property
     def session_id(self) -> str:
-        """The session that holds the contents."""
+        """The id of the session that contains the contents."""
         return self._session_id
 
     @property
@@ -110,8 +110,9 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         return self._connection.target
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Puts a system message with what answers to the last user message, if anything does,
-        where `placement` says; at the end not if the context holds that very message already."""
+        """Inserts a system message with the results for the last user message, if there are any,
+        as `placement` says. At the end it is not inserted if the context has the same message
+        already."""
         messages = await model_context.get_messages()
         found = await self.query(_question(messages))
         lines = [f"{i}. {_text(item)}" for i, item in enumerate(found.results, 1)]
@@ -128,9 +129,9 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
         cancellation_token: CancellationToken | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """What the session knows of the query, the best first; `top_k` may be given here too.
+        """Returns the results for the query, the best first. `top_k` may be given here too.
 
-        TypeError for a content without text: bytes or an image.
+        Raises TypeError for a content without text: bytes or an image.
         """
         text = _query_text(query)
         top_k = kwargs.get("top_k", self._top_k)
@@ -145,17 +146,17 @@ class SearchMemory(Memory, Component[SearchMemoryConfig]):
     async def add(
         self, content: MemoryContent, cancellation_token: CancellationToken | None = None
     ) -> None:
-        """Stores a content, durably and to be found at once. Cancelled on its way, it may or may
-        not be stored."""
+        """Stores a content, durably; Query finds it at once. If the call is cancelled, the content
+        may be stored or not."""
         await cancellable(self._append(to_content(content)), cancellation_token)
 
     async def clear(self) -> None:
-        """Removes all contents, and all else that the session remembers."""
+        """Removes all contents, and everything else in the session."""
         await self._connection.async_client().reset(
             self._session_id, wire.RESET_SCOPE_EVERYTHING)
 
     async def close(self) -> None:
-        """Closes the connection; the contents stay, and a later call connects again."""
+        """Closes the connection. The contents stay, and a later call connects again."""
         await self._connection.close()
 
     @classmethod

@@ -1,5 +1,5 @@
 """The tables of LangChain's histories over SQL: PostgresChatMessageHistory of langchain-postgres
-and SQLChatMessageHistory of langchain-community, which differ by a column with the time."""
+and SQLChatMessageHistory of langchain-community. They differ by a column with the time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _TIME = "created_at"
 
 
 class LangChainTable:
-    """Sessions are those that ChatMessageHistory finds under the prefix and the session id. All
-    messages are active: the next one that is added lets go of what is over the session's limit."""
+    """Makes the sessions that ChatMessageHistory finds under the prefix and the session id. All
+    messages are active. The next message that is added moves those beyond the session's limit out
+    of short-term memory."""
 
     def __init__(self, database: Database, table: str, schema: str | None, prefix: str) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""The table of LlamaIndex' SQLAlchemyChatStore: a key's messages, as ChatStore finds them."""
+"""The table of LlamaIndex' SQLAlchemyChatStore: the messages of a key, as ChatStore finds them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _ARCHIVED = {status.value: status is MessageStatus.ARCHIVED for status in Messag
 
 
 class LlamaIndexTable:
-    """Sessions are those that ChatStore, and Memory, find under the prefix and the key, given the
-    same `table` and `schema`. Rows keep their ids, by which `delete_message` knows them.
+    """Makes the sessions that ChatStore and Memory find under the prefix and the key, with the same
+    `table` and `schema`. Rows keep their ids, which `delete_message` takes.
 
-    Status and time are the row's. An archived message behind an active one, which no session of
-    memoryd has, is active with ChatStore's mark of one that was archived by hand.
+    Status and time are those of the row. An archived message after an active one cannot exist in a
+    session of memoryd. It becomes active, with ChatStore's mark of a message archived by hand.
     """
 
     def __init__(self, database: Database, table: str, schema: str | None, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""mem0's history database: what it has made of memories, and the last messages of each scope."""
+"""mem0's history database: the events of memories, and the last messages of each scope."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MAX_METADATA_BYTES = 200 << 10
 
 
 class Mem0Database:
-    """A session for each scope, with its messages, and one for all memories: the database does not
-    say whose they are.
+    """Makes a session of each scope, with its messages, and one session of all memories. The
+    database does not record whose memories they are.
 
-    A memory is a content: its id is the memory's, its text what the last event made of it, its time
-    that event's. Its metadata has, under `mem0`, when it was made, its actor and role, and as
-    `former` what it said before. Memories that were deleted are left.
+    A memory becomes a content. Its id is the memory's; its text and time are those of the last
+    event. Its metadata has under `mem0` the time when it was made, its actor and role, and as
+    `former` its earlier text. Deleted memories are left out.
     """
 
     def __init__(self, database: Database, prefix: str, memories: str) -> None:

@@ -1,12 +1,12 @@
-"""LangChain's memories with memoryd behind them.
+"""LangChain's memory classes, with memoryd as their store.
 
     from memoryd.langchain import ConversationBufferMemory  # was: langchain_classic.memory
 
     memory = ConversationBufferMemory(session_id="alice")
 
 Each class is a subclass of the library's with the same arguments and two more, `session_id` and
-`target`; what it remembers is in memoryd, so that any process finds it there. `connect()` says
-where memoryd is, once for all. Classes without a memory of their own are the library's.
+`target`. Its memory is in memoryd, so any process finds it. `connect()` sets the address of memoryd
+once for all. Classes without a memory of their own are the library's.
 """
 
 from langchain_classic.memory import (

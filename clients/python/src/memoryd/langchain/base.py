@@ -1,4 +1,4 @@
-"""What the memories of this package have in common."""
+"""The base of the memory classes of this package."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from memoryd.langchain.state import State
 
 
 class BaseChatMemory(library.BaseChatMemory):
-    """LangChain's, with its messages in a session of memoryd unless it is given a `chat_memory`.
+    """LangChain's class, with its messages in a session of memoryd unless it is given a
+    `chat_memory`.
 
-    Arguments beyond the library's: `session_id`, by default that of a ChatMessageHistory given as
-    `chat_memory`, else a new one; `target`, the address of memoryd or a Connection; and `template`,
-    of the session of the messages, as of ChatMessageHistory, which has it where one is given. What
-    a memory knows besides its messages is in memoryd under its `session_id` too; only a memory with
-    another history and no `session_id` keeps that to itself, as the library does.
+    It has three arguments more than the library's. `session_id`: by default that of a
+    ChatMessageHistory given as `chat_memory`, else a new one. `target`: the address of memoryd, or
+    a Connection. `template`: as of ChatMessageHistory, for the session of the messages; a
+    ChatMessageHistory that is given has its own.
+
+    Other knowledge of a memory is in memoryd under its `session_id` too. Only a memory with another
+    history and no `session_id` keeps it in the object, as the library does.
     """
 
     # Fields whose values are in memoryd, and what the session that holds them is called after the

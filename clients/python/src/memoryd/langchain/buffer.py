@@ -1,4 +1,4 @@
-"""Memories that say their messages as they are."""
+"""Memories that return their messages unchanged."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from memoryd.v1 import memory_service_pb2 as wire
 
 
 class ConversationBufferMemory(BaseChatMemory, library.ConversationBufferMemory):
-    """LangChain's, in memoryd: all messages."""
+    """LangChain's class in memoryd: all messages."""
 
 
 class ConversationBufferWindowMemory(
     BaseChatMemory, buffer_window.ConversationBufferWindowMemory
 ):
-    """LangChain's, in memoryd: the last `2k` messages."""
+    """LangChain's class in memoryd: the last `2k` messages."""
 
 
 class ConversationStringBufferMemory(library.ConversationStringBufferMemory):
-    """LangChain's, in memoryd: the text of all turns, each with the prefixes it was saved with.
+    """LangChain's class in memoryd: the text of all turns, each with the prefixes it was saved
+    with.
 
-    A turn is two messages of the session, which bear the prefixes as names. `buffer` is made of
-    them; assigning to it replaces them. Arguments beyond the library's: `session_id`, by default a
-    new one, `target`, the address of memoryd or a Connection, and `template`, as of
+    A turn is two messages of the session, with the prefixes as names. `buffer` is made from them;
+    assigning to it replaces them. It has three arguments more than the library's: `session_id`, by
+    default a new one, `target`, the address of memoryd or a Connection, and `template`, as of
     ChatMessageHistory.
     """
 

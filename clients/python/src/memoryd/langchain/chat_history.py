@@ -32,14 +32,16 @@ class Snapshot:
 
 
 class ChatMessageHistory(BaseChatMessageHistory):
-    """The messages of a session of memoryd: any number of objects and processes see the same ones.
+    """The messages of a session of memoryd. Any number of objects and processes share them.
 
-    `messages` is read anew each time it is asked for. To change what is stored, add, clear, or
-    assign to `messages`: changes of the list are not stored. What is added through this object also
-    joins the list that it gave last, since chains return that list and their callers look for the
-    latest turn in it. Coroutines use the asyncio client. More than 1,000 messages at once,
-    or than a request holds, are stored by several calls; where the server refuses one, none is. Two
-    histories are equal when they hold the same messages, as LangChain's in memory are.
+    `messages` is read from the server each time. To change the stored messages, add, clear, or
+    assign to `messages`; changes of the returned list are not stored. Messages added through this
+    object also join the list that it returned last, because chains return that list and their
+    callers look for the latest turn in it.
+
+    Coroutines use the asyncio client. More messages at once than 1,000, or than a request may
+    contain, are stored by several calls; if the server refuses one of the messages, none is stored.
+    Two histories are equal when they contain the same messages, as LangChain's in memory are.
     """
 
     def __init__(
@@ -50,11 +52,10 @@ class ChatMessageHistory(BaseChatMessageHistory):
         target: str | Connection | None = None,
         template: str = "",
     ) -> None:
-        """Without `session_id` it is a new session; a UUID or an int is taken as its text.
-        `messages` replace what the session holds.
-        `target` is memoryd's address, or a Connection; None is that of `connect()`. `template`
-        names a configuration that the server has, for the session where this object makes it; one
-        that is there keeps its own."""
+        """Without `session_id` it is a new session. A UUID or an int is taken as its text.
+        `messages` replace the messages of the session. `target` is memoryd's address, or a
+        Connection; None: that of `connect()`. `template` names a configuration on the server for a
+        session that this object creates. An existing session keeps its own."""
         self.session_id = uuid.uuid4().hex if session_id is None else id_text(session_id)
         self.target = target
         self.template = template
@@ -65,7 +66,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:
-        """All messages, oldest first, but for what `shown` leaves out."""
+        """All messages, oldest first, except those that `shown` leaves out."""
         self._given = [from_message(found) for found in self.shown(self.messages_as_stored())]
         return self._given
 
@@ -107,7 +108,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
         self._given = []
 
     def begin(self) -> None:
-        """Makes the session from its template, if it has one, where there is none."""
+        """Creates the session from its template, if it has one and the session does not exist."""
         if not self._is_made:
             make(self.client, self.session_id, self.template)
             self._is_made = True
@@ -120,8 +121,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
     # For memories that take messages away.
 
     def edit(self, change: Callable[[list[BaseMessage]], object]) -> None:
-        """Drops what `change` pops from the front of the list of messages, atomically, even when it
-        raises then. Somebody else's write meanwhile is kept: `change` is then called anew."""
+        """Deletes the messages that `change` pops from the front of the list, atomically, even if
+        it raises afterwards. A concurrent write is kept: `change` is then called again."""
         while True:
             snapshot = self.snapshot()
             messages = [from_message(found) for found in snapshot.messages]
@@ -154,8 +155,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         return Snapshot(session.revision, await self.amessages_as_stored(), contents)
 
     def keep_newest(self, snapshot: Snapshot, count: int) -> bool:
-        """Drops all messages of the snapshot but the newest `count`; contents stay. False, and
-        nothing done, when somebody has written since."""
+        """Deletes all messages of the snapshot except the newest `count`; contents stay. Returns
+        False, and does nothing, if another client has written since."""
         if count == len(snapshot.messages):
             return True
         kept = snapshot.messages[len(snapshot.messages) - count:]
@@ -206,10 +207,10 @@ class ChatMessageHistory(BaseChatMessageHistory):
     def shown(
         self, stored: list[memory.Message], *, headless: bool = True
     ) -> list[memory.Message]:
-        """Of all messages as stored, those that a model's provider takes once retention or
-        DeleteMessage has taken others: no call and no result whose other half was taken and, if
-        `headless` and where a human's message follows, nothing before that but system messages.
-        Where nothing was taken all are shown."""
+        """Returns those of the stored messages that a model's provider accepts after retention or
+        DeleteMessage removed others. It leaves out calls and results whose other half was removed.
+        With `headless`, if a human message follows, it also leaves out everything before that
+        except system messages. If nothing was removed, it returns all messages."""
         history = _lacking(stored, headless)
         if history is None:
             return stored

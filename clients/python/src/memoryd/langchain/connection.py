@@ -1,4 +1,4 @@
-"""Where memoryd is, for objects that are made by the dozen and share connections."""
+"""The address of memoryd, for objects that are made often and share connections."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from memoryd import AsyncClient, Client, _channels, _environment
 
 
 class Connection:
-    """A memoryd: one client for all threads and one for all event loops."""
+    """A connection to memoryd: one client for all threads and one for all event loops."""
 
     def __init__(self, target: str | None = None, **options: Any) -> None:
-        """`target` is a gRPC address, `memoryd://` before it or not; without one it is that of the
-        environment, as of memoryd.Client. `options` are Client's: timeout, credentials, token."""
+        """`target` is a gRPC address, with or without `memoryd://`. Without one it comes from the
+        environment, as for memoryd.Client. `options` are Client's: timeout, credentials, token."""
         self.target = (target or _environment.target()).removeprefix("memoryd://")
         self._is_of_environment = not target
         self._options = options
@@ -52,17 +52,17 @@ _default: Connection | None = None
 
 
 def connect(target: str | None = None, **options: Any) -> Connection:
-    """The connection, from now on, of every object of this module that names none. Without a target
-    it is that of the environment, as it is without this call: MEMORYD_TARGET, default
-    localhost:50051, with MEMORYD_TOKEN_FILE and MEMORYD_CA_FILE where the options have no other.
-    `options` are those of memoryd.Client."""
+    """Sets the connection of every object of this module that is given none. Without `target`, as
+    without this call, it comes from the environment: MEMORYD_TARGET, by default localhost:50051,
+    with MEMORYD_TOKEN_FILE and MEMORYD_CA_FILE unless the options replace them. `options` are those
+    of memoryd.Client."""
     global _default
     _default = Connection(target, **options)
     return _default
 
 
 def connection_of(target: str | Connection | None) -> Connection:
-    """The connection that an object's `target` means; those with the same address share one."""
+    """Returns the connection for an object's `target`. Objects with the same address share one."""
     if isinstance(target, Connection):
         return target
     if target is None and _default is not None:

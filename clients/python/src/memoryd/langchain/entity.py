@@ -1,4 +1,4 @@
-"""Memory of what is known of the entities that a conversation names."""
+"""Memory of the entities that a conversation names."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from memoryd.langchain.entity_stores import EntityStore
 
 
 class ConversationEntityMemory(BaseChatMemory, library.ConversationEntityMemory):
-    """LangChain's, in memoryd: entities are in the session called `<session_id>/entities` unless it
+    """LangChain's class in memoryd. Entities are in the session `<session_id>/entities` unless it
     is given an `entity_store`; `entity_cache` is in `<session_id>/entity-cache`.
 
-    As there, `asave_context` writes no entities, and `aclear` leaves entities and cache.
+    As in the library, `asave_context` writes no entities, and `aclear` leaves entities and cache.
     """
 
     _kept = frozenset({"entity_cache"})

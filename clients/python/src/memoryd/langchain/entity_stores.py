@@ -1,4 +1,4 @@
-"""What is known of entities."""
+"""Stores of entities."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BaseEntityStore = library.BaseEntityStore
 
 
 class EntityStore(library.InMemoryEntityStore):
-    """The entities of a session of memoryd, together as large as a request may be, with the
-    behaviour of LangChain's store in memory. `store` is a copy of all of them; assigning replaces
-    them."""
+    """The entities of a session of memoryd, with the behaviour of LangChain's store in memory. All
+    together may be as large as a request. `store` is a copy of all entities; assigning to it
+    replaces them."""
 
     session_id: str = Field(default_factory=lambda: f"{uuid.uuid4().hex}/entities")
 
@@ -56,7 +56,7 @@ class EntityStore(library.InMemoryEntityStore):
         self._state.change(lambda values: values.update({key: value}))
 
     def delete(self, key: str) -> None:
-        """KeyError when there is none."""
+        """Deletes an entity. Raises KeyError if there is none."""
         self._state.change(lambda values: values.pop(key))
 
     def clear(self) -> None:
@@ -67,9 +67,9 @@ InMemoryEntityStore = EntityStore
 
 
 class SQLiteEntityStore(library.SQLiteEntityStore):
-    """LangChain's SQLite store in its arguments and behaviour; the entities are in memoryd, in a
-    session named by file, table and session. `:memory:` is a new one each time, as is a store that
-    is given neither `session_id` nor `db_file`: a default would be everybody's on the server."""
+    """LangChain's SQLite store by its arguments and behaviour. The entities are in memoryd, in a
+    session named by file, table and session. `:memory:` is a new session each time. So is a store
+    without `session_id` and `db_file`, because all clients of the server would share a default."""
 
     _state: State = PrivateAttr()
 
@@ -96,7 +96,7 @@ class SQLiteEntityStore(library.SQLiteEntityStore):
         return found
 
     def set(self, key: str, value: str | None) -> None:
-        """Deletes the entity when the value is empty."""
+        """Sets the entity. Deletes it if the value is empty."""
         if not value:
             self.delete(key)
         else:
@@ -175,9 +175,9 @@ class _ExpiringEntityStore(library.BaseEntityStore):
 
 
 class RedisEntityStore(_ExpiringEntityStore, library.RedisEntityStore):
-    """LangChain's Redis store in its arguments and behaviour, times to live included; the entities
-    are in memoryd, in the session called `<key_prefix>:<session_id>`, or a new one when neither is
-    given. `url` is not used."""
+    """LangChain's Redis store by its arguments and behaviour, including times to live. The entities
+    are in memoryd, in the session `<key_prefix>:<session_id>`, or in a new one if neither is given.
+    `url` is not used."""
 
     redis_client: Any = None
 
@@ -195,8 +195,8 @@ class RedisEntityStore(_ExpiringEntityStore, library.RedisEntityStore):
 
 
 class UpstashRedisEntityStore(_ExpiringEntityStore, library.UpstashRedisEntityStore):
-    """LangChain's Upstash store as RedisEntityStore is its Redis store; `url` and `token` are not
-    used. The library's own can't be made, and its `clear` may never end."""
+    """LangChain's Upstash store, implemented as RedisEntityStore. `url` and `token` are not used.
+    The library's own cannot be constructed, and its `clear` may never end."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""LangChain's messages as memoryd's and back.
+"""Conversion between LangChain's messages and memoryd's.
 
-Content, tool calls and name stand in the fields that memoryd has for them, so that every client of
-the session can read them and Query finds them. What else a message carries stands under `langchain`
-in its metadata, or in an opaque part where the server would refuse it there; a plain question or
-answer has none. Calls that LangChain keeps elsewhere than in `tool_calls`, as those of a chunk, are
-parts too, behind the others, so that the server knows which result belongs to which call. Messages
-that other clients have put are read as the LangChain message of their role.
+Content, tool calls and name are in memoryd's own fields, so every client of the session can read
+them and Query finds them. Other data of a message is under `langchain` in its metadata, or in an
+opaque part if the server would refuse it there; a plain question or answer has none. Calls that
+LangChain keeps outside `tool_calls`, such as those of a chunk, are parts too, after the others. So
+the server knows which result belongs to which call. Messages of other clients are read as the
+LangChain message of their role.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ _TOOL_CALL_KEYS = {"type", "name", "args", "id"}
 
 
 def to_message(message: BaseMessage) -> memory.Message:
-    """The message in memoryd's form. TypeError when it can't be had back from there."""
+    """Converts a message to memoryd's form. Raises TypeError if it could not be restored from
+    there."""
     if message.type not in _TYPES:
         raise TypeError(f"a message of type {message.type!r} can't be stored: LangChain could not "
                         "load it again")
@@ -148,7 +149,8 @@ def to_message(message: BaseMessage) -> memory.Message:
 
 
 def from_message(found: memory.Message) -> BaseMessage:
-    """The LangChain message that was stored as this one, or is nearest to it."""
+    """Converts a stored message to the LangChain message that it was made from, or else to the
+    nearest one."""
     metadata, parts = _metadata(found), list(found.parts)
     if parts and parts[-1].opaque.type == KEY:
         metadata = json.loads(parts.pop().opaque.data)
@@ -181,8 +183,8 @@ def from_message(found: memory.Message) -> BaseMessage:
 
 
 def said(found: memory.Message) -> Said:
-    """The calls that a stored message makes and answers, also where only LangChain's form says so,
-    as in what earlier clients have stored."""
+    """Returns the calls and results of a stored message, including those that only LangChain's form
+    has, as earlier clients stored them."""
     calls = {part.tool_call.call_id for part in found.parts if part.HasField("tool_call")}
     results = {part.tool_result.call_id for part in found.parts if part.HasField("tool_result")}
     if "tool_call" in found.metadata_json or (
@@ -196,7 +198,7 @@ def said(found: memory.Message) -> Said:
 
 
 def text_message(role: str, text: str, name: str = "") -> memory.Message:
-    """A message of text alone, of any size; of half a character it has U+FFFD."""
+    """Returns a message with only text, of any size. Half a character becomes U+FFFD."""
     found = pieces(without_halves(text)[0])
     if len(found) == 1:
         return memory.Message(role=role, name=name, text=found[0])
@@ -204,7 +206,7 @@ def text_message(role: str, text: str, name: str = "") -> memory.Message:
 
 
 def text_of(found: memory.Message) -> str:
-    """The text of a message, whatever its parts."""
+    """Returns the text of a message from all its parts."""
     return "".join(part.tool_result.text if part.HasField("tool_result") else part.text
                    for part in _contents(found, list(found.parts)))
 

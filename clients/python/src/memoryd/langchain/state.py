@@ -1,4 +1,4 @@
-"""What a memory knows besides its messages."""
+"""Knowledge of a memory besides its messages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Values = dict[str, Any]
 
 
 class State:
-    """A JSON object, as large as a request may be, that is the one message of a session of its own.
+    """A JSON object, at most as large as a request. It is the only message of a session of its own.
 
-    It is read together with the revision at which it was so, and written only if it still is.
+    It is read together with the session's revision, and written only if that revision is still
+    current.
     """
 
     def __init__(self, session_id: str, target: str | Connection | None) -> None:
@@ -28,14 +29,15 @@ class State:
         self._target = target
 
     def read(self) -> tuple[Values, int]:
-        """The object, empty if there is none, and its revision."""
+        """Returns the object, empty if there is none, and its revision."""
         return _values(connection_of(self._target).client.get(self.session_id))
 
     async def aread(self) -> tuple[Values, int]:
         return _values(await connection_of(self._target).async_client.get(self.session_id))
 
     def write(self, values: Values, revision: int) -> bool:
-        """False, and nothing done, when somebody has written since that revision."""
+        """Writes the object. Returns False, and does nothing, if another client has written since
+        that revision."""
         try:
             connection_of(self._target).client.set(
                 self.session_id, [_message(values)], expected_revision=revision)
@@ -52,7 +54,7 @@ class State:
         return True
 
     def change(self, changed: Callable[[Values], Result]) -> Result:
-        """Calls `changed` with the object to change it, anew when somebody else was faster."""
+        """Calls `changed` with the object, to change it; again if another client was faster."""
         while True:
             values, revision = self.read()
             before = json.dumps(values)

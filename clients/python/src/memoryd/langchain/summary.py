@@ -1,4 +1,4 @@
-"""Memory that is a summary, written anew with each turn."""
+"""Memory that is a summary, rewritten with each turn."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SummarizerMixin = library.SummarizerMixin
 
 
 class ConversationSummaryMemory(BaseChatMemory, library.ConversationSummaryMemory):
-    """LangChain's, in memoryd: `buffer` is in the session called `<session_id>/summary`.
+    """LangChain's class in memoryd: `buffer` is in the session `<session_id>/summary`.
 
-    As there, `asave_context` does not summarise and `aclear` leaves the summary.
+    As in the library, `asave_context` does not summarise, and `aclear` leaves the summary.
     """
 
     _kept = frozenset({"buffer"})

@@ -1,4 +1,4 @@
-"""Memory of the latest messages and of a summary of those before."""
+"""Memory of the latest messages, and of a summary of those before."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SUMMARISED = "summarised_to"
 
 
 class ConversationSummaryBufferMemory(BaseChatMemory, library.ConversationSummaryBufferMemory):
-    """LangChain's, in memoryd: `moving_summary_buffer` is in the session called
+    """LangChain's class in memoryd: `moving_summary_buffer` is in the session
     `<session_id>/summary-buffer`.
 
-    Messages are deleted once the summary that has them is stored; where the library loses them when
-    the model fails, here they stay. The session's blocks forget what they know when something is
+    Messages are deleted once the summary of them is stored. If the model fails, the messages stay
+    here, while the library loses them. The session's blocks lose their knowledge when a message is
     deleted; its contents stay.
     """
 

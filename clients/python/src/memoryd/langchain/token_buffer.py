@@ -1,4 +1,4 @@
-"""Memory of as many messages as a number of tokens allows."""
+"""Memory of as many messages as fit into a number of tokens."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from memoryd.langchain.base import BaseChatMemory
 
 
 class ConversationTokenBufferMemory(BaseChatMemory, token_buffer.ConversationTokenBufferMemory):
-    """LangChain's, in memoryd: what is over the limit is deleted, the oldest first.
+    """LangChain's class in memoryd: messages beyond the limit are deleted, the oldest first.
 
-    As there, `asave_context` deletes nothing. The session's blocks forget what they know when
-    something is deleted; its contents stay.
+    As in the library, `asave_context` deletes nothing. The session's blocks lose their knowledge
+    when a message is deleted; its contents stay.
     """
 
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, str]) -> None:

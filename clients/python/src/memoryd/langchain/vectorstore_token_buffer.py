@@ -1,4 +1,4 @@
-"""Memory of the latest messages, and of what is like the question among those before."""
+"""Memory of the latest messages, and of earlier ones that resemble the question."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _KEPT = "timestamps"
 class ConversationVectorStoreTokenBufferMemory(
     BaseChatMemory, library.ConversationVectorStoreTokenBufferMemory
 ):
-    """LangChain's, in memoryd: the times of turns are in the session called
-    `<session_id>/vector-store-buffer`; what leaves goes to the caller's vector store, as there.
+    """LangChain's class in memoryd. The times of turns are in the session
+    `<session_id>/vector-store-buffer`. Messages that leave go to the caller's vector store, as in
+    the library.
 
-    A turn that the vector store refuses stays, where the library loses it. As there, `clear` leaves
-    the times of what it deletes, and `asave_context` records none, which the next deletion then
-    misses. The session's blocks forget what they know when something is deleted.
+    A turn that the vector store refuses stays here, while the library loses it. As in the library,
+    `clear` leaves the times of deleted turns, and `asave_context` records none, so the next
+    deletion misses them. The session's blocks lose their knowledge when a message is deleted.
     """
 
     _kept_in = "vector-store-buffer"

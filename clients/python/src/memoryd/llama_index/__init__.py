@@ -1,10 +1,10 @@
-"""LlamaIndex' memory classes, kept in memoryd.
+"""LlamaIndex' memory classes, with memoryd as their store.
 
     from memoryd.llama_index import Memory
 
     memory = Memory.from_defaults(session_id="s1", async_database_uri="memoryd://localhost:50051")
 
-The names of llama_index.core.memory are all here; those that store are memoryd's own.
+All names of llama_index.core.memory are here; the classes that store something are memoryd's own.
 """
 
 from llama_index.core.memory import (

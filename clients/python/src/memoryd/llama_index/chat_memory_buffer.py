@@ -1,4 +1,4 @@
-"""The deprecated ChatMemoryBuffer, its messages in memoryd."""
+"""The deprecated ChatMemoryBuffer, with its messages in memoryd."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memoryd.llama_index._stored import NO_KEY, StoredMessages, place_of, placed
 
 
 class ChatMemoryBuffer(StoredMessages, LibraryBuffer):
-    """The library's, with any chat store; without one the ChatStore of MEMORYD_TARGET if that is
-    set, and there a key of its own unless `chat_store_key` is given; a dump keeps it.
+    """The library's class, with any chat store. Without one it uses the ChatStore of MEMORYD_TARGET
+    if that is set, with a key of its own unless `chat_store_key` is given. A dump keeps the key.
 
-    It counts the joined text of the messages, as no session of memoryd does, so what a `get` leaves
-    out is decided here.
+    It counts the joined text of the messages, which a session of memoryd does not. So this class
+    decides which messages a `get` leaves out.
     """
 
     _object: str = PrivateAttr(default="")

@@ -1,4 +1,4 @@
-"""A chat store of LlamaIndex' whose messages are in memoryd."""
+"""A chat store of LlamaIndex with its messages in memoryd."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ DEFAULT_URI = "memoryd://localhost:50051"
 
 
 def key_space(space: str, db_schema: str | None, table_name: str) -> str:
-    """What tells the sessions of these three from others; empty for the default's."""
+    """Returns the name of the key space of these three. Empty: the default key space."""
     parts = (space, db_schema or "", table_name if table_name != DEFAULT_TABLE_NAME else "")
     return "/".join(urllib.parse.quote(part, safe="") for part in parts) if any(parts) else ""
 
 
 def session_of(space: str, key: str) -> str:
-    """The session of a key in a key space."""
+    """Returns the session of a key in a key space."""
     return f"@{space}@{key}" if space or key.startswith("@") else key
 
 
@@ -78,21 +78,23 @@ class Answer(list[Any], Coroutine[Any, Any, Any]):
 
 
 class ChatStore(SQLAlchemyChatStore, BaseChatStore):
-    """A chat store over `memoryd://HOST:PORT`; with any other URI it is SQLAlchemyChatStore.
+    """A chat store over `memoryd://HOST:PORT`. With any other URI it is SQLAlchemyChatStore.
 
     It has both of the library's interfaces, which share names. On an event loop a method is
     AsyncDBChatStore's: a coroutine, and `delete_message` takes the id of a row (see `row_ids`).
-    Elsewhere it is BaseChatStore's: it blocks, and `delete_message` takes an index in the list. The
-    names that begin with `a` are BaseChatStore's everywhere.
+    Elsewhere it is BaseChatStore's: it blocks, and `delete_message` takes an index in the list.
+    Names that begin with `a` are BaseChatStore's everywhere.
 
-    A key is a session. `table_name` but the default, `db_schema` and the URI's path make the key
-    space; keys of different spaces never meet. `credentials` and `token` are those of
-    memoryd.Client; they are no part of a dump, unlike the URI's files, see Target. What is loaded
-    has those of a store of this process with the same URI; without one it refuses to be used.
-    Without a URI it is what the variable MEMORYD_TARGET says, or memoryd://localhost:50051.
+    A key is a session. A `table_name` other than the default, `db_schema` and the URI's path form
+    the key space; keys of different spaces never meet.
+
+    `credentials` and `token` are those of memoryd.Client. A dump contains neither; it contains the
+    paths of files that the URI names, see Target. A loaded store takes them from a store of this
+    process with the same URI; without one it refuses to be used. Without a URI it is that of the
+    environment variable MEMORYD_TARGET, or memoryd://localhost:50051.
 
     Up to 1,000 messages and 3 MiB of a key are replaced at once, more in steps. An empty list of
-    messages to add is none (the library's store fails on it).
+    messages to add has no effect (the library's store fails on it).
     """
 
     _client: AsyncClient | None = PrivateAttr(default=None)
@@ -114,7 +116,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         class_name: str | None = None,
         needs_credentials: bool = False,
     ) -> None:
-        """`class_name` and `needs_credentials` are what a dump has besides."""
+        """`class_name` and `needs_credentials` are additional fields of a dump."""
         if async_database_uri is None and async_engine is None:
             async_database_uri = default_uri() or DEFAULT_URI
         super().__init__(table_name, async_database_uri, async_engine, db_data, db_schema)
@@ -141,29 +143,31 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
 
     @property
     def client(self) -> AsyncClient | None:
-        """The client, None where the library's own store is at work."""
+        """The client. None: the library's own store is in use."""
         return self._client
 
     @property
     def target(self) -> Target | None:
-        """Where the client leads."""
+        """The target of the client."""
         return self._target
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether the store was given credentials or a token in code, which no dump has."""
+        """Whether the store was given credentials or a token in code, which a dump never
+        contains."""
         return self._needs_credentials
 
     def knows(self, uri: str) -> bool:
-        """Whether the store has what it was given in code for this URI."""
+        """Whether this store was given credentials in code for this URI."""
         return self.async_database_uri == uri and bool(self._target and self._target.is_given)
 
     def session_id(self, key: Id) -> str:
-        """The session of a key; a UUID or an int is taken as its text."""
+        """Returns the session of a key. A UUID or an int is taken as its text."""
         return session_of(self._space, id_text(key))
 
     def count_with(self, key: str, count: Count) -> None:
-        """Lets a method of an object count the tokens of the key's messages while it lives."""
+        """Lets a method of an object count the tokens of the key's messages as long as the object
+        exists."""
         counts = self._counts
 
         def forget(dead: Any) -> None:
@@ -189,7 +193,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         limit: int | None = None,
         offset: int | None = None,
     ) -> Any:
-        """The messages of a status, oldest first; those of all with None."""
+        """Returns the messages of a status, oldest first. None: of every status."""
         if self._client is None:
             return super().get_messages(key, status, limit, offset)
         return _either(self._read(key, status, limit, offset), Answer)
@@ -201,8 +205,8 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         status: MessageStatus | int | None = MessageStatus.ACTIVE,
         idx: int | None = None,
     ) -> Any:
-        """Adds a message, or inserts it at an index. The third argument may be that index, as
-        SimpleChatStore has it."""
+        """Adds a message, or inserts it at an index. As in SimpleChatStore, the third argument may
+        be that index."""
         if not isinstance(status, MessageStatus):
             idx, status = status if idx is None else idx, MessageStatus.ACTIVE
         if self._client is None:
@@ -227,7 +231,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         messages: list[ChatMessage],
         status: MessageStatus = MessageStatus.ACTIVE,
     ) -> Any:
-        """Makes `messages` all there is of the key."""
+        """Replaces all messages of the key by `messages`."""
         if self._client is None:
             return super().set_messages(key, messages, status)
         return _either(self._set(key, messages, status), Answer)
@@ -240,7 +244,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         return await _background.done(self._count(key, status))
 
     def delete_message(self, key: str, idx: int) -> Any:
-        """Removes the message and returns it; None when there is none."""
+        """Removes the message and returns it. None: there is none."""
         if self._client is None:
             return super().delete_message(key, idx)
         if _background.in_event_loop():
@@ -250,8 +254,8 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
     def delete_messages(
         self, key: str, status: MessageStatus | None = None
     ) -> Any:
-        """Removes the messages of a status, all with None. Outside of an event loop the key goes
-        too and its messages are returned, None when it is unknown."""
+        """Removes the messages of a status. None: of every status. Outside an event loop it also
+        removes the key and returns its messages, or None for an unknown key."""
         if self._client is None:
             return super().delete_messages(key, status)
         if _background.in_event_loop():
@@ -269,7 +273,8 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         return await _background.done(self._leave(key, n, archive=True))
 
     def get_keys(self) -> Any:
-        """The keys that have messages. Outside of an event loop: all, in the order made."""
+        """Returns the keys that have messages. Outside an event loop: all keys, in the order in
+        which they were made."""
         if self._client is None:
             return super().get_keys()
         if _background.in_event_loop():
@@ -277,15 +282,15 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
         return Answer(_background.wait(self._keys(empty=True)))
 
     async def row_ids(self, key: str) -> list[int]:
-        """What delete_message calls the messages of all statuses, oldest first."""
+        """Returns the ids of the messages of every status for delete_message, oldest first."""
         self._demand_client()
         return [row.id for row in await _background.done(self._rows(key))]
 
     # BaseChatStore.
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
-        """Removes the last message and returns it; None for an unknown key, IndexError without a
-        message."""
+        """Removes the last message and returns it. None: unknown key. Raises IndexError if the key
+        has no message."""
         self._demand_client()
         return _background.wait(self._remove_index(key, -1))
 
@@ -305,7 +310,7 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
 
     @model_serializer()
     def dump_store(self) -> dict[str, Any]:
-        """The store's configuration, and the data of a library's store in memory."""
+        """Returns the store's configuration, and for a library's store in memory its data."""
         data = {**super().dump_store(), "class_name": self.class_name()}
         if self._needs_credentials:
             data["needs_credentials"] = True

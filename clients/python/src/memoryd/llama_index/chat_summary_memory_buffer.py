@@ -1,4 +1,4 @@
-"""The deprecated ChatSummaryMemoryBuffer, its messages in memoryd."""
+"""The deprecated ChatSummaryMemoryBuffer, with its messages in memoryd."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memoryd.llama_index._stored import NO_KEY, StoredMessages, place_of, placed
 
 
 class ChatSummaryMemoryBuffer(StoredMessages, LibraryBuffer):
-    """The library's, with any chat store; without one the ChatStore of MEMORYD_TARGET if that is
-    set, and there a key of its own unless `chat_store_key` is given; a dump keeps it.
+    """The library's class, with any chat store. Without one it uses the ChatStore of MEMORYD_TARGET
+    if that is set, with a key of its own unless `chat_store_key` is given. A dump keeps the key.
 
-    As there, a `get` asks the model and overwrites the history with what it returns. It does so at
-    once, so that a model that fails loses nothing.
+    As in the library, a `get` asks the model and replaces the history by its result. The history is
+    replaced at once, so a failing model loses nothing.
     """
 
     _object: str = PrivateAttr(default="")

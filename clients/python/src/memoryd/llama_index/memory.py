@@ -1,4 +1,4 @@
-"""LlamaIndex' Memory, kept in memoryd."""
+"""LlamaIndex' Memory, with its messages in memoryd."""
 
 from __future__ import annotations
 
@@ -78,22 +78,23 @@ _INSERT = {
 
 
 class Memory(LibraryMemory):
-    """The library's Memory; with `async_database_uri="memoryd://HOST:PORT"`, or a ChatStore over
+    """The library's Memory. With `async_database_uri="memoryd://HOST:PORT"`, or a ChatStore over
     such a URI, its messages are a session of memoryd.
 
-    Without a URI it is that of the environment variable MEMORYD_TARGET. Any other URI, an engine or
-    another store: the library's Memory. `async_database_uri`, `table_name` and `db_schema` are
-    arguments of the constructor too, and with session_id part of a dump, so that what is loaded
-    goes on where it was. ChatStore says what they mean, and how to give credentials.
+    Without a URI it is that of the environment variable MEMORYD_TARGET. With any other URI, an
+    engine or another store it is the library's Memory. `async_database_uri`, `table_name` and
+    `db_schema` are arguments of the constructor too, and together with session_id part of a dump.
+    So a loaded memory continues with the same session. ChatStore describes them, and how to give
+    credentials.
 
-    memoryd flushes what is over the limit in the put that causes it, atomically and in one order
-    whoever else writes, and feeds the blocks by durable jobs: a block that fails raises as in the
-    library, and is fed again behind that. Facts of a FactExtractionMemoryBlock are kept in memoryd
-    and are there again in the next process; other blocks keep theirs where they always do.
+    memoryd flushes messages beyond the limit in the put that causes it, atomically and in one order
+    for all writers. It feeds the blocks by durable jobs: a block that fails raises as in the
+    library, and is fed again afterwards. Facts of a FactExtractionMemoryBlock are kept in memoryd,
+    and the next process has them. Other blocks keep their data where they always do.
 
-    Besides, three faults of the library are not copied: put_messages([]) fails in the database; a
-    VectorMemoryBlock that two memories share filters by the session that asked first; and `get`
-    writes memory into the messages that a block of chat messages owns.
+    Three faults of the library are not copied. put_messages([]) fails in the database. A
+    VectorMemoryBlock that two memories share filters by the session that asked first. `get` writes
+    memory into the messages that a block of chat messages owns.
     """
 
     async_database_uri: str | None = Field(default=None, description="The memoryd, if it is one.")
@@ -127,7 +128,7 @@ class Memory(LibraryMemory):
         db_schema: str | None = None,
         **further: Any,
     ) -> Memory:
-        """As the library's; `further` is what a later version of it takes."""
+        """As the library's. `further` are arguments of a later version of it."""
         # Here already: the library takes the number 0 for none.
         session_id = None if session_id is None else id_text(session_id)
         if chat_store is None and async_engine is None:
@@ -209,7 +210,7 @@ class Memory(LibraryMemory):
         weakref.finalize(self, self._feeding.close)
 
     def close(self) -> None:
-        """Detaches the blocks, as garbage collection does; the next call attaches them again."""
+        """Detaches the blocks, as garbage collection does. The next call attaches them again."""
         if self._feeding is not None:
             self._feeding.close()
 
@@ -240,23 +241,25 @@ class Memory(LibraryMemory):
         return data
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """With memoryd: the configuration as JSON has it, see from_dict. Else the library's, which
-        JSON has not."""
+        """With memoryd: the configuration as JSON values, see from_dict. Else the library's result,
+        which JSON cannot represent."""
         if _ours(self.sql_store) is None:
             return super().to_dict(**kwargs)
         return signed(self.model_dump(**{"mode": "json", **kwargs}))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Memory:
-        """The Memory of a dump.
+        """Returns the Memory of a dump.
 
-        In the process of the object that was dumped it is that object, or else the latest Memory of
-        the session that the process has, blocks, credentials and `tokenizer_fn` included; unless
-        the dump was changed, or `kwargs`, which are arguments of the constructor, are given. Where
-        there is none, it is a new object with what a dump can have. What that lacks is asked for,
-        by a LookupError, when it is first needed: blocks but those of text, a `tokenizer_fn` and
-        credentials given in code. They can be among the `kwargs`, the latter as `sql_store`; blocks
-        and `tokenizer_fn` can be assigned later.
+        In the process of the dumped object it returns that object, or else the process' latest
+        Memory of the session. Both have their blocks, credentials and `tokenizer_fn`. It makes a
+        new object if the dump was changed, if there is no such Memory, or if `kwargs`, arguments of
+        the constructor, are given.
+
+        A new object lacks parts that a dump cannot contain: blocks other than text, a
+        `tokenizer_fn`, and credentials given in code. The first use of a missing part raises
+        LookupError. Give them in `kwargs`, the credentials as `sql_store`. Blocks and
+        `tokenizer_fn` can also be assigned later.
         """
         here = None if kwargs else cls._here(data)
         if here is not None:

@@ -1,4 +1,4 @@
-"""The deprecated SimpleComposableMemory over memories that are in memoryd."""
+"""The deprecated SimpleComposableMemory over memories in memoryd."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LOADED = {made.class_name(): made
 
 
 class SimpleComposableMemory(LibraryComposable):
-    """The library's: it stores nothing itself. Its primary memory is our ChatMemoryBuffer unless
-    another is given, with a key of its own. A dump can be loaded."""
+    """The library's class; it stores nothing itself. Its primary memory is memoryd's
+    ChatMemoryBuffer with a key of its own, unless another is given. A dump can be loaded."""
 
     @classmethod
     def from_defaults(

@@ -1,4 +1,4 @@
-"""The deprecated VectorMemory, its messages in memoryd."""
+"""The deprecated VectorMemory, with its messages in memoryd."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from memoryd.llama_index.chat_store import ChatStore
 
 
 class VectorMemory(LibraryVectorMemory):
-    """The library's, and messages in a chat store, from which a new process makes the index again:
-    each turn is embedded once, at the first use.
+    """The library's class, with its messages in a chat store. A new process makes the index from
+    them: each turn is embedded once, at the first use.
 
-    Without a chat store it is the ChatStore of MEMORYD_TARGET, if that is set; without that, or
-    with a vector store, which keeps its own, nothing but the index holds the messages. Without a
-    `chat_store_key` the memory has a key of its own in whatever store; a dump keeps both.
+    Without a chat store it uses the ChatStore of MEMORYD_TARGET, if that is set. If it is not set,
+    or with a vector store, which keeps its own texts, only the index contains the messages. Without
+    a `chat_store_key` the memory has a key of its own in any store. A dump keeps both.
     """
 
     chat_store: BaseChatStore | None = Field(default=None, exclude=True)
