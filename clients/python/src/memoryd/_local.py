@@ -65,9 +65,9 @@ def local(
     `timeout` is the time to start in seconds. Calls have the deadlines of Client.
 
     Raises ValueError without `path` and `ephemeral`, and with both. Raises MemorydError
-    FAILED_PRECONDITION if there is no binary, the folder cannot be used, the server does not start,
-    or the running server's version does not fit this client. Raises MemorydError DEADLINE_EXCEEDED
-    at the timeout.
+    FAILED_PRECONDITION if there is no binary, the folder cannot be used, or the server does not
+    start. It raises the same if the running server's version does not fit this client. Raises
+    MemorydError DEADLINE_EXCEEDED at the timeout.
     """
     deadline = time.monotonic() + timeout
     share = _Share(_Store.of(path, ephemeral, binary, timeout))

@@ -28,7 +28,7 @@ The first rule that matches decides which form a dict has:
 
 A message read in the form in which it was put is unchanged: it has all its keys, in order, and
 values that the API does not know. A message read in the other form is converted, and valid there.
-Tool results go where that API expects them, ids and names of tools are made valid, and `[audio]` or
+Tool results go where that API expects them, and ids and names of tools are made valid. `[audio]` or
 the like replaces media that it does not take. Reasoning, citations, names of speakers and blocks of
 server tools are left out where the API would refuse them.
 """
@@ -144,8 +144,8 @@ def to_anthropic(messages: Iterable[memory.Message]) -> AnthropicMessages:
 
     A message that was put in that form is unchanged. Messages of the roles `system` and `developer`
     go into `system`. Only a later one with a mark of Anthropic's form stays in its place. Tool
-    results that were put one by one in OpenAI's form are joined, and messages without content are
-    left out, because the API refuses them otherwise.
+    results that were put one by one in OpenAI's form are joined. Messages without content are left
+    out. The API refuses both otherwise.
     """
     given: list[Dict] = []
     system: list[Any] = []

@@ -16,8 +16,8 @@ The functions follow conventions over the server's sessions, which every client 
 - The default configuration of that session has `subject`, the user, and
   `chat_history_token_ratio=0`. Its blocks are then fed with each turn when the next one begins.
 - A conversation is a session with the same `subject` and a block `user` of kind `session`, which
-  names the user's session. So a Get shows the knowledge of the user's blocks, Query searches the
-  user's session, and messages put to the conversation are handed on to it.
+  names the user's session. So a Get shows the knowledge of the user's blocks, and Query searches
+  the user's session. Messages put to the conversation are handed on to that session.
 - Configurations and templates apply to new sessions. An existing session keeps its own, which
   `update_session` changes. Its `subject` must be the user.
 - With a template the server makes the session, with the `subject` in addition. A conversation then

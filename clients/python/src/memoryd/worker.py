@@ -120,9 +120,9 @@ class Worker:
         async with worker: ...
 
     Functions run on `max_concurrent_calls` threads. Coroutines run on the event loop that the
-    worker was started from. They run on a loop of the worker if it was started from none, while
-    that loop does not run, and while a call of Client blocks that loop. So a call can wait for its
-    own effects.
+    worker was started from. They run on a loop of the worker if it was started from none, or while
+    that loop does not run. The same holds while a call of Client blocks that loop. So a call can
+    wait for its own effects.
 
     If the application uses opentelemetry-api, its current context is the trace of the call that
     memoryd works for. The worker replaces a broken connection. A worker that the server refuses

@@ -36,8 +36,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     `messages` is read from the server each time. To change the stored messages, add, clear, or
     assign to `messages`; changes of the returned list are not stored. Messages added through this
-    object also join the list that it returned last, because chains return that list and their
-    callers look for the latest turn in it.
+    object also join the list that it returned last. Chains return that list, and their callers look
+    for the latest turn in it.
 
     Coroutines use the asyncio client. More messages at once than 1,000, or than a request may
     contain, are stored by several calls; if the server refuses one of the messages, none is stored.
