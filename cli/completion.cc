@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "core/base/shell_word.h"
 
 namespace memoryd::cli {
 namespace {
@@ -92,24 +93,11 @@ std::vector<Place> PlacesOf(const CLI::App& app) {
   return places;
 }
 
-// `text` as one word of a shell.
-std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
-
 // Those of the paths alone, that are one word longer than another.
 std::string Paths(const std::vector<Place>& places, std::string_view separator) {
   std::vector<std::string> paths;
   for (const Place& place : places) {
-    if (!place.path.empty()) paths.push_back(Quoted(place.path));
+    if (!place.path.empty()) paths.push_back(QuotedForShell(place.path));
   }
   return fmt::format("{}", fmt::join(paths, separator));
 }
@@ -125,7 +113,7 @@ std::string ValueCases(const std::vector<Place>& places, const Offer& offer,
   for (const Place& place : places) {
     for (const Value& option : place.options) {
       if (!option.taken) continue;
-      const std::string at = Quoted(fmt::format("{} --{}", place.path, option.option));
+      const std::string at = QuotedForShell(fmt::format("{} --{}", place.path, option.option));
       if (!option.words.empty()) {
         cases += fmt::format("    {}) {} ;;\n", at,
                              offer(fmt::format("{}", fmt::join(option.words, " "))));
@@ -147,8 +135,8 @@ std::string BashCompletion(const CLI::App& app) {
     std::vector<std::string> words;
     for (const Word& word : place.words) words.push_back(word.word);
     for (const Value& option : place.options) words.push_back("--" + option.option);
-    cases += fmt::format("    {}) words={}{} ;;\n", Quoted(place.path),
-                         Quoted(fmt::format("{}", fmt::join(words, " "))),
+    cases += fmt::format("    {}) words={}{} ;;\n", QuotedForShell(place.path),
+                         QuotedForShell(fmt::format("{}", fmt::join(words, " "))),
                          place.files ? " files=1" : "");
   }
   return fmt::format(
@@ -183,7 +171,7 @@ complete -F _memoryd memoryd
 )",
       Paths(places, "|"), cases,
       ValueCases(
-          places, [](const std::string& words) { return "files= words=" + Quoted(words); },
+          places, [](const std::string& words) { return "files= words=" + QuotedForShell(words); },
           "words= files=1", "words= files="));
 }
 
@@ -193,7 +181,7 @@ std::string ZshCompletion(const CLI::App& app) {
     for (std::size_t at = 0; (at = name.find(':', at)) != std::string::npos; at += 2) {
       name.insert(at, "\\");
     }
-    return Quoted(text.empty() ? name : name + ":" + text);
+    return QuotedForShell(text.empty() ? name : name + ":" + text);
   };
   const std::vector<Place> places = PlacesOf(app);
   std::string cases;
@@ -203,8 +191,8 @@ std::string ZshCompletion(const CLI::App& app) {
     for (const Value& option : place.options) {
       choices.push_back(described("--" + option.option, option.text));
     }
-    cases += fmt::format("    {}) choices=({}){} ;;\n", Quoted(place.path), fmt::join(choices, " "),
-                         place.files ? " files=1" : "");
+    cases += fmt::format("    {}) choices=({}){} ;;\n", QuotedForShell(place.path),
+                         fmt::join(choices, " "), place.files ? " files=1" : "");
   }
   return fmt::format(
       R"(#compdef memoryd
@@ -261,13 +249,13 @@ end
   for (const Place& place : places) {
     const auto add = [&](const std::string& what) {
       lines += fmt::format("complete -c memoryd -n {} {}\n",
-                           Quoted(fmt::format("__memoryd_at \"{}\"", place.path)), what);
+                           QuotedForShell(fmt::format("__memoryd_at \"{}\"", place.path)), what);
     };
     // Else it offers files everywhere.
     if (!place.files) add("-f");
     for (const Word& word : place.words) {
-      add(fmt::format("-a {}{}", Quoted(word.word),
-                      word.text.empty() ? "" : " -d " + Quoted(word.text)));
+      add(fmt::format("-a {}{}", QuotedForShell(word.word),
+                      word.text.empty() ? "" : " -d " + QuotedForShell(word.text)));
     }
     for (const Value& option : place.options) {
       const std::string value =
@@ -275,8 +263,9 @@ end
           : option.file ? "-r -F "
           : option.words.empty()
               ? "-x "
-              : fmt::format("-x -a {} ", Quoted(fmt::format("{}", fmt::join(option.words, " "))));
-      add(fmt::format("-l {} {}-d {}", option.option, value, Quoted(option.text)));
+              : fmt::format("-x -a {} ",
+                            QuotedForShell(fmt::format("{}", fmt::join(option.words, " "))));
+      add(fmt::format("-l {} {}-d {}", option.option, value, QuotedForShell(option.text)));
     }
   }
   return lines;
