@@ -82,6 +82,29 @@ WriteRequest From(WriteRequest request, const std::string& name, SessionTemplate
   return request;
 }
 
+// Names a template that the operator does not have.
+WriteRequest FromUnknown(WriteRequest request) {
+  request = From(std::move(request), "chat", nullptr);
+  request.defaults_of = NoSuchTemplate();
+  return request;
+}
+
+// With a block that has a text of its own.
+SessionSettings WithRules(SessionSettings settings) {
+  BlockSettings& rules = settings.blocks.emplace().emplace_back();
+  rules.name = "rules";
+  rules.kind = "static";
+  rules.content = {"part"};
+  return settings;
+}
+
+// Of a caller who may add no such block.
+std::shared_ptr<const CallerLimits> LittleTrust() {
+  auto limits = std::make_shared<CallerLimits>();
+  limits->max_trust = 0.1;
+  return limits;
+}
+
 TEST_F(SessionDraftTest, OfATemplateTheNameAloneIsCompared) {
   MustStore(From(Put({{"user", "a"}}), "chat", TemplateNamed("chat", 500)));
   EXPECT_EQ(session_.config->token_limit, 500);
@@ -89,9 +112,7 @@ TEST_F(SessionDraftTest, OfATemplateTheNameAloneIsCompared) {
 
   // An operator has edited it, and has taken it out.
   MustStore(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 600)));
-  WriteRequest gone = From(Put({{"user", "c"}}), "chat", nullptr);
-  gone.defaults_of = NoSuchTemplate();
-  MustStore(std::move(gone));
+  MustStore(FromUnknown(Put({{"user", "c"}})));
   EXPECT_FALSE(change_->write_config);
   EXPECT_EQ(session_.config->token_limit, 500);
 
@@ -189,20 +210,14 @@ TEST_F(SessionDraftTest, AnUpdateGivesNoTemplateThatCantBe) {
   const auto counted = std::make_shared<const SessionTemplate>(SessionTemplate{"chat", settings});
   ExpectRefused(From(Plain(WriteKind::kUpdateSession), "chat", counted),
                 absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED");
-  WriteRequest unknown = From(Plain(WriteKind::kUpdateSession), "chat", nullptr);
-  unknown.defaults_of = NoSuchTemplate();
-  ExpectRefused(std::move(unknown), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+  ExpectRefused(FromUnknown(Plain(WriteKind::kUpdateSession)), absl::StatusCode::kInvalidArgument,
+                "INVALID_FIELD");
 }
 
 TEST_F(SessionDraftTest, WhoeverIsLimitedMayGiveATemplateThatTakesNothingAway) {
   MustStore(Put({{"user", "a"}}));
-  SessionSettings settings = TemplateNamed("chat", 500)->settings;
-  BlockSettings& rules = settings.blocks.emplace().emplace_back();
-  rules.name = "rules";
-  rules.kind = "static";
-  rules.content = {"part"};
-  const auto limits = std::make_shared<CallerLimits>();
-  limits->max_trust = 0.1;
+  const SessionSettings settings = WithRules(TemplateNamed("chat", 500)->settings);
+  const auto limits = LittleTrust();
   const auto give = [&](SessionTemplatePtr from) {
     WriteRequest update = From(Plain(WriteKind::kUpdateSession), from->name, from);
     update.limits = limits;
@@ -216,9 +231,7 @@ TEST_F(SessionDraftTest, WhoeverIsLimitedMayGiveATemplateThatTakesNothingAway) {
 
 TEST_F(SessionDraftTest, AnUnknownTemplateMakesNoSession) {
   for (const WriteKind kind : {WriteKind::kPut, WriteKind::kCreateSession}) {
-    WriteRequest request = From(Plain(kind), "chat", nullptr);
-    request.defaults_of = NoSuchTemplate();
-    ExpectRefused(std::move(request), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+    ExpectRefused(FromUnknown(Plain(kind)), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
   }
 }
 
@@ -236,13 +249,8 @@ TEST_F(SessionDraftTest, WhomASessionIsAboutGoesBeforeItsTemplate) {
 }
 
 TEST_F(SessionDraftTest, ATemplateIsTheOperatorsWordWhoeverNamesIt) {
-  SessionSettings settings;
-  BlockSettings& rules = settings.blocks.emplace().emplace_back();
-  rules.name = "rules";
-  rules.kind = "static";
-  rules.content = {"part"};
-  const auto limits = std::make_shared<CallerLimits>();
-  limits->max_trust = 0.1;
+  SessionSettings settings = WithRules({});
+  const auto limits = LittleTrust();
   WriteRequest own = WithSettings(WriteKind::kCreateSession, settings);
   own.limits = limits;
   ExpectRefused(std::move(own), absl::StatusCode::kPermissionDenied, "CONFIG_NOT_GRANTED");
