@@ -1,4 +1,4 @@
-// memoryd embeddings: how far making them anew has come.
+// memoryd embeddings: which model made them, and how far re-embedding has come.
 #ifndef MEMORYD_CLI_EMBEDDINGS_H_
 #define MEMORYD_CLI_EMBEDDINGS_H_
 

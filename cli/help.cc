@@ -113,7 +113,7 @@ std::vector<const CLI::Option*> Positionals(const CLI::App& command) {
 // Its own first, then those of every command.
 std::vector<const CLI::Option*> Named(const CLI::App& command) {
   std::vector<const CLI::Option*> options = OptionsOf(command);
-  // Whoever reads help knows how to get it.
+  // `--help` itself is left out: its reader has found it.
   std::erase_if(options, [](const CLI::Option* option) { return option->check_lname("help"); });
   std::stable_partition(options.begin(), options.end(), [](const CLI::Option* option) {
     return option->get_group() == kOwnOptions;

@@ -1,4 +1,4 @@
-// What messages and contents say, for people.
+// The text of messages and contents, as commands show it to people.
 #ifndef MEMORYD_CLI_MESSAGE_TEXT_H_
 #define MEMORYD_CLI_MESSAGE_TEXT_H_
 
