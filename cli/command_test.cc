@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/utf8.h"
+#include "core/base/utf8_decode.h"
 
 namespace memoryd::cli {
 namespace {

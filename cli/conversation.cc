@@ -22,8 +22,8 @@
 #include "cli/table.h"
 #include "cli/terminal_text.h"
 #include "cli/time_text.h"
-#include "cli/utf8.h"
 #include "core/base/status_macros.h"
+#include "core/base/utf8_decode.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 
 namespace memoryd::cli {

@@ -17,8 +17,8 @@
 #include "cli/diagnostic.h"
 #include "cli/target.h"
 #include "cli/unknown_word.h"
-#include "cli/utf8.h"
 #include "core/base/status_macros.h"
+#include "core/base/utf8_decode.h"
 
 namespace memoryd::cli {
 namespace {

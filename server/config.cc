@@ -22,6 +22,7 @@
 #include "core/base/nearest_word.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "core/base/utf8_decode.h"
 #include "core/storage/store_url.h"
 #include "server/binary_path.h"
 #include "server/limits.h"

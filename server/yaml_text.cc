@@ -15,18 +15,6 @@
 namespace memoryd {
 namespace {
 
-// The bytes in front of the first that are not UTF-8.
-std::size_t Utf8Bytes(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  const char* p = text.data();
-  while (p < end) {
-    const std::size_t length = DecodeUtf8(p, end).length;
-    if (length == 0) break;
-    p += length;
-  }
-  return static_cast<std::size_t>(p - text.data());
-}
-
 int LineOf(const YAML::Mark& mark) { return mark.line < 0 ? 1 : mark.line + 1; }
 
 // Where the last document began.
@@ -62,12 +50,11 @@ std::optional<YAML::Mark> SecondDocument(const std::string& yaml) {
 
 }  // namespace
 
-bool IsUtf8(std::string_view text) { return Utf8Bytes(text) == text.size(); }
-
 absl::StatusOr<YAML::Node> LoadYaml(const std::string& yaml, const std::string& path) {
   const auto bad = [&path](int line, std::string_view what) {
     return absl::InvalidArgumentError(OnOneLine(fmt::format("{}:{}: {}", path, line, what)));
   };
+  // yaml-cpp would read other characters than were written.
   if (const std::size_t good = Utf8Bytes(yaml); good != yaml.size()) {
     const auto end = yaml.begin() + static_cast<std::ptrdiff_t>(good);
     return bad(1 + static_cast<int>(std::count(yaml.begin(), end, '\n')), "is not UTF-8");

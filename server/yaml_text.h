@@ -5,14 +5,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <string>
-#include <string_view>
 
 #include "absl/status/statusor.h"
 
 namespace memoryd {
-
-// Whether all of it is UTF-8, as YAML asks; yaml-cpp would read other characters than were written.
-bool IsUtf8(std::string_view text);
 
 // The one document of the file at `path`; a null node for an empty file. INVALID_ARGUMENT with one
 // line that begins with `path` for text that is not UTF-8, not YAML or nested too deeply, and for a

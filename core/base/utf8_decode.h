@@ -2,6 +2,7 @@
 #define MEMORYD_CORE_BASE_UTF8_DECODE_H_
 
 #include <cstddef>
+#include <string_view>
 
 namespace memoryd {
 
@@ -40,6 +41,20 @@ inline DecodedUtf8 DecodeUtf8(const char* p, const char* end) {
   }
   return {};
 }
+
+// How many bytes stand in front of the first that is not UTF-8; all where there is none.
+inline std::size_t Utf8Bytes(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  const char* p = text.data();
+  while (p < end) {
+    const std::size_t length = DecodeUtf8(p, end).length;
+    if (length == 0) break;
+    p += length;
+  }
+  return static_cast<std::size_t>(p - text.data());
+}
+
+inline bool IsUtf8(std::string_view text) { return Utf8Bytes(text) == text.size(); }
 
 }  // namespace memoryd
 

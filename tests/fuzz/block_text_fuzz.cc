@@ -20,16 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool IsUtf8(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  for (const char* p = text.data(); p < end;) {
-    const DecodedUtf8 next = DecodeUtf8(p, end);
-    if (next.length == 0) return false;
-    p += next.length;
-  }
-  return true;
-}
-
 bool IsWithin(std::string_view part, std::string_view text) {
   return part.empty() ||
          (part.data() >= text.data() && part.data() + part.size() <= text.data() + text.size());

@@ -75,16 +75,6 @@ bool IsOwnRule(std::string_view reason) {
   return false;
 }
 
-bool IsUtf8(std::string_view text) {
-  const char* const end = text.data() + text.size();
-  for (const char* p = text.data(); p < end;) {
-    const DecodedUtf8 next = DecodeUtf8(p, end);
-    if (next.length == 0) return false;
-    p += next.length;
-  }
-  return true;
-}
-
 void Run(std::string_view text) {
   Builder builder;
   const absl::Status status = ReadJson(text, JsonLimits{.any_value = true}, builder);
