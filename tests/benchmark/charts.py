@@ -6,10 +6,11 @@ import pathlib
 import statistics
 from collections.abc import Sequence
 
+from matplotlib import pyplot
+
 import steady
 import targets
 from bench import Samples
-from matplotlib import pyplot
 
 pyplot.switch_backend("svg")
 # Equal figures give equal files.

@@ -25,8 +25,8 @@ import retention
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls, memory, user  # noqa: E402
-from support.server import Server, ready  # noqa: E402
+from support.calls import Calls, memory, user
+from support.server import Server, ready
 
 _PUT = 1000
 _FORK_SECONDS = 600

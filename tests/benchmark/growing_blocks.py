@@ -26,10 +26,10 @@ import report
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from support.blocks import WAIT, block, drained, missing  # noqa: E402
-from support.calls import Calls, assistant, memory, user  # noqa: E402
-from support.model_server import DIMENSIONS, ModelServer  # noqa: E402
-from support.server import open_channel  # noqa: E402
+from support.blocks import WAIT, block, drained, missing
+from support.calls import Calls, assistant, memory, user
+from support.model_server import DIMENSIONS, ModelServer
+from support.server import open_channel
 
 _STORES = ("sqlite", "postgresql")
 _BLOCKS = {

@@ -26,11 +26,11 @@ import report
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from steady_load import TEXT  # noqa: E402
-from support.blocks import DONE, block, drained  # noqa: E402
-from support.calls import Calls, memory, user  # noqa: E402
-from support.model_server import ModelServer  # noqa: E402
-from support.server import open_channel  # noqa: E402
+from steady_load import TEXT
+from support.blocks import DONE, block, drained
+from support.calls import Calls, memory, user
+from support.model_server import ModelServer
+from support.server import open_channel
 
 _LOAD = pathlib.Path(__file__).with_name("steady_load.py")
 _STORES = ("sqlite", "postgresql")

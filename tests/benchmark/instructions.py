@@ -30,10 +30,10 @@ import report
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.calls import memory, user, wire  # noqa: E402
-from support.server import open_channel, ready  # noqa: E402
+from support.calls import memory, user, wire
+from support.server import open_channel, ready
 
-from memoryd.v1 import memory_service_pb2_grpc  # noqa: E402
+from memoryd.v1 import memory_service_pb2_grpc
 
 SESSIONS = 50
 MOST_OF_DEFAULT = 1.02

@@ -24,9 +24,9 @@ import report
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from support.access import credential, write_credentials  # noqa: E402
-from support.postgres import Cluster, run_sql  # noqa: E402
-from support.process_memory import PeakMemory  # noqa: E402
+from support.access import credential, write_credentials
+from support.postgres import Cluster, run_sql
+from support.process_memory import PeakMemory
 
 _TIMES_OFFERED = 5
 _TIMEOUTS = (10, 1, 0.5)

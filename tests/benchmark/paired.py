@@ -24,8 +24,8 @@ import report
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from support.access import credential, write_credentials  # noqa: E402
-from support.tls import SERVER_NAMES, Authority  # noqa: E402
+from support.access import credential, write_credentials
+from support.tls import SERVER_NAMES, Authority
 
 _METHODS = ("put", "get")
 _OUTSTANDING = 32

@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import shutil
-import statistics
 import sys
 import tempfile
 import threading
@@ -27,8 +26,8 @@ import report
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from support.calls import Calls, memory, user  # noqa: E402
-from support.server import open_channel  # noqa: E402
+from support.calls import Calls, memory, user
+from support.server import open_channel
 
 _MESSAGES_PER_PUT = 1_000
 

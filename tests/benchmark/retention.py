@@ -32,10 +32,10 @@ import processes
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "tests"))
 
-from support.access import credential, write_credentials  # noqa: E402
-from support.metrics import scrape, value  # noqa: E402
-from support.server import Server, ready  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
+from support.access import credential, write_credentials
+from support.metrics import scrape, value
+from support.server import Server, ready
+from support.waiting import wait_for
 
 _CHUNK = 2000
 _LOST_SECONDS = 1800

@@ -17,8 +17,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import memory_service_pb2_grpc, user, wire  # noqa: E402
-from support.server import open_channel, ready  # noqa: E402
+from support.calls import memory_service_pb2_grpc, user, wire
+from support.server import open_channel, ready
 
 TEXT = "what is the capital of France please book a table for two tomorrow evening my sister"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import targets
 from targets import Row
 

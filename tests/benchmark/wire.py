@@ -8,6 +8,7 @@ import sqlite3
 import time
 
 import numpy
+
 import processes
 from bench import MESSAGE_BYTES, SESSIONS, Bench, Leg, Sample
 

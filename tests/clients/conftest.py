@@ -3,4 +3,4 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.fixtures import *  # noqa: E402,F401,F403  (fixtures)
+from support.fixtures import *  # noqa: F403  (fixtures)

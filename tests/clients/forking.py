@@ -22,14 +22,13 @@ CASE, TARGET, SESSION = sys.argv[1:] if __name__ == "__main__" else ("", "", "")
 
 if CASE.startswith("gevent"):
     if CASE.endswith("behind"):
-        import memoryd
+        import memoryd  # noqa: F401  (before the patches)
     from gevent import monkey
     monkey.patch_all()
 if CASE.startswith("grpc first"):
-    import grpc
+    import grpc  # noqa: F401  (before memoryd)
 
-import memoryd  # noqa: E402
-from memoryd import AsyncClient, Client, MemorydError, Worker, message  # noqa: E402
+from memoryd import AsyncClient, Client, MemorydError, Worker, message
 
 # A child that hangs is ended by then, and fails.
 HANGING_SECONDS = 30

@@ -23,7 +23,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.documents import code_of
-from support.paths import BINARY, REPOSITORY  # noqa: E402
+from support.paths import BINARY, REPOSITORY
 
 PACKAGE = REPOSITORY / "clients" / "python"
 _INSPECTION = """

@@ -30,10 +30,10 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.paths import BINARY  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
+from support.paths import BINARY
+from support.waiting import wait_for
 
-import memoryd  # noqa: E402
+import memoryd
 
 SOURCE = str(pathlib.Path(memoryd.__file__).parents[1])
 ENDS = ("close", "exit", "kill", "kill while it starts")

@@ -30,13 +30,13 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls, user, wire  # noqa: E402
-from support.paths import CLIENT_WRITER  # noqa: E402
-from support.server import Server, reserved_port  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
-from support.writers import Audit, Progress  # noqa: E402
+from support.calls import Calls, user, wire
+from support.paths import CLIENT_WRITER
+from support.server import Server, reserved_port
+from support.stores import STORES, fresh_store
+from support.writers import Audit, Progress
 
-from memoryd import AsyncClient, Client  # noqa: E402
+from memoryd import AsyncClient, Client
 
 CLIENTS = ("sync", "async", "cpp")
 SESSIONS = 5

@@ -17,8 +17,14 @@ from support.server import Server
 
 import memoryd
 from memoryd import AsyncClient, Client, MemorydError, _calls, content, message
-from memoryd.v1 import (block_service_pb2, job_service_pb2, memory_service_pb2, server_service_pb2,
-                        session_service_pb2, worker_service_pb2)
+from memoryd.v1 import (
+    block_service_pb2,
+    job_service_pb2,
+    memory_service_pb2,
+    server_service_pb2,
+    session_service_pb2,
+    worker_service_pb2,
+)
 from memoryd.v1 import filter_pb2 as filter_wire
 
 SERVICES = [module.DESCRIPTOR for module in (

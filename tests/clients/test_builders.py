@@ -4,11 +4,13 @@ import datetime
 import inspect
 import re
 
-import memoryd
 import pytest
+
+from support.paths import REPOSITORY
+
+import memoryd
 from memoryd import blocks, config, retention, retrieval
 from memoryd.v1 import memory_pb2 as wire
-from support.paths import REPOSITORY
 
 OPTIONS = re.compile(r"\boptions\.(?:Integer|Number|Bool|Text|RequiredText|Template|Texts|Scalars)\("
                      r"\"([a-z_]+)\"")

@@ -21,9 +21,9 @@ from support.stores import fresh_store
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-import docs_site  # noqa: E402  (found through the path set above)
+import docs_site
 
-from memoryd import Client, blocks, config  # noqa: E402
+from memoryd import Client, blocks, config
 
 README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"

@@ -10,8 +10,14 @@ import subprocess
 import sys
 import warnings
 
-import memoryd
 import pytest
+
+from support.access import credential, write_credentials
+from support.paths import BINARY, REPOSITORY, server_environment
+from support.server import Server
+from support.tls import SERVER_NAMES, Authority
+
+import memoryd
 from memoryd import _environment
 from memoryd.autogen.connection import Connection as AutoGenConnection
 from memoryd.importers.__main__ import _client, _parser
@@ -19,10 +25,6 @@ from memoryd.langchain import connection as langchain_connection
 from memoryd.langchain.connection import Connection, connection_of
 from memoryd.llama_index import ChatStore, Memory
 from memoryd.llama_index._target import default_uri
-from support.access import credential, write_credentials
-from support.paths import BINARY, REPOSITORY, server_environment
-from support.server import Server
-from support.tls import SERVER_NAMES, Authority
 
 TARGET, ADDRESS, URI = "MEMORYD_TARGET", "MEMORYD_ADDRESS", "MEMORYD_URI"
 # Of the clients, by what each is for.

@@ -21,8 +21,8 @@ from support.calls import user, wire
 from support.scripted_server import ScriptedServer
 
 import memoryd
-from memoryd.v1 import memory_service_pb2_grpc, session_service_pb2_grpc, worker_service_pb2_grpc
 from memoryd.v1 import memory_pb2 as memory
+from memoryd.v1 import memory_service_pb2_grpc, session_service_pb2_grpc, worker_service_pb2_grpc
 from memoryd.v1 import session_service_pb2 as session_wire
 from memoryd.v1 import worker_service_pb2 as worker_wire
 

@@ -15,6 +15,9 @@ from anthropic.types import MessageParam, TextBlockParam
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
+from support.agents.rules import anthropic_violations, openai_violations
+from support.conversations import PNG, AnthropicTeller, OpenAITeller, encoded
+
 import memoryd
 from memoryd import AsyncClient, Client, from_anthropic, from_openai, message
 from memoryd._templates import KEY
@@ -22,8 +25,6 @@ from memoryd.langchain.messages import from_message
 from memoryd.llama_index._messages import to_chat
 from memoryd.v1 import filter_pb2
 from memoryd.v1 import memory_pb2 as proto
-from support.agents.rules import anthropic_violations, openai_violations
-from support.conversations import PNG, AnthropicTeller, OpenAITeller, encoded
 
 OPENAI: TypeAdapter = TypeAdapter(ChatCompletionMessageParam)
 ANTHROPIC: TypeAdapter = TypeAdapter(MessageParam)

@@ -7,10 +7,10 @@ import uuid
 import psycopg
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from test_langchain import EVERY_KIND
 
 from support.importing import module_alone, run, source_database
 from support.postgres import run_sql
+from test_langchain import EVERY_KIND
 
 from memoryd import Client
 from memoryd.langchain import ChatMessageHistory

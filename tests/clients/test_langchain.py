@@ -33,14 +33,16 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.vectorstores import InMemoryVectorStore
-from memoryd import Client, MemorydError, langchain, message
-from memoryd.langchain import entity_stores
-from memoryd.langchain.messages import from_message, to_message
+
 from support.calls import memory as proto
 from support.documents import code_of
 from support.paths import REPOSITORY
 from support.server import Server
 from support.stores import fresh_store
+
+from memoryd import Client, MemorydError, langchain, message
+from memoryd.langchain import entity_stores
+from memoryd.langchain.messages import from_message, to_message
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's, of what it deprecates.
 

@@ -30,7 +30,7 @@ from memoryd import MemorydError, _server_binary, _supervisor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import local_rounds  # noqa: E402  (found through the path set above)
+import local_rounds
 
 PROGRAM = pathlib.Path(__file__).with_name("local_user.py")
 SOURCE = str(pathlib.Path(memoryd.__file__).parents[1])

@@ -15,13 +15,14 @@ from autogen_core.model_context import UnboundedChatCompletionContext
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from llama_index.core.base.llms.types import ChatMessage, DocumentBlock, ImageBlock, TextBlock
 
+from support.server import Server
+
 from memoryd import AsyncClient, Client, MemorydError, message
 from memoryd._requests import arequests, requests
 from memoryd.autogen import ListMemory
 from memoryd.langchain import ChatMessageHistory, Connection, ConversationBufferMemory
 from memoryd.llama_index import ChatMemoryBuffer, ChatStore, Memory
 from memoryd.v1 import memory_pb2 as proto
-from support.server import Server
 
 BYTES = 5_000_000
 MIB = 1 << 20

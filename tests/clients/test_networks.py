@@ -11,15 +11,16 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
-import memoryd
 import pytest
-from memoryd.v1 import memory_service_pb2_grpc, worker_service_pb2_grpc
+
 from support.calls import user, wire
 from support.paths import CLIENT_WRITER
 from support.scripted_server import ScriptedServer
 from support.server import Server
 from support.waiting import wait_for
 
+import memoryd
+from memoryd.v1 import memory_service_pb2_grpc, worker_service_pb2_grpc
 from memoryd.v1 import worker_service_pb2 as worker_wire
 
 SOURCE = str(pathlib.Path(memoryd.__file__).parents[1])

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import restarts  # noqa: E402  (found through the path set above)
+import restarts
 
 
 @pytest.mark.parametrize("client", restarts.CLIENTS)

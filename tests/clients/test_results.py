@@ -5,8 +5,9 @@ import copy
 import datetime
 import pickle
 
-import memoryd
 import pytest
+
+import memoryd
 from memoryd import Fact, FactChange, Hit, Hits, Job, KnownBlock, KnownFacts, Session, blocks, config
 from memoryd.v1 import block_service_pb2, job_service_pb2, memory_pb2, memory_service_pb2
 from memoryd.v1.job_service_pb2 import JOB_STATE_FAILED

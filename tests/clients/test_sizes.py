@@ -19,12 +19,13 @@ from langchain_core.messages import (
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 from llama_index.core.memory import Memory as LibraryMemory
+
 from support.odd_values import canonical
+from test_llama_index import Talker
 
 from memoryd.autogen import ListMemory
 from memoryd.langchain import ChatMessageHistory
 from memoryd.llama_index import Memory
-from test_llama_index import Talker
 
 PAGE = "<p>page</p>\n" * 100_000
 

@@ -21,13 +21,13 @@ from langchain_core.messages import (
 from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
 
 from support.server import Server
+from test_langchain import WordsLLM
 
 from memoryd import Client, message
 from memoryd.autogen import SearchMemory
 from memoryd.langchain import ChatMessageHistory, ConversationSummaryBufferMemory
 from memoryd.llama_index import ChatStore, Memory, MessageStatus
 from memoryd.v1 import memory_pb2 as proto
-from test_langchain import WordsLLM
 
 
 @pytest.fixture

@@ -11,16 +11,18 @@ import textwrap
 import uuid
 
 import grpc
-import memoryd
 import pytest
-from memoryd import blocks, config, users
-from memoryd.v1 import memory_pb2
+
 from support.blocks import OPEN, models_file
 from support.model_server import DIMENSIONS, ModelServer
 from support.paths import BINARY, REPOSITORY
 from support.server import Server
 from support.stores import fresh_store
 from support.waiting import wait_for
+
+import memoryd
+from memoryd import blocks, config, users
+from memoryd.v1 import memory_pb2
 
 WAIT = 20.0
 TEA = '<facts><fact evidence="1">The user drinks tea.</fact></facts>'

@@ -9,7 +9,8 @@ matplotlib.use("svg")
 # The same numbers make the same file.
 matplotlib.rcParams["svg.hashsalt"] = "memoryd"
 
-import matplotlib.pyplot as plt  # noqa: E402  (after the choice of what it draws with)
+# After the choice of what it draws with.
+import matplotlib.pyplot as plt
 
 UNITS = {"reqps": ("calls a second", 1), "s": ("ms", 1000), "short": ("", 1)}
 

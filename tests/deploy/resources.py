@@ -23,13 +23,13 @@ import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.background import Background  # noqa: E402
-from support.paths import REPOSITORY  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.background import Background
+from support.paths import REPOSITORY
+from support.server import Server
+from support.stores import STORES, fresh_store
 
-import memoryd  # noqa: E402  (made importable by support)
-from memoryd.v1.memory_pb2 import SessionConfig  # noqa: E402
+import memoryd
+from memoryd.v1.memory_pb2 import SessionConfig
 
 AGENTS = 8
 TEXT = "what an agent says or hears "

@@ -19,7 +19,7 @@ import memoryd
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-import render_kubernetes  # noqa: E402  (found through the path set above)
+import render_kubernetes
 
 CHART = REPOSITORY / "deploy/helm/memoryd"
 VARIANTS = render_kubernetes.variants()

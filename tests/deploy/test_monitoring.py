@@ -9,8 +9,15 @@ import tempfile
 import pytest
 import yaml
 
-from deploy.prometheus import (ALERTS, DASHBOARD, VARIABLES, Prometheus, busy_server,
-                               dashboard_queries, metrics_in)
+from deploy.prometheus import (
+    ALERTS,
+    DASHBOARD,
+    VARIABLES,
+    Prometheus,
+    busy_server,
+    dashboard_queries,
+    metrics_in,
+)
 from support.paths import REPOSITORY
 from support.stores import STORES
 

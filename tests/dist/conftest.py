@@ -16,7 +16,7 @@ _TESTS = pathlib.Path(__file__).resolve().parents[1]
 # The image runs as its own tests run it.
 sys.path[:0] = [str(_TESTS), str(_TESTS / "image")]
 
-from support.paths import REPOSITORY  # noqa: E402
+from support.paths import REPOSITORY
 
 DIST = pathlib.Path(os.environ.get("MEMORYD_DIST", REPOSITORY / "dist"))
 VERSION = re.search(r"^project\(memoryd VERSION ([0-9.]+)",

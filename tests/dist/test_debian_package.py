@@ -8,6 +8,7 @@ import re
 import subprocess
 
 import pytest
+
 from conftest import VERSION, artefact
 from debian_root import DebianRoot, archive
 

@@ -11,18 +11,19 @@ import signal
 import subprocess
 import tarfile
 import time
-import tomllib
 import zipfile
 
-import container
 import pytest
+import tomllib
 import yaml
+
+import container
 from conftest import DIST, TREE, VERSION, artefact
+from support.hardening import check_hardened, readelf
+from support.paths import REPOSITORY
 
 import memoryd
 from memoryd.v1.memory_pb2 import SessionConfig
-from support.hardening import check_hardened, readelf
-from support.paths import REPOSITORY
 
 WHEEL_BYTES = 15_000_000
 C_LIBRARY = r"lib(c|m|dl|rt|pthread|resolv)\.so\.\d|ld-linux-x86-64\.so\.2"

@@ -33,12 +33,12 @@ from collections.abc import Iterator
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]),
                 str(pathlib.Path(__file__).resolve().parent)]
 
-from history_client import HistoryClient  # noqa: E402
-from support.calls import Calls  # noqa: E402
-from support.disk import FOREVER, Call, Disk  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
-from torture import checker  # noqa: E402
+from history_client import HistoryClient
+from support.calls import Calls
+from support.disk import FOREVER, Call, Disk
+from support.server import Server
+from support.waiting import wait_for
+from torture import checker
 
 _SESSIONS = ("a", "b")
 # Of SQLite's log, in pages; at 1000 it is written back into the database.

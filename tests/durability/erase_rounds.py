@@ -29,12 +29,12 @@ import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.blocks import models_file  # noqa: E402
-from support.calls import Calls  # noqa: E402
-from support.erasure import Round, sessions_with_rows, stored_text  # noqa: E402
-from support.model_server import ModelServer  # noqa: E402
-from support.server import Server, ready  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.blocks import models_file
+from support.calls import Calls
+from support.erasure import Round, sessions_with_rows, stored_text
+from support.model_server import ModelServer
+from support.server import Server, ready
+from support.stores import STORES, fresh_store
 
 AT_ONCE = 10
 # How many servers there are on a store.

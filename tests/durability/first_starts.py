@@ -19,9 +19,9 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls, user  # noqa: E402
-from support.postgres import run_sql, temporary_database  # noqa: E402
-from support.server import Server  # noqa: E402
+from support.calls import Calls, user
+from support.postgres import run_sql, temporary_database
+from support.server import Server
 
 # How long a server lives that is killed: from before its first connection to after its migration.
 LONGEST_LIFE_SECONDS = 0.15

@@ -10,10 +10,10 @@ import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls, memory  # noqa: E402
-from torture import bodies, generator, history  # noqa: E402
+from support.calls import Calls, memory
+from torture import bodies, generator, history
 
-from memoryd.errors import error_info  # noqa: E402
+from memoryd.errors import error_info
 
 _TENANT, _NUMBER, _SEED = "default", 0, 1
 _TEXTS = bodies.Bodies(_SEED)

@@ -26,11 +26,11 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls  # noqa: E402
-from support.disk import Disk  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
-from support.writers import Replacer, Writers, audit  # noqa: E402
+from support.calls import Calls
+from support.disk import Disk
+from support.server import Server
+from support.stores import STORES, fresh_store
+from support.writers import Replacer, Writers, audit
 
 # Some servers are killed while they start.
 SHARE_KILLED_AT_START = 0.1

@@ -21,8 +21,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.job_load import kill_amid_jobs  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.job_load import kill_amid_jobs
+from support.stores import STORES, fresh_store
 
 
 def main() -> int:

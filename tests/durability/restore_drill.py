@@ -35,19 +35,19 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import grpc  # noqa: E402
+import grpc
 
-from support.background import Background  # noqa: E402
-from support.blocks import drained, jobs_of, turn  # noqa: E402
-from support.calls import Calls, note, user  # noqa: E402
-from support.documents import blocks_of  # noqa: E402
-from support.job_load import BLOCKS, CONFIG, Agent  # noqa: E402
-from support.paths import BINARY, REPOSITORY, server_environment  # noqa: E402
-from support.postgres import Cluster, as_server, program, run_sql  # noqa: E402
-from support.server import Server, open_channel  # noqa: E402
-from support.stores import STORES  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
-from support.writers import Writers, audit, until_acknowledged  # noqa: E402
+from support.background import Background
+from support.blocks import drained, jobs_of, turn
+from support.calls import Calls, note, user
+from support.documents import blocks_of
+from support.job_load import BLOCKS, CONFIG, Agent
+from support.paths import BINARY, REPOSITORY, server_environment
+from support.postgres import Cluster, as_server, program, run_sql
+from support.server import Server, open_channel
+from support.stores import STORES
+from support.waiting import wait_for
+from support.writers import Writers, audit, until_acknowledged
 
 # Enough to have a file at all, once the backup has begun and after it.
 MESSAGES_AROUND_BACKUP = 300

@@ -30,15 +30,15 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.background import Background  # noqa: E402
-from support.calls import Calls  # noqa: E402
-from support.paths import BINARY, LATER_BINARY  # noqa: E402
-from support.postgres import free_port  # noqa: E402
-from support.server import Server, failed_start  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
-from support.writers import Progress, audit  # noqa: E402
+from support.background import Background
+from support.calls import Calls
+from support.paths import BINARY, LATER_BINARY
+from support.postgres import free_port
+from support.server import Server, failed_start
+from support.stores import STORES, fresh_store
+from support.writers import Progress, audit
 
-import memoryd  # noqa: E402  (made importable by support)
+import memoryd
 
 # Between two replacements.
 MESSAGES = 300

@@ -26,16 +26,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.access import credential, write_credentials  # noqa: E402
-from support.blocks import OPEN, block, every_turn, section, turn  # noqa: E402
-from support.calls import memory, user  # noqa: E402
-from support.job_load import ARGUMENTS  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
-from support.writers import Progress  # noqa: E402
+from support.access import credential, write_credentials
+from support.blocks import OPEN, block, every_turn, section, turn
+from support.calls import memory, user
+from support.job_load import ARGUMENTS
+from support.server import Server
+from support.stores import STORES, fresh_store
+from support.waiting import wait_for
+from support.writers import Progress
 
-import memoryd  # noqa: E402
+import memoryd
 
 TENANTS = ("a", "b")
 OWNERS = (("a", "ann"), ("a", "bob"), ("b", "ann"))

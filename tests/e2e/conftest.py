@@ -5,8 +5,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.collector import exports_spans  # noqa: E402
-from support.fixtures import *  # noqa: E402,F401,F403  (fixtures)
+from support.collector import exports_spans
+from support.fixtures import *  # noqa: F403  (fixtures)
 
 
 def pytest_configure(config):

@@ -19,9 +19,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls, memory, note, user, wire  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
+from support.calls import Calls, memory, note, user, wire
+from support.server import Server
+from support.stores import STORES, fresh_store
 
 SESSIONS = 4
 # Small, so that most of a session is archived. A word finds what has it, not what is like it.

@@ -8,8 +8,21 @@ import grpc
 import pytest
 
 from support.access import Caller, credential, write_credentials
-from support.blocks import (FAILED, OPEN, WAIT, block, drained, every_turn, field_of, jobs_of,
-                            memory_text, missing, models_file, section, turn)
+from support.blocks import (
+    FAILED,
+    OPEN,
+    WAIT,
+    block,
+    drained,
+    every_turn,
+    field_of,
+    jobs_of,
+    memory_text,
+    missing,
+    models_file,
+    section,
+    turn,
+)
 from support.calls import Calls, memory, note, refusal, user
 from support.model_server import ModelServer
 from support.server import Server

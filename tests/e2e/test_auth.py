@@ -11,7 +11,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from support.access import (
-    METHODS, Caller, bearer, credential, request_of, right_of, rights_of, write_credentials,
+    METHODS,
+    Caller,
+    bearer,
+    credential,
+    request_of,
+    right_of,
+    rights_of,
+    write_credentials,
 )
 from support.calls import Calls, reason, refusal, user
 from support.http2 import prefixed, raw_call

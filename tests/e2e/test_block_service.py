@@ -7,8 +7,18 @@ import json
 import grpc
 import pytest
 
-from support.blocks import (DONE, WAIT, block, drained, every_turn, field_of, jobs_of, models_file,
-                            section, turn)
+from support.blocks import (
+    DONE,
+    WAIT,
+    block,
+    drained,
+    every_turn,
+    field_of,
+    jobs_of,
+    models_file,
+    section,
+    turn,
+)
 from support.calls import Calls, block_wire, memory, reason, refusal, user
 from support.model_server import DIMENSIONS, ModelServer
 from support.server import Server

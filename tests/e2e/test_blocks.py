@@ -8,8 +8,20 @@ import threading
 import grpc
 import pytest
 
-from support.blocks import (DONE, OPEN, WAIT, block, every_turn, field_of, jobs_of, memory_text,
-                            missing, models_file, section, turn)
+from support.blocks import (
+    DONE,
+    OPEN,
+    WAIT,
+    block,
+    every_turn,
+    field_of,
+    jobs_of,
+    memory_text,
+    missing,
+    models_file,
+    section,
+    turn,
+)
 from support.calls import Calls, assistant, memory, refusal, user
 from support.llama_index import LongTermMemory
 from support.model_server import ModelServer, hash_embed

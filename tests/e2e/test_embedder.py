@@ -5,8 +5,18 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from support.blocks import (DONE, FAILED, OPEN, WAIT, block, every_turn, field_of, jobs_of, missing,
-                            models_file)
+from support.blocks import (
+    DONE,
+    FAILED,
+    OPEN,
+    WAIT,
+    block,
+    every_turn,
+    field_of,
+    jobs_of,
+    missing,
+    models_file,
+)
 from support.calls import Calls, assistant, memory, note, refusal, user
 from support.embedders import BLOCK, LINES, config, cosine, embed, found, put, query, settled
 from support.model_server import DIMENSIONS, ModelServer

@@ -16,8 +16,17 @@ import pytest
 from support.access import Caller, credential, write_credentials
 from support.blocks import WAIT, drained, models_file
 from support.calls import Calls, memory, note, reason, refusal, session_wire, user
-from support.erasure import (COUNTS, Round, add, config_of, erase, new_marker, say,
-                             sessions_with_rows, stored_text)
+from support.erasure import (
+    COUNTS,
+    Round,
+    add,
+    config_of,
+    erase,
+    new_marker,
+    say,
+    sessions_with_rows,
+    stored_text,
+)
 from support.model_server import ModelServer
 from support.paths import BINARY
 from support.server import Server, ready

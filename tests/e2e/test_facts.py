@@ -8,8 +8,7 @@ import grpc
 import pytest
 
 from support.access import Caller, credential, write_credentials
-from support.blocks import (DONE, WAIT, block, drained, every_turn, field_of, models_file, section,
-                            turn)
+from support.blocks import DONE, WAIT, block, drained, every_turn, field_of, models_file, section, turn
 from support.calls import Calls, block_wire, reason, refusal, user
 from support.model_server import ModelServer
 from support.server import Server

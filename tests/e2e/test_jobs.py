@@ -11,8 +11,23 @@ import pytest
 
 from support import job_load
 from support.access import Caller, credential, write_credentials
-from support.blocks import (CANCELLED, DONE, FAILED, OPEN, WAIT, block, drained, every_turn,
-                            field_of, jobs_of, memory_text, missing, models_file, section, turn)
+from support.blocks import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    OPEN,
+    WAIT,
+    block,
+    drained,
+    every_turn,
+    field_of,
+    jobs_of,
+    memory_text,
+    missing,
+    models_file,
+    section,
+    turn,
+)
 from support.calls import Calls, memory, reason, refusal, user
 from support.job_load import kill_amid_jobs
 from support.metrics import scrape, value

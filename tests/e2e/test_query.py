@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import grpc
 import pytest
-import query_after_put
 from google.protobuf import timestamp_pb2
 
+import query_after_put
 from support.calls import Calls, assistant, memory, note, refusal, user, wire
 from support.server import Server
 from support.stores import STORES, fresh_store

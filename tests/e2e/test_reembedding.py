@@ -10,8 +10,18 @@ import threading
 import grpc
 import pytest
 
-from support.blocks import (CANCELLED, DONE, FAILED, OPEN, block, drained, every_turn, jobs_of,
-                            memory_text, missing)
+from support.blocks import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    OPEN,
+    block,
+    drained,
+    every_turn,
+    jobs_of,
+    memory_text,
+    missing,
+)
 from support.calls import Calls, refusal, user
 from support.embedders import BLOCK, LINES, config, cosine, embed, found, put, query, settled
 from support.model_server import ModelServer

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from support.calls import Calls, refusal, user
-from support.http2 import raw_call, prefixed
+from support.http2 import prefixed, raw_call
 from support.postgres import Cluster, run_sql
 from support.server import Server
 

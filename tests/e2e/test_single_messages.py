@@ -230,7 +230,7 @@ def test_many_writers_lose_nothing(server, session_id):
                         kept[name] = name
                 for i in range(number, 40, 4):
                     calls.DeleteMessage(session_id=session_id, message_id=f"shared{i}")
-        except BaseException as error:  # noqa: BLE001  (told below)
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]

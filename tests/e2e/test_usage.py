@@ -7,8 +7,7 @@ import json
 import pytest
 
 from support.access import Caller, credential, write_credentials
-from support.blocks import (DONE, OPEN, WAIT, block, drained, every_turn, jobs_of, missing,
-                            section, turn)
+from support.blocks import DONE, OPEN, WAIT, block, drained, every_turn, jobs_of, missing, section, turn
 from support.calls import Calls, memory, user
 from support.metrics import scrape, value
 from support.model_server import DIMENSIONS, ModelServer

@@ -19,15 +19,15 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from autogen_core.memory import MemoryContent, MemoryMimeType  # noqa: E402
+from autogen_core.memory import MemoryContent, MemoryMimeType
 
-from autogen_list import MESSAGE, model_context  # noqa: E402
-from support import paths  # noqa: E402,F401  (makes memoryd importable)
-from support.server import Server  # noqa: E402
-from support.stores import fresh_store  # noqa: E402
-from traces import SHOWN_DIFFERENCES, Tally, files_of, run  # noqa: E402
+from autogen_list import MESSAGE, model_context
+from support import paths  # noqa: F401  (makes memoryd importable)
+from support.server import Server
+from support.stores import fresh_store
+from traces import SHOWN_DIFFERENCES, Tally, files_of, run
 
-from memoryd.autogen import ListMemory  # noqa: E402
+from memoryd.autogen import ListMemory
 
 
 def to_item(dump: dict[str, Any]) -> MemoryContent:

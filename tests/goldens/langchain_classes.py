@@ -27,11 +27,11 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from langchain_classic.memory import vectorstore_token_buffer_memory as library  # noqa: E402
-from langchain_core.documents import Document  # noqa: E402
-from langchain_core.embeddings import Embeddings  # noqa: E402
-from langchain_core.language_models.llms import LLM  # noqa: E402
-from langchain_core.messages import (  # noqa: E402
+from langchain_classic.memory import vectorstore_token_buffer_memory as library
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models.llms import LLM
+from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     ChatMessage,
@@ -40,15 +40,15 @@ from langchain_core.messages import (  # noqa: E402
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.vectorstores import InMemoryVectorStore  # noqa: E402
-from llama_index.core.utils import get_tokenizer  # noqa: E402  (brings the vocabulary)
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core.utils import get_tokenizer  # Brings the vocabulary.
 
-from run_goldens import text  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import fresh_store  # noqa: E402
-from traces import SHOWN_DIFFERENCES, Tally, files_of, run  # noqa: E402
+from run_goldens import text
+from support.server import Server
+from support.stores import fresh_store
+from traces import SHOWN_DIFFERENCES, Tally, files_of, run
 
-from memoryd import langchain as ours  # noqa: E402
+from memoryd import langchain as ours
 
 _cl100k_base = get_tokenizer()
 _CLOCK = datetime.datetime(2025, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)

@@ -21,20 +21,20 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from llama_blocks import same_calls  # noqa: E402
-from run_goldens import same_set, text  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import fresh_store  # noqa: E402
-from traces import SHOWN_DIFFERENCES, Tally, files_of, run  # noqa: E402
-
-import goldens as made_by  # noqa: E402
-from llama_index.core.base.llms.types import ChatMessage  # noqa: E402
-from llama_index.core.memory.memory_blocks import (  # noqa: E402
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.memory.memory_blocks import (
     FactExtractionMemoryBlock,
     VectorMemoryBlock,
 )
 
-from memoryd.llama_index import (  # noqa: E402
+import goldens as made_by
+from llama_blocks import same_calls
+from run_goldens import same_set, text
+from support.server import Server
+from support.stores import fresh_store
+from traces import SHOWN_DIFFERENCES, Tally, files_of, run
+
+from memoryd.llama_index import (
     ChatMemoryBuffer,
     ChatStore,
     ChatSummaryMemoryBuffer,

@@ -24,18 +24,23 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import grpc  # noqa: E402
+import grpc
 
-from autogen_list import ListMemorySession  # noqa: E402
-from autogen_list import to_content, to_dump as content_dump  # noqa: E402
-from http_models import HttpAgent, HttpModels  # noqa: E402
-from llama_blocks import Agent, to_block  # noqa: E402
-from llama_messages import to_dump, to_message  # noqa: E402
-from support.calls import Calls, memory, wire  # noqa: E402
-from support.server import Server  # noqa: E402
-from support.stores import fresh_store  # noqa: E402
-from traces import (  # noqa: E402
-    SHOWN_DIFFERENCES, Tally, command_line, files_of, given_or_made, stores,
+from autogen_list import ListMemorySession, to_content
+from autogen_list import to_dump as content_dump
+from http_models import HttpAgent, HttpModels
+from llama_blocks import Agent, to_block
+from llama_messages import to_dump, to_message
+from support.calls import Calls, memory, wire
+from support.server import Server
+from support.stores import fresh_store
+from traces import (
+    SHOWN_DIFFERENCES,
+    Tally,
+    command_line,
+    files_of,
+    given_or_made,
+    stores,
 )
 
 _STATUS = {

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from support.stores import STORES  # noqa: E402
+from support.stores import STORES
 
 SHOWN_DIFFERENCES = 10
 

@@ -16,7 +16,10 @@ import grpc
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from memoryd.errors import error_info
+
+from hostile.fields import MIB, Step
+from hostile.frames import METRICS
+from hostile.place import GET, Place, own_server, placed
 from support.access import (
     METHODS,
     Caller,
@@ -36,9 +39,7 @@ from support.server import Server
 from support.tls import SERVER_NAMES, Authority, anybody, secure_channel, server_arguments
 from support.waiting import wait_for
 
-from hostile.fields import MIB, Step
-from hostile.frames import METRICS
-from hostile.place import GET, Place, own_server, placed
+from memoryd.errors import error_info
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED

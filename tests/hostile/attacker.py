@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import grpc
-from support.access import Caller
-from support.http2 import Connection
-from support.tls import anybody
 
 from hostile import floods
 from hostile.place import PUT
 from hostile.site import ATTACKING, EFFORTS, Site
+from support.access import Caller
+from support.http2 import Connection
+from support.tls import anybody
 
 TOKEN = "attacker"
 # Attackers come from an address that the second tenant does not use.

@@ -22,7 +22,19 @@ from pathlib import Path
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
-from memoryd.v1 import worker_service_pb2 as worker_wire
+
+from hostile import floods
+from hostile.attacker import (
+    PAUSE,
+    SOURCE,
+    TOKEN,
+    Act,
+    Assailant,
+    CountingCaller,
+    Over,
+    crowd,
+)
+from hostile.site import ENDING, LOOPING, RESTING, Site
 from support.access import Caller, bearer, request_of
 from support.blocks import block, every_turn
 from support.calls import assistant, memory, user
@@ -37,18 +49,7 @@ from support.http2 import (
 from support.paths import BINARY
 from support.swelling import SWELLING
 
-from hostile import floods
-from hostile.attacker import (
-    PAUSE,
-    SOURCE,
-    TOKEN,
-    Act,
-    Assailant,
-    CountingCaller,
-    Over,
-    crowd,
-)
-from hostile.site import ENDING, LOOPING, RESTING, Site
+from memoryd.v1 import worker_service_pb2 as worker_wire
 
 MIB = 1 << 20
 METHODS = "/memoryd.v1.MemoryService/"

@@ -12,10 +12,10 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 import grpc
-from support.access import Caller
-from support.calls import reason, user
 
 from hostile.site import ENDING, Site
+from support.access import Caller
+from support.calls import reason, user
 
 DEADLINE_SECONDS = 2.0
 CALLS_PER_SECOND = 25.0  # Of each thread.

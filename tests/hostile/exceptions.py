@@ -10,15 +10,16 @@ import contextlib
 from collections.abc import Iterator
 
 import grpc
-import memoryd
+
+from hostile.frames import METRICS
+from hostile.place import MEMORY, Place, own_server
 from support.blocks import DONE, WAIT, block, every_turn, jobs_of
 from support.calls import memory, reason, user
 from support.metrics import Watch
 from support.paths import FAILING_BINARY
 from support.postgres import temporary_database
 
-from hostile.frames import METRICS
-from hostile.place import MEMORY, Place, own_server
+import memoryd
 
 INTERNAL = grpc.StatusCode.INTERNAL
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE

@@ -10,7 +10,8 @@ from typing import Any
 
 import grpc
 from google.protobuf import duration_pb2, timestamp_pb2
-from memoryd.errors import error_info
+
+from hostile.place import Place, own_server
 from support.access import METHODS, Caller, credential, write_credentials
 from support.blocks import FAILED, OPEN, WAIT, block, every_turn, jobs_of, missing, models_file
 from support.calls import memory, reason, refusal, user, wire
@@ -19,7 +20,7 @@ from support.model_server import ModelServer
 from support.server import ready
 from support.waiting import wait_for
 
-from hostile.place import Place, own_server
+from memoryd.errors import error_info
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 METRICS = "--metrics-listen=127.0.0.1:0"

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from hostile.frames import METRICS, header_bomb
+from hostile.place import PUT, Place, own_server, placed, put_bytes
 from support.access import credential, write_credentials
 from support.http2 import (
     CONTINUATION,
@@ -42,9 +44,6 @@ from support.process_memory import PeakMemory
 from support.server import Server
 from support.tls import SERVER_NAMES, Authority, anybody, secure_channel, server_arguments
 from support.waiting import wait_for
-
-from hostile.frames import METRICS, header_bomb
-from hostile.place import PUT, Place, own_server, placed, put_bytes
 
 # Calls are of `method`, a path of the server's.
 Flood = Callable[..., None]

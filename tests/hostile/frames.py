@@ -9,6 +9,9 @@ import zlib
 from pathlib import Path
 
 import grpc
+
+from hostile.fields import Step
+from hostile.place import PUT, Place, own_server, put_bytes
 from support.access import METHODS, credential, write_credentials
 from support.calls import refusal, user
 from support.http2 import PROTOCOL_ERROR, block, literal, prefixed
@@ -16,9 +19,6 @@ from support.metrics import scrape, value
 from support.postgres import Cluster
 from support.process_memory import PeakMemory
 from support.waiting import wait_for
-
-from hostile.fields import Step
-from hostile.place import PUT, Place, own_server, put_bytes
 
 OK, UNKNOWN, INVALID, DEADLINE, EXHAUSTED, UNIMPLEMENTED, UNAVAILABLE, UNAUTHENTICATED = (
     code.value[0] for code in (

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hostile.place import Place, own_server
 from support.blocks import (
     WAIT,
     block,
@@ -22,8 +23,6 @@ from support.calls import memory, user
 from support.model_server import DIMENSIONS, ModelServer
 from support.process_memory import PeakMemory
 from support.tls import SERVER_NAMES, Authority
-
-from hostile.place import Place, own_server
 
 FAILED = "FAILED"
 # An answer as large as may be, in a buffer that grows by doubling, and what else a server takes.

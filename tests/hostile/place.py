@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
+
 from support.access import Caller, bearer
 from support.calls import Calls, refusal, user, wire
 from support.http2 import Answer, Connection, prefixed

@@ -41,7 +41,6 @@ def main(arguments: list[str]) -> int:
     status = pytest.main(["-q", str(FOLDER), *arguments], plugins=[outcomes])
 
     import support.paths  # noqa: F401  (the table imports memoryd, which is found through it)
-
     from hostile.table import TABLE
 
     good = [row for row in TABLE

@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 import grpc
+
 from support.server import open_channel
 from support.tls import secure_channel
 

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 
 import grpc
+
+from hostile.fields import Step
+from hostile.frames import METRICS
+from hostile.place import Place, own_server
 from support.calls import reason, refusal, user
 from support.metrics import Watch
 from support.postgres import Cluster, run_sql, temporary_database
 from support.server import failed_start
 from support.waiting import wait_for
-
-from hostile.fields import Step
-from hostile.frames import METRICS
-from hostile.place import Place, own_server
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 DATA_LOSS = grpc.StatusCode.DATA_LOSS

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 
 import grpc
-from support.stores import STORES
 
 from hostile import access, exceptions, fields, floods, frames, models, stores
 from hostile.fields import (
@@ -29,6 +28,7 @@ from hostile.fields import (
     together,
     user,
 )
+from support.stores import STORES
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED

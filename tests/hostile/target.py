@@ -12,6 +12,10 @@ from typing import Self
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from hostile import attacker, bystander
+from hostile.attacks import MODEL, Attack
+from hostile.site import EFFORTS, RESTING, SPAWN, Site
 from support.access import Caller, credential, write_credentials
 from support.memory_group import MemoryGroup
 from support.metrics import scrape, value
@@ -19,10 +23,6 @@ from support.paths import REPOSITORY
 from support.server import Server, ready
 from support.tls import SERVER_NAMES, Authority, server_arguments
 from support.writers import Audit
-
-from hostile import attacker, bystander
-from hostile.attacks import MODEL, Attack
-from hostile.site import EFFORTS, RESTING, SPAWN, Site
 
 LIMIT_MIB = 512
 # Of the chart.

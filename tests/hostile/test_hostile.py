@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from support.server import Server
-from support.stores import fresh_store
 
 from hostile.attacks import ATTACKS
 from hostile.place import Place, placed
 from hostile.table import TABLE, Row
+from support.server import Server
+from support.stores import fresh_store
 
 LAST = 98
 # Rows that send more than anybody needs.

@@ -39,14 +39,13 @@ from collections.abc import Iterator, Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.paths import REPOSITORY
-from support.server import Server
-from support.stores import STORES, fresh_store
-
 from hostile import attacks, bystander
 from hostile.attacks import ATTACKS, Attack
 from hostile.site import ATTACKING, EFFORTS, ENDING, LOOPING, RESTING, SPAWN, Site
 from hostile.target import LIMIT_MIB, Target, notable
+from support.paths import REPOSITORY
+from support.server import Server
+from support.stores import STORES, fresh_store
 
 MOST_QUOTIENT = 2.0
 MOST_GROWTH = 1.05

@@ -6,7 +6,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import container  # noqa: E402  (found through the path set above)
+import container
 
 
 @pytest.fixture

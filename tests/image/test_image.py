@@ -14,6 +14,8 @@ import threading
 import time
 
 import grpc
+from grpc_health.v1 import health_pb2
+
 from container import (
     GRACE_SECONDS,
     IMAGE,
@@ -23,7 +25,6 @@ from container import (
     podman,
     run_to_end,
 )
-from grpc_health.v1 import health_pb2
 from support import tls
 from support.calls import Calls, refusal, user
 from support.hardening import check_hardened, readelf

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+
 from container import USER_ID, podman
 from support import tls
 from support.metrics import scrape, value

@@ -26,11 +26,11 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from make_conversations import make_conversations  # noqa: E402
-from support.calls import Calls, memory  # noqa: E402
-from support.server import Server, open_channel  # noqa: E402
-from support.stores import STORES, fresh_store  # noqa: E402
-from support.writers import Progress, until_acknowledged  # noqa: E402
+from make_conversations import make_conversations
+from support.calls import Calls, memory
+from support.server import Server, open_channel
+from support.stores import STORES, fresh_store
+from support.writers import Progress, until_acknowledged
 
 SENT_FIELDS = ("role", "name", "text", "metadata_json")
 

@@ -6,8 +6,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from model_process import LLAMA, MINILM, ModelProcess  # noqa: E402
-from support.fixtures import session_id  # noqa: E402,F401  (a fixture)
+from model_process import LLAMA, MINILM, ModelProcess
+from support.fixtures import session_id  # noqa: F401  (a fixture)
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,12 @@ import pathlib
 import sys
 from typing import Any
 
+# Read when numpy is imported.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import numpy as np  # noqa: E402  (reads the variable)
-from safetensors.numpy import load_file  # noqa: E402
-from tokenizers import Tokenizer  # noqa: E402
+import numpy as np
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
 
 LAYERS, HEADS, MOST_TOKENS = 6, 12, 256
 Array = np.ndarray

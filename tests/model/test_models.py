@@ -12,8 +12,7 @@ import urllib.request
 
 import pytest
 
-from support.blocks import (DONE, FAILED, OPEN, block, drained, jobs_of, memory_text, missing,
-                            section)
+from support.blocks import DONE, FAILED, OPEN, block, drained, jobs_of, memory_text, missing, section
 from support.calls import Calls, memory
 from support.server import Server
 from support.stores import fresh_store

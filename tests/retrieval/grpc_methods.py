@@ -21,9 +21,9 @@ from datetime import timezone
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.calls import Calls, memory  # noqa: E402
-from support.server import Server, open_channel  # noqa: E402
-from support.waiting import wait_for  # noqa: E402
+from support.calls import Calls, memory
+from support.server import Server, open_channel
+from support.waiting import wait_for
 
 ROLES = {"user", "assistant", "system", "tool", "developer", "function", "human", "ai"}
 TOP = 200  # As many as a budget of tokens may pass over.

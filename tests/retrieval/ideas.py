@@ -14,8 +14,9 @@ import itertools
 import pathlib
 import re
 
-import chats
 import numpy as np
+
+import chats
 import reference
 
 DRAWS = 10_000

@@ -10,17 +10,18 @@ from support import paths  # noqa: F401  (makes memoryd importable)
 
 from memoryd.errors import error_info
 from memoryd.v1 import block_service_pb2 as block_wire
-from memoryd.v1 import block_service_pb2_grpc
-from memoryd.v1 import filter_pb2 as filter_wire
+from memoryd.v1 import (
+    block_service_pb2_grpc,
+    job_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    server_service_pb2_grpc,
+    session_service_pb2_grpc,
+)
 from memoryd.v1 import job_service_pb2 as job_wire
-from memoryd.v1 import job_service_pb2_grpc
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
-from memoryd.v1 import memory_service_pb2_grpc
 from memoryd.v1 import server_service_pb2 as server_wire
-from memoryd.v1 import server_service_pb2_grpc
 from memoryd.v1 import session_service_pb2 as session_wire
-from memoryd.v1 import session_service_pb2_grpc
 
 # What only a call that hangs takes, on a machine however busy.
 CALL_SECONDS = 120.0

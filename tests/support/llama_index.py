@@ -10,8 +10,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms import MockLLM
-from llama_index.core.memory import (FactExtractionMemoryBlock, Memory, StaticMemoryBlock,
-                                     VectorMemoryBlock)
+from llama_index.core.memory import FactExtractionMemoryBlock, Memory, StaticMemoryBlock, VectorMemoryBlock
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from support.model_server import hash_embed

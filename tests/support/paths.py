@@ -25,6 +25,6 @@ def server_environment(**variables: str) -> dict[str, str]:
 _CLIENT = REPOSITORY / "clients" / "python"
 sys.path[:0] = [str(_CLIENT / "src"), str(_CLIENT / "tools")]
 
-import generate_stubs  # noqa: E402  (found through the path set above)
+import generate_stubs
 
 generate_stubs.generate(_CLIENT / "src")

@@ -6,8 +6,9 @@ import dataclasses
 
 from google.protobuf.message import Message
 
-from support.calls import filter_wire, memory, session_wire, wire
+from support.calls import memory, session_wire, wire
 
+from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import worker_service_pb2 as worker_wire
 
 _REQUEST_BYTES = 4_190_000
@@ -43,7 +44,7 @@ class Swelling:
     field: str
     encoded: bytes
 
-    def SerializeToString(self) -> bytes:  # noqa: N802  (as a message has it)
+    def SerializeToString(self) -> bytes:
         return self.encoded
 
 

@@ -29,13 +29,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import grpc
 
 from support.access import bearer
-from support.calls import (block_service_pb2_grpc, block_wire, filter_wire, memory,
-                           memory_service_pb2_grpc, session_service_pb2_grpc, session_wire, wire)
+from support.calls import (
+    block_service_pb2_grpc,
+    block_wire,
+    memory,
+    memory_service_pb2_grpc,
+    session_service_pb2_grpc,
+    session_wire,
+    wire,
+)
 from support.server import CHANNEL_OPTIONS
 from torture import bodies, facts, history
 from torture.history import Record
 
 from memoryd.errors import error_info
+from memoryd.v1 import filter_pb2 as filter_wire
 
 # In percent.
 OPERATIONS = {"put": 50, "batch": 5, "get": 18, "getall": 5, "stream": 1, "filtered": 1, "set": 3,

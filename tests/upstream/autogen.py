@@ -22,13 +22,13 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-import autogen_core.memory  # noqa: E402
-import pytest  # noqa: E402
+import autogen_core.memory
+import pytest
 
-from support import paths  # noqa: E402
-from support.server import Server  # noqa: E402
+from support import paths
+from support.server import Server
 
-import memoryd.autogen  # noqa: E402
+import memoryd.autogen
 
 TESTS = "tests/test_memory.py"
 

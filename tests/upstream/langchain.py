@@ -18,9 +18,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import upstream  # noqa: E402
-from support import paths  # noqa: E402
-from support.server import Server  # noqa: E402
+import upstream
+from support import paths
+from support.server import Server
 
 TESTS = {
     "langchain-classic": [

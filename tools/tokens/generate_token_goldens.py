@@ -15,7 +15,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "tokens"))
-import compare_tiktoken as compare  # noqa: E402
+import compare_tiktoken as compare
 
 CHOSEN = [
     "Hello, world!", "Hello, world to you too!", "What is the capital of France?",

@@ -16,6 +16,7 @@ import time
 import uuid
 
 import grpc
+
 from memoryd import Client, message
 
 SESSION = os.environ.get("SESSION", "agent")

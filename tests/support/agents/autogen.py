@@ -14,9 +14,10 @@ from autogen_core.models import ModelInfo
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
-from memoryd.autogen import ListMemory
 from support.agents.asking import Place, answers
 from support.agents.script import add, fail, read, weather
+
+from memoryd.autogen import ListMemory
 
 _MODEL = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown",
                    structured_output=False, multiple_system_messages=True)

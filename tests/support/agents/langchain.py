@@ -18,9 +18,10 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_openai import ChatOpenAI
 
-from memoryd import langchain
 from support.agents.asking import Place, answers, fleeting
 from support.agents.script import add, fail, read, weather
+
+from memoryd import langchain
 
 _PROMPT = ChatPromptTemplate.from_messages([
     ("system", "Be kind."), MessagesPlaceholder("chat_history"), ("human", "{input}"),

@@ -19,9 +19,10 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.llms.openai import OpenAI
 from workflows import Context
 
-from memoryd.llama_index import Memory
 from support.agents.asking import Place, answers, fleeting
 from support.agents.script import add, fail, read, weather
+
+from memoryd.llama_index import Memory
 
 
 class Diary(BaseMemoryBlock[str]):
