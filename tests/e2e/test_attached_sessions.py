@@ -190,7 +190,7 @@ def test_messages_arrive_as_they_are_and_tell_where_they_come_from(store_kind, t
             ("talk", m.message_id) for m in here]
         assert [(m.writer, m.untrusted) for m in there] == [(m.writer, m.untrusted) for m in here]
         assert [m.untrusted for m in there] == [False, True, True]
-        for one, other in zip(here, there):
+        for one, other in zip(here, there, strict=True):
             for name in ("role", "text", "parts", "name", "thread_id", "metadata_json",
                          "token_count"):
                 assert getattr(one, name) == getattr(other, name)
@@ -250,7 +250,7 @@ def test_a_role_that_the_other_session_refuses_fails_its_job_alone(calls, sessio
     calls.Put(session_id=session_id, config=attached(other), wait=WAIT,
               messages=[memory.Message(role="narrator", text="once")])
     calls.Put(session_id=session_id, messages=[user("upon a time")], wait=WAIT)
-    first, second = drained(calls, session_id)
+    first, _ = drained(calls, session_id)
     assert first.state == FAILED and "role" in first.last_error
     assert texts(calls, other) == ["upon a time"]
 
@@ -353,7 +353,7 @@ def test_each_message_arrives_once_whatever_is_killed(store_kind, tmp_path):
                     calls.CreateSession(session_id="user")
                 begun = threading.Barrier(talks + 1)
 
-                def talk(index: int) -> None:
+                def talk(index: int, calls: Calls, number: int, begun: threading.Barrier) -> None:
                     for i in range(each):
                         text = f"{index} {number} {i}"
                         try:
@@ -366,7 +366,8 @@ def test_each_message_arrives_once_whatever_is_killed(store_kind, tmp_path):
                                 begun.wait()
                         acknowledged[index].append(text)
 
-                threads = [threading.Thread(target=talk, args=(i,)) for i in range(talks)]
+                threads = [threading.Thread(target=talk, args=(i, calls, number, begun))
+                           for i in range(talks)]
                 for thread in threads:
                     thread.start()
                 begun.wait()

@@ -282,10 +282,10 @@ def test_reflection_is_for_the_right_admin_over_tls_too(mutual):
 ))
 def test_reflection_without_credentials_is_as_set(listen, setting, served):
     arguments = [f"--reflection={setting}", "--allow-plaintext=true"]
-    with Server("sqlite::memory:", listen=listen, arguments=arguments) as server:
-        with open_channel(server.target.replace("0.0.0.0", "127.0.0.1")) as opened:
-            found = reflected(opened)
-            assert found >= 3 if served else found == UNIMPLEMENTED
+    with Server("sqlite::memory:", listen=listen, arguments=arguments) as server, \
+            open_channel(server.target.replace("0.0.0.0", "127.0.0.1")) as opened:
+        found = reflected(opened)
+        assert found >= 3 if served else found == UNIMPLEMENTED
 
 
 def test_reflection_that_is_set_asks_for_a_credential_where_there_are_any(tmp_path):
@@ -351,13 +351,13 @@ def test_tokens_rotate_under_load_without_a_failed_call(tmp_path):
                     old, new = f"token-{number - 1}", f"token-{number}"
                     replace(old, new)
                     slowest = max(slowest, wait_for(
-                        lambda: probe.code("Get", session_id="s", metadata=bearer(new)) == OK))
+                        lambda new=new: probe.code("Get", session_id="s", metadata=bearer(new)) == OK))
                     current[0] = new
-                    wait_for(lambda: all(token == new for token in used))
+                    wait_for(lambda new=new: all(token == new for token in used))
                     replace(new)
                     slowest = max(slowest, wait_for(
-                        lambda: probe.code("Get", session_id="s",
-                                           metadata=bearer(old)) == UNAUTHENTICATED))
+                        lambda old=old: probe.code("Get", session_id="s",
+                                                   metadata=bearer(old)) == UNAUTHENTICATED))
         finally:
             stop.set()
             for thread in threads:
@@ -369,14 +369,14 @@ def test_tokens_rotate_under_load_without_a_failed_call(tmp_path):
 
 def test_a_bad_file_changes_nothing_and_is_logged(tmp_path):
     file = write_credentials(tmp_path / "credentials.yaml", [credential("team", token="good")])
-    with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server:
-        with server.channel() as opened:
-            caller = Caller(ready(opened), "good")
-            file.write_text("- tenant: team\n  colour: red\n")
-            wait_for(lambda: f"{file}:2: unknown key colour" in server.output())
-            assert caller.code("Get", session_id="s") == OK
-            file.unlink()
-            wait_for(lambda: "No such file" in server.output())
-            assert caller.code("Get", session_id="s") == OK
-            write_credentials(file, [])
-            wait_for(lambda: caller.code("Get", session_id="s") == UNAUTHENTICATED)
+    with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server, \
+            server.channel() as opened:
+        caller = Caller(ready(opened), "good")
+        file.write_text("- tenant: team\n  colour: red\n")
+        wait_for(lambda: f"{file}:2: unknown key colour" in server.output())
+        assert caller.code("Get", session_id="s") == OK
+        file.unlink()
+        wait_for(lambda: "No such file" in server.output())
+        assert caller.code("Get", session_id="s") == OK
+        write_credentials(file, [])
+        wait_for(lambda: caller.code("Get", session_id="s") == UNAUTHENTICATED)

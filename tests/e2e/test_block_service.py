@@ -179,22 +179,22 @@ def test_a_job_under_way_takes_its_messages_in_anew(calls, models, session_id):
 
 
 def test_an_undo_on_another_server_is_not_lost(models, arguments, session_id):
-    with fresh_store("postgresql") as store:
-        with (Server(store, arguments=arguments) as one, Server(store, arguments=arguments) as two,
-              one.channel() as channel_one, two.channel() as channel_two):
-            here, there = Calls(channel_one), Calls(channel_two)
-            replaced(here, models, session_id)
-            models.set_replies(["<facts><fact>Logan has a bird.</fact></facts>"])
-            before = len(models.requests)
-            with models.hanging():
-                here.Put(session_id=session_id, messages=turn("And a bird"))
-                models.wait_for_requests(before + 1)
-                there.UndoBlockChange(session_id=session_id, block="facts", change=1)
-                assert texts(here, session_id) == ["Logan has a cat."]
-            drained(here, session_id)
-            for calls in (here, there):
-                assert texts(calls, session_id) == ["Logan has a cat.", "Logan has a bird."]
-                assert history(calls, session_id) == ["Logan has a dog."]
+    with fresh_store("postgresql") as store, \
+            Server(store, arguments=arguments) as one, Server(store, arguments=arguments) as two, \
+            one.channel() as channel_one, two.channel() as channel_two:
+        here, there = Calls(channel_one), Calls(channel_two)
+        replaced(here, models, session_id)
+        models.set_replies(["<facts><fact>Logan has a bird.</fact></facts>"])
+        before = len(models.requests)
+        with models.hanging():
+            here.Put(session_id=session_id, messages=turn("And a bird"))
+            models.wait_for_requests(before + 1)
+            there.UndoBlockChange(session_id=session_id, block="facts", change=1)
+            assert texts(here, session_id) == ["Logan has a cat."]
+        drained(here, session_id)
+        for calls in (here, there):
+            assert texts(calls, session_id) == ["Logan has a cat.", "Logan has a bird."]
+            assert history(calls, session_id) == ["Logan has a dog."]
 
 
 def test_a_retry_undoes_once(store, models, arguments, session_id):

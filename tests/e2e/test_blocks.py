@@ -88,9 +88,9 @@ def agent():
 def target(store_kind, agent, tmp_path_factory):
     """A server with a worker attached."""
     arguments = [models_file(tmp_path_factory.mktemp("models"), agent.models)]
-    with fresh_store(store_kind) as store, Server(store, arguments=arguments) as server:
-        with agent.worker(server.target):
-            yield server.target
+    with fresh_store(store_kind) as store, Server(store, arguments=arguments) as server, \
+            agent.worker(server.target):
+        yield server.target
 
 
 @pytest.fixture(scope="module")
@@ -459,19 +459,19 @@ def test_what_blocks_know_survives_a_restart(store, agent, tmp_path):
     agent.answer(ONE_ANSWER)
     said = None
     for life in range(3):
-        with Server(store, listen=listen, arguments=arguments) as server:
-            with agent.worker(server.target), server.channel() as channel:
-                calls = Calls(channel)
-                if life == 0:
-                    calls.Put(session_id="s", messages=turn("Logan has a dog Rex"),
-                              config=every_turn(*ALL_KINDS))
-                    assert not calls.Put(session_id="s", messages=[user("Who is Rex")],
-                                         wait=WAIT).open_jobs
-                    said = memory_text(calls.Get(session_id="s"))
-                reply = calls.Get(session_id="s")
-                assert memory_text(reply) == said and not reply.missing_blocks
-                assert list(reply.blocks_used) == [b.name for b in ALL_KINDS]
-                server.kill()
+        with Server(store, listen=listen, arguments=arguments) as server, \
+                agent.worker(server.target), server.channel() as channel:
+            calls = Calls(channel)
+            if life == 0:
+                calls.Put(session_id="s", messages=turn("Logan has a dog Rex"),
+                          config=every_turn(*ALL_KINDS))
+                assert not calls.Put(session_id="s", messages=[user("Who is Rex")],
+                                     wait=WAIT).open_jobs
+                said = memory_text(calls.Get(session_id="s"))
+            reply = calls.Get(session_id="s")
+            assert memory_text(reply) == said and not reply.missing_blocks
+            assert list(reply.blocks_used) == [b.name for b in ALL_KINDS]
+            server.kill()
 
 
 def test_a_second_server_sees_what_the_first_has_fed(agent, tmp_path):

@@ -95,9 +95,9 @@ def test_an_error_has_code_reason_and_field(client, session_id):
 
 
 def test_nobody_there_is_unavailable_at_the_deadline():
-    with Client("unix:/nonexistent/memoryd.sock", timeout=0.5) as client:
-        with pytest.raises(MemorydError) as caught:
-            client.get("s")
+    with Client("unix:/nonexistent/memoryd.sock", timeout=0.5) as client, \
+            pytest.raises(MemorydError) as caught:
+        client.get("s")
     assert caught.value.code in (
         grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     assert caught.value.reason == "" and caught.value.field == ""

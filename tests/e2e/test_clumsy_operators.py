@@ -156,7 +156,7 @@ def test_a_listener_that_others_reach_unguarded_is_said_at_start(setting, words)
     lines = warned("0.0.0.0:0")
     assert len(lines) == len(words)
     assert all(f"{setting}: 0.0.0.0:0: " in line for line in lines)
-    assert all(word in line for word, line in zip(words, lines))
+    assert all(word in line for word, line in zip(words, lines, strict=True))
 
 
 @pytest.mark.parametrize("limit", (64, 20, 10))

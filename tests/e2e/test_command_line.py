@@ -257,10 +257,10 @@ def test_metrics_are_off_in_a_file_too(tmp_path):
 def test_a_yaml_file_configures_a_server(tmp_path):
     path = tmp_path / "memoryd.yaml"
     path.write_text("coherence: exclusive\n")
-    with Server("sqlite::memory:", arguments=[f"--config={path}"]) as server:
-        with server.channel() as channel:
-            Calls(channel).Put(session_id="s", messages=[user("a")])
-            assert [m.text for m in Calls(channel).all_messages("s")] == ["a"]
+    with Server("sqlite::memory:", arguments=[f"--config={path}"]) as server, \
+            server.channel() as channel:
+        Calls(channel).Put(session_id="s", messages=[user("a")])
+        assert [m.text for m in Calls(channel).all_messages("s")] == ["a"]
 
 
 def test_the_default_store_is_a_file_in_the_state_directory(tmp_path):

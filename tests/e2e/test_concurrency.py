@@ -32,7 +32,7 @@ def test_concurrent_puts_to_one_session_are_all_kept_in_each_writers_order(calls
         assert mine == [f"{writer}/{n}/{part}" for n in range(PUTS) for part in range(2)]
     assert len(texts) == WRITERS * PUTS * 2
     # The two messages of a Put are neighbours.
-    for first, second in zip(texts[::2], texts[1::2]):
+    for first, second in zip(texts[::2], texts[1::2], strict=True):
         assert first.rpartition("/")[0] == second.rpartition("/")[0]
     by_position = {m.position: m.text for m in found}
     for writer, mine in enumerate(positions):

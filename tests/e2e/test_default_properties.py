@@ -193,7 +193,7 @@ def whole_units(active: list[memory.Message]) -> list[list[memory.Message]]:
             unit.append(message)
         elif not answered:
             units.append([message])
-            open_calls |= {call_id: units[-1] for call_id in ids(message, "tool_call")}
+            open_calls |= dict.fromkeys(ids(message, "tool_call"), units[-1])
     return [unit for unit in units
             if len(unit) == 1 + len(ids(unit[0], "tool_call")) or unit is units[-1]]
 

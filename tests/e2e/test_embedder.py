@@ -274,18 +274,18 @@ def test_an_embedder_that_there_is_not_is_named(calls, session_id):
 
 
 def test_a_job_that_failed_can_be_tried_again(store, models, session_id, tmp_path):
-    with Server(store, arguments=[models_file(tmp_path, models), "--job-attempts=1"]) as server:
-        with server.channel() as channel:
-            calls = Calls(channel)
-            models.lie("status", code=500)
-            put(calls, session_id, *LINES, config=config())
-            job = wait_for(lambda: jobs_of(calls, session_id, state=FAILED))[0]
-            # The next ones go on.
-            put(calls, session_id, "a puppy")
-            wait_for(lambda: query(calls, session_id).pending_embeddings == 3)
-            calls.RetryJob(session_id=session_id, job_id=job.job_id)
-            settled(calls, session_id)
-            assert set(found(calls, session_id)[:2]) == {LINES[0], "a puppy"}
+    with Server(store, arguments=[models_file(tmp_path, models), "--job-attempts=1"]) as server, \
+            server.channel() as channel:
+        calls = Calls(channel)
+        models.lie("status", code=500)
+        put(calls, session_id, *LINES, config=config())
+        job = wait_for(lambda: jobs_of(calls, session_id, state=FAILED))[0]
+        # The next ones go on.
+        put(calls, session_id, "a puppy")
+        wait_for(lambda: query(calls, session_id).pending_embeddings == 3)
+        calls.RetryJob(session_id=session_id, job_id=job.job_id)
+        settled(calls, session_id)
+        assert set(found(calls, session_id)[:2]) == {LINES[0], "a puppy"}
 
 
 def test_a_kill_loses_none(store, models, session_id, tmp_path):

@@ -180,7 +180,7 @@ def test_retries_are_done_once(store, arguments, session_id):
             (calls.UpdateFact, {**common, "fact_id": 2, "text": "c", "request_id": "2"}),
             (calls.DeleteFact, {**common, "fact_id": 2, "request_id": "3"}))
         first = [call(**fields) for call, fields in requests]
-        for (call, fields), reply in zip(requests, first):
+        for (call, fields), reply in zip(requests, first, strict=True):
             again = call(**fields)
             assert again.replayed and (again.fact, again.change, again.revision) == (
                 reply.fact, reply.change, reply.revision)

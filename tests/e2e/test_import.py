@@ -72,29 +72,29 @@ def fill(calls: Calls) -> None:
 def test_export_import_export_is_byte_equal_in_another_store(store_kind, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     with fresh_store(store_kind) as store, Server(store) as server, \
-            fresh_store(OTHER[store_kind]) as other, Server(other) as beyond:
-        with server.channel() as channel, beyond.channel() as to:
-            calls, there = Calls(channel), Calls(to)
-            fill(calls)
-            command(server.target, "export", "--all", "--output", str(first))
-            told = command(beyond.target, "import", str(first), "--json")
-            counts = json.loads(first.read_text().splitlines()[-1])["end"]
-            assert json.loads(told) == {**counts, "skipped": 0}
-            command(beyond.target, "export", "--all", "--output", str(second))
-            assert second.read_bytes() == first.read_bytes()
-            # It lives on as the first does.
-            for session_id in ("full", "llama", "active", "reset"):
-                for one in (calls, there):
-                    one.Put(session_id=session_id, messages=[user(f"more {i}") for i in range(9)])
-                a, b = (one.Get(session_id=session_id) for one in (calls, there))
-                assert [m.text for m in a.messages] == [m.text for m in b.messages]
-                assert a.token_count == b.token_count
-                states = [[(m.text, m.status, m.position) for m in one.all_messages(session_id)]
-                          for one in (calls, there)]
-                assert states[0] == states[1]
-            found = there.Query(session_id="full", query="edited", top_k=1).results
-            assert found[0].message.message_id == "m3"
-            there.UpdateMessage(session_id="full", message_id="m5", text="changed")
+            fresh_store(OTHER[store_kind]) as other, Server(other) as beyond, \
+            server.channel() as channel, beyond.channel() as to:
+        calls, there = Calls(channel), Calls(to)
+        fill(calls)
+        command(server.target, "export", "--all", "--output", str(first))
+        told = command(beyond.target, "import", str(first), "--json")
+        counts = json.loads(first.read_text().splitlines()[-1])["end"]
+        assert json.loads(told) == {**counts, "skipped": 0}
+        command(beyond.target, "export", "--all", "--output", str(second))
+        assert second.read_bytes() == first.read_bytes()
+        # It lives on as the first does.
+        for session_id in ("full", "llama", "active", "reset"):
+            for one in (calls, there):
+                one.Put(session_id=session_id, messages=[user(f"more {i}") for i in range(9)])
+            a, b = (one.Get(session_id=session_id) for one in (calls, there))
+            assert [m.text for m in a.messages] == [m.text for m in b.messages]
+            assert a.token_count == b.token_count
+            states = [[(m.text, m.status, m.position) for m in one.all_messages(session_id)]
+                      for one in (calls, there)]
+            assert states[0] == states[1]
+        found = there.Query(session_id="full", query="edited", top_k=1).results
+        assert found[0].message.message_id == "m3"
+        there.UpdateMessage(session_id="full", message_id="m5", text="changed")
 
 
 def test_an_id_of_before_characters_had_to_show_is_imported_and_lives_on(store_kind, tmp_path):
@@ -322,7 +322,7 @@ def test_an_import_is_whole_or_not_there_when_the_server_is_killed(store_kind, t
                 with server.channel() as channel:
                     calls = Calls(channel)
 
-                    def steps(at=kill_at):
+                    def steps(at=kill_at, server=server):
                         yield session_wire.ImportSessionRequest(
                             begin=session_wire.ImportBegin(session_id="s"))
                         for number, begin in enumerate(range(0, count, 100)):

@@ -228,9 +228,9 @@ def worlds(request, tmp_path_factory):
           fresh_store(request.param) as alone):
         arguments = [f"--credentials={file}",
                      models_file(tmp_path_factory.mktemp("models"), models)]
-        with Server(both, arguments=arguments) as first, Server(alone, arguments=arguments) as other:
-            with first.channel() as one, other.channel() as two:
-                yield request.param, World(ready(one)), World(ready(two))
+        with Server(both, arguments=arguments) as first, Server(alone, arguments=arguments) as other, \
+                first.channel() as one, other.channel() as two:
+            yield request.param, World(ready(one)), World(ready(two))
 
 
 def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[str, ...],

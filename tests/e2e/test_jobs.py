@@ -66,10 +66,10 @@ def running(store: str, models: ModelServer, folder, *arguments: str, **settings
 @pytest.fixture(scope="module")
 def patient(store_kind, models, tmp_path_factory):
     """A server that never gives a job up."""
-    with fresh_store(store_kind) as store:
-        with running(store, models, tmp_path_factory.mktemp("patient"), "--job-attempts=1000",
-                     timeout_ms=60000) as server:
-            yield server
+    with fresh_store(store_kind) as store, \
+            running(store, models, tmp_path_factory.mktemp("patient"), "--job-attempts=1000",
+                    timeout_ms=60000) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +81,10 @@ def calls(patient):
 @pytest.fixture(scope="module")
 def hasty_calls(store_kind, models, tmp_path_factory):
     """Calls to a server that gives a job up after its second attempt, and an answer soon."""
-    with fresh_store(store_kind) as store:
-        with running(store, models, tmp_path_factory.mktemp("hasty"), "--job-attempts=2") as server:
-            with server.channel() as channel:
-                yield Calls(channel)
+    with fresh_store(store_kind) as store, \
+            running(store, models, tmp_path_factory.mktemp("hasty"), "--job-attempts=2") as server, \
+            server.channel() as channel:
+        yield Calls(channel)
 
 
 FACTS = block("facts", "fact-extraction", model="chat")
@@ -563,13 +563,13 @@ def test_usage_is_the_tenants_own(models, tmp_path):
     file = write_credentials(tmp_path / "credentials.yaml",
                              [credential(name, token=f"token-{name}") for name in ("a", "b")])
     with fresh_store("sqlite") as store, running(
-            store, models, tmp_path, f"--credentials={file}") as server:
-        with server.channel() as channel:
-            one, other = (Caller(channel, f"token-{name}") for name in ("a", "b"))
-            one("Put", session_id="s", messages=[user("One")], config=every_turn(FACTS))
-            one("Put", session_id="s", messages=[user("Two")], wait=WAIT)
-            assert one("GetUsage").usage.calls == 1
-            assert other("GetUsage").usage == memory.Usage()
+            store, models, tmp_path, f"--credentials={file}") as server, \
+            server.channel() as channel:
+        one, other = (Caller(channel, f"token-{name}") for name in ("a", "b"))
+        one("Put", session_id="s", messages=[user("One")], config=every_turn(FACTS))
+        one("Put", session_id="s", messages=[user("Two")], wait=WAIT)
+        assert one("GetUsage").usage.calls == 1
+        assert other("GetUsage").usage == memory.Usage()
 
 
 # Servers that die, and servers beside one another.

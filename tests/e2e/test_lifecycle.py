@@ -132,7 +132,6 @@ def test_an_exclusive_server_keeps_others_out(store, store_kind):
 
 
 def test_an_address_in_use_is_refused(store):
-    with Server(store) as first:
-        with fresh_store("sqlite") as other:
-            code, output = failed_start(other, listen=first.target)
-            assert code != 0 and "listening" not in output
+    with Server(store) as first, fresh_store("sqlite") as other:
+        code, output = failed_start(other, listen=first.target)
+        assert code != 0 and "listening" not in output

@@ -186,17 +186,17 @@ def test_nothing_that_callers_say_is_in_the_log(store, path):
             calls.UpdateContext(session_id=canary, messages=[user(canary)])
             calls.ListSessions()
             for wrong in (
-                dict(session_id=canary, messages=[message]),
-                dict(session_id=canary, messages=[user("other")], request_id=canary),
-                dict(session_id=canary + "\n", messages=[user(canary)]),
-                dict(session_id=canary, messages=[user("x", metadata_json=canary)]),
-                dict(session_id=canary, messages=[memory.Message(role=canary * 10, text="x")]),
-                dict(session_id=canary, messages=[], config={"profile": canary}),
-                dict(session_id=canary, messages=[], config={"tokenizer": canary}),
+                {"session_id": canary, "messages": [message]},
+                {"session_id": canary, "messages": [user("other")], "request_id": canary},
+                {"session_id": canary + "\n", "messages": [user(canary)]},
+                {"session_id": canary, "messages": [user("x", metadata_json=canary)]},
+                {"session_id": canary, "messages": [memory.Message(role=canary * 10, text="x")]},
+                {"session_id": canary, "messages": [], "config": {"profile": canary}},
+                {"session_id": canary, "messages": [], "config": {"tokenizer": canary}},
             ):
                 with pytest.raises(grpc.RpcError):
                     calls.Put(**wrong)
-            for wrong in (dict(page_token=canary), dict(page_size=-1)):
+            for wrong in ({"page_token": canary}, {"page_size": -1}):
                 with pytest.raises(grpc.RpcError):
                     calls.GetAll(session_id=canary, **wrong)
             get(channel, canary, *metadata)

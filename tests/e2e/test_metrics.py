@@ -206,17 +206,17 @@ def test_an_address_in_use_is_refused(store, measured):
 
 
 def test_a_store_that_is_away_is_down_and_its_errors_are_counted():
-    with Cluster() as cluster, Server(cluster.url, arguments=[METRICS]) as server:
-        with open_channel(server.target) as channel:
-            calls = Calls(channel)
-            calls.Put(session_id="s", messages=[user("a")])
-            watch = Watch(server.metrics)
-            cluster.stop()
-            refusal(calls.Put, session_id="s", messages=[user("b")], timeout=10)
-            wait_for_health(channel, health_pb2.HealthCheckResponse.NOT_SERVING, timeout=60)
-            assert value(scrape(server.metrics), "memoryd_store_up") == 0
-            assert watch.moved("memoryd_store_errors_total", operation="ping") > 0
-            assert watch.moved("memoryd_rpc_total", method="Put", code="UNAVAILABLE") == 1
-            cluster.start()
-            wait_for_health(channel, health_pb2.HealthCheckResponse.SERVING, timeout=60)
-            assert value(scrape(server.metrics), "memoryd_store_up") == 1
+    with Cluster() as cluster, Server(cluster.url, arguments=[METRICS]) as server, \
+            open_channel(server.target) as channel:
+        calls = Calls(channel)
+        calls.Put(session_id="s", messages=[user("a")])
+        watch = Watch(server.metrics)
+        cluster.stop()
+        refusal(calls.Put, session_id="s", messages=[user("b")], timeout=10)
+        wait_for_health(channel, health_pb2.HealthCheckResponse.NOT_SERVING, timeout=60)
+        assert value(scrape(server.metrics), "memoryd_store_up") == 0
+        assert watch.moved("memoryd_store_errors_total", operation="ping") > 0
+        assert watch.moved("memoryd_rpc_total", method="Put", code="UNAVAILABLE") == 1
+        cluster.start()
+        wait_for_health(channel, health_pb2.HealthCheckResponse.SERVING, timeout=60)
+        assert value(scrape(server.metrics), "memoryd_store_up") == 1

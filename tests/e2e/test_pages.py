@@ -112,7 +112,7 @@ def test_a_token_serves_only_the_request_it_was_given_for(calls, session_id):
     )
     errors = [refusal(calls.GetAll, **fields) for fields in foreign]
     errors.append(refusal(calls.ListSessions, page_token=token))
-    for fields, error in zip([*foreign, "ListSessions"], errors):
+    for fields, error in zip([*foreign, "ListSessions"], errors, strict=True):
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, fields
         assert "page_token" in error.details()
     assert len({error.details() for error in errors}) == 1

@@ -220,7 +220,7 @@ def test_insert_method_user_puts_both_into_human_messages(calls, session_id):
 
 
 ALTERNATING: list[Callable[[], list[Message]]] = [
-    lambda: [],
+    list,
     lambda: [user("q")],
     lambda: [user("q"), user("q2"), user("q3")],
     lambda: [assistant("Welcome!"), user("q")],

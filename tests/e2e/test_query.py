@@ -274,13 +274,13 @@ def test_takes_what_lies_exactly_on_the_limits(calls, session_id):
 def writer_and_reader(request):
     """Calls that change sessions and calls that ask: of one server, or of two on one PostgreSQL."""
     two = request.param == "two servers"
-    with fresh_store("postgresql" if two else request.param) as store:
-        with Server(store) as first, first.channel() as channel:
-            if not two:
-                yield Calls(channel), Calls(channel)
-                return
-            with Server(store) as second, second.channel() as other:
-                yield Calls(channel), Calls(other)
+    with fresh_store("postgresql" if two else request.param) as store, \
+            Server(store) as first, first.channel() as channel:
+        if not two:
+            yield Calls(channel), Calls(channel)
+            return
+        with Server(store) as second, second.channel() as other:
+            yield Calls(channel), Calls(other)
 
 
 CHANGES = {

@@ -41,9 +41,9 @@ def test_it_tells_version_start_and_store(store, store_kind):
 def test_settings_show(store):
     arguments = ["--coherence=exclusive", "--max-pending-calls=77", "--cache-mib=3",
                  "--allow-plaintext=true"]
-    with Server(store, listen="127.0.0.1:0,0.0.0.0:0", arguments=arguments) as server:
-        with server.channel() as channel:
-            info = Calls(channel).GetServerInfo()
+    with Server(store, listen="127.0.0.1:0,0.0.0.0:0", arguments=arguments) as server, \
+            server.channel() as channel:
+        info = Calls(channel).GetServerInfo()
     assert info.store.coherence == wire.COHERENCE_MODE_EXCLUSIVE
     assert info.limits.pending_calls == 77
     assert info.limits.cache_bytes == 3 << 20
@@ -54,8 +54,8 @@ def test_limits_are_those_in_force(calls, session_id):
     limits = calls.GetServerInfo().limits
     messages = limits.messages_per_request
     calls.Put(session_id=session_id, messages=[user("a")] * messages)
-    for wrong in (dict(session_id=session_id, messages=[user("a")] * (messages + 1)),
-                  dict(session_id="s" * (limits.session_id_bytes + 1), messages=[user("a")])):
+    for wrong in ({"session_id": session_id, "messages": [user("a")] * (messages + 1)},
+                  {"session_id": "s" * (limits.session_id_bytes + 1), "messages": [user("a")]}):
         assert refusal(calls.Put, **wrong).code() == grpc.StatusCode.INVALID_ARGUMENT
     calls.Put(session_id=session_id, messages=[user("a")])
     assert len(calls.GetAll(session_id=session_id).messages) == limits.default_page_size
@@ -88,11 +88,10 @@ def test_a_malformed_request_is_refused(server):
     (("fsync=on",), wire.DURABILITY_CLASS_LOCAL, "durability LOCAL"),
 ))
 def test_durability_is_what_postgresql_promises(settings, expected, said):
-    with Cluster(*settings) as cluster:
-        with Server(cluster.url) as server, server.channel() as channel:
-            assert Calls(channel).GetServerInfo().store.durability == expected
-            assert server.stop() == 0
-            assert server.output().count("durability ") == 1 and said in server.output()
+    with Cluster(*settings) as cluster, Server(cluster.url) as server, server.channel() as channel:
+        assert Calls(channel).GetServerInfo().store.durability == expected
+        assert server.stop() == 0
+        assert server.output().count("durability ") == 1 and said in server.output()
 
 
 def test_a_synchronous_standby_counts():

@@ -17,8 +17,8 @@ COMPLETE = Config(
     retrieval=memory.Retrieval(
         bm25_k1=1.2, bm25_b=0.75, vector_weight=0.1, vector_threshold=0.5, author_weight=0.2,
         neighbour_weight=0.3, neighbour_tokens=200, length_weight=0.4, length_tokens=50,
-        answer_factor=1.5, thread_weight=0.25, user_weight=0.5, recency_weight=0.05, expansion=False, dates=False,
-        embedder="minilm", embedder_worker="agent", embedder_weight=0.6),
+        answer_factor=1.5, thread_weight=0.25, user_weight=0.5, recency_weight=0.05,
+        expansion=False, dates=False, embedder="minilm", embedder_worker="agent", embedder_weight=0.6),
     subject="user 7",
     time_zone="Asia/Tokyo",
     cut_highest_first=True,

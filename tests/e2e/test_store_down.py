@@ -136,7 +136,7 @@ def test_killed_connections_lose_and_double_nothing(cluster, server, session_id)
         for _ in range(10):
             with progress:
                 target = sum(acknowledged) + 50
-                assert progress.wait_for(lambda: sum(acknowledged) >= target, timeout=60)
+                assert progress.wait_for(lambda target=target: sum(acknowledged) >= target, timeout=60)
             run_sql(cluster.url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
                                  " WHERE pid <> pg_backend_pid() AND backend_type ="
                                  " 'client backend'")

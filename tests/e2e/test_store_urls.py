@@ -102,8 +102,8 @@ def test_a_url_of_no_store_says_what_to_write(tmp_path, store, words):
 @pytest.mark.parametrize("scheme", ("postgres", "postgresql+psycopg", "postgresql+psycopg2",
                                     "postgresql+asyncpg"))
 def test_postgresql_is_known_by_its_other_names(scheme):
-    with fresh_store("postgresql") as url:
-        with Server(url.replace("postgresql://", f"{scheme}://")) as server:
-            put(server, "hello")
-            with Server(url) as other:  # Shared, as PostgreSQL is by its own name.
-                assert stored(other) == ["hello"]
+    with fresh_store("postgresql") as url, \
+            Server(url.replace("postgresql://", f"{scheme}://")) as server:
+        put(server, "hello")
+        with Server(url) as other:  # Shared, as PostgreSQL is by its own name.
+            assert stored(other) == ["hello"]

@@ -69,7 +69,8 @@ def test_a_broken_stream_is_gone_on_with_and_keeps_to_its_request(calls, session
     rest = calls.streamed(session_id, page_token=first.next_page_token)
     assert [m.text for m in (*first.messages, *rest)] == texts
     of_a_page = calls.GetAll(session_id=session_id).next_page_token
-    for fields in ({"page_token": of_a_page}, {"session_id": ""}, {"page_size": -1}, {"filter": {"roles": [""]}},
+    for fields in ({"page_token": of_a_page}, {"session_id": ""}, {"page_size": -1},
+                   {"filter": {"roles": [""]}},
                    {"page_token": first.next_page_token, "include_contents": True}):
         error = stream_error(calls, **{"session_id": session_id, **fields})
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, fields

@@ -270,7 +270,7 @@ def test_exports_keep_the_name_where_nobody_knows_it(running, folder, store_kind
                 moved = there.get_session(name)
                 assert (moved.template, moved.config) == ("chat", kept.config)
                 there.put(name, [user("b")], template="chat")
-            with pytest.raises(MemorydError, match="INVALID_ARGUMENT.*there are none"):
+            with pytest.raises(MemorydError, match=r"INVALID_ARGUMENT.*there are none"):
                 there.import_session("unknown", messages, template="chat")
         # Without a configuration it is as in CreateSession.
         here.import_session(f"{session_id}-i", messages, template="small")

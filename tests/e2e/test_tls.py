@@ -155,9 +155,9 @@ def serial_of(target: str, authority: Authority) -> str:
     context = ssl.create_default_context(cafile=str(authority.certificate))
     context.set_alpn_protocols(["h2"])
     host, _, port = target.rpartition(":")
-    with socket.create_connection((host, int(port)), 30) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as wrapped:
-            return wrapped.getpeercert()["serialNumber"]
+    with socket.create_connection((host, int(port)), 30) as plain, \
+            context.wrap_socket(plain, server_hostname="localhost") as wrapped:
+        return wrapped.getpeercert()["serialNumber"]
 
 
 def wait_for(condition, attempts: int = 400, pause: float = 0.01) -> None:
@@ -220,7 +220,7 @@ def test_certificates_rotate_under_load_without_a_failed_call(authority, tmp_pat
                         wait_for(lambda: "is not the key of the certificate" in running.output())
                         assert serial_of(running.target, authority) == before
                     os.replace(made / "tls.key", link / "tls.key")
-                wait_for(lambda: serial_of(running.target, authority) != before)
+                wait_for(lambda before=before: serial_of(running.target, authority) != before)
         assert not load.failures, load.failures[:3]
         assert min(load.made) >= 20
 
@@ -336,7 +336,7 @@ def test_plaintext_beyond_loopback_is_warned_of(tmp_path):
 def test_a_token_over_tls_is_all_a_client_needs(authority, tmp_path):
     file = write_credentials(tmp_path / "c.yaml", [credential("team", token="t")])
     arguments = [*server_arguments(authority.issue(SERVER_NAMES)), f"--credentials={file}"]
-    with Server(MEMORY, arguments=arguments) as running:
-        with secure_channel(running.target, authority.certificate) as opened:
-            assert Caller(opened).code("Put", session_id="s") == grpc.StatusCode.UNAUTHENTICATED
-            assert Caller(opened).code("Put", session_id="s", metadata=bearer("t")) == OK
+    with Server(MEMORY, arguments=arguments) as running, \
+            secure_channel(running.target, authority.certificate) as opened:
+        assert Caller(opened).code("Put", session_id="s") == grpc.StatusCode.UNAUTHENTICATED
+        assert Caller(opened).code("Put", session_id="s", metadata=bearer("t")) == OK

@@ -218,24 +218,24 @@ def test_tenants_have_their_own_usage_budget_and_metrics(store, models, tmp_path
 
 
 def test_a_query_and_a_put_that_waits_do_without_a_model(store, models, tmp_path):
-    with running(store, models, tmp_path, tenant_model_tokens_per_day=1) as server:
-        with server.channel() as channel:
-            calls = Calls(channel)
-            config = every_turn(FACTS, retrieval=memory.Retrieval(embedder="embed"),
-                                feed=memory.FEED_BEFORE_REPLY)
-            calls.Put(session_id="s", messages=[user("A dog")], config=config)
-            wait_for(lambda: calls.GetUsage().today.prompt_tokens)
-            drained(calls, "s")
-            # Any of the tokens are too many now.
-            put = calls.Put(session_id="s", messages=[user("A cat")])
-            job, = put.open_jobs
-            assert job.block == "facts" and job.error.startswith("MODEL_BUDGET: ")
-            assert not put.HasField("usage")
-            found = calls.Query(session_id="s", query="dog")
-            assert found.results[0].message.text == "A dog"
-            assert "NO_EMBEDDING" in found.notices
-            assert missing(found) == {".retrieval": "MODEL_BUDGET"}
-            assert not found.HasField("usage")
+    with running(store, models, tmp_path, tenant_model_tokens_per_day=1) as server, \
+            server.channel() as channel:
+        calls = Calls(channel)
+        config = every_turn(FACTS, retrieval=memory.Retrieval(embedder="embed"),
+                            feed=memory.FEED_BEFORE_REPLY)
+        calls.Put(session_id="s", messages=[user("A dog")], config=config)
+        wait_for(lambda: calls.GetUsage().today.prompt_tokens)
+        drained(calls, "s")
+        # Any of the tokens are too many now.
+        put = calls.Put(session_id="s", messages=[user("A cat")])
+        job, = put.open_jobs
+        assert job.block == "facts" and job.error.startswith("MODEL_BUDGET: ")
+        assert not put.HasField("usage")
+        found = calls.Query(session_id="s", query="dog")
+        assert found.results[0].message.text == "A dog"
+        assert "NO_EMBEDDING" in found.notices
+        assert missing(found) == {".retrieval": "MODEL_BUDGET"}
+        assert not found.HasField("usage")
 
 
 def test_a_tenant_that_no_file_names_is_one_of_the_others(models, tmp_path):

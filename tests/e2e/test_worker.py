@@ -193,27 +193,27 @@ def test_a_worker_needs_its_right_and_has_no_other(tmp_path):
         credential("team", ["worker"], token="worker"),
         credential("team", ["read", "write", "admin"], token="agent"),
     ])
-    with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server:
-        with server.channel() as opened:
-            ready(opened)
-            for token, code, why in ((None, "UNAUTHENTICATED", "UNAUTHENTICATED"),
-                                     ("nobody", "UNAUTHENTICATED", "UNAUTHENTICATED"),
-                                     ("agent", "PERMISSION_DENIED", "RIGHT_MISSING")):
-                error = Stream(opened, hello(), token=token).end()
-                assert (error.code().name, reason(error)) == (code, why)
-            worker = Caller(opened, "worker")
-            for method in ("Get", "Put", "ListSessions"):
-                assert worker.code(method) == grpc.StatusCode.PERMISSION_DENIED
-            with pytest.raises(memoryd.MemorydError) as refused:
-                memoryd.Worker(server.target, name="w", token="agent").start()
-            assert refused.value.reason == "RIGHT_MISSING"
+    with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server, \
+            server.channel() as opened:
+        ready(opened)
+        for token, code, why in ((None, "UNAUTHENTICATED", "UNAUTHENTICATED"),
+                                 ("nobody", "UNAUTHENTICATED", "UNAUTHENTICATED"),
+                                 ("agent", "PERMISSION_DENIED", "RIGHT_MISSING")):
+            error = Stream(opened, hello(), token=token).end()
+            assert (error.code().name, reason(error)) == (code, why)
+        worker = Caller(opened, "worker")
+        for method in ("Get", "Put", "ListSessions"):
+            assert worker.code(method) == grpc.StatusCode.PERMISSION_DENIED
+        with pytest.raises(memoryd.MemorydError) as refused:
+            memoryd.Worker(server.target, name="w", token="agent").start()
+        assert refused.value.reason == "RIGHT_MISSING"
 
-            # A credential that is withdrawn ends what it opened.
-            stream = Stream(opened, hello(), token="worker")
-            stream.hear()
-            write_credentials(file, [credential("team", token="agent")])
-            error = stream.end()
-            assert error.code() == grpc.StatusCode.UNAUTHENTICATED
+        # A credential that is withdrawn ends what it opened.
+        stream = Stream(opened, hello(), token="worker")
+        stream.hear()
+        write_credentials(file, [credential("team", token="agent")])
+        error = stream.end()
+        assert error.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_a_server_that_goes_says_so_and_does_not_wait():
@@ -240,25 +240,25 @@ def test_a_worker_comes_back_when_its_connection_grows_too_old():
     client, which repeats a call that met the end of its connection, hears nothing of it."""
     arguments = ["--metrics-listen=127.0.0.1:0", "--max-connection-age-s=1",
                  "--max-connection-age-grace-s=1"]
-    with Server("sqlite::memory:", arguments=arguments) as server:
-        with memoryd.Client(server.target) as client, memoryd.Worker(server.target, name="w",
-                                                                     blocks=[Mentions()]):
-            client.create_session("s", every_turn(block("mentions", "worker", worker="w")))
+    with Server("sqlite::memory:", arguments=arguments) as server, \
+            memoryd.Client(server.target) as client, memoryd.Worker(server.target, name="w",
+                                                                    blocks=[Mentions()]):
+        client.create_session("s", every_turn(block("mentions", "worker", worker="w")))
 
-            def ended() -> float:
-                return sum(count for (name, labels), count in scrape(server.metrics).items()
-                           if name == "memoryd_rpc_total" and ("method", "Attach") in labels)
+        def ended() -> float:
+            return sum(count for (name, labels), count in scrape(server.metrics).items()
+                       if name == "memoryd_rpc_total" and ("method", "Attach") in labels)
 
-            turns = 0
-            while ended() < 3:
-                put = client.put("s", [user("Logan"), assistant("Who?")],
-                                 wait=WAIT.ToTimedelta())
-                assert not put.open_jobs, put
-                turns += 1
-            # The newest turn has not left short-term memory. A Put whose reply was cut off has its
-            # stored reply, which does not wait.
-            expected = f"Logan was mentioned {turns - 1} times."
-            wait_for(lambda: expected in memory_text(client.get("s")))
+        turns = 0
+        while ended() < 3:
+            put = client.put("s", [user("Logan"), assistant("Who?")],
+                             wait=WAIT.ToTimedelta())
+            assert not put.open_jobs, put
+            turns += 1
+        # The newest turn has not left short-term memory. A Put whose reply was cut off has its
+        # stored reply, which does not wait.
+        expected = f"Logan was mentioned {turns - 1} times."
+        wait_for(lambda: expected in memory_text(client.get("s")))
 
 
 class Mentions(memoryd.Block):
