@@ -371,12 +371,13 @@ def support_is_off_and_nothing_was_called() -> None:
 @case
 def llama_index() -> None:
     from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import Field
     from llama_index.core.memory import BaseMemoryBlock
 
     from memoryd.llama_index import ChatStore, Memory
 
     class Heard(BaseMemoryBlock[str]):
-        heard: list[str] = []
+        heard: list[str] = Field(default_factory=list)
 
         async def _aget(self, messages=None, **_):
             return f"{os.getpid()} heard {self.heard}"

@@ -4,13 +4,13 @@
 usage: local_rounds.py [--rounds N] [--seed N] [FOLDER]
 
 In each round two processes open the same folder, a random time apart, and put one message after the
-other. Each ends in one of the ways of ENDS, the killed ones at a random time, also while they start;
-in some rounds the server is killed under them, or its supervisor, and another user comes. A round is over when no process of
-the server's is left. At the end every message is read back. The last line is
-`local rounds: rounds N, users N, of these killed N, servers killed N, supervisors killed N, acked N,
-lost N, doubled N, reordered N, failed N, left behind N`. Exits 1 when a message that was acknowledged
-is missing, one is there twice or out of its user's order, a user failed, or something was left
-behind.
+other. Each ends in one of the ways of ENDS, the killed ones at a random time, also while they
+start; in some rounds the server is killed under them, or its supervisor, and another user comes. A
+round is over when no process of the server's is left. At the end every message is read back. The
+last line is `local rounds: rounds N, users N, of these killed N, servers killed N, supervisors
+killed N, acked N, lost N, doubled N, reordered N, failed N, left behind N`. Exits 1 when a message
+that was acknowledged is missing, one is there twice or out of its user's order, a user failed, or
+something was left behind.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_both_clients_have_the_same_methods():
     assert calls_of(Client) == calls_of(AsyncClient)
     assert len(calls_of(Client)) > 35
     for name in calls_of(Client):
-        assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ != None
+        assert getattr(Client, name).__doc__ == getattr(AsyncClient, name).__doc__ is not None
     arguments = [list(inspect.signature(c).parameters) for c in (Client, AsyncClient)]
     assert arguments[0] == arguments[1]
 

@@ -517,10 +517,10 @@ def test_a_list_stands_in_front_where_it_is_asked(server, memory):
         await memory.add(text("Logan drinks tea."))
         front = ListMemory(session_id=memory.session_id, placement="front", target=server.target)
         context = UnboundedChatCompletionContext()
-        for content in ("And coffee.", "And juice."):
+        for added in ("And coffee.", "And juice."):
             asked = await ask(context, front, question="What?")
             assert asked[0] == "system" and asked.count("system") == 1
-            await memory.add(text(content))
+            await memory.add(text(added))
         assert await ask(context, memory, question="What?") == (
             ["system", "What?", "What?", "What?", "system"]), "its own is at the end, as before"
         said = (await context.get_messages())[0].content

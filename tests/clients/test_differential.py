@@ -290,7 +290,7 @@ def told(value: Any) -> str:
     if isinstance(value, Image):
         return repr(value.image.tobytes())
     if isinstance(value, dict):
-        return "{%s}" % ", ".join(f"{told(key)}: {told(item)}" for key, item in value.items())
+        return "{" + ", ".join(f"{told(key)}: {told(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(map(told, value))})"
     if isinstance(value, (set, frozenset)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import re
@@ -164,7 +165,7 @@ def test_the_cookbook(reader, models):
     said = read(reader, cookbook)
     assert "My name is Logan" in said('"core_info"')
     fences = blocks_of(cookbook)
-    for fence, after in zip(fences, fences[1:], strict=False):
+    for fence, after in itertools.pairwise(fences):
         assert fence.language != "python" or "output" in after.words, fence.place
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 
 import pytest
@@ -87,7 +88,7 @@ def test_memories_are_contents_as_their_last_event_left_them(server, client, his
 def test_former_texts_are_as_many_as_metadata_holds(server, client, history, session_id):
     texts = [f"{number} " + "x" * 50_000 for number in range(12)]
     history.add_history("m", None, texts[0], "ADD", created_at=MADE)
-    for old, new in zip(texts, texts[1:]):
+    for old, new in itertools.pairwise(texts):
         history.add_history("m", old, new, "UPDATE", created_at=MADE, updated_at=CHANGED)
     done = run("mem0", "--database", history.db_path, "--target", server.target,
                "--memories", session_id)

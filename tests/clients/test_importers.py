@@ -245,7 +245,7 @@ def test_nothing_can_be_written_to_what_is_read(kind, tmp_path):
         else:
             run_sql(url, "CREATE TABLE t (x int)")
         database = _database.open_database(url)
-        with pytest.raises(_database.DatabaseError, match="read-?only"):
+        with pytest.raises(_database.DatabaseError, match=r"read-?only"):
             list(database.rows("DELETE FROM t RETURNING x"))
         assert list(database.rows("SELECT * FROM t")) == []
         database.close()

@@ -28,7 +28,7 @@ from llama_index.core.base.llms.types import (
     TextBlock,
     ToolCallBlock,
 )
-from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
+from llama_index.core.bridge.pydantic import BaseModel, Field, PrivateAttr
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
@@ -115,8 +115,8 @@ class ScriptedLLM(MockLLM):
 class Recorder(BaseMemoryBlock[str]):
     """Notes what it is fed with, and on which event loop."""
 
-    fed: list[list[str | None]] = []
-    loops: list[object] = []
+    fed: list[list[str | None]] = Field(default_factory=list)
+    loops: list[object] = Field(default_factory=list)
 
     async def _aget(self, messages=None, **block_kwargs):
         return f"{sum(map(len, self.fed))} seen {block_kwargs.get('extra', '')}".strip()
@@ -279,8 +279,8 @@ def test_a_step_that_a_subclass_changes_is_taken(uri, session_id, changed):
                      memory_blocks=[block], **store)
 
         async def ask() -> list[object]:
-            for message in turns(3):
-                await memory.aput(message)
+            for each in turns(3):
+                await memory.aput(each)
             await memory.aput_messages(turns(2, first=3))
             return [getattr(memory, "_managed", None), block.fed, texts(await memory.aget()),
                     texts(await memory.aget_all())]
@@ -310,8 +310,8 @@ def test_a_step_of_a_store_that_a_subclass_changes_is_taken(uri, session_id, ste
             memory_blocks=[block])
 
         async def ask() -> list[object]:
-            for message in turns(3):
-                await memory.aput(message)
+            for each in turns(3):
+                await memory.aput(each)
             await memory.aput_messages(turns(2, first=3))
             return [len(asked), block.fed, texts(await memory.aget_all())]
 
@@ -574,7 +574,7 @@ def test_a_ratio_above_one_is_the_librarys(uri, session_id):
 
 def test_messages_that_a_block_owns_are_not_written_to(uri, session_id):
     class Says(BaseMemoryBlock[list[ChatMessage]]):
-        own: list[ChatMessage] = []
+        own: list[ChatMessage] = Field(default_factory=list)
 
         async def _aget(self, messages=None, **block_kwargs):
             return self.own
@@ -743,7 +743,7 @@ def test_credentials_are_not_replaced_in_silence(uri, session_id):
     for load in (lambda: Memory.from_dict(dump).get(), lambda: pickle.loads(pickled).get(),
                  lambda: ChatMemoryBuffer.from_string(of_buffer).get(),
                  lambda: ChatStore.from_dict(of_store).get_messages(session_id)):
-        with pytest.raises(LookupError, match="credentials: .*token"):
+        with pytest.raises(LookupError, match=r"credentials: .*token"):
             load()
     given = Memory.from_dict(dump, sql_store=ChatStore("t", uri, token=token))
     assert texts(given.get()) == ["one"]
@@ -754,8 +754,8 @@ def test_a_buffer_comes_back_as_it_is(uri, session_id):
     buffer = ChatSummaryMemoryBuffer.from_defaults(
         llm=llm, chat_store=ChatStore(async_database_uri=uri), chat_store_key=session_id,
         token_limit=3, tokenizer_fn=str.split)
-    for message in turns(2):
-        buffer.put(message)
+    for each in turns(2):
+        buffer.put(each)
     text = buffer.to_string()
     assert ChatSummaryMemoryBuffer.from_string(text) is buffer
     changed = ChatSummaryMemoryBuffer.from_dict({**json.loads(text), "token_limit": 4})
@@ -1214,8 +1214,8 @@ def test_a_buffer_is_there_again(uri, session_id):
     buffer = ChatMemoryBuffer.from_defaults(chat_store=store, chat_store_key=session_id,
                                             token_limit=5, tokenizer_fn=str.split)
     assert isinstance(buffer, LibraryBuffer)
-    for message in turns(3):
-        buffer.put(message)
+    for each in turns(3):
+        buffer.put(each)
     assert texts(buffer.get()) == ["question 2", "answer"]
     loaded = ChatMemoryBuffer.from_string(buffer.to_string())
     assert len(loaded.get_all()) == 6 and loaded.chat_store_key == session_id

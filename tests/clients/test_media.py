@@ -143,7 +143,7 @@ def test_autogen(server, session_id):
             await memory.add(content)
         found = (await memory.query()).results
         assert [one.mime_type for one in found] == [one.mime_type for one in added]
-        for one, before in zip(found, added):
+        for one, before in zip(found, added, strict=True):
             if isinstance(before.content, Image):
                 assert equal(one.content.image.tobytes(), before.content.image.tobytes())
             else:

@@ -142,7 +142,7 @@ def test_every_call_on_memory_has_its_span(client, exported, session_id):
         result = getattr(client, method)(*given, **named)
         change = getattr(result, "change", change)
         check(exported.only(), store, *span, found_in(method, result))
-    assert {rpc for rpc in _memory_spans._OPERATIONS} == {
+    assert set(_memory_spans._OPERATIONS) == {
         "".join(part.capitalize() for part in method.split("_")) for method, *_ in CALLS}
 
 

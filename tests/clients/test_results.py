@@ -177,6 +177,7 @@ def test_async(server, facts):
         async with memoryd.AsyncClient(server.target) as memory:
             assert type(await memory.query(facts, "tea")) is Hits
             assert type(await memory.get_session(facts)) is Session
-            assert [type(one) async for one in memory.list_sessions(subject="ann")][0] is Session
+            sessions = [one async for one in memory.list_sessions(subject="ann")]
+            assert type(sessions[0]) is Session
             assert type(await memory.get_block(facts, "facts")) is KnownBlock
     asyncio.run(run())

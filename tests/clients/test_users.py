@@ -291,7 +291,7 @@ def test_a_configuration_of_somebody_else_is_named(client, user):
         client.remember(user, "tea", memory=config(subject="bob"))
     with pytest.raises(ValueError, match=r"config\.subject: must be the user"):
         client.context(user, f"{user}-chat", "tea", config=config(subject="bob"))
-    with pytest.raises(TypeError, match="memory: must be what memoryd.config"):
+    with pytest.raises(TypeError, match=r"memory: must be what memoryd\.config"):
         client.remember(user, "tea", memory={"token_limit": 3})
     with pytest.raises(ValueError, match="'user' is the name of the block"):
         client.context(user, f"{user}-chat", "tea", config=config(blocks=[
@@ -610,13 +610,13 @@ def test_a_wrong_template_is_named(of_templates, user):
     client, chat = of_templates, f"{user}-chat"
     with pytest.raises(TypeError, match="memory_template: must be a str"):
         client.remember(user, "tea", memory_template=None)
-    with pytest.raises(TypeError, match="^template: must be a str"):
+    with pytest.raises(TypeError, match=r"^template: must be a str"):
         client.context(user, chat, "tea", template=3)
-    with pytest.raises(ValueError, match="memory: .* beside memory_template; got token_limit"):
+    with pytest.raises(ValueError, match=r"memory: .* beside memory_template; got token_limit"):
         client.remember(user, "tea", memory=config(token_limit=3), memory_template="mind")
-    with pytest.raises(ValueError, match="config: .* beside template; got blocks"):
+    with pytest.raises(ValueError, match=r"config: .* beside template; got blocks"):
         client.context(user, chat, "tea", config=config(blocks=[blocks.static("a")]), template="talk")
-    with pytest.raises(ValueError, match="config.subject: must be the user"):
+    with pytest.raises(ValueError, match=r"config\.subject: must be the user"):
         client.context(user, chat, "tea", config=config(subject="bob"), template="talk")
     for call in (lambda: client.remember(user, "tea", memory_template="tlak"),
                  lambda: client.context(user, chat, "tea", template="tlak")):
