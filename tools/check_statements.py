@@ -163,7 +163,7 @@ def main() -> int:
             refused.append(f"{store.relative_to(ROOT)}: no statement found")
         print(f"{store.name}: {literals} literals, {keyed} statements with the key of a session")
     refused += [f"WITHOUT_KEY: there is no {constant} in {file}" for file, constant in unused]
-    print("\n".join(refused + [f"{len(refused)} refused"]))
+    print("\n".join([*refused, f"{len(refused)} refused"]))
     return int(bool(refused))
 
 

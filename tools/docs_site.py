@@ -49,7 +49,7 @@ def on_site(name: str, text: str, pages: set[str], wrong: list[str]) -> str:
         target = match[3]
         if target is None or _ELSEWHERE.match(target):
             return match[0]
-        path, sharp, heading = target.partition("#")
+        path = target.partition("#")[0]
         there = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
         if not (REPOSITORY / there).exists():
             wrong.append(f"{name}: {target}")

@@ -80,7 +80,7 @@ def run_ctest(build: str, arguments: list[str]) -> Outcome:
     cases.mkdir(parents=True)
     entries = cases.resolve() / "ctest-entries.junit"
     command = ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error"]
-    status = run_command(command + ["--output-junit", str(entries)] + arguments)
+    status = run_command([*command, "--output-junit", str(entries), *arguments])
 
     total = Outcome()
     if entries.exists():

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """sbom.py [--static] ROOT PREFIX: prints the software bill of materials of PREFIX, as SPDX 2.3 in JSON.
 
-ROOT is what tools/runtime_root.sh filled, or with --static tools/dist/parts_root.sh, whose packages are linked into
-the binary: every package is named under var/lib/dpkg/status.d, with its
-licence under usr/share/doc. PREFIX has bin/memoryd, and in share/memoryd what it reads. The same files
-make the same text: the time in it is SOURCE_DATE_EPOCH, or 1970.
+ROOT is what tools/runtime_root.sh filled, or with --static tools/dist/parts_root.sh, whose packages
+are linked into the binary: every package is named under var/lib/dpkg/status.d, with its licence
+under usr/share/doc. PREFIX has bin/memoryd, and in share/memoryd what it reads. The same files make
+the same text: the time in it is SOURCE_DATE_EPOCH, or 1970.
 """
 
 import datetime
@@ -17,17 +17,19 @@ import subprocess
 import sys
 import urllib.parse
 
-# What share/memoryd may hold: whence, and under which licence. tools/tokens/fetch_vocabulary.py has the versions.
-_VOCABULARY = ("tiktoken", "MIT", "tiktoken, which fetches it and names it by this checksum, is MIT, and has no other "
-               "licence for it.")
-_VECTORS = ("wordllama", "MIT", "Made from Llama 2's tokens: whether that model's licence reaches it is unsettled.")
+# What share/memoryd may hold: whence, and under which licence. tools/tokens/fetch_vocabulary.py has the
+# versions.
+_VOCABULARY = ("tiktoken", "MIT", "tiktoken, which fetches it and names it by this checksum, is MIT, and "
+               "has no other licence for it.")
+_VECTORS = ("wordllama", "MIT", "Made from Llama 2's tokens: whether that model's licence reaches it is "
+            "unsettled.")
 DATA = {
     "cl100k_base.tiktoken": _VOCABULARY,
     "o200k_base.tiktoken": _VOCABULARY,
     "l2_supercat_256.safetensors": _VECTORS,
     "l2_supercat_256.tokenizer.json": _VECTORS,
-    "tzdata.version": ("tzdata", "Apache-2.0", "Names by checksum the package whose zones stand beside it; the IANA "
-                       "Time Zone Database is in the public domain."),
+    "tzdata.version": ("tzdata", "Apache-2.0", "Names by checksum the package whose zones stand beside "
+                       "it; the IANA Time Zone Database is in the public domain."),
 }
 # No part, but the words that have to go with one.
 LICENCES = {"l2_supercat_256.license.txt", "tiktoken.license.txt"}
@@ -133,7 +135,7 @@ def main() -> None:
     release = distribution(root)
     names = sorted(path.name for path in (root / "var/lib/dpkg/status.d").iterdir())
     share = prefix / "share/memoryd"
-    data = sorted(path for path in share.iterdir() if path.is_file()) + [share / "zoneinfo/tzdata.version"]
+    data = [*sorted(path for path in share.iterdir() if path.is_file()), share / "zoneinfo/tzdata.version"]
     linked = [debian_package(name, root, release) for name in names]
     brought = [data_package(path) for path in data if path.name not in LICENCES]
     packages = [own_package(prefix), *linked, *brought]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """write_unicode_tables.py FOLDER > core/base/unicode_tables.h
 
-The properties of Unicode that core/base/visible_text.cc asks for. FOLDER holds the files of Unicode's character
-database, as Debian's package unicode-data has them in /usr/share/unicode.
+The properties of Unicode that core/base/visible_text.cc asks for. FOLDER holds the files of
+Unicode's character database, as Debian's package unicode-data has them in /usr/share/unicode.
 """
 import re
 import sys

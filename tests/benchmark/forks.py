@@ -4,11 +4,12 @@ costs others meanwhile; and that neither side sees what is changed on the other.
 
     python tests/benchmark/forks.py [--stores sqlite postgresql] [--messages 100000] [--rounds 3]
 
-One server over an empty store, on tmpfs; PostgreSQL syncs. Messages of 88 bytes, of which short-term memory has the last
-few. Every round forks the whole session, while a caller puts to another session, one message after the other; before
-that the same caller does so alone, for as many seconds as the round before forked. Then a message is edited and
-one deleted on the one side and on the other, in the middle of what is archived, and all messages of both are read and
-held against what they were.
+One server over an empty store, on tmpfs; PostgreSQL syncs. Messages of 88 bytes, of which
+short-term memory has the last few. Every round forks the whole session, while a caller puts to
+another session, one message after the other; before that the same caller does so alone, for as many
+seconds as the round before forked. Then a message is edited and one deleted on the one side and on
+the other, in the middle of what is archived, and all messages of both are read and held against
+what they were.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 
 usage: instructions.py [--stores sqlite postgresql] [--puts N] [--rounds N]
 
-Each kind of server runs under valgrind's callgrind over a store of its own; one client makes Puts, one after
-the other, to sessions that are in memory. All kinds run at once and take turns. What servers do by the clock, such
-as pings, adds to a round whatever its Puts take, the more so the slower the machine: so the lowest round counts.
-What the counts behind the metrics take, which no setting turns off, is told by the source lines that callgrind
-blames. Prints tables; fails when the default configuration costs more than two percent.
+Each kind of server runs under valgrind's callgrind over a store of its own; one client makes Puts,
+one after the other, to sessions that are in memory. All kinds run at once and take turns. What
+servers do by the clock, such as pings, adds to a round whatever its Puts take, the more so the
+slower the machine: so the lowest round counts. What the counts behind the metrics take, which no
+setting turns off, is told by the source lines that callgrind blames. Prints tables; fails when the
+default configuration costs more than two percent.
 """
 
 from __future__ import annotations

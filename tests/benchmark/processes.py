@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import ClassVar
 
 _SYNCING = (
     "-c fsync=on -c full_page_writes=on -c synchronous_commit=on -c shared_buffers=512MB"
@@ -98,7 +99,7 @@ class Server:
     metrics are. `start_seconds` is how long that took."""
 
     def __init__(self, command, log):
-        self._log = open(log, "w+")
+        self._log = open(log, "w+")  # noqa: SIM115  (open as long as the process runs)
         self.metrics = ""
         begin = time.perf_counter()
         self._process = subprocess.Popen(
@@ -153,7 +154,7 @@ def load(binary, target, **flags):
 class Pgbench:
     """One table of short rows, written a row a commit and read by primary key."""
 
-    _SCRIPTS = {
+    _SCRIPTS: ClassVar = {
         "insert": r"""\set session random(1, 1000)
 \set position random(1, 9000000000000000)
 INSERT INTO bench_message VALUES ('session-' || :session, :position, '{text}');

@@ -5,13 +5,15 @@ beside Puts; the same Puts without it; and what the store grows to when sessions
     python tests/benchmark/retention.py [--stores sqlite postgresql] [--sessions 30000] [--puts 20000]
                                         [--rounds 3] [--seconds 10]
 
-One server over an empty store, on tmpfs; PostgreSQL syncs. Of the sessions a third lives for a second, a third for
-an hour, a third for ever, by the retention of the tenants that they are of; each is made by a Put of 200 bytes, 64
-at a time. Processor time is Linux' own count of the server's, and of PostgreSQL's processes that run, to the
-nanosecond; kinds of Puts take turns, in chunks, so that what else the machine does falls on all. Each round makes the
-sessions of a second anew, under the same ids, and waits until they have expired and were purged: what the store
-takes afterwards must not grow. (Under other ids each leaves a tombstone of a day.) Then as many are made while
-nothing sweeps, so that all are due when a server begins to: once nothing else is done meanwhile, and once Puts are.
+One server over an empty store, on tmpfs; PostgreSQL syncs. Of the sessions a third lives for a
+second, a third for an hour, a third for ever, by the retention of the tenants that they are of;
+each is made by a Put of 200 bytes, 64 at a time. Processor time is Linux' own count of the
+server's, and of PostgreSQL's processes that run, to the nanosecond; kinds of Puts take turns, in
+chunks, so that what else the machine does falls on all. Each round makes the sessions of a second
+anew, under the same ids, and waits until they have expired and were purged: what the store takes
+afterwards must not grow. (Under other ids each leaves a tombstone of a day.) Then as many are made
+while nothing sweeps, so that all are due when a server begins to: once nothing else is done
+meanwhile, and once Puts are.
 """
 
 from __future__ import annotations
@@ -179,7 +181,8 @@ class Bench:
             begin, begun = self.cpu(), time.monotonic()
             self.wait_for_expiry(third)
             self.say(f"{third - gone:,.0f} sessions due at once: gone within "
-                     f"{time.monotonic() - begun:.1f} s at {us(begin, self.cpu(), third - gone)} us of CPU each")
+                     f"{time.monotonic() - begun:.1f} s at {us(begin, self.cpu(), third - gone)} us of CPU "
+                     "each")
         self.make_due(third)
         with self.serving(_NEVER_MS):
             self.load("puts alone", seconds)
@@ -201,7 +204,7 @@ class Bench:
 
 def per(begin: tuple[float, float], end: tuple[float, float], count: float) -> tuple[float, float]:
     """Microseconds of the server and of the store's processes for each of `count`."""
-    return tuple((b - a) / max(count, 1) * 1e6 for a, b in zip(begin, end))
+    return tuple((b - a) / max(count, 1) * 1e6 for a, b in zip(begin, end, strict=True))
 
 
 def us(begin: tuple[float, float], end: tuple[float, float], count: float) -> str:
@@ -209,7 +212,7 @@ def us(begin: tuple[float, float], end: tuple[float, float], count: float) -> st
 
 
 def median(samples: list[tuple[float, float]]) -> str:
-    columns = [sorted(column) for column in zip(*samples)]
+    columns = [sorted(column) for column in zip(*samples, strict=True)]
     return " + ".join(f"{statistics.median(c):.1f} ({c[0]:.1f} to {c[-1]:.1f})" for c in columns)
 
 

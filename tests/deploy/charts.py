@@ -50,7 +50,7 @@ def main() -> None:
             for series in found["result"]:
                 name = legend
                 for label, value in series["metric"].items():
-                    name = name.replace("{{%s}}" % label, value)
+                    name = name.replace("{{" + label + "}}", value)
                 drawn["series"].append({"name": name, "values": [
                     (at - begin, float(value)) for at, value in series["values"]]})
     subprocess.run([REPOSITORY / "build/deploy-venv/bin/python",

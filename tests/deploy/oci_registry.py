@@ -14,8 +14,8 @@ _MANIFEST = re.compile(r"/v2/(?P<name>.+)/manifests/(?P<reference>.+)")
 
 
 class OciRegistry:
-    """Serves from construction on `address`; leaving the context ends it. By OCI's distribution specification,
-    as far as one push or pull goes: no chunks, no tags to list, no credentials."""
+    """Serves from construction on `address`; leaving the context ends it. By OCI's distribution
+    specification, as far as one push or pull goes: no chunks, no tags to list, no credentials."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}

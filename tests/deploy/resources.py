@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What memoryd takes of memory and processor time with the chart's settings, idle and under load.
 
-usage: tools/with_postgres.sh build/venv/bin/python tests/deploy/resources.py [--turns N] [--rate N] [--idle SECONDS]
+usage: tools/with_postgres.sh build/venv/bin/python tests/deploy/resources.py [--turns N] [--rate N]
+           [--idle SECONDS]
 
-For each store a line for the idle server, and one for N turns of eight agents, each a Put of two messages
-of 200 bytes and a Get, at no more than the rate, in sessions with a token limit of 3,000. Resident memory
-is that at the end; `own` is what of it is no page of a file, `peak` the largest since the start. Processor time is memoryd's own, in thousandths
-of a processor; what a turn takes of it hardly depends on what else runs here.
+For each store a line for the idle server, and one for N turns of eight agents, each a Put of two
+messages of 200 bytes and a Get, at no more than the rate, in sessions with a token limit of 3,000.
+Resident memory is that at the end; `own` is what of it is no page of a file, `peak` the largest
+since the start. Processor time is memoryd's own, in thousandths of a processor; what a turn takes
+of it hardly depends on what else runs here.
 """
 
 from __future__ import annotations

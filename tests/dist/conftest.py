@@ -59,7 +59,8 @@ def environment(tmp_path_factory) -> pathlib.Path:
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], env=environment, check=True)
     subprocess.run(
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
-         artefact("memoryd-*.whl"), artefact("memoryd_server-*.whl")], env=environment, cwd=folder, check=True)
+         artefact("memoryd-*.whl"), artefact("memoryd_server-*.whl")],
+        env=environment, cwd=folder, check=True)
     return python
 
 

@@ -35,8 +35,8 @@ class DebianRoot:
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
         """`command` there, with a /proc of its own."""
         done = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$1/proc" && exec chroot "$@"', "sh", self.folder,
-             *command],
+            ["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$1/proc" && exec chroot "$@"', "sh",
+             self.folder, *command],
             env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                  "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

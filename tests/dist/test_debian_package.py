@@ -1,4 +1,5 @@
-"""The Debian package as dpkg installs, upgrades and removes it, on Debian 12 and 13, with systemd and without."""
+"""The Debian package as dpkg installs, upgrades and removes it, on Debian 12 and 13, with systemd and
+without."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def later(package, tmp_path_factory) -> pathlib.Path:
     with open(folder / f"tree{SETTINGS}", "a", encoding="utf-8") as settings:
         settings.write("# Of the later version.\n")
     built = folder / "memoryd.deb"
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", folder / "tree", built], check=True,
-                   capture_output=True)
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", folder / "tree", built],
+                   check=True, capture_output=True)
     return built
 
 
@@ -55,8 +56,8 @@ def check_works(root: DebianRoot) -> None:
     assert root.status("memoryd") == "install ok installed"
     assert root.attributes(SETTINGS) == "root:memoryd 640"
     assert root.run("memoryd", "--version").stdout == f"memoryd {VERSION}\n"
-    told = root.run("setpriv", "--reuid=memoryd", "--regid=memoryd", "--init-groups", "memoryd", f"--config={SETTINGS}",
-                    "--check-config")
+    told = root.run("setpriv", "--reuid=memoryd", "--regid=memoryd", "--init-groups", "memoryd",
+                    f"--config={SETTINGS}", "--check-config")
     assert told.stdout == "the settings are valid\n"
 
 

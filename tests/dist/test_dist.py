@@ -38,7 +38,8 @@ class Running:
     def __init__(self, command, environment, folder, before=()):
         self._process = subprocess.Popen(
             [*before, *command, "--listen=127.0.0.1:0", f"--store=sqlite:{folder}/memory.db"],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True)
 
     def __enter__(self):
         for line in self._process.stdout:
@@ -69,8 +70,8 @@ def use(target: str) -> None:
 
 
 def test_starts_stores_and_ends(installed, tmp_path):
-    told = subprocess.run([*installed.command[:1], "--version"], env=installed.environment, capture_output=True,
-                          text=True, check=True)
+    told = subprocess.run([*installed.command[:1], "--version"], env=installed.environment,
+                          capture_output=True, text=True, check=True)
     assert told.stdout == f"memoryd {VERSION}\n"
     with Running(installed.command, installed.environment, tmp_path) as server:
         use(server.target)
@@ -99,8 +100,8 @@ def test_needs_only_the_c_library_that_is_claimed(installed):
              for version in re.findall(r"GLIBC_([0-9.]+)", readelf(installed.binary, "--version-info"))}
     claimed = re.search(r"manylinux_(\d+)_(\d+)_x86_64\.whl$", artefact("memoryd_server-*.whl").name)
     assert max(asked)[:2] <= tuple(map(int, claimed.groups()))
-    control = subprocess.run(["dpkg-deb", "--field", artefact("memoryd_*.deb"), "Depends"], capture_output=True, text=True,
-                             check=True).stdout
+    control = subprocess.run(["dpkg-deb", "--field", artefact("memoryd_*.deb"), "Depends"],
+                             capture_output=True, text=True, check=True).stdout
     assert f"libc6 (>= {'.'.join(map(str, max(asked)))})" in control
     check_hardened(installed.binary)
 
@@ -132,8 +133,8 @@ with memoryd.local("store") as memory:
     memory.put("s1", [{"role": "user", "content": "hi"}])
     print(memory.get("s1").to_openai())
 """
-    told = subprocess.run([environment, "-I", "-c", program], env={"HOME": str(tmp_path), "PATH": ""}, cwd=tmp_path,
-                          capture_output=True, text=True, timeout=120)
+    told = subprocess.run([environment, "-I", "-c", program], env={"HOME": str(tmp_path), "PATH": ""},
+                          cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (told.returncode, told.stdout) == (0, "[{'role': 'user', 'content': 'hi'}]\n"), told.stderr
 
 
@@ -191,12 +192,13 @@ def test_unit_is_valid_and_hardened(tmp_path):
 
 
 def test_package_of_debian_marks_its_settings():
-    listed = subprocess.run(["dpkg-deb", "--contents", artefact("memoryd_*.deb")], capture_output=True, text=True,
-                            check=True).stdout
+    listed = subprocess.run(["dpkg-deb", "--contents", artefact("memoryd_*.deb")],
+                            capture_output=True, text=True, check=True).stdout
     assert re.search(r"-rw-r----- root/root .* \./etc/memoryd/memoryd\.yaml\n", listed)
     assert re.search(r"lrwxrwxrwx root/root .* \./usr/bin/memoryd -> \.\./lib/memoryd/bin/memoryd\n", listed)
     for script in ("postinst", "prerm", "postrm"):
-        text = subprocess.run(["dpkg-deb", "--info", artefact("memoryd_*.deb"), script], capture_output=True, check=True).stdout
+        text = subprocess.run(["dpkg-deb", "--info", artefact("memoryd_*.deb"), script],
+                              capture_output=True, check=True).stdout
         subprocess.run(["sh", "-n"], input=text, check=True)
 
 
@@ -207,10 +209,11 @@ def test_what_its_settings_suggest_is_valid(tmp_path):
     assert len(suggested) >= 4
     settings = tmp_path / "all.yaml"
     # Of a setting that is suggested twice, the later.
-    settings.write_text("\n".join({line.split(":")[0]: line for line in suggested}.values()), encoding="utf-8")
+    settings.write_text("\n".join({line.split(":")[0]: line for line in suggested}.values()),
+                        encoding="utf-8")
     binary = tmp_path / "usr/lib/memoryd/bin/memoryd"
-    told = subprocess.run([binary, f"--config={settings}", "--print-config"], env={}, capture_output=True, text=True,
-                          check=False)
+    told = subprocess.run([binary, f"--config={settings}", "--print-config"], env={},
+                          capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr
     # The commands it tells of, and what a reload is said to bring.
     for command in ("--check-config", "--print-config"):
@@ -220,7 +223,8 @@ def test_what_its_settings_suggest_is_valid(tmp_path):
 
 def test_licences_of_all_that_is_in_it():
     with tarfile.open(artefact("*.tar.gz")) as archive:
-        packed = {name.removeprefix(f"{TREE}/share/"): archive.extractfile(name).read().decode(errors="replace")
+        packed = {name.removeprefix(f"{TREE}/share/"):
+                  archive.extractfile(name).read().decode(errors="replace")
                   for name in archive.getnames() if name.endswith(".txt")}
     licences = {name: text for name, text in packed.items() if "/licences/" in name}
     named = {path.rsplit("/", 1)[1] for text in licences.values()
@@ -233,9 +237,10 @@ def test_licences_of_all_that_is_in_it():
     with zipfile.ZipFile(artefact("memoryd_server-*.whl")) as wheel:
         carried = {name.removeprefix("memoryd_server/share/") for name in wheel.namelist()}
     assert packed.keys() <= carried
-    shown = subprocess.run(["dpkg-deb", "--fsys-tarfile", artefact("memoryd_*.deb")], capture_output=True, check=True)
-    told = subprocess.run(["tar", "--extract", "--to-stdout", "./usr/share/doc/memoryd/copyright"], input=shown.stdout,
-                          capture_output=True, check=True).stdout.decode(errors="replace")
+    shown = subprocess.run(["dpkg-deb", "--fsys-tarfile", artefact("memoryd_*.deb")],
+                           capture_output=True, check=True)
+    told = subprocess.run(["tar", "--extract", "--to-stdout", "./usr/share/doc/memoryd/copyright"],
+                          input=shown.stdout, capture_output=True, check=True).stdout.decode(errors="replace")
     for name, text in licences.items():
         if name.count("/") == 3 and not name.endswith("README.txt"):
             assert text in told, name
@@ -245,8 +250,8 @@ def test_licences_of_all_that_is_in_it():
 def test_fields_of_the_packages_of_debian():
     for pattern in ("memoryd_*.deb", "libmemoryd-dev_*.deb"):
         def field(name, pattern=pattern):
-            return subprocess.run(["dpkg-deb", "--field", artefact(pattern), name], capture_output=True, text=True,
-                                  check=True).stdout.strip()
+            return subprocess.run(["dpkg-deb", "--field", artefact(pattern), name],
+                                  capture_output=True, text=True, check=True).stdout.strip()
         assert re.fullmatch(r"[^<>]+ <[^<>@\s]+@[^<>@\s]+\.[^<>@\s]+>", field("Maintainer"))
         listed = subprocess.run(["dpkg-deb", "--contents", artefact(pattern)], capture_output=True, text=True,
                                 check=True).stdout.splitlines()
@@ -264,7 +269,8 @@ def test_client_for_cpp_builds_from_its_package(tmp_path):
                    capture_output=True)
     subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
     with Running([str(root / "usr/bin/memoryd")], {"HOME": str(tmp_path)}, tmp_path) as server:
-        told = subprocess.run([build / "quickstart", server.target], capture_output=True, text=True, check=True)
+        told = subprocess.run([build / "quickstart", server.target],
+                              capture_output=True, text=True, check=True)
     assert told.stdout == "user: Hello, world!\n"
 
 
@@ -290,7 +296,8 @@ def test_image_starts_stores_and_ends(image):
         with container.Container(volume=volume) as first:
             use(first.target)
             assert first.stop() == 0
-        with container.Container(volume=volume) as second, memoryd.Client(second.target, timeout=30) as client:
+        with container.Container(volume=volume) as second, \
+                memoryd.Client(second.target, timeout=30) as client:
             assert len(client.get("o200k_base").messages) == 1
     finally:
         next(volumes, None)

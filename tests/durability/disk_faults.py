@@ -3,12 +3,13 @@
 
 usage: disk_faults.py [--every SHARE] [--first N] [--seed N] [--start new|full-log|both]
 
-For each kind of call and of failure: a server is started, gets some writes and is told to end, while
-its k-th such call fails, or that and all that follow; until a k beyond the last call leaves it
-untouched. The server may wait for its store, refuse to start with a line that says why, and answer
-errors; it must end well when it is told to. The next server, on a disk that is well and in half of the cases has lost power, must start;
-what was acknowledged must be there, what was refused must not, and SQLite finds nothing wrong. A
-server that goes on must take writes again as soon as the disk is well.
+For each kind of call and of failure: a server is started, gets some writes and is told to end,
+while its k-th such call fails, or that and all that follow; until a k beyond the last call leaves
+it untouched. The server may wait for its store, refuse to start with a line that says why, and
+answer errors; it must end well when it is told to. The next server, on a disk that is well and in
+half of the cases has lost power, must start; what was acknowledged must be there, what was refused
+must not, and SQLite finds nothing wrong. A server that goes on must take writes again as soon as
+the disk is well.
 
 The first N of the k are all tried (20), then each that is a share larger than the one before (0.1).
 A line for each kind says how many k that were, and which left all untouched; the last line is

@@ -69,7 +69,8 @@ class Tally:
     def _all(self, pool: ThreadPoolExecutor, step, rounds: list[Round]) -> list[Round]:
         """Those whose step was as it must be; the others are counted, and shown."""
         passed = []
-        for each, error in zip(rounds, pool.map(lambda each: failure(step, each), rounds)):
+        failures = pool.map(lambda each: failure(step, each), rounds)
+        for each, error in zip(rounds, failures, strict=True):
             if error is None:
                 passed.append(each)
             elif isinstance(error, grpc.RpcError) and error.code() in NO_TIME:

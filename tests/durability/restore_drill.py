@@ -4,19 +4,21 @@ what is missing.
 
 usage: restore_drill.py [--store sqlite|postgresql|both] [--mib N] [--messages N] [--writers N] [--sessions N]
 
-The store first gets N MiB, and sessions with contents, blocks of every kind that jobs feed, and jobs that are
-open. SQLite: the backup while writers go on, then the server is killed, its file deleted, and the backup, once
-verified, put in its place. All that was acknowledged when the backup began must be there; what came later is
-lost. PostgreSQL: a base backup while writers go on, and pg_receivewal as synchronous standby; then its servers
-are killed, the data folder deleted, and a new one made of the backup and the WAL. memoryd lives on, as do its
-clients, which repeat what was not answered: everything that was ever acknowledged must be there.
+The store first gets N MiB, and sessions with contents, blocks of every kind that jobs feed, and
+jobs that are open. SQLite: the backup while writers go on, then the server is killed, its file
+deleted, and the backup, once verified, put in its place. All that was acknowledged when the backup
+began must be there; what came later is lost. PostgreSQL: a base backup while writers go on, and
+pg_receivewal as synchronous standby; then its servers are killed, the data folder deleted, and a
+new one made of the backup and the WAL. memoryd lives on, as do its clients, which repeat what was
+not answered: everything that was ever acknowledged must be there.
 
-Every session is read back, which checks the stored checksums too, and held against what was acknowledged;
-contents, blocks, entries and jobs against what they were, and requests are repeated under their ids. The last
-lines of a store are `restore: store S, acked N, MiB N, backup s, verified s, longest Put s before and s during
-the backup` and `restore: store S, RPO s, lost N, RTO s, doubled N, reordered N, changed N`: RPO is for how long
-acknowledged writes were lost, up to the last one, RTO the time from the loss to the first acknowledgement of a
-write afterwards. Exits 1 when more is missing than is said above.
+Every session is read back, which checks the stored checksums too, and held against what was
+acknowledged; contents, blocks, entries and jobs against what they were, and requests are repeated
+under their ids. The last lines of a store are `restore: store S, acked N, MiB N, backup s, verified
+s, longest Put s before and s during the backup` and `restore: store S, RPO s, lost N, RTO s,
+doubled N, reordered N, changed N`: RPO is for how long acknowledged writes were lost, up to the
+last one, RTO the time from the loss to the first acknowledgement of a write afterwards. Exits 1
+when more is missing than is said above.
 """
 
 from __future__ import annotations

@@ -3,16 +3,18 @@
 
 usage: rolling_upgrade.py [OLD_BINARY] [--store sqlite|postgresql|both] [--servers N] [--writers N]
 
-The way leads from OLD_BINARY, of a version with an older schema, to this one, to one whose schema is newer by
-a version on which this one can work (memoryd_later_schema), and back to this one; without OLD_BINARY it begins
-with this one. On PostgreSQL N servers (2) serve, each is ended by SIGTERM and replaced, and the first of a newer
-version migrates while the others go on; on SQLite one is ended and another started. Agents are the Python
-client, which knows every address: each error that it shows counts. At the end every session is read back and
-held against what was acknowledged, and OLD_BINARY must refuse the store, unless it can work on it.
+The way leads from OLD_BINARY, of a version with an older schema, to this one, to one whose schema
+is newer by a version on which this one can work (memoryd_later_schema), and back to this one;
+without OLD_BINARY it begins with this one. On PostgreSQL N servers (2) serve, each is ended by
+SIGTERM and replaced, and the first of a newer version migrates while the others go on; on SQLite
+one is ended and another started. Agents are the Python client, which knows every address: each
+error that it shows counts. At the end every session is read back and held against what was
+acknowledged, and OLD_BINARY must refuse the store, unless it can work on it.
 
-The last lines of a store are `upgrade: store S, schema N to N, binary B, acked N, longest call s` for each part of
-the way, and `upgrade: store S, acked N, errors N, lost N, doubled N, reordered N`. Exits 1 when an agent saw
-an error, anything was lost, doubled or out of order, or schemas are not as they should be.
+The last lines of a store are `upgrade: store S, schema N to N, binary B, acked N, longest call s`
+for each part of the way, and `upgrade: store S, acked N, errors N, lost N, doubled N, reordered N`.
+Exits 1 when an agent saw an error, anything was lost, doubled or out of order, or schemas are not
+as they should be.
 """
 
 from __future__ import annotations
@@ -86,9 +88,8 @@ def schema_of(server: Server) -> int:
 
 def refuses(store: str, binary: pathlib.Path) -> bool:
     """Whether servers of a version end on the store, saying that they are too old for its schema."""
-    with contextlib.suppress(RuntimeError):
-        with Server(store, binary=binary):
-            return False
+    with contextlib.suppress(RuntimeError), Server(store, binary=binary):
+        return False
     code, said = failed_start(store, binary=binary)
     if code != 1 or "schema" not in said:
         raise RuntimeError(f"{binary} ended with {code}:\n{said}")

@@ -21,9 +21,9 @@ PUT_SECONDS = 10.0
 
 @pytest.fixture
 def pair():
-    with fresh_store("postgresql") as store, Server(store) as first, Server(store) as second:
-        with first.channel() as one, second.channel() as two:
-            yield (first, Calls(one)), (second, Calls(two))
+    with fresh_store("postgresql") as store, Server(store) as first, Server(store) as second, \
+            first.channel() as one, second.channel() as two:
+        yield (first, Calls(one)), (second, Calls(two))
 
 
 def test_a_get_on_either_sees_every_acknowledged_put(pair):
@@ -68,7 +68,7 @@ def test_a_request_id_is_one_request_on_both(pair):
     for number in range(50):
         fields = {"session_id": "s", "messages": [user(str(number))], "request_id": f"r{number}"}
         with ThreadPoolExecutor(2) as pool:
-            replies = list(pool.map(lambda server: server[1].Put(**fields), pair))
+            replies = list(pool.map(lambda server, fields=fields: server[1].Put(**fields), pair))
         assert sorted(reply.replayed for reply in replies) == [False, True]
         assert replies[0].positions == replies[1].positions
     texts = [m.text for m in pair[0][1].all_messages("s")]
@@ -89,7 +89,7 @@ def test_a_revision_read_on_one_is_checked_on_the_other(pair):
 
 def test_a_server_that_stands_still_holds_up_nobody(pair):
     """The first is stopped under load at random moments; the second writes the same sessions."""
-    (first, _), (second, calls) = pair
+    (first, _), (_, calls) = pair
     sessions = [f"s{i}" for i in range(4)]
     chance = random.Random(2)
     longest = 0.0

@@ -386,7 +386,7 @@ def replay_folder(folder: pathlib.Path, kind: str) -> Tally:
     total: Tally = Tally()
     differences: list[str] = []
     with fresh_store(kind) as store, Server(store) as server:
-        for number, file in enumerate(files):
+        for file in files:
             tally = Tally()
             for line in file.read_text(encoding="utf-8").splitlines():
                 uri = f"memoryd://{server.target}"

@@ -147,7 +147,7 @@ class MemorySession:
         ]
         return {
             "facts": self.facts(),
-            "vectors": {name: nodes for name in self._blocks("vector")},
+            "vectors": dict.fromkeys(self._blocks("vector"), nodes),
         }
 
     def _put(self, dumps: list[dict[str, Any]]) -> None:

@@ -69,7 +69,7 @@ def put_conversation(target: str, name: str, messages: list[memory.Message],
 def count_differences(calls: Calls, name: str, messages: list[memory.Message]) -> int:
     found = calls.all_messages(name, page_size=97)
     different = abs(len(found) - len(messages))
-    for sent, stored in zip(messages, found):
+    for sent, stored in zip(messages, found, strict=False):
         different += any(getattr(sent, field).encode() != getattr(stored, field).encode()
                          for field in SENT_FIELDS)
     return different

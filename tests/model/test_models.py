@@ -98,9 +98,9 @@ def calls(chat_model, embedder, tmp_path_factory):
     ]}))
     arguments = [f"--config={file}", f"--job-attempts={ATTEMPTS}", "--job-retry-ms=500",
                  "--job-timeout-ms=600000", "--block-timeout-ms=10000"]
-    with fresh_store("sqlite") as store, Server(store, arguments=arguments) as server:
-        with server.channel() as channel:
-            yield Calls(channel)
+    with fresh_store("sqlite") as store, Server(store, arguments=arguments) as server, \
+            server.channel() as channel:
+        yield Calls(channel)
 
 
 def put_all(calls: Calls, session_id: str, turns) -> list[str]:

@@ -44,7 +44,7 @@ def with_a_long_turn(turns: list[dict]) -> list[dict]:
     """All that was said once more, in one turn of 400,000 bytes in the middle."""
     everything = "\n".join(turn["text"] for turn in turns)
     long = {**turns[0], "id": -1, "text": (everything * (400_000 // len(everything) + 1))[:400_000]}
-    return turns[:len(turns) // 2] + [long] + turns[len(turns) // 2:]
+    return [*turns[:len(turns) // 2], long, *turns[len(turns) // 2:]]
 
 
 def one_word(question: str, said_in: dict[str, int]) -> str:
@@ -56,7 +56,7 @@ def one_word(question: str, said_in: dict[str, int]) -> str:
 def two_thousand_words(question: str, words: list[str], chance: random.Random) -> str:
     """The question in the middle of 2,000 words of the conversation's own."""
     around = chance.choices(words, k=2000)
-    return " ".join(around[:1000] + [question] + around[1000:])
+    return " ".join([*around[:1000], question, *around[1000:]])
 
 
 @dataclasses.dataclass
@@ -91,9 +91,9 @@ def main() -> None:
                 ("no names", without_names(turns), None),
                 ("everything said twice", twice(turns), None),
                 ("one turn of 400,000 bytes more", with_a_long_turn(turns), None),
-                ("one word of each question", turns, lambda text: one_word(text, said_in)),
+                ("one word of each question", turns, lambda text, said_in=said_in: one_word(text, said_in)),
                 ("each question amid 2,000 words", turns,
-                 lambda text: two_thousand_words(text, words, chance))):
+                 lambda text, words=words: two_thousand_words(text, words, chance))):
             method = grpc_methods.Method(top_k=TOP)
             method.prepare(changed)
             outcome = outcomes.setdefault(name, Outcome())

@@ -10,7 +10,8 @@ from typing import Any
 Message = dict[str, Any]
 
 TEXTS = (
-    "What is the weather in Lyon?", "Ça va? 👩‍👩‍👧 तेज़ 日本語", "one\ntwo\r\n\tthree", " spaces ", "\u0000 NUL",
+    "What is the weather in Lyon?", "Ça va? 👩‍👩‍👧 तेज़ 日本語", "one\ntwo\r\n\tthree", " spaces ",
+    "\u0000 NUL",
     '{"looks": "like JSON"}', "$part", "x" * 3000, "<think>no</think>", "‮right to left",
 )
 TOOLS = ("search", "get_weather", "run-code", "files_read")

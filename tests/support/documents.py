@@ -1,9 +1,10 @@
 """Code in the documentation, and a reader who types it in.
 
-A fence's language says what it is: none, `sh` and `python` are run, `sql` asks the store, `yaml` is a file of settings,
-which is checked, or of credentials; `json`, `text`, `cmake` and `cpp` are for the eye. A word behind the language says what a
-block wants: `elsewhere` is for what no test machine has (a cluster, an engine for containers), `serves` for a program that does
-not end by itself, `tls` for a server with a certificate and tokens, `postgresql` for that store. `output` is what the block
+A fence's language says what it is: none, `sh` and `python` are run, `sql` asks the store, `yaml` is
+a file of settings, which is checked, or of credentials; `json`, `text`, `cmake` and `cpp` are for
+the eye. A word behind the language says what a block wants: `elsewhere` is for what no test machine
+has (a cluster, an engine for containers), `serves` for a program that does not end by itself, `tls`
+for a server with a certificate and tokens, `postgresql` for that store. `output` is what the block
 before it prints.
 """
 

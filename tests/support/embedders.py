@@ -24,7 +24,7 @@ def embed(text: str) -> list[float]:
 
 def cosine(a: list[float], b: list[float]) -> float:
     """How like each other two vectors are."""
-    return sum(x * y for x, y in zip(a, b)) / (math.hypot(*a) * math.hypot(*b))
+    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
 def config(**fields: Any) -> memory.SessionConfig:

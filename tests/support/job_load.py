@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import random
 import re
 import tempfile
@@ -163,7 +164,7 @@ class Findings:
         for name in (b.name for b in BLOCKS):
             of_block = [job for job in jobs if job.block == name]
             ranges = [(job.begin_position, job.end_position) for job in of_block]
-            gaps = [(one, other) for one, other in zip(ranges, ranges[1:]) if one[1] != other[0]]
+            gaps = [(one, other) for one, other in itertools.pairwise(ranges) if one[1] != other[0]]
             self.lost += len(gaps)
 
 

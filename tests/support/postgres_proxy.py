@@ -130,7 +130,7 @@ class Link:
             for relay in list(self._relays):
                 relay.abort()
             # The tasks of the relays come to their ends.
-            while self._relays:
+            while self._relays:  # noqa: ASYNC110  (a task leaves when it ends)
                 await asyncio.sleep(0)
         self._proxies.run(work())
 

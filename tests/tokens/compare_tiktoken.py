@@ -179,7 +179,7 @@ def compare(name, encoding, tool, texts):
     if len(counts) != len(texts):
         sys.exit(f"{len(texts)} strings gave {len(counts)} counts")
     equal, different, refused = 0, 0, 0
-    for text, count in zip(texts, counts):
+    for text, count in zip(texts, counts, strict=True):
         try:
             expected = len(encoding.encode(text, allowed_special="all"))
         except ValueError:
@@ -216,7 +216,7 @@ def compare_speed(name, encoding, tool, title, texts, rounds=9):
             nanoseconds(lambda: encoding.encode_batch(texts, num_threads=1, allowed_special="all")))
     each = {key: statistics.median(values) / len(texts) / 1000 for key, values in passes.items()}
     ratios = {
-        key: statistics.median(a / b for a, b in zip(values, passes["memoryd"]))
+        key: statistics.median(a / b for a, b in zip(values, passes["memoryd"], strict=True))
         for key, values in passes.items()
     }
     print(f"speed [{name}, {title}]: memoryd {each['memoryd']:.3f} us; tiktoken encode "

@@ -18,9 +18,9 @@ one; of one that expires see expiry.py, of one whose facts are changed facts.py.
 
 What is counted, each item, write or read once per count:
 
-  lost       acknowledged items and contents that the final read lacks though nothing wiped or deleted them, or of
-             which it shows an earlier edition; items that a Set, Reset, update or delete says it did
-             not find; positions of the final read that hold nothing
+  lost       acknowledged items and contents that the final read lacks though nothing wiped or
+             deleted them, or of which it shows an earlier edition; items that a Set, Reset, update
+             or delete says it did not find; positions of the final read that hold nothing
   doubled    items stored at two positions, and requests acknowledged twice with different replies
   reordered  writes whose order (revisions, positions) contradicts the order in which they were
              acknowledged and sent, or each other; items stored elsewhere than the reply says;

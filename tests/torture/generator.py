@@ -383,7 +383,7 @@ class Client:
             undone = self._chance.choice(self._changes)
             await self._write("undo", session, [], block_wire.UndoBlockChangeRequest(
                 **place, change=undone), keyed=True, undone=undone, notes=True)
-        elif chance < 0.8 and len(self._facts) < MOST_NOTES or not self._facts:
+        elif (chance < 0.8 and len(self._facts) < MOST_NOTES) or not self._facts:
             await self._write("add_fact", session, [], block_wire.AddFactRequest(
                 **place, text=text), keyed=True, text=text, notes=True)
         elif chance < 0.9:
