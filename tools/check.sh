@@ -2,7 +2,7 @@
 # `make check`: what the compilers, sanitizers and linters see. Goes on after a failure; the last
 # line is `N passed, N failed`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export MEMORYD_TEST_RESULTS=${MEMORYD_TEST_RESULTS:-build/results/check.jsonl}
 rm -f "$MEMORYD_TEST_RESULTS"
 results=tools/results.py
@@ -29,6 +29,7 @@ $results step 'format' tools/format.sh --check
 $results step 'buf lint' build/venv/bin/buf lint proto
 $results step 'mypy' tools/lint_python.sh mypy
 $results step 'ruff' tools/lint_python.sh ruff
+$results step 'shellcheck' tools/lint_shell.sh
 # Left to `make test`: what makes one call after the other, by the thousand, which shows sanitizers
 # nothing new. ThreadSanitizer gets what has threads: of the unit tests, and of the end-to-end tests
 # those of concurrent calls, jobs, workers, searches, reloads and ends (TSAN=all: every one over both
@@ -54,6 +55,7 @@ for sanitizer in asan tsan; do
   GTEST_FILTER=${cases[$sanitizer]} \
     $with_postgres $results ctest "$sanitizer tests" "build/$sanitizer" -L 'unit|contract' \
     -R "${tests[$sanitizer]}" -j 2
+  # shellcheck disable=SC2086  # Several words.
   MEMORYD_TEST_BINARY=$PWD/build/$sanitizer/bin/memoryd \
     $with_postgres $results pytest "$sanitizer end to end" ${files[$sanitizer]} -n 3 \
     -m "${marks[$sanitizer]}" -k "${names[$sanitizer]}"

@@ -3,7 +3,7 @@
 # and every query of the dashboard on a Prometheus that scrapes a server at work. Needs Go for helm and
 # kube-score, hence no part of `make test`. The last line is `N passed, N failed`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export MEMORYD_TEST_RESULTS=build/results/deploy.jsonl
 rm -f "$MEMORYD_TEST_RESULTS"
 results=tools/results.py

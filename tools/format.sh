@@ -11,6 +11,7 @@ fi
 differing=$(sources | xargs -0 clang-format-14 --style=file --dry-run 2>&1 |
   sed -nE 's/^([^: ]+):[0-9]+:.*clang-format.*/\1/p' | sort -u)
 [ -z "$differing" ] && exit 0
+# shellcheck disable=SC2016  # Nothing to expand.
 echo 'Not formatted; run `make format`:'
 echo "$differing"
 exit 1

@@ -3,7 +3,7 @@
 # each pod of deploy/kubernetes, whose memoryd is ended under load. Needs root and podman, hence no part of
 # `make test`. The last line is `N passed, N failed`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export MEMORYD_TEST_RESULTS=build/results/image.jsonl
 rm -f "$MEMORYD_TEST_RESULTS"
 results=tools/results.py

@@ -9,18 +9,19 @@ wanted=$(awk -v sections="$*" '
   /^[^#]/ && index(" " sections " ", " " name " ") { print $1 }' "$list")
 
 installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | awk '$1 == "installed" { print $2 }')
-missing=$(comm -23 <(sort -u <<<"$wanted") <(sort -u <<<"$installed"))
-[ -z "$missing" ] && exit 0
+names=$(comm -23 <(sort -u <<<"$wanted") <(sort -u <<<"$installed"))
+[ -z "$names" ] && exit 0
+mapfile -t missing <<<"$names"
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
-    echo "missing Debian packages, and neither root nor sudo:" $missing >&2
+    echo "missing Debian packages, and neither root nor sudo: ${missing[*]}" >&2
     exit 1
   fi
   as_root=(sudo)
 fi
-echo "Installing Debian packages:" $missing
+echo "Installing Debian packages: ${missing[*]}"
 "${as_root[@]}" apt-get -qq update
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get -qq install -y --no-install-recommends $missing >/dev/null
+  apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null

@@ -2,7 +2,7 @@
 # `make test-model`: blocks behind real models that run on this machine. They are installed and
 # computed for minutes, hence no part of `make test`. The last line is `N passed, N failed`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export MEMORYD_TEST_RESULTS=build/results/model.jsonl
 rm -f "$MEMORYD_TEST_RESULTS"
 results=tools/results.py

@@ -2,7 +2,7 @@
 # `make test`: the release build and every functional test on it, both stores. Goes on after a
 # failure; the last line is `N passed, N failed`.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 export MEMORYD_TEST_RESULTS=${MEMORYD_TEST_RESULTS:-build/results/test.jsonl}
 rm -f "$MEMORYD_TEST_RESULTS"
 results=tools/results.py

@@ -30,6 +30,7 @@ if [ ! -d "$root" ]; then
   fi
   mv "$root.new" "$root"
 fi
+# shellcheck disable=SC2016  # The inner shell expands it.
 exec unshare --mount --propagation private bash -c '
   set -euo pipefail
   root=$1

@@ -16,7 +16,7 @@ if [ -n "${MEMORYD_POSTGRES_PARENT:-}${MEMORYD_POSTGRES_OPTIONS:-}" ]; then
   exit 2
 fi
 
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 [ -x "$bin/initdb" ] || { echo "$0: no PostgreSQL server under /usr/lib/postgresql" >&2; exit 1; }
 
 folder=$(mktemp -d "${MEMORYD_TEST_POSTGRES_PARENT:-${TMPDIR:-/tmp}}/memoryd-postgres.XXXXXX")
@@ -27,9 +27,10 @@ if [ "$(id -u)" -eq 0 ]; then
   chown "$user" "$folder"
   as_server=(setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups)
 fi
-server() { (cd "$folder" && exec "${as_server[@]}" "$bin/$@"); }
+server() { (cd "$folder" && exec "${as_server[@]}" "$bin/$1" "${@:2}"); }
 
 command_pid=
+# shellcheck disable=SC2317  # The trap invokes it.
 cleanup() {
   trap - EXIT
   trap '' INT TERM HUP

@@ -22,7 +22,7 @@ target=$(tail --pid=$server -n +1 -f "$folder/out" | sed -n '/^listening on /{s/
 load=("$bin/memoryd_load" --target="$target" --method="$method")
 [ "$method" = put ] || "${load[@]}" --fill=20 --count=1 >/dev/null
 graph=()
-[ -z "${CALLS:-}" ] || graph=(--call-graph=dwarf,16384)
+[ -z "${CALLS:-}" ] || graph=("--call-graph=dwarf,16384")
 perf record --quiet -F 499 "${graph[@]}" -o "$folder/perf" -p $server -- \
   "${load[@]}" --seconds=5 --warmup=0 "$@"
 for order in dso symbol; do

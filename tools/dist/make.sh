@@ -69,7 +69,7 @@ strip --strip-all --remove-section=.comment "$tree/bin/memoryd"
 needed=$(readelf -dW "$tree/bin/memoryd" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
   grep -Ev '^(lib(c|m|dl|rt|pthread|resolv)\.so|ld-linux)' || true)
 if [ -n "$needed" ]; then
-  echo "make.sh: $binary needs libraries that are not in it:" $needed >&2
+  echo "make.sh: $binary needs libraries that are not in it: ${needed//$'\n'/ }" >&2
   exit 1
 fi
 data=build/share/memoryd
@@ -91,7 +91,7 @@ for copyright in "$made"/root/usr/share/doc/*/copyright; do
 done
 # They name texts that stand in a folder of Debian's.
 common=/usr/share/common-licenses
-for text in $(grep -rhoE "$common/[A-Za-z0-9.-]*[A-Za-z0-9]" "$documents/licences" | sort -u); do
+grep -rhoE "$common/[A-Za-z0-9.-]*[A-Za-z0-9]" "$documents/licences" | sort -u | while read -r text; do
   # Some name one that there is not.
   [ ! -e "$text" ] || cp --dereference "$text" "$documents/licences/common/${text##*/}.txt"
 done
