@@ -1,5 +1,6 @@
 #!/bin/bash
-# Types and lint of clients/python, as its pyproject.toml sets them.
+# Types of clients/python and lint of all Python. Its pyproject.toml has the settings; ruff.toml adds
+# those of tests, tools and examples.
 #
 # usage: lint_python.sh [mypy|ruff]     default: both
 set -euo pipefail
@@ -12,5 +13,5 @@ if [ "${1:-mypy}" = mypy ]; then
   build/venv/bin/mypy --config-file $package/pyproject.toml --cache-dir build/mypy $package/src
 fi
 if [ "${1:-ruff}" = ruff ]; then
-  build/venv/bin/ruff check --quiet --cache-dir build/ruff --config $package/pyproject.toml $package
+  build/venv/bin/ruff check --quiet --cache-dir build/ruff $package tests tools examples
 fi
