@@ -11,6 +11,7 @@ of every statement found, one at a time, and fails when that goes unseen.
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STORES = [ROOT / "core" / "storage" / store for store in ("postgres", "sqlite")]
@@ -79,7 +80,7 @@ TOKEN = re.compile(
 )
 
 
-def statements(source: str):
+def statements(source: str) -> Iterator[tuple[int, str, str]]:
     """(line, constant, text) of every run of adjacent string literals; macros of ours, which stand
     for more of them, don't end one."""
     end, line, text, constant, name = 0, 0, "", "", ""
@@ -107,7 +108,7 @@ def lacks_key(text: str) -> bool:
         not {"tenant", "session"} <= names for names in columns)
 
 
-def without_one_key(text: str):
+def without_one_key(text: str) -> Iterator[str]:
     """The statement again and again, each time without one of its keys."""
     for key in KEY.finditer(text):
         yield text[: key.start()] + "TRUE" + text[key.end() :]
@@ -117,7 +118,7 @@ def without_one_key(text: str):
             yield text[: insert.start(1)] + listed + text[insert.end(1) :]
 
 
-def read(store: pathlib.Path):
+def read(store: pathlib.Path) -> Iterator[tuple[pathlib.Path, int, str, str]]:
     """(file, line, constant, text) of every literal."""
     for path in sorted(store.rglob("*")):
         if path.suffix not in (".cc", ".h", ".sql") or path.name.endswith("_test.cc"):

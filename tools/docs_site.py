@@ -73,7 +73,8 @@ def links_of_pages(text: str) -> str:
 
 def wrong_links() -> list[str]:
     """The links of the pages, and of llms.txt, that lead to no file."""
-    pages, wrong = found(PATTERNS), []
+    pages = found(PATTERNS)
+    wrong: list[str] = []
     for name in (*pages, FOR_MODELS):
         on_site(name, (REPOSITORY / name).read_text(encoding="utf-8"), pages, wrong)
     return sorted(wrong)

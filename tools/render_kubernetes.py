@@ -51,8 +51,8 @@ def rendered(name: str, values: pathlib.Path) -> str:
     documents = re.sub(r"^(# Source: .*| *app.kubernetes.io/managed-by: .*)\n", "", documents,
                        flags=re.MULTILINE)
     # What the values say of themselves, first.
-    about = re.match(r"(#.*\n)*", values.read_text(encoding="utf-8"))[0]
-    text = about + documents
+    about = re.match(r"(#.*\n)*", values.read_text(encoding="utf-8"))
+    text = (about[0] if about else "") + documents
     return f"{_FIRST}{digest(values, text)}\n{text}"
 
 

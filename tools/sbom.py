@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import urllib.parse
+from typing import Any
 
 # What share/memoryd may hold: whence, and under which licence. tools/tokens/fetch_vocabulary.py has the
 # versions.
@@ -55,12 +56,15 @@ def distribution(root: pathlib.Path) -> str:
     return f"{values['ID']}-{values['VERSION_ID']}"
 
 
-def debian_package(name: str, root: pathlib.Path, release: str) -> dict:
+def debian_package(name: str, root: pathlib.Path, release: str) -> dict[str, Any]:
     entry = fields((root / "var/lib/dpkg/status.d" / name).read_text(encoding="utf-8"))
     quoted = urllib.parse.quote(entry["Version"], safe="")
     declared = licences(root / "usr/share/doc" / name / "copyright")
     # "NAME (VERSION)", without what is that of the package. Advisories are of sources.
-    source, version = re.fullmatch(r"(\S+)(?: \((\S+)\))?", entry.get("Source", name)).groups()
+    of_source = re.fullmatch(r"(\S+)(?: \((\S+)\))?", entry.get("Source", name))
+    if of_source is None:
+        raise ValueError(f"{name}: the package's Source is {entry['Source']!r}")
+    source, version = of_source.groups()
     return {
         "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
         "name": name,
@@ -85,12 +89,12 @@ def debian_package(name: str, root: pathlib.Path, release: str) -> dict:
     }
 
 
-def sha256(path: pathlib.Path) -> list[dict]:
+def sha256(path: pathlib.Path) -> list[dict[str, str]]:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return [{"algorithm": "SHA256", "checksumValue": digest}]
 
 
-def data_package(path: pathlib.Path) -> dict:
+def data_package(path: pathlib.Path) -> dict[str, Any]:
     project, licence, comment = DATA[path.name]
     return {
         "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', path.name)}",
@@ -109,7 +113,7 @@ def data_package(path: pathlib.Path) -> dict:
     }
 
 
-def own_package(prefix: pathlib.Path) -> dict:
+def own_package(prefix: pathlib.Path) -> dict[str, Any]:
     binary = prefix / "bin/memoryd"
     told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
     return {

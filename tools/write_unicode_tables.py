@@ -6,13 +6,14 @@ Unicode's character database, as Debian's package unicode-data has them in /usr/
 """
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 WIDTH = 98
 IGNORABLE = "Default_Ignorable_Code_Point"
 
 
-def records(path: Path):
+def records(path: Path) -> Iterator[list[str]]:
     """The fields of every line that has any."""
     for line in path.read_text(encoding="utf-8").splitlines():
         fields = [field.strip() for field in line.split("#")[0].split(";")]
@@ -22,12 +23,12 @@ def records(path: Path):
 
 def ranges(path: Path, value: str) -> list[tuple[int, int]]:
     """The code points with this value, as few ranges as there can be."""
-    found = []
+    found: list[tuple[int, int]] = []
     for code, got, *_ in sorted(records(path), key=lambda fields: int(fields[0].split("..")[0], 16)):
         if got != value:
             continue
-        first, _, last = code.partition("..")
-        first, last = int(first, 16), int(last or first, 16)
+        begin, _, end = code.partition("..")
+        first, last = int(begin, 16), int(end or begin, 16)
         if found and found[-1][1] + 1 == first:
             first = found.pop()[0]
         found.append((first, last))
@@ -56,7 +57,10 @@ def literal(sequence: list[int]) -> str:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    version = re.search(r"-(\d+\.\d+\.\d+)\.txt", (folder / "DerivedCoreProperties.txt").read_text()).group(1)
+    head = re.search(r"-(\d+\.\d+\.\d+)\.txt", (folder / "DerivedCoreProperties.txt").read_text())
+    if head is None:
+        sys.exit(f"no version in {folder}/DerivedCoreProperties.txt")
+    version = head.group(1)
     ignorable = ranges(folder / "DerivedCoreProperties.txt", IGNORABLE)
     joining = {value: ranges(folder / "extracted/DerivedJoiningType.txt", value) for value in "DLRT"}
     sequences = []
