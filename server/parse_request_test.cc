@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
 #include <set>
 #include <string>
@@ -200,7 +201,7 @@ TEST_F(ParseRequestTest, EveryRepeatedFieldOfEveryRequestIsBounded) {
       ++fields;
       const std::string name =
           place.path.empty() ? field->name() : place.Name() + "." + field->name();
-      for (const std::size_t count : {1, 7, 1025, 5000}) {
+      for (const std::size_t count : std::initializer_list<std::size_t>{1, 7, 1025, 5000}) {
         ExpectBound(place.Wrap(Entries(*field, count)), request, name);
       }
       // These don't swell.
@@ -226,7 +227,7 @@ TEST_F(ParseRequestTest, FieldsThatTheServerDoesNotKnowAreBounded) {
   ForEachType([&](const Descriptor& request, const Place& place) {
     if (place.type->FindFieldByNumber(kNumber) != nullptr) return;
     for (const std::string& field : unknown) {
-      for (const std::size_t count : {1, 3, 1025, 3000}) {
+      for (const std::size_t count : std::initializer_list<std::size_t>{1, 3, 1025, 3000}) {
         ExpectBound(place.Wrap(Repeat(field, count)), request, place.Name());
       }
     }

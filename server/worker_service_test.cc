@@ -562,8 +562,8 @@ class EndlessCall final : public RpcCall {
   }
 
  private:
-  const CallMetadata metadata_;
-  const std::vector<std::string> names_;
+  const CallMetadata metadata_{};
+  const std::vector<std::string> names_{};
   std::shared_ptr<RpcHandler> handler_;
   absl::Status end_;
 };

@@ -208,7 +208,7 @@ TEST_F(EngineReadTest, APageThatIsReadAgainIsNotHeldTwice) {
   options.memory = &budget;
   Start(options);
   CreateSmall();
-  const auto put = [this] {
+  const auto put = [] {
     return NewWrite(WriteKind::kPut, kKey, {{"user", std::string(345'000, 'x')}});
   };
   for (int i = 0; i < 4; ++i) MustDo(put());

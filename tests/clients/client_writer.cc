@@ -100,8 +100,9 @@ int main(int argc, char** argv) {
   std::atomic<bool> failed = false;
   std::vector<std::thread> writers;
   writers.reserve(items.size());
-  for (const auto& [writer, mine] : items) {
-    writers.emplace_back([&client, &mine, &answers, &failed] {
+  for (const auto& item : items) {
+    // clang 14 captures no structured binding.
+    writers.emplace_back([&client, &mine = item.second, &answers, &failed] {
       if (!Write(client, mine, answers)) failed = true;
     });
   }

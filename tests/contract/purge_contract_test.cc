@@ -1,6 +1,7 @@
 // The contract of Store::Purge, over every store.
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <numeric>
 
 #include "tests/contract/store_fixture.h"
@@ -168,7 +169,7 @@ TEST_P(PurgeContractTest, WhatWasStagedAndNeverPublishedGoesWithItsTombstone) {
   while (Purge(100, 2500, 1000) > 0) {
   }
   EXPECT_FALSE(Load(kKey).has_value());
-  for (const std::uint64_t generation : {7, 8, 10}) {
+  for (const std::uint64_t generation : std::initializer_list<std::uint64_t>{7, 8, 10}) {
     EXPECT_THAT(Positions(kKey, generation), IsEmpty()) << generation;
   }
   EXPECT_THAT(Positions(other.key, 7), ElementsAre(1, 2, 3));

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <initializer_list>
+
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {
@@ -173,7 +176,7 @@ TEST_P(SubjectContractTest, RecordsFromBeforeATimeAreForgottenAndStay) {
   const std::vector<std::string> ids = {"r0", "r249", "r250"};
   const auto records = store().FindRequests(kKey, ids);
   ASSERT_TRUE(records.ok()) << records.status();
-  for (const std::size_t forgotten : {0, 1}) {
+  for (const std::size_t forgotten : std::initializer_list<std::size_t>{0, 1}) {
     ASSERT_TRUE((*records)[forgotten].has_value());
     EXPECT_EQ((*records)[forgotten]->fingerprint + (*records)[forgotten]->reply, "");
   }

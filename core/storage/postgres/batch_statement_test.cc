@@ -35,7 +35,9 @@ std::size_t HighestParameter(const std::string& sql) {
 
 TEST(BatchStatementTest, TheTextUsesEveryParameter) {
   for (const int messages : {0, 1, 3, 128, 129, 9000}) {
-    for (int parts = 0; parts < 512; ++parts) {
+    // Of thousands only with no other part and with all.
+    const int step = messages > 1000 ? 511 : 1;
+    for (int parts = 0; parts < 512; parts += step) {
       SessionChange change = Change("s", messages);
       if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
       if (parts & 2) change.garbage = {{1, 2, 3}};

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -314,7 +315,7 @@ TEST_F(LogDamageTest, AFlippedBitInAnyTransactionButTheLastIsDamage) {
   const std::size_t last_begin = commits_[commits_.size() - 2] + 1;
   for (std::size_t frame = 0; frame < last_begin; ++frame) {
     // In a page, in the salt, in the checksum.
-    for (const std::size_t place : {24 + 1000, 9, 18}) {
+    for (const std::size_t place : std::initializer_list<std::size_t>{24 + 1000, 9, 18}) {
       const auto damage = Find(Flipped(At(frame) + place));
       ASSERT_TRUE(damage.has_value()) << "frame " << frame << " of " << frames_ << ", " << place;
       EXPECT_EQ(damage->offset, static_cast<std::int64_t>(At(frame)));

@@ -388,7 +388,7 @@ TEST_F(SqliteStoreTest, TheLogIsEmptiedUnlessAStrangerReadsIt) {
     ASSERT_EQ(sqlite3_exec(stranger, sql, nullptr, nullptr, nullptr), SQLITE_OK);
   };
   run("BEGIN; SELECT count(*) FROM memoryd_sessions");
-  for (std::uint64_t revision = 2; revision < 4; ++revision) {
+  for (std::int64_t revision = 2; revision < 4; ++revision) {
     const auto held = store->RemoveTraces();
     ASSERT_TRUE(held.ok()) << held.status();
     EXPECT_FALSE(held->removed);
