@@ -196,7 +196,7 @@ test-upstream: environment
 # clang's static analyzer, which make check leaves out.
 analyze:
 	@tools/install_packages.sh build check
-	@tools/build.sh clang
+	@tools/build.sh asan memoryd memoryd_client memoryd_client_fake
 	@tools/clang_tidy.sh --analyzer
 
 # libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer; goes on where it was broken off:
