@@ -6,7 +6,7 @@ usage: results.py step NAME COMMAND...        one check: passes when COMMAND exi
        results.py pytest NAME [ARG...]        the test cases of a pytest run
        results.py summary FILE...             the table, and last `N passed, N failed`
 
-A step that takes longer than 30 minutes is killed and has failed; so has a test of pytest's, and the
+A step that takes longer than 40 minutes is killed and has failed; so has a test of pytest's, and the
 others go on, that takes longer than 6. Every step adds a line to the file named by
 MEMORYD_TEST_RESULTS, and exits with 1 when something failed. GoogleTest and pytest are counted by
 test case, all else by command; the summary names the cases that failed.
@@ -24,7 +24,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
-STEP_SECONDS = 1800
+STEP_SECONDS = 2400
 TEST_SECONDS = 360
 # That a summary names at most.
 NAMED_CASES = 50
