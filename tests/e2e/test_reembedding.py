@@ -416,7 +416,8 @@ def fill_block(calls, session_id: str) -> None:
     put(calls, session_id, *LINES, *TEXTS, "the end", config=vectors())
     jobs = drained(calls, session_id)
     assert {job.state for job in jobs} == {DONE}, jobs
-    assert known_entries(calls, session_id).entry_count == len(LINES) + COUNT
+    # ListJobs reads the store, which may be ahead of what a GetBlock sees by a moment.
+    wait_for(lambda: known_entries(calls, session_id).entry_count == len(LINES) + COUNT)
 
 
 def change_block(calls, session_id: str, embedder: str = "other") -> None:
