@@ -4,6 +4,7 @@
 usage: results.py step NAME COMMAND...        one check: passes when COMMAND exits with 0
        results.py ctest NAME BUILD [ARG...]   the test cases of a build folder's tests
        results.py pytest NAME [ARG...]        the test cases of a pytest run
+       results.py left-out NAME...            what is not run: the summary says so
        results.py summary FILE...             the table, and last `N passed, N failed`
 
 A step that takes longer than 40 minutes is killed and has failed; so has a test of pytest's, and the
@@ -117,16 +118,19 @@ def run_pytest(name: str, arguments: list[str]) -> Outcome:
     return complete(read_junit(report) if report.exists() else Outcome(), status)
 
 
-def record(name: str, outcome: Outcome, seconds: float) -> None:
-    passed, failed = outcome.passed, len(outcome.failed)
-    print(f"-- {name}: {passed} passed, {failed} failed ({seconds:.0f} s)", flush=True)
+def write(line: dict[str, object]) -> None:
     path = os.environ.get("MEMORYD_TEST_RESULTS")
     if path:
         pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a", encoding="utf-8") as file:
-            line = {"name": name, "passed": passed, "failed": failed, "cases": outcome.failed,
-                    "seconds": round(seconds)}
             file.write(json.dumps(line) + "\n")
+
+
+def record(name: str, outcome: Outcome, seconds: float) -> None:
+    passed, failed = outcome.passed, len(outcome.failed)
+    print(f"-- {name}: {passed} passed, {failed} failed ({seconds:.0f} s)", flush=True)
+    write({"name": name, "passed": passed, "failed": failed, "cases": outcome.failed,
+           "seconds": round(seconds)})
 
 
 def summary(paths: list[str]) -> int:
@@ -139,6 +143,9 @@ def summary(paths: list[str]) -> int:
             continue
         with open(path, encoding="utf-8") as file:
             for line in map(json.loads, file):
+                if line.get("left_out"):
+                    print(f"not run, since too much time has gone: {line['name']}")
+                    continue
                 mark = "FAILED" if line["failed"] else "ok"
                 counts = f"{line['passed']:6} passed {line['failed']:4} failed"
                 print(f"{mark:6} {counts} {line['seconds']:5} s  {line['name']}")
@@ -152,12 +159,18 @@ def summary(paths: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) < 2 or arguments[0] not in ("step", "ctest", "pytest", "summary"):
+    kinds = ("step", "ctest", "pytest", "left-out", "summary")
+    if len(arguments) < 2 or arguments[0] not in kinds:
         print(__doc__, file=sys.stderr)
         return 2
     kind, rest = arguments[0], arguments[1:]
     if kind == "summary":
         return summary(rest)
+    if kind == "left-out":
+        for name in rest:
+            print(f"-- {name}: not run, since too much time has gone", flush=True)
+            write({"name": name, "left_out": True})
+        return 0
 
     name, rest = rest[0], rest[1:]
     print(f"-- {name}", flush=True)
