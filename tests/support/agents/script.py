@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
 import uuid
 from collections.abc import Callable, Iterator
 
-TURNS = 300
+# 100, 200 or 300.
+TURNS = int(os.environ.get("MEMORYD_TEST_TURNS", "200"))
 WORDS = ("Zürich", "naïve", "東京の天気", "👩‍👩‍👧 and 🏳️‍🌈", "كتاب", "it's \"quoted\"",
          "<b>&amp;</b>", "line\nbreak", "plain", "words", "Ελλάδα", "e\u0301", "\\n", "tea")
 CITIES = ("Zürich", "Oslo", "東京", "São Paulo")
