@@ -13,7 +13,8 @@ TMPDIR=$(tools/scratch.sh)
 export TMPDIR
 echo "what tests store: $TMPDIR" >&2
 
-export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14
+# The sanitizers look for llvm-symbolizer there: suppressions name functions.
+export PATH=$PATH:/usr/lib/llvm-14/bin
 # The first report ends the process, so that a test that kills its server cannot hide one.
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export LSAN_OPTIONS=suppressions=$PWD/tools/lsan.supp:print_suppressions=0
