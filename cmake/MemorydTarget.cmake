@@ -13,15 +13,13 @@
 #     that are labelled `unit`.
 #   memoryd_precompiled(name HEADERS header... [DEPS target...])
 #     Headers of others, beside those that nearly every source reads, compiled once for the libraries
-#     of this folder and those below it, and once for their tests: a sixth of what a build takes. By
-#     GCC only, so that clang's builds see whether each file includes what it uses.
+#     of this folder and those below it, and once for their tests: a sixth of what a build takes.
 #   memoryd_script_test(name COMMAND command... [LABELS ...] [ENVIRONMENT ...] [TIMEOUT ...])
 #     Any other command as a ctest entry, run in the repository's root.
 
 # Under test is our own code, compiled with all sanitizers. Tests and generated code (targets with the
-# property MEMORYD_AROUND_TESTED) do without the undefined-behaviour checks and without optimization:
-# half of the time that they take to compile. Fuzzers run what is generated on every input: there it is
-# optimized, and its paths count too.
+# property MEMORYD_AROUND_TESTED) do without the undefined-behaviour checks, which take time to compile.
+# Fuzzers run what is generated on every input: there its paths count too.
 add_library(memoryd_sanitizers INTERFACE)
 if(MEMORYD_SANITIZE)
   set(tested "${MEMORYD_SANITIZE}")
@@ -34,7 +32,6 @@ if(MEMORYD_SANITIZE)
   set(is_around $<BOOL:$<TARGET_PROPERTY:MEMORYD_AROUND_TESTED>>)
   target_compile_options(memoryd_sanitizers INTERFACE
     -fsanitize=$<IF:${is_around},${around},${tested}>
-    $<$<AND:${is_around},$<NOT:$<BOOL:${MEMORYD_FUZZ}>>>:-O0>
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # Checked at every access, these take a third of the time that the build takes. A null pointer that
   # is read ends the process anyway; processors that we build for read what is not aligned.
