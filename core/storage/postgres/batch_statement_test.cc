@@ -35,7 +35,7 @@ std::size_t HighestParameter(const std::string& sql) {
 
 TEST(BatchStatementTest, TheTextUsesEveryParameter) {
   for (const int messages : {0, 1, 3, 128, 129, 9000}) {
-    // Of thousands only with no other part and with all.
+    // A change of thousands of messages has no other part, or all of them.
     const int step = messages > 1000 ? 511 : 1;
     for (int parts = 0; parts < 512; parts += step) {
       SessionChange change = Change("s", messages);
