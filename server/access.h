@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "server/authenticator.h"
+#include "server/access/authenticator.h"
 #include "server/config.h"
-#include "server/file_watch.h"
-#include "server/jwt_verifier.h"
-#include "server/tls_files.h"
+#include "server/ops/file_watch.h"
+#include "server/access/jwt_verifier.h"
+#include "server/settings/tls_files.h"
 
 namespace memoryd {
 

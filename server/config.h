@@ -12,11 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/server_command.h"
-#include "core/models/model_settings.h"
+#include "core/llm/model_settings.h"
 #include "core/storage/stores.h"
-#include "server/jwt_verifier.h"
-#include "server/session_templates.h"
-#include "server/tenant_limits.h"
+#include "server/access/jwt_verifier.h"
+#include "server/access/session_templates.h"
+#include "server/access/tenant_limits.h"
 
 namespace memoryd {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/span_exporter.h"
+#include "server/ops/span_exporter.h"
 
 namespace memoryd {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
-#include "core/models/configured_models.h"
-#include "core/models/model.h"
-#include "server/model_usage.h"
+#include "core/llm/configured_models.h"
+#include "core/llm/model.h"
+#include "server/ops/model_usage.h"
 
 namespace memoryd {
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "server/announcement.h"
 #include "server/config.h"
-#include "server/log.h"
+#include "server/ops/log.h"
 #include "server/start_watch.h"
 
 namespace memoryd {

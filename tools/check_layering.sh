@@ -30,15 +30,34 @@ EXCEPT='^(core/storage/postgres|tests)/' \
   forbid 'only core/storage/postgres knows PostgreSQL' 'pqxx/|libpq-fe\.h|libpq/' "${sources[@]}"
 EXCEPT='^(core/storage/sqlite|tests)/' \
   forbid 'only core/storage/sqlite knows SQLite' 'sqlite3(ext)?\.h' "${sources[@]}"
-EXCEPT='^core/models/http_client\.cc:' \
-  forbid 'only core/models/http_client.cc knows libcurl' 'curl/' "${sources[@]}"
+EXCEPT='^core/llm/http_client\.cc:' \
+  forbid 'only core/llm/http_client.cc knows libcurl' 'curl/' "${sources[@]}"
 EXCEPT='_test\.cc:' forbid "the server serves gRPC by itself: gRPC's library is for clients" \
   '(grpc|grpcpp|grpc\+\+)/[^"]*\.h>|grpcpp/' server
 EXCEPT='^server/http2/|_test\.cc:' forbid 'only server/http2 knows nghttp2' 'nghttp2/' server core
-EXCEPT='^server/(http2/|metrics_listener\.cc:)' \
-  forbid 'only server/http2 and server/metrics_listener.cc know Boost' 'boost/' "${sources[@]}"
-EXCEPT='^server/span_exporter_otlp\.cc:' \
-  forbid 'only server/span_exporter_otlp.cc knows opentelemetry-cpp' 'opentelemetry/' "${sources[@]}"
+EXCEPT='^server/(http2/|ops/metrics_listener\.cc:)' \
+  forbid 'only server/http2 and server/ops/metrics_listener.cc know Boost' 'boost/' "${sources[@]}"
+EXCEPT='^server/ops/span_exporter_otlp\.cc:' \
+  forbid 'only server/ops/span_exporter_otlp.cc knows opentelemetry-cpp' 'opentelemetry/' "${sources[@]}"
+
+# arrows FOLDER...: each of these folders knows only those before it. Unit tests may know all.
+arrows() {
+  local lower=$1 folder
+  shift
+  for folder in "$@"; do
+    # shellcheck disable=SC2086  # Several folders.
+    EXCEPT='_test\.cc:|_test_support\.' \
+      forbid "arrows point down: ${lower//|/, } stand below $folder" "$folder/" ${lower//|/ }
+    lower="$lower|$folder"
+  done
+}
+arrows core/base core/model core/tokens core/policy core/llm core/retrieval core/blocks core/workers \
+  core/storage core/calls core/sessions core/writes core/reads core/recall core/jobs core/lifecycle \
+  core/engine
+arrows server/wire server/settings server/access server/http2 server/ops server/rpc
+EXCEPT='_test\.cc:' forbid "what server's folders know of the process is given to them" \
+  'server/[^/]*\.h"' server/wire server/settings server/access server/http2 server/ops server/rpc
+
 forbid "the operators' commands know the wire and core/base" \
   '(server|clients)/|core/([^b]|b[^a])' cli
 EXCEPT='^server/main\.cc:' forbid "only main.cc knows the operators' commands" 'cli/' server

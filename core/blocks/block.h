@@ -22,7 +22,7 @@
 #include "core/model/session_config.h"
 #include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 #include "core/tokens/token_counter.h"
 
 namespace memoryd {

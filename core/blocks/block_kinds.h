@@ -19,7 +19,7 @@
 #include "core/blocks/fact_state.h"
 #include "core/model/body_reader.h"
 #include "core/model/session_config.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 

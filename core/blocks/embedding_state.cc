@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/model/body_reader.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 

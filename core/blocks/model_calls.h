@@ -13,7 +13,7 @@
 #include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 

@@ -14,9 +14,9 @@
 #include "core/blocks/memory_text.h"
 #include "core/blocks/message_embedder.h"
 #include "core/blocks/usage_state.h"
-#include "core/engine/block_context.h"
-#include "core/engine/compose.h"
-#include "core/engine/message_lookup.h"
+#include "core/reads/block_context.h"
+#include "core/reads/compose.h"
+#include "core/writes/message_lookup.h"
 
 namespace memoryd {
 namespace {

@@ -17,34 +17,35 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/reads/context.h"
 #include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/entry_index_cache.h"
 #include "core/blocks/worker_blocks.h"
-#include "core/engine/admission.h"
-#include "core/engine/attached_sessions.h"
-#include "core/engine/block_view.h"
-#include "core/engine/call_end.h"
-#include "core/engine/committer.h"
-#include "core/engine/engine_stats.h"
-#include "core/engine/executor.h"
-#include "core/engine/job_runner.h"
-#include "core/engine/page.h"
-#include "core/engine/pending_calls.h"
-#include "core/engine/quotas.h"
-#include "core/engine/recall.h"
-#include "core/engine/session_cache.h"
-#include "core/engine/session_expiry.h"
-#include "core/engine/session_fork.h"
-#include "core/engine/session_import.h"
-#include "core/engine/session_loader.h"
-#include "core/engine/session_usage.h"
-#include "core/engine/subject_erase.h"
-#include "core/engine/token_counting.h"
-#include "core/engine/token_rules.h"
-#include "core/engine/write.h"
+#include "core/calls/admission.h"
+#include "core/lifecycle/attached_sessions.h"
+#include "core/reads/block_view.h"
+#include "core/calls/call_end.h"
+#include "core/writes/committer.h"
+#include "core/calls/engine_stats.h"
+#include "core/calls/executor.h"
+#include "core/jobs/job_runner.h"
+#include "core/reads/page.h"
+#include "core/calls/pending_calls.h"
+#include "core/writes/quotas.h"
+#include "core/recall/recall.h"
+#include "core/sessions/session_cache.h"
+#include "core/lifecycle/session_expiry.h"
+#include "core/lifecycle/session_fork.h"
+#include "core/lifecycle/session_import.h"
+#include "core/sessions/session_loader.h"
+#include "core/sessions/session_usage.h"
+#include "core/lifecycle/subject_erase.h"
+#include "core/writes/token_counting.h"
+#include "core/writes/token_rules.h"
+#include "core/writes/write.h"
 #include "core/model/session_template.h"
 #include "core/retrieval/word_vectors.h"
 #include "core/storage/store.h"
@@ -106,30 +107,6 @@ struct EngineOptions {
   std::function<std::uint64_t()> random;
   // For blocks of kind `session`. Called from several threads.
   HandOnEncoder hand_on;
-};
-
-// A block that could not answer, and why, in capitals.
-struct MissingBlock {
-  std::string block;
-  std::string reason;
-};
-
-// What a Get returns.
-struct Context {
-  std::vector<MessagePtr> messages;
-  std::int64_t token_count = 0;
-  std::int64_t limit = 0;
-  std::int64_t over_limit_tokens = 0;
-  std::int64_t revision = 0;
-  std::uint64_t generation = 0;
-  // What blocks say: messages before the others, and parts to be put into one of them.
-  std::vector<StoredMessage> block_messages;
-  std::vector<BlockPart> memory;
-  InsertMethod insert_method = InsertMethod::kSystem;
-  std::vector<std::string> blocks_used;
-  std::vector<std::string> blocks_dropped;
-  std::vector<MissingBlock> missing_blocks;
-  Usage usage;  // What models took for it.
 };
 
 struct SessionList {

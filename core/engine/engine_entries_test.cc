@@ -8,7 +8,7 @@
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/vector_entry.h"
 #include "core/engine/engine.h"
-#include "core/engine/session_expiry.h"
+#include "core/lifecycle/session_expiry.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_models.h"
 

@@ -16,7 +16,7 @@
 #include "core/blocks/block.h"
 #include "core/model/job.h"
 #include "core/model/trace_context.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 

@@ -24,7 +24,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/worker_blocks.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 #include "core/workers/worker_call.h"
 #include "core/workers/worker_stats.h"
 

@@ -10,8 +10,8 @@
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
-#include "server/limits.h"
-#include "server/rpc_status.h"
+#include "server/settings/limits.h"
+#include "server/wire/rpc_status.h"
 
 namespace memoryd {
 namespace {

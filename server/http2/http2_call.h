@@ -15,7 +15,7 @@
 
 #include "core/base/memory_budget.h"
 #include "server/http2/http2_connection.h"
-#include "server/rpc_call.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 

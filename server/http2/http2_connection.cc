@@ -10,7 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "server/http2/http2_call.h"
-#include "server/limits.h"
+#include "server/settings/limits.h"
 
 namespace memoryd {
 namespace {

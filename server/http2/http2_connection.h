@@ -15,14 +15,14 @@
 
 #include "absl/functional/function_ref.h"
 #include "core/base/memory_budget.h"
-#include "core/engine/executor.h"
+#include "core/calls/executor.h"
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_stats.h"
 #include "server/http2/http2_times.h"
 #include "server/http2/idle_reset_filter.h"
 #include "server/http2/transport.h"
 #include "server/http2/unauthenticated_pot.h"
-#include "server/rpc_call.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 

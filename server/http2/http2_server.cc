@@ -20,7 +20,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
-#include "core/engine/executor.h"
+#include "core/calls/executor.h"
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_connection.h"
 #include "server/http2/listening_socket.h"

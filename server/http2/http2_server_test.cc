@@ -25,9 +25,9 @@
 
 #include "core/base/error.h"
 #include "core/base/mutex.h"
-#include "core/engine/executor.h"
+#include "core/calls/executor.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
-#include "server/parse_request.h"
+#include "server/rpc/parse_request.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
-#include "server/tls_files.h"
+#include "server/settings/tls_files.h"
 
 namespace memoryd {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "server/credential_table.h"
-#include "server/model_config.h"
-#include "server/tenant_limits.h"
-#include "server/yaml_text.h"
+#include "server/access/credential_table.h"
+#include "server/settings/model_config.h"
+#include "server/access/tenant_limits.h"
+#include "server/settings/yaml_text.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/update_context.h"
+#include "core/recall/update_context.h"
 #include "memoryd/v1/memory_service.pb.h"
-#include "server/parse_request.h"
-#include "server/recall_call.h"
-#include "server/stored_body.h"
+#include "server/rpc/parse_request.h"
+#include "server/rpc/recall_call.h"
+#include "server/wire/stored_body.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/json_check.h"
-#include "core/models/openai_protocol.h"
+#include "core/llm/openai_protocol.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/page_token.h"
+#include "server/wire/page_token.h"
 #include "tests/fuzz/require.h"
 
 namespace {

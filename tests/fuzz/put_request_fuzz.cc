@@ -8,10 +8,10 @@
 
 #include "core/engine/engine.h"
 #include "memoryd/v1/memory_service.pb.h"
-#include "server/convert.h"
-#include "server/parse_request.h"
-#include "server/reply.h"
-#include "server/stored_body.h"
+#include "server/wire/convert.h"
+#include "server/rpc/parse_request.h"
+#include "server/rpc/reply.h"
+#include "server/wire/stored_body.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "memoryd/v1/memory.pb.h"
-#include "server/parse_request.h"
-#include "server/stored_body.h"
+#include "server/rpc/parse_request.h"
+#include "server/wire/stored_body.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {

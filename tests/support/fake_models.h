@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/base/mutex.h"
-#include "core/models/model.h"
+#include "core/llm/model.h"
 #include "tests/support/fake_models.h"
 
 namespace memoryd {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/session_search.h"
+#include "core/recall/session_search.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "tests/support/faulty_store.h"
 #include "tests/support/plain_body_reader.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/engine/session_draft.h"
+#include "core/writes/draft/session_draft.h"
 #include "tests/support/writes.h"
 
 namespace memoryd {

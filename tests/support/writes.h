@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/write.h"
+#include "core/writes/write.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
 

@@ -45,7 +45,7 @@ _SESSION_SETTING = ("--store=postgresql", "--postgres-setting=synchronous_commit
 BUGS = (
     SeededBug(
         "ack_before_commit", "a write is answered before the store has it", _SQLITE,
-        (Edit("core/engine/committer.cc",
+        (Edit("core/writes/committer.cc",
               '  ReachFailpoint("batch_drafted");\n',
               "  for (Group* group : changed) {\n"
               "    for (auto& [write, reply] : group->stored) {\n"
@@ -56,13 +56,13 @@ BUGS = (
     SeededBug(
         "cache_not_checked", "a cached session is served without a look at the stored revision",
         _TWO_SERVERS,
-        (Edit("core/engine/session_loader.cc",
+        (Edit("core/sessions/session_loader.cc",
               "  if (freshness_ == nullptr) {\n    if (loaded)",
               "  if (freshness_ == nullptr || loaded) {\n    if (loaded)"),)),
     SeededBug(
         # The servers of a run share a clock, so theirs are made to differ here.
         "order_by_clock", "messages are read in the order of the servers' clocks", _TWO_SERVERS,
-        (Edit("core/engine/page.cc",
+        (Edit("core/reads/page.cc",
               "MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows, "
               "Read(generation, range));\n",
               "MEMORYD_ASSIGN_OR_RETURN(std::vector<MessagePtr> rows, Read(generation, range));\n"
@@ -75,7 +75,7 @@ BUGS = (
               "             std::chrono::milliseconds(300) * (::getpid() % 3))\n"
               "      .count();\n}\n"),
          # Else no message of a session is of a time before that of the one in front of it.
-         Edit("core/engine/session_draft.cc",
+         Edit("core/writes/draft/session_draft.cc",
               "now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),",
               "now_us_(now_us),"))),
     SeededBug(
@@ -86,20 +86,20 @@ BUGS = (
               "  create_us bigint NOT NULL\n"),)),
     SeededBug(
         "cache_without_tenant", "the cache knows sessions by their names alone", _SQLITE,
-        (Edit("core/engine/session_cache.cc", "SessionKeyHash()(key) >> 48",
+        (Edit("core/sessions/session_cache.cc", "SessionKeyHash()(key) >> 48",
               'SessionKeyHash()({"", key.session}) >> 48'),
-         Edit("core/engine/session_cache.cc", "shard.index.find(key)",
+         Edit("core/sessions/session_cache.cc", "shard.index.find(key)",
               'shard.index.find({"", key.session})'),
-         Edit("core/engine/session_cache.cc", "shard.index.emplace(key, ",
+         Edit("core/sessions/session_cache.cc", "shard.index.emplace(key, ",
               'shard.index.emplace(SessionKey{"", key.session}, '),
-         Edit("core/engine/session_cache.cc", "shard.index.erase((*candidate)->key)",
+         Edit("core/sessions/session_cache.cc", "shard.index.erase((*candidate)->key)",
               'shard.index.erase({"", (*candidate)->key.session})'),
-         Edit("core/engine/session_cache.cc", "shard.index.erase((*place)->key)",
+         Edit("core/sessions/session_cache.cc", "shard.index.erase((*place)->key)",
               'shard.index.erase({"", (*place)->key.session})'))),
     SeededBug(
         "set_in_two_transactions", "Set removes in one transaction and puts in another",
         _TWO_SERVERS,
-        (Edit("core/engine/committer.cc",
+        (Edit("core/writes/committer.cc",
               '  ReachFailpoint("batch_drafted");\n',
               "  for (SessionChange& change : changes) {\n"
               "    if (change.garbage.empty() || change.messages.empty()) continue;\n"
@@ -143,7 +143,7 @@ BUGS = (
               "    keywords.push_back(keyword.c_str());\n"),)),
     SeededBug(
         "text_cut_at_nul", "a text ends at its first NUL", _SQLITE,
-        (Edit("server/convert.cc",
+        (Edit("server/wire/convert.cc",
               "  incoming.message.role = ParseRole(message.role());\n",
               "  if (message.has_text()) {\n"
               "    message.set_text(std::string(message.text().c_str()));\n"
@@ -151,7 +151,7 @@ BUGS = (
               "  incoming.message.role = ParseRole(message.role());\n"),)),
     SeededBug(
         "reset_without_generation", "Reset and Set leave the generation as it is", _SQLITE,
-        (Edit("core/engine/session_draft.cc",
+        (Edit("core/writes/draft/session_draft.cc",
               "  row_.generation = random_();\n"
               "  row_.floor = row_.watermark = row_.next_position;\n"
               "  row_.pinned.clear();\n",
@@ -177,7 +177,7 @@ BUGS = (
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position < ? - 4000000'),)),
     SeededBug(
         "keeps_one_too_few", "a session that keeps its newest messages keeps one less", _SQLITE,
-        (Edit("core/engine/oldest_messages.cc",
+        (Edit("core/sessions/oldest_messages.cc",
               "stored - retention.keep_messages, 0,",
               "stored + 1 - retention.keep_messages, 0,"),)),
 )

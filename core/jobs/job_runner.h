@@ -1,0 +1,259 @@
+// Runs the jobs that feed blocks.
+#ifndef MEMORYD_CORE_JOBS_JOB_RUNNER_H_
+#define MEMORYD_CORE_JOBS_JOB_RUNNER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/blocks/block.h"
+#include "core/calls/engine_stats.h"
+#include "core/calls/executor.h"
+#include "core/calls/pending_calls.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_loader.h"
+#include "core/writes/write.h"
+#include "core/model/trace_context.h"
+#include "core/model/usage_count.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+struct JobSettings {
+  // Jobs run at a time, in all and for one tenant; at least 1.
+  int max_running = 64;
+  int max_running_of_tenant = 16;
+  // Attempts before a job is given up; at least 1.
+  std::int64_t max_attempts = 12;
+  // Until the second attempt; doubles with each, up to `max_retry`. Half of it is random.
+  std::chrono::milliseconds first_retry{1000};
+  std::chrono::milliseconds max_retry{600'000};
+  // How long the jobs of a server that was killed wait for another.
+  std::chrono::milliseconds lease_time{30'000};
+  std::chrono::milliseconds poll_interval{1000};
+  // For one attempt.
+  std::chrono::milliseconds attempt_time{120'000};
+  // Between two looks at a job whose tenant may ask no model: the shortest and the longest time.
+  std::chrono::milliseconds first_budget_wait{2000};
+  std::chrono::milliseconds max_budget_wait{60'000};
+  // Between two looks whether there is memory for a job: the shortest and the longest time.
+  std::chrono::milliseconds first_memory_wait{1000};
+  std::chrono::milliseconds max_memory_wait{10'000};
+};
+
+// Jobs come from this server's own commits, leased to it already, and from the store: those whose
+// server is gone, that are due again, or that found no room. The jobs of a block run in order;
+// those of different blocks of a session beside each other, or with `feed: before_reply` one after
+// the other, in the order they were made. Those that have messages embedded run beside all others,
+// and take half of the room at most, so that nobody who waits for a block waits for an embedder.
+//
+// What a job finds out is stored by a conditional write that counts only if the job is still the
+// next one of its block: exactly once, whoever runs it, and never after a Set or Reset.
+class JobRunner {
+ public:
+  struct Options {
+    Store* store = nullptr;
+    SessionCache* cache = nullptr;
+    SessionLoader* loader = nullptr;
+    Executor* executor = nullptr;
+    PendingCalls* pending = nullptr;
+    EngineStats* stats = nullptr;
+    const BodyReader* bodies = nullptr;
+    // Outlives the models' answers.
+    MemoryBudget* memory = nullptr;
+    // The session's block of this name, nullptr when it has none that takes messages.
+    std::function<absl::StatusOr<std::shared_ptr<const Block>>(CachedSession&, const std::string&)>
+        find_block;
+    std::function<void(WriteRequest, Write::Done)> submit;
+    std::function<std::int64_t()> now_us;
+    std::function<std::uint64_t()> random;
+    JobSettings settings;
+    // The most bytes that the messages of one job may have.
+    std::int64_t max_message_bytes = std::int64_t{96} << 20;
+    // No other server uses the store: what others hold is left from before.
+    bool take_over = false;
+  };
+
+  explicit JobRunner(Options options);
+  // Calls Stop(). What it was given to run on may go before it, but only after Stop().
+  ~JobRunner();
+  JobRunner(const JobRunner&) = delete;
+  JobRunner& operator=(const JobRunner&) = delete;
+
+  // Marks what is this runner's.
+  std::uint64_t lease() const { return lease_; }
+  std::chrono::milliseconds lease_time() const { return options_.settings.lease_time; }
+  // Looks for jobs in the store from now on. Once, when what the options name is ready.
+  void StartPolling();
+
+  // Whether jobs of a commit under way may be leased to it. Any thread.
+  bool HasRoom() MEMORYD_EXCLUDES(mutex_);
+
+  // Runs jobs that were just committed and leased to it; in the order made. Any thread; returns at
+  // once.
+  void Start(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs)
+      MEMORYD_EXCLUDES(mutex_);
+
+  // Counts in `usage`, as long as that lives, what further attempts of the jobs ask of models. Any
+  // thread.
+  void Count(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)
+      MEMORYD_EXCLUDES(mutex_);
+
+  // Has attempts of the jobs on this server, for an hour at most, go on with the trace of the call
+  // that made them. Any thread.
+  void Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) MEMORYD_EXCLUDES(mutex_);
+
+  // Calls done with those of the session's `jobs` that are open or failed when all have ended, at
+  // the latest shortly before `deadline`. `one_attempt`: a failed attempt ends the wait for its job
+  // too. Any thread.
+  void Wait(CachedSession& session, const std::vector<JobKey>& jobs, bool one_attempt,
+            std::chrono::steady_clock::time_point deadline,
+            std::function<void(std::vector<OpenJob>)> done) MEMORYD_EXCLUDES(mutex_);
+
+  // Looks for jobs in the store now rather than at the next interval. Any thread.
+  void Poll() MEMORYD_EXCLUDES(mutex_);
+
+  // As Poll(), for those too that were left to the server that their worker is attached to. Any
+  // thread.
+  void WorkerAttached() MEMORYD_EXCLUDES(mutex_);
+
+  // Starts nothing more, forgets the models' answers still to come, ends every Wait(), and gives
+  // back what has not ended. When it returns nothing of this runner touches what the options name.
+  void Stop() MEMORYD_EXCLUDES(mutex_);
+
+  // Held now, waiting or running.
+  std::size_t held() MEMORYD_EXCLUDES(mutex_);
+
+ private:
+  struct Attempt;
+  class Waiter;
+  struct SessionJobs {
+    std::deque<Job> waiting;                                  // In the order made.
+    std::set<std::pair<std::uint64_t, std::string>> running;  // Block generation and name.
+    bool in_order = false;
+    bool queued = false;  // In ready_.
+
+    bool Runs(const JobKey& job) const { return running.contains({job.generation, job.block}); }
+    // Apart from one that has messages embedded.
+    bool FeedsBlock() const;
+  };
+  // Running now.
+  struct Running {
+    int all = 0;
+    int embedding = 0;
+  };
+  // Of the call that made a job, and until when it is kept if the job does not end here.
+  struct JobTrace {
+    TracePtr trace;
+    std::chrono::steady_clock::time_point until;
+  };
+  // Answers of models may come when the runner is gone.
+  struct Link {
+    Mutex mutex;
+    JobRunner* runner MEMORYD_GUARDED_BY(mutex) = nullptr;
+  };
+
+  // Work of this runner's on somebody's thread; Stop() waits for it.
+  class Section {
+   public:
+    explicit Section(JobRunner& runner);
+    ~Section();
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+
+    // False once the runner stops: there is nothing to be done any more.
+    explicit operator bool() const { return entered_; }
+
+   private:
+    JobRunner& runner_;
+    bool entered_ = false;
+  };
+
+  void Hold(const SessionKey& session, std::vector<Job> jobs, bool in_order)
+      MEMORYD_REQUIRES(mutex_);
+  void Unhold(const JobKey& job) MEMORYD_REQUIRES(mutex_);
+  void Pump() MEMORYD_EXCLUDES(mutex_);
+  bool TakeNext(std::shared_ptr<Attempt>& next) MEMORYD_REQUIRES(mutex_);
+  // Whether another job of the kind may run for the tenant.
+  bool MayRun(const std::string& tenant, bool embedding) MEMORYD_REQUIRES(mutex_);
+  void Begin(const std::shared_ptr<Attempt>& attempt);
+  // Does the work of an attempt, which fails when it throws.
+  template <typename Work>
+  void Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work);
+  void Feed(const std::shared_ptr<Attempt>& attempt);
+  // Room for what an attempt reads, and what its block makes of it. RESOURCE_EXHAUSTED
+  // `MEMORY_SHORT`: for now there is none; `JOB_TOO_LARGE`: there will never be.
+  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const Job& job, bool of_entries);
+  absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job);
+  // Those that the job embeds anew; none are left where there are none.
+  absl::Status ReadEntries(Attempt& attempt, FeedRequest& request);
+  void AskBlock(const std::shared_ptr<Attempt>& attempt, std::shared_ptr<const Block> block,
+                FeedRequest request);
+  static JobOutcome OutcomeOf(const Attempt& attempt);
+  // Stores the one entry that the job was given as it is.
+  void EndWithoutVector(const std::shared_ptr<Attempt>& attempt);
+  // Ends a job of which nothing is left.
+  void EndUnfed(const std::shared_ptr<Attempt>& attempt);
+  void Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<FeedResult> result);
+  void Failed(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  void End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome);
+  // As Store::ReleaseJob(); `shown_error` is for those who wait for the job.
+  void GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::milliseconds delay,
+                std::string stored_error, std::string shown_error, bool begun);
+  // Leaves the job to the server that has its worker.
+  void LeaveToOthers(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  // The job waits until its tenant may ask models again, which is no attempt.
+  void AwaitBudget(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  // The job waits until there is memory for it, which is no attempt.
+  void AwaitMemory(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
+  // How long until the next look at a job that only waits.
+  std::chrono::milliseconds WaitDelay(const Job& job, std::chrono::milliseconds shortest,
+                                      std::chrono::milliseconds longest) const;
+  // The attempt is over. `state` kOpen: the job is not.
+  void Leave(const std::shared_ptr<Attempt>& attempt, JobState state, const std::string& error)
+      MEMORYD_EXCLUDES(mutex_);
+  std::chrono::milliseconds RetryDelay(std::int64_t attempts) const;
+  void Run() MEMORYD_EXCLUDES(mutex_);
+  void Claim();
+  void Renew();
+
+  const Options options_;
+  const std::uint64_t lease_;
+  const std::shared_ptr<Link> link_;
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
+  bool poll_ MEMORYD_GUARDED_BY(mutex_) = true;
+  bool take_over_;  // Only Run() touches it.
+  std::unordered_map<SessionKey, SessionJobs, SessionKeyHash> sessions_ MEMORYD_GUARDED_BY(mutex_);
+  std::deque<SessionKey> ready_ MEMORYD_GUARDED_BY(mutex_);
+  int active_ MEMORYD_GUARDED_BY(mutex_) = 0;  // Sections.
+  std::unordered_map<std::string, int> held_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
+  std::set<JobKey> held_ MEMORYD_GUARDED_BY(mutex_);
+  // Jobs whose worker is not attached here, and until when others alone may claim them.
+  std::map<JobKey, std::chrono::steady_clock::time_point> elsewhere_ MEMORYD_GUARDED_BY(mutex_);
+  // Jobs were given back, or found: the end of one may make the next one of its block claimable.
+  bool more_in_store_ MEMORYD_GUARDED_BY(mutex_) = true;
+  Running running_ MEMORYD_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Running> running_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
+  std::multimap<JobKey, std::shared_ptr<Waiter>> waiters_ MEMORYD_GUARDED_BY(mutex_);
+  std::map<JobKey, std::weak_ptr<UsageCount>> counts_ MEMORYD_GUARDED_BY(mutex_);
+  std::map<JobKey, JobTrace> traces_ MEMORYD_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_JOBS_JOB_RUNNER_H_

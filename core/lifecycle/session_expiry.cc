@@ -1,0 +1,397 @@
+#include "core/lifecycle/session_expiry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_ttl.h"
+#include "core/blocks/embedding_state.h"
+#include "core/lifecycle/entry_sweep.h"
+#include "core/writes/message_lookup.h"
+#include "core/sessions/session_info.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kListed = 500;
+// Where those that are due the longest can't be handled, so many are looked at behind them.
+constexpr std::int64_t kMaxListed = 64'000;
+constexpr int kInFlight = 64;
+constexpr std::chrono::seconds kWriteTime(30);
+// Sessions that were read and are not stored as such yet; more than that are not noted.
+constexpr std::size_t kMaxTouches = 100'000;
+constexpr std::size_t kTouchesAtOnce = 256;
+// Of one look at archived messages; the least where some bytes are too much.
+constexpr std::int64_t kReadRows = 1000;
+constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kLeastReadBytes = std::int64_t{64} << 10;
+constexpr std::int64_t kReadJobs = 1000;
+// How seldom a session is looked through for items whose own time is over: for each row that is
+// read.
+constexpr std::int64_t kPauseUsPerRow = 1000;
+
+constexpr char kExpired[] = "expired";
+constexpr char kChanged[] = "changed";
+
+std::string EncodeSwept(const WriteResult& result) {
+  if (result.removed.sessions > 0) return kExpired;
+  return result.revision > 0 ? kChanged : "";
+}
+
+}  // namespace
+
+// Writes that are under way.
+struct SessionExpiry::Round {
+  Mutex mutex;
+  CondVar changed;
+  int in_flight MEMORYD_GUARDED_BY(mutex) = 0;
+  std::int64_t done MEMORYD_GUARDED_BY(mutex) = 0;
+  std::set<SessionKey> changed_sessions MEMORYD_GUARDED_BY(mutex);
+  std::vector<SessionKey> undone MEMORYD_GUARDED_BY(mutex);
+
+  void WaitUntilBelow(int count) MEMORYD_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    while (in_flight >= count) changed.Wait(mutex);
+  }
+};
+
+void SessionExpiry::Touch(const SessionKey& key, const SessionRow& row,
+                          const Retention& retention) {
+  const std::int64_t expire_us = retention.ExpiryAt(options_.now_us());
+  if (expire_us <= row.expire_us) return;
+  MutexLock lock(mutex_);
+  const auto found = touches_.find(key);
+  if (found != touches_.end()) {
+    if (found->second.generation != row.generation) {
+      found->second = {key, row.generation, expire_us};
+    } else {
+      found->second.expire_us = std::max(found->second.expire_us, expire_us);
+    }
+  } else if (touches_.size() < kMaxTouches) {
+    touches_.emplace(key, SessionTouch{key, row.generation, expire_us});
+  } else {
+    Increment(options_.stats->lost_touches);
+  }
+}
+
+bool SessionExpiry::IsTouched(const DueSession& due) {
+  MutexLock lock(mutex_);
+  const auto found = touches_.find(due.key);
+  return found != touches_.end() && found->second.generation == due.row.generation;
+}
+
+void SessionExpiry::FlushReads() {
+  std::unordered_map<SessionKey, SessionTouch, SessionKeyHash> touches;
+  {
+    MutexLock lock(mutex_);
+    touches.swap(touches_);
+  }
+  if (touches.empty()) return;
+  std::vector<SessionTouch> left;
+  left.reserve(touches.size());
+  for (auto& [key, touch] : touches) left.push_back(std::move(touch));
+  // In one order, whoever else does this.
+  std::sort(left.begin(), left.end(),
+            [](const SessionTouch& a, const SessionTouch& b) { return a.key < b.key; });
+  for (std::span<const SessionTouch> rest(left); !rest.empty();) {
+    const std::span<const SessionTouch> some = rest.first(std::min(kTouchesAtOnce, rest.size()));
+    if (!options_.store->TouchSessions(some).ok()) {
+      MutexLock lock(mutex_);
+      for (const SessionTouch& touch : rest) touches_.try_emplace(touch.key, touch);
+      return;
+    }
+    for (const SessionTouch& touch : some) {
+      const std::shared_ptr<CachedSession> cached = options_.cache->Acquire(touch.key);
+      CachedSession& place = *cached;
+      MutexLock lock(place.mutex);
+      SessionRow& row = place.session.row;
+      if (place.loaded && row.generation == touch.generation && row.expire_us > 0) {
+        row.expire_us = std::max(row.expire_us, touch.expire_us);
+      }
+    }
+    rest = rest.subspan(some.size());
+  }
+}
+
+absl::StatusOr<std::int64_t> SessionExpiry::FirstToFeed(const DueSession& due,
+                                                        const SessionConfig& config) const {
+  if (due.row.block_generation == 0 || config.blocks.empty()) return kNothingToFeed;
+  JobFilter filter;
+  filter.generation = due.row.block_generation;
+  filter.state = JobState::kOpen;
+  filter.max_jobs = kReadJobs;
+  MEMORYD_ASSIGN_OR_RETURN(const std::vector<Job> jobs, options_.store->ListJobs(due.key, filter));
+  if (std::ssize(jobs) == kReadJobs) return 0;
+  std::int64_t first = kNothingToFeed;
+  for (const Job& job : jobs) {
+    if (job.key.block == kRetrievalBlock || job.message_generation != due.row.generation) continue;
+    first = std::min(first, job.begin);
+  }
+  return first;
+}
+
+absl::Status SessionExpiry::FindExpired(const DueSession& due, std::int64_t now_us,
+                                        SweepRequest& sweep) const {
+  const SessionRow& row = due.row;
+  std::size_t found = 0;
+  std::int64_t bytes = 0;
+  const auto look = [&](std::uint64_t generation, PositionRange range,
+                        std::vector<MessagePtr>& expired) -> absl::Status {
+    while (range.begin < range.end) {
+      if (options_.stopping()) return absl::CancelledError("the server stops");
+      if (found >= kExpiredAtOnce || bytes >= kReadBytes) {
+        sweep.next_expire_us = now_us;
+        break;
+      }
+      MEMORYD_ASSIGN_OR_RETURN(
+          const std::vector<MessagePtr> rows,
+          options_.store->ReadRange(due.key, generation, range, kReadRows, kReadBytes));
+      if (rows.empty()) break;
+      sweep.pause_us += std::ssize(rows) * kPauseUsPerRow;
+      range.begin = rows.back()->position + 1;
+      for (const MessagePtr& item : rows) {
+        const std::int64_t expire_us = item->ids->expire_us;
+        if (expire_us == 0) continue;
+        if (item->IsExpired(now_us) && found < kExpiredAtOnce) {
+          ++found;
+          bytes += static_cast<std::int64_t>(item->body.size());
+          expired.push_back(item);
+        } else if (sweep.next_expire_us == 0 || expire_us < sweep.next_expire_us) {
+          sweep.next_expire_us = expire_us;
+        }
+      }
+    }
+    return absl::OkStatus();
+  };
+  const bool active = MayBeTooLarge(row);
+  if (active && !row.pinned.empty()) {
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {row.pinned.front(), row.pinned.back() + 1}, sweep.expired_messages));
+  }
+  if (row.opening > 0 && row.opening < FirstUnpinned(row)) {
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {row.opening, row.opening + 1}, sweep.expired_messages));
+  }
+  if (active || row.archived_count > 0) {
+    const std::int64_t end = active ? row.next_position : row.watermark;
+    MEMORYD_RETURN_IF_ERROR(
+        look(row.generation, {FirstUnpinned(row), end}, sweep.expired_messages));
+  }
+  if (row.content_count == 0) return absl::OkStatus();
+  return look(row.content_generation, StoredContents(row), sweep.expired_contents);
+}
+
+bool SessionExpiry::MayBeTooLarge(const SessionRow& row) const {
+  return MostActiveBytes(row) > options_.max_active_bytes;
+}
+
+absl::StatusOr<SessionSettings> SessionExpiry::SettingsOf(const DueSession& due) const {
+  if (!due.row.config.empty()) return SessionSettings::FromJson(due.row.config);
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> loaded,
+                           options_.store->LoadSession(due.key, /*max_active_bytes=*/0));
+  if (!loaded.has_value()) return SessionSettings();
+  return SessionSettings::FromJson(loaded->row.config);
+}
+
+absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
+                                                 const SessionSettings& settings,
+                                                 std::int64_t now_us) const {
+  const SessionRow& row = due.row;
+  SweepRequest sweep;
+  sweep.generation = row.generation;
+  sweep.revision = row.revision;
+  sweep.floor = row.floor;
+  sweep.pinned = row.pinned;
+  sweep.opening = row.opening;
+  sweep.expire_us = row.expire_us;
+  if (row.drop_us == 0 || row.drop_us > now_us) return sweep;
+  sweep.watermark = row.watermark;
+  sweep.next_content = row.next_content;
+  MEMORYD_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::Resolve(settings));
+  if (HasTimedItems(row)) MEMORYD_RETURN_IF_ERROR(FindExpired(due, now_us, sweep));
+  const Retention& retention = config.retention;
+  if (!retention.DropsMessages()) return sweep;
+  MEMORYD_ASSIGN_OR_RETURN(sweep.keep_from, FirstToFeed(due, config));
+  if (row.opening > 0 && row.opening < FirstUnpinned(row) && retention.message_ttl_us > 0) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        const std::vector<MessagePtr> opening,
+        options_.store->ReadRange(due.key, row.generation, {row.opening, row.opening + 1}, 1,
+                                  kReadBytes));
+    if (!opening.empty()) sweep.opening_ingest_us = opening.front()->ingest_us;
+  }
+  if (ArchivedButOpening(row) == 0) return sweep;
+  const std::int64_t surplus =
+      retention.keep_messages == 0
+          ? 0
+          : std::max<std::int64_t>(0,
+                                   row.active_count + row.archived_count - retention.keep_messages);
+  const std::int64_t surplus_bytes =
+      retention.keep_bytes == 0
+          ? 0
+          : std::max<std::int64_t>(0, row.message_bytes - retention.keep_bytes);
+  const bool only_bytes = retention.message_ttl_us == 0 && surplus == 0;
+  const std::int64_t read_bytes =
+      only_bytes ? std::min(kReadBytes, kLeastReadBytes + surplus_bytes) : kReadBytes;
+  MEMORYD_ASSIGN_OR_RETURN(
+      const std::vector<MessagePtr> rows,
+      options_.store->ReadRange(due.key, row.generation, {FirstUnpinned(row), row.watermark},
+                                kReadRows, read_bytes));
+  for (const MessagePtr& message : rows) {
+    const bool old =
+        retention.message_ttl_us > 0 && message->ingest_us + retention.message_ttl_us <= now_us;
+    // Whether its turn goes on the session knows.
+    if (!old && message->position == row.opening) {
+      sweep.leaving.keeps_opening = true;
+      sweep.leaving.floor = message->position + 1;
+      continue;
+    }
+    if (!old && sweep.leaving.archived >= surplus && sweep.archived_bytes >= surplus_bytes) {
+      sweep.next_ingest_us = message->ingest_us;
+      return sweep;
+    }
+    if (message->position >= sweep.keep_from) {
+      sweep.leaving.held = true;
+      return sweep;
+    }
+    ++sweep.leaving.archived;
+    sweep.archived_bytes += static_cast<std::int64_t>(message->body.size());
+    sweep.leaving.floor = message->position + 1;
+  }
+  // All that were read go: the next look begins behind them.
+  const std::int64_t kept = sweep.leaving.keeps_opening ? 1 : 0;
+  sweep.more = sweep.leaving.archived + kept < row.archived_count;
+  if (!sweep.more) sweep.leaving.floor = row.watermark;
+  // Fewer rows than the session counts: there is nothing to be found.
+  if (rows.empty()) sweep.leaving.held = true;
+  return sweep;
+}
+
+absl::Status SessionExpiry::SweepEntries(const DueSession& due, const SessionSettings& listed,
+                                         const std::shared_ptr<Round>& round) {
+  if (!listed.blocks.has_value() ||
+      std::none_of(listed.blocks->begin(), listed.blocks->end(), HasEntries)) {
+    return absl::OkStatus();
+  }
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> session,
+                           options_.store->LoadSession(due.key, /*max_active_bytes=*/0));
+  if (!session.has_value()) return absl::OkStatus();
+  for (const BlockState& block : session->blocks) {
+    const auto settings =
+        std::find_if(listed.blocks->begin(), listed.blocks->end(),
+                     [&block](const BlockSettings& known) { return known.name == block.name; });
+    if (settings == listed.blocks->end() || !HasEntries(*settings)) continue;
+    MEMORYD_ASSIGN_OR_RETURN(
+        std::optional<EntryRemoval> removal,
+        FindHiddenEntries(*options_.store, due.key, session->row, block, BlockTtlUs(*settings),
+                          options_.now_us(), options_.stopping));
+    if (!removal.has_value()) continue;
+    WriteRequest write;
+    write.kind = WriteKind::kTakeOutEntries;
+    write.entry_removal = std::move(removal);
+    Submit(due, std::move(write), round);
+  }
+  return absl::OkStatus();
+}
+
+void SessionExpiry::Submit(const DueSession& due, WriteRequest write,
+                           const std::shared_ptr<Round>& round) {
+  round->WaitUntilBelow(kInFlight);
+  write.key = due.key;
+  write.deadline = std::chrono::steady_clock::now() + kWriteTime;
+  write.encode_reply = &EncodeSwept;
+  {
+    Round& shared = *round;
+    MutexLock lock(shared.mutex);
+    ++shared.in_flight;
+  }
+  options_.submit(std::move(write),
+                  [this, round, key = due.key](const absl::Status& status, const std::string& reply,
+                                               bool /*replayed*/) {
+                    if (status.ok() && reply == kExpired) {
+                      Increment(options_.stats->expired_sessions);
+                    }
+                    Round& shared = *round;
+                    MutexLock lock(shared.mutex);
+                    --shared.in_flight;
+                    if (status.ok() && !reply.empty()) {
+                      ++shared.done;
+                      shared.changed_sessions.insert(key);
+                    } else {
+                      shared.undone.push_back(key);
+                    }
+                    shared.changed.NotifyAll();
+                  });
+}
+
+void SessionExpiry::Sweep() {
+  std::set<SessionKey> stuck;  // That this sweep could do nothing about.
+  for (std::int64_t limit = kListed;;) {
+    // What was read meanwhile is due no more, and so in nobody's way.
+    FlushReads();
+    const std::int64_t now_us = options_.now_us();
+    const auto listed = options_.store->ListDueSessions(now_us, limit);
+    // An error shows in health checks; the next sweep tries again.
+    if (!listed.ok()) return;
+    std::int64_t due_for_us = 0;
+    for (const DueSession& due : *listed) {
+      for (const std::int64_t at_us : {due.row.expire_us, due.row.drop_us}) {
+        if (at_us > 0) due_for_us = std::max(due_for_us, now_us - at_us);
+      }
+    }
+    options_.stats->due_sessions.store(std::ssize(*listed), std::memory_order_relaxed);
+    options_.stats->due_for_us.store(due_for_us, std::memory_order_relaxed);
+    const auto round = std::make_shared<Round>();
+    std::set<SessionKey> seen;
+    for (const DueSession& due : *listed) {
+      if (options_.stopping()) break;
+      if (stuck.contains(due.key) || !seen.insert(due.key).second || IsTouched(due)) continue;
+      const bool is_due = due.row.drop_us > 0 && due.row.drop_us <= now_us;
+      // Of a session that only expires nobody asks how it is configured.
+      const absl::StatusOr<SessionSettings> settings =
+          is_due ? SettingsOf(due) : absl::StatusOr<SessionSettings>(SessionSettings());
+      absl::StatusOr<SweepRequest> sweep =
+          settings.ok() ? Look(due, *settings, now_us) : settings.status();
+      if (!sweep.ok()) {
+        stuck.insert(due.key);
+        continue;
+      }
+      WriteRequest write;
+      write.kind = WriteKind::kSweep;
+      write.sweep = *std::move(sweep);
+      const bool reaches_active = write.sweep->leaving.archived >= ArchivedButOpening(due.row);
+      const bool reads_oldest = is_due && reaches_active && MayBeTooLarge(due.row);
+      if (reads_oldest) {
+        auto oldest = ReadOldest(*options_.store, due.key, due.row,
+                                 settings->user_roles.value_or(std::vector<std::string>()));
+        if (oldest.ok()) write.oldest = *std::move(oldest);
+      }
+      Submit(due, std::move(write), round);
+      // So that the oldest messages of one session are in memory at a time.
+      if (reads_oldest) round->WaitUntilBelow(1);
+      // What can't be read now is due the next time too.
+      if (is_due) SweepEntries(due, *settings, round).IgnoreError();
+    }
+    round->WaitUntilBelow(1);
+    if (options_.stopping()) return;
+    Round& shared = *round;
+    MutexLock lock(shared.mutex);
+    for (const SessionKey& key : shared.undone) {
+      if (!shared.changed_sessions.contains(key)) stuck.insert(key);
+    }
+    if (shared.done > 0) {
+      limit = kListed + std::ssize(stuck);
+    } else if (std::ssize(*listed) >= limit && limit < kMaxListed) {
+      limit *= 2;
+    } else {
+      return;
+    }
+    limit = std::min(limit, kMaxListed);
+  }
+}
+
+}  // namespace memoryd

@@ -1,0 +1,244 @@
+#include "core/lifecycle/subject_erase.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::int64_t kListedAtOnce = 1000;
+constexpr std::int64_t kPurgedAtOnce = 500;
+// How often one looks for sessions that were written meanwhile.
+constexpr int kLooks = 3;
+// How often a log is tried that somebody reads: for a second or two, where that is another program.
+constexpr int kTries = 40;
+// The answer is under way by then before the call's deadline.
+constexpr std::chrono::milliseconds kTimeToAnswer(200);
+
+// What a write of an erasure did, as its reply.
+struct Erased {
+  SessionCounts removed;
+  bool changed = false;
+};
+static_assert(std::is_trivially_copyable_v<Erased>);
+
+std::string EncodeErased(const WriteResult& result) {
+  const Erased erased{result.removed, result.revision > 0};
+  std::string reply(sizeof(erased), '\0');
+  std::memcpy(reply.data(), &erased, sizeof(erased));
+  return reply;
+}
+
+Erased DecodeErased(const std::string& reply) {
+  Erased erased;
+  std::memcpy(&erased, reply.data(), sizeof(erased));
+  return erased;
+}
+
+bool HandsOn(const SessionRow& row) {
+  const auto settings = SessionSettings::FromJson(row.config);
+  if (!settings.ok() || !settings->blocks.has_value()) return false;
+  return std::any_of(settings->blocks->begin(), settings->blocks->end(),
+                     [](const BlockSettings& block) { return block.TakesPuts(); });
+}
+
+}  // namespace
+
+void SubjectErase::Start() {
+  options_.run([self = shared_from_this()] {
+    if (self->request_.dry_run) {
+      self->options_.done(self->Count());
+    } else {
+      self->Look();
+    }
+  });
+}
+
+absl::Status SubjectErase::ForEach(bool with_configs,
+                                   const std::function<absl::Status(ListedSession)>& each) {
+  const SessionListLimits limits{.max_sessions = kListedAtOnce, .with_configs = with_configs};
+  for (std::string after;;) {
+    MEMORYD_ASSIGN_OR_RETURN(SessionPage page, options_.store->ListSubject(
+                                                   request_.tenant, request_.subject, after, limits,
+                                                   /*tombstones=*/true));
+    if (page.more) after = page.sessions.back().session;
+    for (ListedSession& entry : page.sessions) MEMORYD_RETURN_IF_ERROR(each(std::move(entry)));
+    if (!page.more) return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<EraseReceipt> SubjectErase::Count() {
+  EraseReceipt receipt;
+  const auto add = [&](const ListedSession& entry) -> absl::Status {
+    if (IsLate()) {
+      return Error(absl::StatusCode::kDeadlineExceeded, "SUBJECT_TOO_LARGE",
+                   "what there is of the subject could not be counted within the call's time");
+    }
+    const SessionKey key{request_.tenant, entry.session};
+    MEMORYD_ASSIGN_OR_RETURN(const std::int64_t replies, options_.store->CountRequests(key));
+    receipt.replies += replies;
+    // All else is in the row.
+    if (entry.row.block_generation == 0) {
+      receipt.removed += CountsOf(entry.row, {});
+      return absl::OkStatus();
+    }
+    MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> loaded,
+                             options_.store->LoadSession(key, /*max_active_bytes=*/0));
+    if (loaded.has_value()) receipt.removed += CountsOf(loaded->row, loaded->blocks);
+    return absl::OkStatus();
+  };
+  MEMORYD_RETURN_IF_ERROR(ForEach(/*with_configs=*/false, add));
+  return receipt;
+}
+
+void SubjectErase::Look() {
+  found_.clear();
+  const absl::Status status = ForEach(/*with_configs=*/true, [this](const ListedSession& entry) {
+    found_.push_back({entry.session, entry.row.deleted, HandsOn(entry.row)});
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    options_.done(status);
+    return;
+  }
+  next_ = 0;
+  still_written_ = !found_.empty() && ++looks_ > kLooks;
+  if (found_.empty() || still_written_) {
+    PurgeTenant();
+    return;
+  }
+  std::stable_partition(found_.begin(), found_.end(),
+                        [](const Found& session) { return session.hands_on; });
+  EraseNext();
+}
+
+void SubjectErase::EraseNext() {
+  if (IsLate()) {
+    Answer("DEADLINE");
+  } else if (next_ == found_.size()) {
+    Look();
+  } else {
+    const Found& entry = found_[next_++];
+    const SessionKey key{request_.tenant, entry.session};
+    if (entry.deleted) {
+      ForgetReplies(key);
+      return;
+    }
+    Submit(WriteKind::kDeleteSession, key, [this, key](const SessionCounts& removed, bool) {
+      receipt_.removed += removed;
+      ForgetReplies(key);
+    });
+  }
+}
+
+void SubjectErase::ForgetReplies(const SessionKey& key) {
+  const auto replies = options_.store->CountRequests(key);
+  if (!replies.ok()) {
+    options_.done(replies.status());
+    return;
+  }
+  Submit(WriteKind::kForgetSession, key,
+         [this, key, count = *replies](const SessionCounts&, bool changed) {
+           if (changed) receipt_.replies += count;
+           options_.forget(key);
+           PurgeSession(key, [this] { EraseNext(); });
+         });
+}
+
+void SubjectErase::Submit(WriteKind kind, const SessionKey& key,
+                          std::function<void(SessionCounts, bool)> then) {
+  WriteRequest write;
+  write.kind = kind;
+  write.key = key;
+  write.subject = request_.subject;
+  write.deadline = request_.deadline;
+  write.encode_reply = &EncodeErased;
+  options_.submit(
+      std::move(write), [self = shared_from_this(), then = std::move(then)](
+                            absl::Status status, const std::string& reply, bool /*replayed*/) {
+        if (!status.ok()) {
+          self->options_.done(std::move(status));
+          return;
+        }
+        const Erased erased = DecodeErased(reply);
+        self->options_.run([self, then, erased] { then(erased.removed, erased.changed); });
+      });
+}
+
+void SubjectErase::PurgeSession(const SessionKey& key, std::function<void()> then) {
+  if (IsLate()) {
+    Answer("DEADLINE");
+    return;
+  }
+  const auto purged = options_.store->PurgeSession(key, kPurgedAtOnce);
+  if (!purged.ok()) {
+    options_.done(purged.status());
+  } else if (purged->done) {
+    then();
+  } else {
+    options_.run([self = shared_from_this(), key, then = std::move(then)] {
+      self->PurgeSession(key, then);
+    });
+  }
+}
+
+// All of it, since garbage of sessions that were deleted earlier, or made anew under their ids,
+// names no subject.
+void SubjectErase::PurgeTenant() {
+  if (next_purged_ == to_purge_.size()) {
+    auto listed = options_.store->ListGarbage(request_.tenant, purged_up_to_, kListedAtOnce);
+    if (!listed.ok()) {
+      options_.done(listed.status());
+      return;
+    }
+    if (listed->empty()) {
+      if (still_written_) {
+        Answer("STILL_WRITTEN");
+      } else {
+        RemoveTraces();
+      }
+      return;
+    }
+    to_purge_ = *std::move(listed);
+    next_purged_ = 0;
+  }
+  purged_up_to_ = to_purge_[next_purged_++];
+  PurgeSession({request_.tenant, purged_up_to_}, [self = shared_from_this()] {
+    self->options_.run([self] { self->PurgeTenant(); });
+  });
+}
+
+void SubjectErase::RemoveTraces() {
+  if (IsLate()) {
+    Answer("DEADLINE");
+    return;
+  }
+  const absl::StatusOr<PurgedTraces> traces = options_.store->RemoveTraces();
+  if (!traces.ok()) {
+    options_.done(traces.status());
+  } else if (traces->removed) {
+    receipt_.left_elsewhere = traces->left_elsewhere;
+    Answer("");
+  } else if (++tries_ == kTries) {
+    Answer("LOG_READ");
+  } else {
+    // Commits, and others' reads, get their turn.
+    options_.run([self = shared_from_this()] { self->RemoveTraces(); });
+  }
+}
+
+bool SubjectErase::IsLate() const {
+  return std::chrono::steady_clock::now() + kTimeToAnswer >= request_.deadline;
+}
+
+void SubjectErase::Answer(std::string left) {
+  receipt_.purged = left.empty();
+  receipt_.left = std::move(left);
+  options_.done(std::move(receipt_));
+}
+
+}  // namespace memoryd

@@ -1,0 +1,43 @@
+// What a Get returns.
+#ifndef MEMORYD_CORE_READS_CONTEXT_H_
+#define MEMORYD_CORE_READS_CONTEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/blocks/block.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// A block that could not answer, and why, in capitals.
+struct MissingBlock {
+  std::string block;
+  std::string reason;
+};
+
+// What a Get returns.
+struct Context {
+  std::vector<MessagePtr> messages;
+  std::int64_t token_count = 0;
+  std::int64_t limit = 0;
+  std::int64_t over_limit_tokens = 0;
+  std::int64_t revision = 0;
+  std::uint64_t generation = 0;
+  // What blocks say: messages before the others, and parts to be put into one of them.
+  std::vector<StoredMessage> block_messages;
+  std::vector<BlockPart> memory;
+  InsertMethod insert_method = InsertMethod::kSystem;
+  std::vector<std::string> blocks_used;
+  std::vector<std::string> blocks_dropped;
+  std::vector<MissingBlock> missing_blocks;
+  Usage usage;  // What models took for it.
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_READS_CONTEXT_H_

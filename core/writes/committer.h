@@ -1,0 +1,130 @@
+// Commits what waits, across sessions and tenants, in one statement.
+#ifndef MEMORYD_CORE_WRITES_COMMITTER_H_
+#define MEMORYD_CORE_WRITES_COMMITTER_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/writes/commit_pace.h"
+#include "core/calls/engine_stats.h"
+#include "core/writes/quotas.h"
+#include "core/sessions/session_cache.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/sessions/session_usage.h"
+#include "core/calls/tenant_queue.h"
+#include "core/writes/token_rules.h"
+#include "core/writes/write.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// A thread that owns a share of the sessions. While a batch is on its way to the store the next one
+// gathers, so the batches grow with the load. A session has at most one commit in flight. Tenants
+// share the batches by the bytes that they write, so nobody waits behind all that another sent.
+class Committer {
+ public:
+  struct Options {
+    Store* store = nullptr;
+    SessionCache* cache = nullptr;
+    const TokenRules* token_rules = nullptr;
+    EngineStats* stats = nullptr;
+    // Whether other servers write to the store too, so that a cached session may be old.
+    bool shared = true;
+    std::function<std::int64_t()> now_us;
+    SessionDraft::Random random;
+    std::int64_t max_active_bytes = kAllActive;
+    // Whether this server runs jobs, marked `job_lease`, itself right after the commit that makes
+    // them; and begins to. Must not block.
+    std::function<bool()> has_room_for_jobs;
+    std::uint64_t job_lease = 0;
+    std::int64_t job_lease_us = 0;
+    std::function<void(const std::shared_ptr<CachedSession>&, std::vector<Job>)> run_jobs;
+    // Reads the session anew, sets write->fresh and enqueues the write again. Must not block.
+    std::function<void(std::shared_ptr<Write>)> reload;
+    // Has the next attempts of jobs counted in `usage` too, as long as that lives. Must not block.
+    std::function<void(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)>
+        count_jobs;
+    // Has the next attempts of jobs go on with the trace. Must not block.
+    std::function<void(const std::vector<JobKey>& jobs, const TracePtr& trace)> trace_jobs;
+    // What every commit takes along; null: nothing.
+    SessionUsage* usage = nullptr;
+    // Null: no tenant has one.
+    Quotas* quotas = nullptr;
+    // Reads what the write's tenant has stored and enqueues the write again. Must not block.
+    std::function<void(std::shared_ptr<Write>)> read_usage;
+    // Counts the write's tokens under its `count_with` and enqueues it again. Must not block.
+    std::function<void(std::shared_ptr<Write>)> count;
+    // Looks the write's request_id up and finishes the write: with its stored reply, else with
+    // the given decision; without one it enqueues it again. Must not block.
+    std::function<void(std::shared_ptr<Write>, std::optional<SessionDraft::Decision>)> look_up;
+  };
+
+  explicit Committer(Options options);
+  // Commits what is queued, then joins.
+  ~Committer();
+  Committer(const Committer&) = delete;
+  Committer& operator=(const Committer&) = delete;
+
+  // The number of queued writes is bounded by admission. Any thread.
+  void Enqueue(std::shared_ptr<Write> write) MEMORYD_EXCLUDES(mutex_);
+
+  // An estimate of how long the writes that are here already will take. Any thread.
+  std::chrono::nanoseconds ExpectedWait() const {
+    return pace_.Expected(writes_.load(std::memory_order_relaxed));
+  }
+  // An estimate for those that come before the next write of this tenant. Any thread.
+  std::chrono::nanoseconds ExpectedWait(std::string_view tenant) MEMORYD_EXCLUDES(mutex_);
+
+ private:
+  // The writes to one session in a batch.
+  struct Group {
+    std::shared_ptr<CachedSession> session;
+    std::vector<std::shared_ptr<Write>> writes;
+    bool closed = false;
+    std::optional<SessionDraft> draft;
+    // Those to be answered when the change is committed, with their replies.
+    std::vector<std::pair<std::shared_ptr<Write>, std::string>> stored;
+    // What the quotas hold for them, and what the tenant stores more once they are committed.
+    TenantUsage reserved;
+    TenantUsage change;
+    // What models took for the session, which the change stores.
+    Usage usage;
+  };
+
+  void Run() MEMORYD_EXCLUDES(mutex_);
+  std::vector<Group> TakeBatch() MEMORYD_REQUIRES(mutex_);
+  void CommitBatch(std::vector<Group>& groups);
+  void DraftGroup(Group& group);
+  // Adds the write to the group's draft, unless its tenant has no room for it.
+  SessionDraft::Decision Add(Group& group, Write& write);
+  void SettleUsage(Group& group, CommitOutcome outcome);
+  void Conclude(Group& group, const CommitResult& result);
+  // Ends the writes of a group in whose way an exception came, at the stage that `result` tells.
+  void Abandon(Group& group, const CommitResult& result);
+  // Ends a write that can't be stored, unless it was before and has a record.
+  void Refuse(const std::shared_ptr<Write>& write, absl::Status status);
+  void Requeue(std::shared_ptr<Write> write);
+
+  const Options options_;
+  CommitPace pace_;
+  std::atomic<std::size_t> writes_{0};  // Queued, or in the batch that is under way.
+  Mutex mutex_;
+  CondVar wake_;
+  // Its costs are bytes.
+  TenantQueue<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);
+  bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_WRITES_COMMITTER_H_

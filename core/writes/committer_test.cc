@@ -1,0 +1,195 @@
+#include "core/writes/committer.h"
+
+#include <gmock/gmock.h>
+
+#include <new>
+
+#include "core/base/error.h"
+#include "tests/support/engine_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::SizeIs;
+
+const SessionKey kKey{"tenant", "session"};
+
+// A committer alone: sessions count as loaded, and a reload finds them as they are.
+class CommitterTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineTest::SetUp();
+    Committer::Options options;
+    options.store = store_.get();
+    options.cache = &cache_;
+    options.token_rules = &rules_;
+    options.stats = &stats_;
+    options.shared = false;
+    options.now_us = [] { return std::int64_t{1}; };
+    options.random = [this] { return ++random_; };
+    options.reload = [this](std::shared_ptr<Write> write) {
+      ++reloaded_;
+      write->fresh = true;
+      committer_->Enqueue(std::move(write));
+    };
+    committer_ = std::make_unique<Committer>(std::move(options));
+  }
+
+  std::shared_ptr<CachedSession> Loaded(const SessionKey& key) {
+    std::shared_ptr<CachedSession> session = cache_.Acquire(key);
+    MutexLock lock(session->mutex);
+    if (!session->loaded) session->session = Session::Absent();
+    session->loaded = true;
+    return session;
+  }
+
+  std::future<WriteOutcome> Enqueue(WriteRequest request) {
+    auto promise = std::make_shared<std::promise<WriteOutcome>>();
+    std::shared_ptr<CachedSession> session = Loaded(request.key);
+    committer_->Enqueue(std::make_shared<Write>(
+        std::move(request), std::move(session),
+        [promise](absl::Status status, std::string reply, bool replayed) {
+          promise->set_value({Detached(status), std::move(reply), replayed});
+        }));
+    return promise->get_future();
+  }
+
+  TokenRules rules_{""};
+  EngineStats stats_;
+  MemoryBudget budget_{0};
+  SessionCache cache_{std::size_t{1} << 20, &budget_};
+  std::atomic<int> reloaded_{0};
+  std::unique_ptr<Committer> committer_;
+};
+
+TEST_F(CommitterTest, AWriteWhoseDeadlineHasPassedDoesNotJoinABatch) {
+  WriteRequest late = NewPut(kKey, {{"user", "late"}});
+  late.deadline = std::chrono::steady_clock::now();
+  const WriteOutcome outcome = Await(Enqueue(std::move(late)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(outcome.status)) << outcome.status;
+  EXPECT_THAT(store_->batches(), SizeIs(0));
+}
+
+TEST_F(CommitterTest, AWriteThatExpiredInTheQueueIsNotStored) {
+  store_->StallCommits();
+  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+  store_->AwaitStalled(1);
+  std::promise<absl::Status> said;
+  auto write = std::make_shared<Write>(
+      NewPut(kKey, {{"user", "expired"}}), Loaded(kKey),
+      [&said](absl::Status status, std::string, bool) { said.set_value(Detached(status)); });
+  committer_->Enqueue(write);
+  write->Expire();
+  EXPECT_EQ(ErrorReason(Await(said.get_future())), "STORE_UNAVAILABLE");
+  auto last = Enqueue(NewPut(kKey, {{"user", "stored"}}));
+  store_->ReleaseCommits();
+  EXPECT_TRUE(Await(std::move(first)).status.ok());
+  EXPECT_EQ(Await(std::move(last)).reply, "revision 1 positions 1 archived 0 removed 0+0");
+}
+
+TEST_F(CommitterTest, AWriteThatExpiresOnItsWayToTheStoreMayBeStored) {
+  store_->StallCommits();
+  std::promise<absl::Status> said;
+  auto write = std::make_shared<Write>(
+      NewPut(kKey, {{"user", "x"}}), Loaded(kKey),
+      [&said](absl::Status status, std::string, bool) { said.set_value(Detached(status)); });
+  committer_->Enqueue(write);
+  store_->AwaitStalled(1);
+  write->Expire();
+  EXPECT_EQ(ErrorReason(Await(said.get_future())), "OUTCOME_UNKNOWN");
+  store_->ReleaseCommits();
+  // The late success changes no answer, but the session goes on from it.
+  EXPECT_EQ(Await(Enqueue(NewPut(kKey, {{"user", "y"}}))).reply,
+            "revision 2 positions 2 archived 0 removed 0+0");
+}
+
+TEST_F(CommitterTest, ASessionThatIsNotLoadedIsReadFirst) {
+  const std::shared_ptr<CachedSession> session = cache_.Acquire(kKey);
+  std::promise<std::shared_ptr<Write>> reloaded;
+  Committer::Options options;
+  options.store = store_.get();
+  options.cache = &cache_;
+  options.token_rules = &rules_;
+  options.stats = &stats_;
+  options.now_us = [] { return std::int64_t{1}; };
+  options.random = [] { return std::uint64_t{1}; };
+  options.reload = [&](std::shared_ptr<Write> write) { reloaded.set_value(std::move(write)); };
+  Committer committer(std::move(options));
+  auto write = std::make_shared<Write>(NewPut(kKey, {}), session, [](absl::Status, auto, bool) {});
+  committer.Enqueue(write);
+  EXPECT_EQ(Await(reloaded.get_future()), write);
+  EXPECT_FALSE(write->finished());
+}
+
+TEST_F(CommitterTest, ASessionThatKeepsLosingIsWrittenAlone) {
+  const SessionKey loser{"tenant", "loser"};
+  for (int i = 0; i < 3; ++i) store_->AnswerNext(CommitOutcome::kRevisionLost);
+  store_->AnswerNext(CommitOutcome::kFailed, absl::InternalError("to stop it after three losses"));
+  EXPECT_FALSE(Await(Enqueue(NewPut(loser, {{"user", "x"}}))).status.ok());
+  EXPECT_EQ(reloaded_, 3);
+
+  store_->StallCommits();
+  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+  store_->AwaitStalled(1);
+  std::vector<std::future<WriteOutcome>> waiting;
+  waiting.push_back(Enqueue(NewPut(kKey, {{"user", "a"}})));
+  waiting.push_back(Enqueue(NewPut(loser, {{"user", "b"}})));
+  waiting.push_back(Enqueue(NewPut({"tenant", "third"}, {{"user", "c"}})));
+  const std::size_t before = store_->batches().size();
+  store_->ReleaseCommits();
+  for (auto& call : waiting) EXPECT_TRUE(Await(std::move(call)).status.ok());
+
+  const auto batches = store_->batches();
+  ASSERT_EQ(batches.size(), before + 2);
+  EXPECT_EQ(batches[before].changes, 2U);
+  EXPECT_EQ(batches[before + 1].changes, 1U);
+  EXPECT_TRUE(Await(std::move(first)).status.ok());
+}
+
+TEST_F(CommitterTest, AGroupHoldsAtMostAThousandMessages) {
+  store_->StallCommits();
+  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+  store_->AwaitStalled(1);
+  std::vector<std::future<WriteOutcome>> waiting;
+  for (int i = 0; i < 3; ++i) {
+    waiting.push_back(Enqueue(NewPut(kKey, std::vector<Line>(600, {"user", "x"}))));
+  }
+  store_->ReleaseCommits();
+  for (auto& call : waiting) EXPECT_TRUE(Await(std::move(call)).status.ok());
+  for (const FaultyStore::Batch& batch : store_->batches()) EXPECT_LE(batch.messages, 1000U);
+  EXPECT_TRUE(Await(std::move(first)).status.ok());
+}
+
+TEST_F(CommitterTest, AnExceptionEndsTheWritesOfItsSessionAlone) {
+  store_->StallCommits();
+  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+  store_->AwaitStalled(1);
+  WriteRequest throwing = NewPut(kKey, {{"user", "thrown"}});
+  throwing.encode_reply = [](const WriteResult&) -> std::string { throw std::bad_alloc(); };
+  auto thrown = Enqueue(std::move(throwing));
+  auto beside = Enqueue(NewPut(kKey, {{"user", "of the same session"}}));
+  auto third = Enqueue(NewPut({"tenant", "third"}, {{"user", "y"}}));
+  store_->ReleaseCommits();
+  EXPECT_TRUE(absl::IsInternal(Await(std::move(thrown)).status));
+  EXPECT_TRUE(absl::IsInternal(Await(std::move(beside)).status));
+  EXPECT_TRUE(Await(std::move(first)).status.ok());
+  EXPECT_TRUE(Await(std::move(third)).status.ok());
+  EXPECT_EQ(stats_.exceptions, 1U);
+  // Nothing of it was stored.
+  EXPECT_EQ(Await(Enqueue(NewPut(kKey, {{"user", "later"}}))).reply,
+            "revision 1 positions 1 archived 0 removed 0+0");
+}
+
+TEST_F(CommitterTest, DestructionCommitsWhatIsQueued) {
+  store_->StallCommits();
+  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+  store_->AwaitStalled(1);
+  auto second = Enqueue(NewPut(kKey, {{"user", "y"}}));
+  store_->ReleaseCommits();
+  committer_.reset();
+  EXPECT_TRUE(Await(std::move(first)).status.ok());
+  EXPECT_TRUE(Await(std::move(second)).status.ok());
+}
+
+}  // namespace
+}  // namespace memoryd

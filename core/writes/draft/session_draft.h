@@ -1,0 +1,347 @@
+// Decides what writes change in a session, before anything is stored.
+#ifndef MEMORYD_CORE_WRITES_DRAFT_SESSION_DRAFT_H_
+#define MEMORYD_CORE_WRITES_DRAFT_SESSION_DRAFT_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/blocks/entry_log.h"
+#include "core/sessions/oldest_messages.h"
+#include "core/sessions/session.h"
+#include "core/writes/token_rules.h"
+#include "core/writes/write.h"
+#include "core/policy/policy.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// Whether a message ahead of the first other one stays in short-term memory for good: of profile
+// `default` those of system and developer.
+bool IsPinnable(const SessionConfig& config, const Message& message);
+
+// INVALID_ARGUMENT that names the block which shows the session that it is of.
+absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks);
+
+// What the operator gives the session that the request makes; no template where the request says by
+// itself how the session remembers. INVALID_ARGUMENT: there is no template of that name.
+absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request);
+
+// How the session remembers that the request makes. A block of a template that shows this very
+// session is left out, since the operator could not know of which sessions the template would be.
+SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults);
+
+// How a session remembers after a kUpdateSession that remembered by `old`. A template replaces all
+// but whom the session is about, and the retention that the template does not have.
+// INVALID_ARGUMENT: there is no template of that name.
+absl::StatusOr<SessionSettings> SettingsOfUpdate(const WriteRequest& request,
+                                                 const SessionSettings& old);
+
+// INVALID_ARGUMENT that names the message whose role the profile doesn't allow.
+absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages);
+
+// A session as the writes of one commit leave it. The base must stay unchanged until the last
+// Add(); a load may replace it afterwards. Not thread-safe.
+class SessionDraft {
+ public:
+  struct Decision {
+    enum class Kind {
+      kStore,      // `reply` is due once the change is committed.
+      kUnchanged,  // Nothing to store; `reply` is due if the base was fresh.
+      kRefused,    // `status` is due if the base was fresh and no record of the request exists.
+      kReplay,     // `reply` or, for a reused request_id, `status` is due at once.
+      kCount,      // It must be counted under write.count_with, which takes long, and added again.
+    };
+    Kind kind = Kind::kRefused;
+    absl::Status status;
+    std::string reply;
+  };
+
+  // Random 64-bit numbers for generations and commit tags.
+  using Random = std::function<std::uint64_t()>;
+
+  // `now_us` becomes the ingest and update time, unless the session has a later one already: by
+  // their times one can tell what came before a tombstone, whatever the clocks of servers say. What
+  // is put may not make more than `max_active_bytes` active, see Session::active_bytes.
+  SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
+               const Random& random, std::int64_t max_active_bytes = kAllActive);
+
+  // Adds a write. Several Puts fit into one draft; any other write needs one of its own, see
+  // CanShare(). A write that is refused leaves the draft as it was. Counts the tokens of what
+  // it brings unless write.counted_with is what the session asks for, and where that is cheap.
+  Decision Add(Write& write);
+
+  // The jobs that Puts and Sets of this draft make.
+  const std::vector<Job>& jobs() const { return jobs_; }
+  // Leases them to this server: it will run them itself.
+  void LeaseJobs(std::uint64_t lease, std::int64_t lease_us);
+
+  static bool CanShare(const Write& write) { return write.request.kind == WriteKind::kPut; }
+
+  // By how much a write would have the tenant store more, at least; nothing for what adds nothing.
+  TenantUsage Growth(const Write& write) const;
+  // By how much the tenant stores more, or less, once this is committed.
+  TenantUsage Change() const;
+
+  // Messages that retention took out, those left aside that went with their session.
+  std::int64_t retired_messages() const { return retired_messages_; }
+
+  // Models have taken that much for the session since its last commit. Nothing for one that is not
+  // there afterwards. While the base is unchanged.
+  void AddUsage(const Usage& usage);
+
+  // Whether any write is to be stored.
+  bool dirty() const { return dirty_; }
+
+  // Whether ApplyTo() leaves out messages that the session has: it must be read from the store.
+  bool must_load() const {
+    return must_load_ || (!base_.whole && active_bytes_ <= max_active_bytes_);
+  }
+
+  // What to commit. Once, after the last Add().
+  SessionChange TakeChange(const SessionKey& key);
+
+  // Brings `session` to the committed state. It must be the base or at least as new: then nothing
+  // is done.
+  void ApplyTo(Session& session);
+
+ private:
+  Decision AddPut(Write& write);
+  // What AddPut() and AddSet() do once nothing is against it.
+  WriteResult Put(const Write& write, const SessionSettings& settings, const SessionConfig& config);
+  WriteResult Set(const Write& write, const SessionSettings& settings, const SessionConfig& config);
+  Decision AddSet(Write& write);
+  Decision AddArchive(const WriteRequest& request);
+  Decision AddReset(const WriteRequest& request);
+  Decision AddCreate(const WriteRequest& request);
+  Decision AddUpdate(const WriteRequest& request);
+  Decision AddDelete(const WriteRequest& request);
+  Decision AddForget(const WriteRequest& request);
+  Decision AddStagedBegin(const WriteRequest& request);
+  Decision AddStagedRows(const WriteRequest& request);
+  Decision AddStagedPublish(const WriteRequest& request);
+  Decision AddStagedDrop(const WriteRequest& request);
+  Decision AddJobEnd(const WriteRequest& request);
+  Decision AddJobRetry(const WriteRequest& request);
+  Decision AddUndo(const WriteRequest& request);
+  Decision AddFactEdit(const WriteRequest& request);
+  Decision AddSweep(const WriteRequest& request);
+  Decision AddEntryRemoval(const WriteRequest& request);
+  Decision AddUsageAlone(const WriteRequest& request);
+  Decision AddEmbedder(const WriteRequest& request);
+  Decision AddMessageUpdate(Write& write);
+  Decision AddMessageDelete(const WriteRequest& request);
+  Decision AddContentUpdate(Write& write);
+  Decision AddContentDelete(const WriteRequest& request);
+
+  bool exists() const { return row_.revision > 0 && !row_.deleted; }
+  // What the session stores.
+  static TenantUsage UsageOf(const SessionRow& row);
+  // By how much the session's configuration grows.
+  std::int64_t ConfigGrowth(const WriteRequest& request) const;
+  // Of the bodies alone.
+  std::int64_t ActiveBytes() const;
+  // Whether the active messages are at hand.
+  bool whole() const { return base_.whole || base_removed_; }
+  // OK when the write leaves no more active than may be. `draft`, which makes the changes in a
+  // copy, is called only where it might.
+  absl::Status CheckActiveBytes(const WriteRequest& request,
+                                const std::function<void(SessionDraft& copy)>& draft) const;
+  // Whether another message of this size may be pinned.
+  bool MayPin(std::int64_t size) const;
+  absl::Status CheckRevision(const WriteRequest& request) const;
+  // OK when what was found for the write is what is stored.
+  absl::Status CheckFound(const WriteRequest& request) const;
+  // OK when the roles were looked at of all that a Set, Reset or DeleteSession takes out, and are
+  // the caller's; also where nobody had to look.
+  absl::Status CheckGoing(const WriteRequest& request) const;
+  // How the session remembers that the request makes, in `settings`; returns what that is in full,
+  // checked.
+  static absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(
+      const WriteRequest& request, SessionSettings& settings);
+  // OK when what the request asks for beside messages is what the session is.
+  absl::Status CheckConfig(const WriteRequest& request) const;
+  // OK when the tombstone is that of the session that the write is about.
+  absl::Status CheckStaged(const WriteRequest& request) const;
+  // None once the write is counted.
+  std::optional<Decision> CountTokens(Write& write, const SessionConfig& config) const;
+  // Starts a live row where there is none.
+  void Create(const SessionSettings& settings, SessionConfig config);
+  void SetConfig(const SessionSettings& settings, SessionConfig config);
+  std::vector<MessagePtr> Append(const Write& write);
+  std::vector<ContentPtr> AppendContents(const Write& write);
+  // The write made the jobs from `first` on.
+  void NoteJobs(Write& write, std::size_t first);
+  // Moves what the policy wants out; returns how many messages.
+  std::int64_t Flush();
+  // The message that opens the turn in which the active ones begin becomes this one, null for none.
+  void SetOpening(MessagePtr opening);
+  // Takes it out; nothing where there is none.
+  void DropOpening();
+  // Where retention is not to spare it any more.
+  bool OpeningIsDue(std::int64_t ingest_us) const;
+  // The same of the oldest messages, round by round.
+  std::int64_t Archive(const std::vector<std::size_t>& rounds);
+  // A job for every block that takes messages, for each round of `view`'s oldest messages.
+  void AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds);
+  // Jobs for the blocks that are fed with what is put.
+  void AddPutJobs(const std::vector<MessagePtr>& messages);
+  // Before a block changes for the first time.
+  void MakeBlockGeneration();
+  void AddJob(const std::string& block, std::uint64_t message_generation, PositionRange range);
+  // Null when the session has no block of this name.
+  const BlockSettings* FindBlockSettings(const std::string& name) const;
+  // Null when the block has taken nothing in.
+  const BlockState* FindBlock(const std::string& name) const;
+  BlockState& ChangeBlock(const std::string& name);
+  // Ends every open job: what they would feed is gone.
+  void CancelJobs();
+  // The sweeper is to look at the session then, if not sooner; 0: it need not.
+  void LookAt(std::int64_t at_us);
+  // The sweeper is to look at the session when the time of this one is over, if it has one.
+  void NoteTime(const Message& item);
+  // INVALID_ARGUMENT for a new item whose time is over.
+  absl::Status CheckTimes(const WriteRequest& request) const;
+  // Takes out by themselves messages that are in the session, ascending.
+  void TakeOut(std::vector<MessagePtr> messages, WriteResult& result);
+  // Takes out what has a time of its own that is over.
+  void RemoveExpired(const SweepRequest& sweep, WriteResult& result);
+  // Whether facts of a block go by themselves.
+  bool HasFactTtl() const;
+  // Retires those whose time is over.
+  void RetireOldFacts();
+  // What the session's retention takes out of it, and when the sweeper looks for the next of it.
+  void DropOldest();
+  void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);
+  void EraseRows(PositionRange range);
+  std::int64_t BytesOfArchived(const LeavingMessages& leaving) const;
+  LeavingMessages WhatLeaves(std::int64_t keep_from) const;
+  // The first position that an open job has still to feed to a block; 0 when it is not known.
+  std::int64_t FirstToFeed() const;
+  // When the oldest active message is due, of a session without archived ones; 0: never.
+  std::int64_t NextActiveDrop() const;
+  // When the sweeper looks at the session, as a write of this kind leaves it.
+  void SetDueTimes(WriteKind kind);
+  // Ranges of a generation that touch become one.
+  void AddGarbage(std::uint64_t generation, PositionRange range);
+  // Forgets what a block, or all of them, know. A block that goes keeps its row, empty, so that its
+  // jobs' numbers go on.
+  void RemoveBlock(const std::string& name);
+  void RemoveBlocks();
+  // Of a session that stays: what models have taken for it was taken all the same.
+  void RemoveBlocksButUsage();
+  void CancelJobsOf(BlockState& state);
+  // Where a block's entries stand, and may come to stand: those that serve, then those that are
+  // made to take their place. Those that are being made are the last.
+  static std::vector<EntryRange> EntriesOf(const BlockState& state);
+  // A job for messages that none has had embedded, where the session wants that and no such job is
+  // open: when it ends, the next one is made. Embeddings made anew serve once they have caught up.
+  void EmbedMessages();
+  // What a session of this configuration, which is not its own yet, makes of its embeddings.
+  void ChangeEmbedder(const SessionConfig& config);
+  // After kRetrievalBlock's state, which was `before`, has become what an answer made of it.
+  void NoteAnswer(const std::string& before, BlockState& state);
+  // The embeddings of the message at `position` go; false when the one that is to serve has not
+  // been asked for yet.
+  bool EraseEmbedding(std::int64_t position);
+  // Embeddings go of the messages that RemoveActiveMessages() takes.
+  void EraseActiveEmbeddings();
+  // Whether a job was fed in the state that its block has now, but for what has become of entries.
+  bool IsFedState(const JobOutcome& outcome, const BlockState& state) const;
+  // The block's state after a job, with what has become of entries meanwhile and those that the job
+  // stores.
+  std::string StateAfter(const JobOutcome& outcome, const BlockState& state);
+  // Entries of blocks must not say these messages any more, or what the message at `position` was.
+  void HideEntries(const std::vector<NumberRange>& messages);
+  void HideChangedEntries(std::int64_t position);
+  // Changes what blocks with entries know of these; those whose state can't be read are left out.
+  void ChangeEntryLogs(const std::function<void(EntryLog&, const BlockState&)>& change);
+  // As EmbedMessages(), for entries of `vector` blocks: those with an EmbeddingState::next.
+  void EmbedEntries();
+  // As ChangeEmbedder(), for `block` as it will be configured.
+  void ChangeEntryEmbedder(const BlockSettings& block);
+  // Whether a job's entries are those of EmbeddingState::next.
+  static bool EmbedsEntries(const JobOutcome& outcome, const BlockState& state);
+  // What is being made is given up: what serves goes on to.
+  void DropNextEntries(BlockState& state);
+  // Numbers of entries that have been taken out since the job was fed; nullopt: it is not known of
+  // all.
+  static std::optional<std::vector<NumberRange>> RemovedSince(const JobOutcome& outcome,
+                                                              const BlockState& state);
+  // When entries are to be taken out; 0: never.
+  std::int64_t EntriesDueUs() const;
+  // Whether an archived message may be in entries.
+  bool IsArchived(std::int64_t position) const;
+  // Takes the messages out of the evidence of facts; returns how many facts go with them.
+  std::int64_t RetireFacts(const std::vector<MessagePtr>& messages);
+  void RemoveActiveMessages();
+  void RemoveAllMessages();
+  void RemoveContents();
+  // Of a tombstone: what was staged under it and never published.
+  void RemoveStaged();
+  // The replies that a tombstone's session has left are its subject's: they go with that.
+  void ForgetReplies();
+  // Reset or DeleteSession of a session that is not there.
+  Decision NothingToRemove(const WriteRequest& request);
+  ActiveView View() const;
+  Decision Stored(const WriteRequest& request, WriteResult result);
+
+  const Session& base_;
+  // The base's when the draft began: by TakeChange() another server's commit may be loaded there.
+  const std::int64_t base_revision_;
+  const TenantUsage base_usage_;
+  const std::int64_t base_expire_us_;
+  const std::int64_t base_drop_us_;
+  const TokenRules& rules_;
+  const std::int64_t now_us_;
+  const Random& random_;
+  const std::int64_t max_active_bytes_;
+
+  bool dirty_ = false;
+  bool staged_ = false;  // By the last write.
+  bool must_load_ = false;
+  SessionRow row_;
+  bool timed_ = false;  // See HasTimedItems(); drop_us becomes odd or even at last.
+  std::shared_ptr<const SessionConfig> config_;
+  bool write_config_ = false;
+  // Of base_.active, or of an empty list once all messages were removed.
+  bool base_removed_ = false;
+  // The oldest active messages that left, counted over the base's and then the appended ones.
+  std::size_t dropped_ = 0;
+  // What stands for base_.active where that is not whole: its oldest messages, as far as they are
+  // known.
+  std::deque<MessagePtr> oldest_;
+  std::int64_t active_bytes_ = 0;
+  std::int64_t retired_messages_ = 0;
+  bool more_entries_ = false;  // That the sweeper has to take out.
+  std::vector<MessagePtr> pinned_;
+  MessagePtr opening_;                // At row_.opening; null: none, or not known.
+  std::vector<MessagePtr> appended_;  // Unpinned.
+  std::vector<MessagePtr> stored_;    // All new ones, in order.
+  std::vector<ContentPtr> stored_contents_;
+  std::vector<PositionRange> erase_;
+  std::vector<EntryRange> erased_entries_;
+  // Of one write that has the draft for itself.
+  MessagePtr replaced_;
+  ContentPtr replaced_content_;
+  std::vector<MessagePtr> deleted_;  // Ascending.
+  // Of base_.blocks, or of none once they were removed.
+  bool base_blocks_removed_ = false;
+  std::map<std::string, BlockState> changed_blocks_;
+  std::vector<BlockEntry> entries_;
+  std::vector<Job> jobs_;
+  std::vector<JobEnd> ended_jobs_;
+  bool cancel_jobs_ = false;
+  bool forget_requests_ = false;
+  std::vector<Garbage> garbage_;
+  std::vector<RequestRecord> requests_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_WRITES_DRAFT_SESSION_DRAFT_H_

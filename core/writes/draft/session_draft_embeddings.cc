@@ -1,0 +1,183 @@
+// Which messages are to be embedded, by what, and what takes embeddings out.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/blocks/embedding_state.h"
+#include "core/writes/draft/session_draft.h"
+
+namespace memoryd {
+namespace {
+
+// Of a job that has messages embedded: as many as are asked for at once, and held in memory.
+constexpr std::int64_t kEmbeddedMessages = 128;
+
+// One that can't be read is as none: a job says so.
+EmbeddingState EmbeddingsOf(const std::string& state) {
+  return EmbeddingState::FromJson(state).value_or(EmbeddingState());
+}
+
+}  // namespace
+
+std::vector<EntryRange> SessionDraft::EntriesOf(const BlockState& state) {
+  std::vector<EntryRange> stored;
+  if (state.entry_generation != 0) {
+    stored.push_back({state.entry_generation, {0, state.next_entry}});
+  }
+  if (!MayHaveNext(state.state)) return stored;
+  if (const EmbeddingState embeddings = EmbeddingsOf(state.state); embeddings.next.has_value()) {
+    stored.push_back({embeddings.next->generation, {0, embeddings.next->next_entry}});
+  }
+  return stored;
+}
+
+void SessionDraft::EmbedMessages() {
+  if (!exists() || !config_->EmbedsMessages()) return;
+  const std::string block(kRetrievalBlock);
+  const BlockState* state = FindBlock(block);
+  if (state != nullptr && state->done + 1 < state->next) return;
+  EmbeddingState embeddings = state == nullptr ? EmbeddingState() : EmbeddingsOf(state->state);
+  std::optional<NextEmbeddings>& made = embeddings.next;
+  const std::int64_t first =
+      row_.pinned.empty() ? row_.floor : std::min(row_.floor, row_.pinned.front());
+  const auto jobs_from = [this, first](std::int64_t position) {
+    const std::int64_t begin = std::max(first, position);
+    return PositionRange{begin, std::min(row_.next_position, begin + kEmbeddedMessages)};
+  };
+  if (made.has_value()) {
+    const PositionRange range = jobs_from(made->next_entry);
+    if (!made->caught_up && range.begin < range.end) {
+      AddJob(block, row_.generation, range);
+      made->done = range.begin;
+      made->next_entry = range.end;
+      made->caught_up = range.end == row_.next_position;
+      ChangeBlock(block).state = embeddings.ToJson();
+      return;
+    }
+    BlockState& changed = ChangeBlock(block);
+    AddGarbage(changed.entry_generation, {0, changed.next_entry});
+    changed.entry_generation = made->generation;
+    changed.next_entry = made->next_entry;
+    embeddings.source = std::move(made->source);
+    embeddings.look_again = 0;
+    made.reset();
+    changed.state = embeddings.ToJson();
+    state = &changed;
+  }
+  std::int64_t next = state == nullptr ? 1 : state->next_entry;
+  if (embeddings.look_again > 0) next = std::min(next, embeddings.look_again);
+  const PositionRange range = jobs_from(next);
+  if (range.begin >= range.end) return;
+  AddJob(block, row_.generation, range);
+  BlockState& changed = ChangeBlock(block);
+  while (changed.entry_generation == 0) changed.entry_generation = random_();
+  changed.next_entry = std::max(changed.next_entry, range.end);
+  if (embeddings.look_again == 0) return;
+  embeddings.look_again = range.end < changed.next_entry ? range.end : 0;
+  changed.state = embeddings.ToJson();
+}
+
+void SessionDraft::ChangeEmbedder(const SessionConfig& config) {
+  const std::string block(kRetrievalBlock);
+  const RankingOptions& now = config.ranking;
+  const RankingOptions& before = config_->ranking;
+  const bool same =
+      now.embedder == before.embedder && now.embedder_worker == before.embedder_worker;
+  if (same && config.EmbedsMessages() == config_->EmbedsMessages()) return;
+  const BlockState* const found = FindBlock(block);
+  if (found == nullptr) return;
+  EmbeddingState embeddings = EmbeddingsOf(found->state);
+  if (!config.EmbedsMessages() || embeddings.source.size == 0) {
+    // Nothing is to serve, or can.
+    RemoveBlock(block);
+    return;
+  }
+  if (embeddings.source.embedder.empty()) {
+    embeddings.source.embedder = before.embedder;
+    embeddings.source.worker = before.embedder_worker;
+  }
+  BlockState& state = ChangeBlock(block);
+  const std::string replaced = state.state;
+  embeddings.next.reset();
+  if (embeddings.source.IsNamed(now.embedder_worker, now.embedder)) {
+    // Back to what made those that serve: they lack what has come or was changed meanwhile.
+    embeddings.look_again = 1;
+  } else {
+    EmbeddingSource& source = embeddings.next.emplace().source;
+    source.embedder = now.embedder;
+    source.worker = now.embedder_worker;
+  }
+  state.state = embeddings.ToJson();
+  NoteAnswer(replaced, state);
+}
+
+void SessionDraft::NoteAnswer(const std::string& before, BlockState& state) {
+  const std::optional<NextEmbeddings> was = EmbeddingsOf(before).next;
+  EmbeddingState embeddings = EmbeddingsOf(state.state);
+  std::optional<NextEmbeddings>& now = embeddings.next;
+  if (was.has_value() == now.has_value() &&
+      (!was.has_value() || was->generation == now->generation)) {
+    return;
+  }
+  // Others come to all messages of those that are open, and know where their embeddings may stand.
+  CancelJobsOf(state);
+  if (was.has_value()) AddGarbage(was->generation, {0, was->next_entry});
+  if (!now.has_value()) return;
+  while (now->generation == 0) now->generation = random_();
+  state.state = embeddings.ToJson();
+}
+
+// A Query has asked the session's embedder, and another model has answered than made what it was to
+// be compared with.
+SessionDraft::Decision SessionDraft::AddEmbedder(const WriteRequest& request) {
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  const EmbeddingSource& by = *request.embedder;
+  const BlockState* const found = exists() ? FindBlock(std::string(kRetrievalBlock)) : nullptr;
+  if (found == nullptr || !config_->EmbedsMessages() ||
+      !by.IsNamed(config_->ranking.embedder_worker, config_->ranking.embedder)) {
+    return unchanged;
+  }
+  EmbeddingState embeddings = EmbeddingsOf(found->state);
+  // The jobs that are under way see for themselves what answers them.
+  if (embeddings.next.has_value()) return unchanged;
+  const absl::StatusOr<bool> same = embeddings.Answered(by);
+  if (!same.ok() || *same) return unchanged;
+  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
+  const std::string before = std::exchange(state.state, embeddings.ToJson());
+  NoteAnswer(before, state);
+  return Stored(request, WriteResult());
+}
+
+bool SessionDraft::EraseEmbedding(std::int64_t position) {
+  const BlockState* const state = FindBlock(std::string(kRetrievalBlock));
+  if (state == nullptr) return false;
+  bool asked = false;
+  for (const EntryRange& stored : EntriesOf(*state)) {
+    asked = position < stored.positions.end;
+    if (asked) erased_entries_.push_back({stored.generation, {position, position + 1}});
+  }
+  return asked;
+}
+
+void SessionDraft::EraseActiveEmbeddings() {
+  const BlockState* const found = FindBlock(std::string(kRetrievalBlock));
+  if (found == nullptr || found->entry_generation == 0) return;
+  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
+  // A state that can't be read is mended so.
+  EmbeddingState embeddings = EmbeddingsOf(state.state);
+  ++embeddings.cuts;
+  state.state = embeddings.ToJson();
+  for (const EntryRange& stored : EntriesOf(state)) {
+    if (row_.archived_count == 0) {
+      AddGarbage(stored.generation, stored.positions);
+      continue;
+    }
+    erased_entries_.push_back({stored.generation, {row_.watermark, row_.next_position}});
+    if (row_.pinned.empty()) continue;
+    erased_entries_.push_back({stored.generation, {row_.pinned.front(), row_.pinned.back() + 1}});
+  }
+}
+
+}  // namespace memoryd

@@ -1,0 +1,237 @@
+// What becomes of the entries of blocks when messages are taken out or changed.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_ttl.h"
+#include "core/blocks/embedding_state.h"
+#include "core/blocks/vector_block.h"
+#include "core/writes/draft/session_draft.h"
+
+namespace memoryd {
+bool SessionDraft::IsArchived(std::int64_t position) const {
+  return position < row_.watermark &&
+         !std::binary_search(row_.pinned.begin(), row_.pinned.end(), position);
+}
+
+void SessionDraft::ChangeEntryLogs(
+    const std::function<void(EntryLog&, const BlockState&)>& change) {
+  for (const BlockSettings& block : config_->blocks) {
+    if (!HasEntries(block)) continue;
+    const BlockState* const found = FindBlock(block.name);
+    if (found == nullptr || found->entry_generation == 0) continue;
+    auto state = EmbeddingState::FromJson(found->state);
+    // One that can't be read has nothing to show.
+    if (!state.ok()) continue;
+    state->log.Open(found->next_entry, random_());
+    if (*state->log.count == 0) continue;
+    change(state->log, *found);
+    ChangeBlock(block.name).state = state->ToJson();
+  }
+}
+
+void SessionDraft::HideEntries(const std::vector<NumberRange>& messages) {
+  if (messages.empty()) return;
+  ChangeEntryLogs([&messages](EntryLog& log, const BlockState& block) {
+    for (const NumberRange& range : messages) {
+      log.NoteMark({range.begin, range.end, block.next_entry, /*gone=*/true});
+    }
+  });
+}
+
+void SessionDraft::HideChangedEntries(std::int64_t position) {
+  if (!IsArchived(position)) return;
+  ChangeEntryLogs([position](EntryLog& log, const BlockState& block) {
+    log.NoteMark({position, position + 1, block.next_entry, /*gone=*/false});
+  });
+}
+
+std::int64_t SessionDraft::EntriesDueUs() const {
+  std::int64_t due_us = 0;
+  const auto note = [&due_us](std::int64_t at_us) {
+    due_us = due_us == 0 ? at_us : std::min(due_us, at_us);
+  };
+  for (const BlockSettings& block : config_->blocks) {
+    if (!HasEntries(block)) continue;
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr || state->entry_generation == 0) continue;
+    const std::int64_t ttl_us = BlockTtlUs(block);
+    if (ttl_us == 0 && !MayHideEntries(state->state)) continue;
+    const auto known = EmbeddingState::FromJson(state->state);
+    if (!known.ok()) continue;
+    const EntryLog& log = known->log;
+    if (log.HasMarks()) note(std::max(now_us_, log.not_before_us));
+    if (ttl_us > 0 && log.count != 0) note(log.oldest_us == 0 ? now_us_ : log.oldest_us + ttl_us);
+  }
+  return due_us;
+}
+
+void SessionDraft::EmbedEntries() {
+  if (!exists()) return;
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const found = HasEntries(block) ? FindBlock(block.name) : nullptr;
+    if (found == nullptr || !MayHaveNext(found->state)) continue;
+    auto embeddings = EmbeddingState::FromJson(found->state);
+    if (!embeddings.ok() || !embeddings->next.has_value()) continue;
+    NextEmbeddings& made = *embeddings->next;
+    if (made.job > found->done) continue;
+    if (made.done < found->next_entry) {
+      // How far it comes is seen when it runs.
+      AddJob(block.name, found->entry_generation, {made.done, found->next_entry});
+      BlockState& state = ChangeBlock(block.name);
+      while (made.generation == 0) made.generation = random_();
+      made.next_entry = state.next_entry;
+      made.job = state.next - 1;
+      state.state = embeddings->ToJson();
+      continue;
+    }
+    BlockState& state = ChangeBlock(block.name);
+    AddGarbage(state.entry_generation, {0, state.next_entry});
+    while (made.generation == 0) made.generation = random_();
+    state.entry_generation = made.generation;
+    embeddings->source = std::move(made.source);
+    embeddings->look_again = 0;
+    embeddings->next.reset();
+    state.state = embeddings->ToJson();
+  }
+}
+
+void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
+  const BlockState* const found = HasEntries(block) ? FindBlock(block.name) : nullptr;
+  if (found == nullptr || found->entry_generation == 0) return;
+  auto embeddings = EmbeddingState::FromJson(found->state);
+  // One that can't be read a job tells of.
+  if (!embeddings.ok()) return;
+  const BlockSettings* const before = FindBlockSettings(block.name);
+  if (embeddings->source.embedder.empty() && before != nullptr) {
+    const ModelName named = EntryEmbedder(*before);
+    embeddings->source.embedder = named.model;
+    embeddings->source.worker = named.worker;
+  }
+  const ModelName now = EntryEmbedder(block);
+  const EmbeddingSource& last =
+      embeddings->next.has_value() ? embeddings->next->source : embeddings->source;
+  const bool whole = embeddings->next.has_value() || embeddings->look_again == 0;
+  if (whole && last.IsNamed(now.worker, now.model)) return;
+  BlockState& state = ChangeBlock(block.name);
+  DropNextEntries(state);
+  embeddings->next.reset();
+  // Back to what made those that serve, of which none may be missing.
+  if (!embeddings->source.IsNamed(now.worker, now.model) || embeddings->look_again > 0) {
+    EmbeddingSource& source = embeddings->next.emplace().source;
+    source.embedder = now.model;
+    source.worker = now.worker;
+  }
+  state.state = embeddings->ToJson();
+}
+
+bool SessionDraft::EmbedsEntries(const JobOutcome& outcome, const BlockState& state) {
+  if (state.name == kRetrievalBlock || !MayHaveNext(state.state)) return false;
+  const auto embeddings = EmbeddingState::FromJson(state.state);
+  return embeddings.ok() && embeddings->next.has_value() &&
+         embeddings->next->job == outcome.job.number;
+}
+
+void SessionDraft::DropNextEntries(BlockState& state) {
+  auto embeddings = EmbeddingState::FromJson(state.state);
+  if (!embeddings.ok() || !embeddings->next.has_value()) return;
+  const NextEmbeddings& made = *embeddings->next;
+  if (made.generation != 0) AddGarbage(made.generation, {0, made.next_entry});
+  embeddings->next.reset();
+  state.state = embeddings->ToJson();
+}
+
+std::optional<std::vector<NumberRange>> SessionDraft::RemovedSince(const JobOutcome& outcome,
+                                                                   const BlockState& state) {
+  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
+  const auto before = EmbeddingState::FromJson(fed);
+  const auto now = EmbeddingState::FromJson(state.state);
+  if (!before.ok() || !now.ok()) return std::nullopt;
+  return now->log.RemovedSince(before->log.removals);
+}
+
+bool SessionDraft::IsFedState(const JobOutcome& outcome, const BlockState& state) const {
+  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
+  if (fed == state.state) return true;
+  const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
+  if (settings == nullptr || !HasEntries(*settings)) return false;
+  // The sweeper takes out entries at any time: a slow embedder's jobs would never end.
+  const auto before = EmbeddingState::FromJson(fed);
+  const auto now = EmbeddingState::FromJson(state.state);
+  return before.ok() && now.ok() && before->source == now->source && before->next == now->next;
+}
+
+std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState& state) {
+  const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
+  if (settings == nullptr || !HasEntries(*settings)) return outcome.block_state;
+  auto after = EmbeddingState::FromJson(outcome.block_state);
+  auto now = EmbeddingState::FromJson(state.state);
+  if (!after.ok() || !now.ok()) return outcome.block_state;
+  after->log = std::move(now->log);
+  if (EmbedsEntries(outcome, state)) {
+    const NextEmbeddings& made = *now->next;
+    if (after->next.has_value() && after->next->generation == made.generation) {
+      after->next->done = outcome.entries_to;
+      after->next->next_entry = std::max(made.next_entry, outcome.entries_to);
+    } else {
+      // Another model has answered: it begins with the first entry.
+      AddGarbage(made.generation, {0, made.next_entry});
+    }
+    return after->ToJson();
+  }
+  if (outcome.entry_messages.empty()) {
+    // Nothing has been fed yet: no state says so.
+    return *after == EmbeddingState() ? outcome.block_state : after->ToJson();
+  }
+  std::int64_t number = state.next_entry;
+  after->log.Open(number, random_());
+  const std::int64_t fed_to = after->log.fed_to;
+  if (after->next.has_value() && after->look_again == 0 && !outcome.entries.empty()) {
+    after->look_again = number;
+  }
+  for (const EntryMessages& of : outcome.entry_messages) {
+    after->log.NoteStored(number++, {of.begin, of.end}, of.ingest_us > 0 ? of.ingest_us : now_us_,
+                          /*late=*/of.begin < fed_to);
+  }
+  return after->ToJson();
+}
+
+SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request) {
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  const EntryRemoval& removal = *request.entry_removal;
+  const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
+  if (settings == nullptr || !HasEntries(*settings)) return unchanged;
+  const BlockState* const found = FindBlock(removal.block);
+  if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
+  auto state = EmbeddingState::FromJson(found->state);
+  if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
+  state->log.Open(found->next_entry, random_());
+  state->log.NoteRemoved(removal.numbers, removal.count);
+  if (!removal.more) {
+    state->log.not_before_us = removal.pause_us > 0 ? now_us_ + removal.pause_us : 0;
+    state->log.Forget(removal.log);
+    // Those that were stored since then were not looked at.
+    const bool all = found->next_entry == removal.next_entry;
+    if (removal.by_age) state->log.oldest_us = all ? removal.oldest_us : 0;
+  }
+  for (const EntryRange& stored : EntriesOf(*found)) {
+    for (const NumberRange& range : removal.numbers) {
+      erased_entries_.push_back({stored.generation, {range.begin, range.end}});
+    }
+  }
+  ChangeBlock(removal.block).state = state->ToJson();
+  if (row_.generation == removal.message_generation && settings->TakesMessages()) {
+    for (const PositionRange& range : removal.feed_again) {
+      if (range.begin >= row_.floor) AddJob(removal.block, row_.generation, range);
+    }
+  }
+  // When it is to be looked at for another reason, that write has said so.
+  const bool due = config_->retention.DropsMessages() || timed_ || HasFactTtl();
+  if (!due) row_.drop_us = 0;
+  more_entries_ = removal.more;
+  return Stored(request, WriteResult());
+}
+
+}  // namespace memoryd

@@ -1,0 +1,360 @@
+// What a session's retention takes out of it, and when the sweeper is to look at it next.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "core/blocks/embedding_state.h"
+#include "core/blocks/fact_ttl.h"
+#include "core/sessions/oldest_messages.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/draft/session_draft.h"
+
+namespace memoryd {
+namespace {
+
+// So many rows go with the commit; more are purged behind, so that no commit takes long.
+constexpr std::int64_t kErasedAtOnce = 256;
+// When the sweeper looks at what a Put could not take out, and at what it could not take out
+// itself.
+constexpr std::int64_t kSoonUs = 1'000'000;
+constexpr std::int64_t kLaterUs = 30'000'000;
+
+std::int64_t Bytes(const Message& message) {
+  return static_cast<std::int64_t>(message.body.size());
+}
+
+}  // namespace
+
+std::int64_t SessionDraft::FirstToFeed() const {
+  std::int64_t first = kNothingToFeed;
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr) continue;
+    std::int64_t made = 0;
+    for (const Job& job : jobs_) {
+      if (job.key.block != block.name) continue;
+      ++made;
+      if (job.message_generation == row_.generation) first = std::min(first, job.begin);
+    }
+    // What older jobs are to feed is not known here.
+    if (state->done + 1 + made < state->next) return 0;
+  }
+  return first;
+}
+
+std::int64_t SessionDraft::BytesOfArchived(const LeavingMessages& leaving) const {
+  if (leaving.archived == 0) return 0;
+  std::int64_t bytes = row_.message_bytes - ActiveBytes();
+  if (leaving.keeps_opening && opening_) bytes -= Bytes(*opening_);
+  bytes = std::max<std::int64_t>(0, bytes);
+  const std::int64_t count = row_.archived_count - (leaving.keeps_opening ? 1 : 0);
+  if (leaving.archived >= count) return bytes;
+  // Their share: nobody has read them. The share of all that are left is exact, so that errors
+  // don't add up.
+  return static_cast<std::int64_t>(static_cast<double>(bytes) *
+                                   static_cast<double>(leaving.archived) /
+                                   static_cast<double>(count));
+}
+
+LeavingMessages SessionDraft::WhatLeaves(std::int64_t keep_from) const {
+  const bool spare_opening = config_->counting.profile != Profile::kLlamaIndex;
+  return OldestToLeave(config_->retention, row_, pinned_, opening_.get(), View(), spare_opening,
+                       now_us_, keep_from);
+}
+
+void SessionDraft::SetOpening(MessagePtr opening) {
+  const std::int64_t position = opening ? opening->position : 0;
+  // That it opened a turn is why it was still there.
+  if (position != row_.opening && row_.opening < row_.floor) DropOpening();
+  row_.opening = position;
+  opening_ = std::move(opening);
+}
+
+void SessionDraft::DropOpening() {
+  if (row_.opening == 0) return;
+  const PositionRange range{row_.opening, row_.opening + 1};
+  --row_.archived_count;
+  row_.message_bytes =
+      std::max<std::int64_t>(0, row_.message_bytes - (opening_ ? Bytes(*opening_) : 0));
+  ++retired_messages_;
+  row_.opening = 0;
+  opening_ = nullptr;
+  HideEntries({{range.begin, range.end}});
+  EraseRows(range);
+}
+
+bool SessionDraft::OpeningIsDue(std::int64_t ingest_us) const {
+  if (row_.opening == 0) return false;
+  if (opening_) ingest_us = opening_->ingest_us;
+  const std::int64_t ttl_us = config_->retention.message_ttl_us;
+  // One at or above the floor goes as any archived message does.
+  return row_.opening < FirstUnpinned(row_) &&
+         ((ttl_us > 0 && ingest_us > 0 && ingest_us + ttl_us <= now_us_) || !TurnGoesOn(View()));
+}
+
+void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes) {
+  if (leaving.floor == 0) return;
+  const std::int64_t begin = FirstUnpinned(row_);
+  row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - archived_bytes);
+  row_.archived_count -= leaving.archived;
+  const ActiveView view = View();
+  MessagePtr opening = opening_;
+  std::int64_t kept = leaving.keeps_opening ? row_.opening : 0;
+  if (leaving.opening.has_value()) {
+    opening = view.pointer(*leaving.opening);
+    kept = opening->position;
+    ++row_.archived_count;
+    row_.message_bytes += Bytes(*opening);
+  }
+  for (std::size_t i = 0; i < leaving.active; ++i) {
+    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - Bytes(view.at(i)));
+    active_bytes_ -= ActiveSize(view.at(i));
+    row_.active_tokens -= view.at(i).token_count;
+  }
+  row_.active_count -= static_cast<std::int64_t>(leaving.active);
+  dropped_ += leaving.active;
+  retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active) -
+                       (leaving.opening.has_value() ? 1 : 0);
+  SetOpening(std::move(opening));
+  row_.floor = leaving.floor;
+  row_.watermark = std::max(row_.watermark, leaving.floor);
+  std::vector<NumberRange> gone;
+  for (const PositionRange& range : Without({begin, leaving.floor}, kept)) {
+    gone.push_back({range.begin, range.end});
+    EraseRows(range);
+  }
+  HideEntries(gone);
+  // It went with the other archived ones.
+  if (kept != row_.opening && row_.opening >= begin && row_.opening < leaving.floor) {
+    row_.opening = 0;
+    opening_ = nullptr;
+  }
+}
+
+void SessionDraft::EraseRows(PositionRange range) {
+  // What this draft has made is not stored at all.
+  std::erase_if(stored_, [&](const MessagePtr& message) {
+    return message->position >= range.begin && message->position < range.end;
+  });
+  const auto end_of = [&](std::int64_t stored) { return std::min(range.end, stored); };
+  const bool is_stored = row_.generation == base_.row.generation;
+  const std::int64_t end = is_stored ? end_of(base_.row.next_position) : range.begin;
+  if (end - range.begin > kErasedAtOnce) {
+    AddGarbage(row_.generation, {range.begin, end});
+  } else if (range.begin < end) {
+    if (!erase_.empty() && erase_.back().end == range.begin) {
+      erase_.back().end = end;
+    } else {
+      erase_.push_back({range.begin, end});
+    }
+  }
+  const BlockState* const embeddings = FindBlock(std::string(kRetrievalBlock));
+  if (embeddings == nullptr) return;
+  for (const EntryRange& stored : EntriesOf(*embeddings)) {
+    const PositionRange embedded{range.begin, end_of(stored.positions.end)};
+    if (embedded.end - embedded.begin > kErasedAtOnce) {
+      AddGarbage(stored.generation, embedded);
+    } else if (embedded.begin < embedded.end) {
+      erased_entries_.push_back({stored.generation, embedded});
+    }
+  }
+}
+
+void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
+  for (Garbage& garbage : garbage_) {
+    const bool touches = garbage.begin <= range.end && range.begin <= garbage.end;
+    if (garbage.generation != generation || !touches) continue;
+    garbage.begin = std::min(garbage.begin, range.begin);
+    garbage.end = std::max(garbage.end, range.end);
+    return;
+  }
+  garbage_.push_back({generation, range.begin, range.end});
+}
+
+void SessionDraft::DropOldest() {
+  const Retention& retention = config_->retention;
+  if (!retention.DropsMessages()) return;
+  const std::int64_t keep_from = FirstToFeed();
+  if (OpeningIsDue(0) && row_.opening < keep_from) DropOpening();
+  const LeavingMessages leaving = WhatLeaves(keep_from);
+  DropMessages(leaving, BytesOfArchived(leaving));
+  const bool none_archived = ArchivedButOpening(row_) == 0;
+  if (leaving.held || OpeningIsDue(0)) {
+    LookAt(now_us_ + kSoonUs);
+  } else if (none_archived && (timed_ || HasFactTtl())) {
+    LookAt(NextActiveDrop());
+  } else if (none_archived && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
+    row_.drop_us = NextActiveDrop();
+  } else if (row_.drop_us == 0 && retention.message_ttl_us > 0) {
+    row_.drop_us = now_us_;
+  }
+}
+
+void SessionDraft::LookAt(std::int64_t at_us) {
+  if (at_us > 0) row_.drop_us = row_.drop_us == 0 ? at_us : std::min(row_.drop_us, at_us);
+}
+
+void SessionDraft::NoteTime(const Message& item) {
+  if (item.ids->expire_us == 0) return;
+  timed_ = true;
+  LookAt(item.ids->expire_us);
+}
+
+std::int64_t SessionDraft::NextActiveDrop() const {
+  const Retention& retention = config_->retention;
+  const ActiveView view = View();
+  if ((view.size() == 0 && !opening_) || retention.message_ttl_us == 0) return 0;
+  const std::int64_t due = retention.DropAt(opening_ ? opening_->ingest_us : view.at(0).ingest_us);
+  // A call that is kept for its result is looked at seldom.
+  return due > now_us_ ? due : retention.DropAt(now_us_ - retention.message_ttl_us) + kSoonUs;
+}
+
+void SessionDraft::SetDueTimes(WriteKind kind) {
+  const Retention& retention = config_->retention;
+  if (!exists()) {
+    row_.expire_us = row_.drop_us = 0;
+    return;
+  }
+  switch (kind) {
+    case WriteKind::kEndJob:
+    case WriteKind::kStoreUsage:
+    case WriteKind::kSweep:
+    case WriteKind::kTakeOutEntries:
+    case WriteKind::kNoteEmbedder:
+      // Nobody's wish to keep the session.
+      if (retention.session_ttl_us == 0) row_.expire_us = 0;
+      break;
+    case WriteKind::kUpdateSession:
+    case WriteKind::kPublishStaged:
+      // How old the messages are is for the sweeper to find out.
+      row_.drop_us = UsageOf(row_).messages > 0 ? now_us_ : 0;
+      [[fallthrough]];
+    default:
+      row_.expire_us = retention.ExpiryAt(now_us_);
+  }
+  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
+  if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
+    const bool swept = kind == WriteKind::kSweep || kind == WriteKind::kTakeOutEntries;
+    const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
+    // What is due already stays so, however often the session is written.
+    LookAt(swept || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
+  }
+  // Never sooner than it is due.
+  if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
+}
+
+void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result) {
+  if (!timed_) return;
+  std::vector<MessagePtr> gone;
+  std::int64_t next_us = sweep.next_expire_us;
+  const auto look = [&](const MessagePtr& message) {
+    const std::int64_t expire_us = message->ids->expire_us;
+    if (expire_us == 0) return;
+    if (message->IsExpired(now_us_) && gone.size() < kExpiredAtOnce) {
+      gone.push_back(message);
+    } else {
+      next_us = next_us == 0 ? expire_us : std::min(next_us, expire_us);
+    }
+  };
+  std::for_each(pinned_.begin(), pinned_.end(), look);
+  for (const MessagePtr& message : sweep.expired_messages) {
+    const std::int64_t position = message->position;
+    if (IsStored(row_, position) && (IsArchived(position) || !base_.whole)) gone.push_back(message);
+  }
+  if (base_.whole) {
+    const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
+    std::for_each(active, base_.active.end(), look);
+  }
+  retired_messages_ += std::ssize(gone);
+  for (const ContentPtr& content : sweep.expired_contents) {
+    const std::int64_t position = content->position;
+    erased_entries_.push_back({row_.content_generation, {position, position + 1}});
+    --row_.content_count;
+    row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - Bytes(*content));
+    ++result.removed_contents;
+  }
+  if (!gone.empty()) {
+    TakeOut(std::move(gone), result);
+  } else if (result.removed_contents > 0) {
+    row_.edit_revision = row_.revision + 1;
+  }
+  // What came behind since it was looked at.
+  const bool moved = row_.watermark != sweep.watermark || row_.next_content != sweep.next_content;
+  if (moved) next_us = next_us == 0 ? now_us_ : std::min(next_us, now_us_);
+  timed_ = next_us > 0;
+  if (timed_) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
+}
+
+bool SessionDraft::HasFactTtl() const {
+  return std::any_of(config_->blocks.begin(), config_->blocks.end(),
+                     [this](const BlockSettings& block) {
+                       return FactTtlUs(block, config_->counting.profile) > 0;
+                     });
+}
+
+void SessionDraft::RetireOldFacts() {
+  for (const BlockSettings& block : config_->blocks) {
+    const BlockState* const state = FindBlock(block.name);
+    if (state == nullptr) continue;
+    auto facts = memoryd::RetireOldFacts(block, config_->counting.profile, state->state, now_us_);
+    // A state that can't be read has no facts to show.
+    if (!facts.ok()) continue;
+    if (facts->state.has_value()) ChangeBlock(block.name).state = *std::move(facts->state);
+    if (facts->next_us > 0) LookAt(std::max(facts->next_us, now_us_ + kSoonUs));
+  }
+}
+
+SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
+  const SweepRequest& sweep = *request.sweep;
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  if (!exists() || row_.generation != sweep.generation) return unchanged;
+  const Retention& retention = config_->retention;
+  if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
+      std::max(row_.expire_us, sweep.expire_us) <= now_us_) {
+    return AddDelete(request);
+  }
+  WriteResult result;
+  if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
+    const std::int64_t entries_us = EntriesDueUs();
+    const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
+                       (retention.session_ttl_us > 0 || row_.expire_us == 0);
+    return right ? unchanged : Stored(request, std::move(result));
+  }
+  if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;
+  // What was read of archived messages holds as long as none of them was changed by itself, and no
+  // job was made for them.
+  const bool holds = row_.floor == sweep.floor && row_.edit_revision <= sweep.revision &&
+                     row_.pinned == sweep.pinned && row_.watermark >= sweep.leaving.floor &&
+                     (row_.opening == sweep.opening ||
+                      (row_.opening >= sweep.leaving.floor && sweep.opening == 0)) &&
+                     (row_.revision == sweep.revision || config_->blocks.empty());
+  if (!holds) return unchanged;
+  DropMessages(sweep.leaving, sweep.archived_bytes);
+  if (OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) DropOpening();
+  bool held = sweep.leaving.held;
+  result.removed_archived = sweep.leaving.archived;
+  if (ArchivedButOpening(row_) == 0) {
+    // Where only its oldest messages are at hand, what comes behind is looked at the next time.
+    if (!base_.whole && request.oldest.has_value() && row_.revision == request.oldest->revision) {
+      oldest_.assign(request.oldest->messages.begin(), request.oldest->messages.end());
+    }
+    const LeavingMessages active = WhatLeaves(sweep.keep_from);
+    DropMessages(active, BytesOfArchived(active));
+    held = held || active.held;
+    result.removed_active = static_cast<std::int64_t>(active.active);
+    row_.drop_us = NextActiveDrop();
+    if (View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
+      row_.drop_us = oldest_.empty() ? now_us_ + kLaterUs : now_us_;
+    }
+  } else {
+    row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
+  }
+  if (held) row_.drop_us = now_us_ + kLaterUs;
+  RemoveExpired(sweep, result);
+  RetireOldFacts();
+  return Stored(request, std::move(result));
+}
+
+}  // namespace memoryd

@@ -1,0 +1,146 @@
+#include "server/access/authenticator.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/secret_file.h"
+#include "core/base/status_macros.h"
+#include "server/settings/limits.h"
+
+namespace memoryd {
+namespace {
+
+absl::Status Unauthenticated() {
+  return Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED",
+               "no valid credential; send one header `authorization: Bearer TOKEN` with a token of "
+               "this server, or connect with a client certificate it knows");
+}
+
+// The token of a header's value.
+absl::StatusOr<std::string_view> TokenOf(std::string_view authorization) {
+  if (authorization.size() < kTokenScheme.size()) return Unauthenticated();
+  for (std::size_t i = 0; i < kTokenScheme.size(); ++i) {
+    const auto c = static_cast<unsigned char>(authorization[i]);
+    if (std::tolower(c) != kTokenScheme[i]) return Unauthenticated();
+  }
+  authorization.remove_prefix(kTokenScheme.size());
+  // Before the blanks are cut: who sends many of them sends no token. The size is the caller's own
+  // doing, so it tells nobody anything about the credentials.
+  if (authorization.size() > kMaxTokenBytes) {
+    return Error(absl::StatusCode::kUnauthenticated, "TOKEN_TOO_LARGE",
+                 fmt::format("authorization: the token has more than {} bytes, the most that are "
+                             "taken; have fewer claims in it, such as groups",
+                             kMaxTokenBytes));
+  }
+  while (authorization.starts_with(' ')) authorization.remove_prefix(1);
+  if (authorization.empty()) return Unauthenticated();
+  return authorization;
+}
+
+}  // namespace
+
+absl::Status CheckRight(const Caller& caller, Right right) {
+  if (!caller.rights.Has(right)) {
+    return Error(
+        absl::StatusCode::kPermissionDenied, "RIGHT_MISSING",
+        fmt::format("this needs the right `{}`, which the credential does not have", NameOf(right)),
+        {{"right", std::string(NameOf(right))}});
+  }
+  if (right == Right::kWorker && !caller.trusted_worker) {
+    return Error(absl::StatusCode::kPermissionDenied, "WORKER_NOT_GRANTED",
+                 "the credential is untrusted or limited to some roles, and what workers answer is "
+                 "trusted as memory");
+  }
+  return absl::OkStatus();
+}
+
+Authenticator::Authenticator(std::string path, JwtVerifier* jwt, Clock now)
+    : path_(std::move(path)),
+      jwt_(jwt),
+      now_(std::move(now)),
+      table_(std::make_shared<const CredentialTable>()) {}
+
+absl::Status Authenticator::Reload() {
+  const absl::StatusOr<std::string> content = ReadSecretFile(path_);
+  absl::StatusOr<CredentialTable> table =
+      content.ok() ? CredentialTable::Parse(*content, path_) : content.status();
+  if (!table.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("credentials: {}", std::string(table.status().message())));
+  }
+  auto shared = std::make_shared<const CredentialTable>(*std::move(table));
+  MutexLock lock(mutex_);
+  table_.swap(shared);
+  return absl::OkStatus();
+}
+
+bool Authenticator::HasTenant(std::string_view tenant) const {
+  std::shared_ptr<const CredentialTable> table;
+  {
+    MutexLock lock(mutex_);
+    table = table_;
+  }
+  return table->HasTenant(tenant);
+}
+
+absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
+  std::shared_ptr<const CredentialTable> table;
+  {
+    MutexLock lock(mutex_);
+    table = table_;
+  }
+  std::optional<Grant> signed_grant;
+  const Grant* first = nullptr;
+  Rights rights;
+  std::optional<Roles> roles;
+  bool trusted = false;
+  bool trusted_worker = false;
+  bool disagree = false;
+  const auto take = [&](const Grant& grant) {
+    if (first == nullptr) first = &grant;
+    disagree = disagree || grant.tenant != first->tenant;
+    rights.Add(grant.rights);
+    trusted_worker = trusted_worker ||
+                     (grant.rights.Has(Right::kWorker) && !grant.untrusted && grant.roles.any());
+    if (!grant.rights.Has(Right::kWrite)) return;
+    trusted = trusted || !grant.untrusted;
+    if (roles.has_value()) {
+      roles->Add(grant.roles);
+    } else {
+      roles = grant.roles;
+    }
+  };
+  const auto in_force = [this](const Grant* grant) {
+    return grant != nullptr &&
+           (grant->expires == absl::InfiniteFuture() || now_() < grant->expires);
+  };
+  if (proof.authorizations > 0) {
+    // A bad token is an error even beside a good certificate: the caller means something else than
+    // what it would get.
+    if (proof.authorizations > 1) return Unauthenticated();
+    MEMORYD_ASSIGN_OR_RETURN(const std::string_view token, TokenOf(proof.authorization));
+    const Grant* grant = table->FindToken(token);
+    if (grant == nullptr && jwt_ != nullptr) {
+      signed_grant = jwt_->Verify(token);
+      if (signed_grant.has_value()) grant = &*signed_grant;
+    }
+    if (!in_force(grant)) return Unauthenticated();
+    take(*grant);
+  }
+  for (const std::string_view name : proof.certificate_names) {
+    if (const Grant* const grant = table->FindCertificate(name); in_force(grant)) take(*grant);
+  }
+  if (first == nullptr) return Unauthenticated();
+  if (disagree) {
+    return Error(absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE",
+                 "the token and the names of the client certificate belong to different tenants; "
+                 "present those of one");
+  }
+  return Caller{first->tenant,           first->principal, rights,
+                roles.value_or(Roles()), !trusted,         trusted_worker};
+}
+
+}  // namespace memoryd

@@ -1,0 +1,13 @@
+// Of a build without opentelemetry-cpp.
+#include "server/ops/span_exporter.h"
+
+namespace memoryd {
+
+bool CanExportSpans() { return false; }
+
+absl::StatusOr<std::unique_ptr<SpanExporter>> MakeSpanExporter(const std::string& /*endpoint*/,
+                                                               std::string_view /*version*/) {
+  return absl::UnimplementedError("this build has no OpenTelemetry");
+}
+
+}  // namespace memoryd

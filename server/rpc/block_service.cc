@@ -1,0 +1,213 @@
+#include "server/rpc/block_service.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/blocks/fact_text.h"
+#include "server/rpc/block_reply.h"
+#include "server/wire/convert.h"
+#include "server/wire/page_token.h"
+#include "server/wire/stored_body.h"
+#include "server/rpc/write_call.h"
+
+namespace memoryd {
+namespace {
+
+// A longer one is the name of no block.
+constexpr std::size_t kMaxBlockName = 64;
+
+template <typename Request>
+using Call = std::shared_ptr<ParsedCall<Request>>;
+
+template <typename Request>
+absl::Status CheckPlace(const Request& request) {
+  MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
+  return CheckId("block", request.block(), kMaxBlockName);
+}
+
+template <typename Request>
+absl::StatusOr<WriteRequest> BlockWrite(const Call<Request>& call, WriteKind kind) {
+  MEMORYD_RETURN_IF_ERROR(CheckPlace(call->request()));
+  WriteRequest write;
+  write.kind = kind;
+  write.block = call->request().block();
+  write.writer = call->caller().principal;
+  return write;
+}
+
+// `text` as a fact keeps it.
+absl::StatusOr<std::string> ReadFactText(std::string_view text) {
+  std::optional<std::string> line = FactLine(text);
+  if (!line.has_value()) {
+    return InvalidField(
+        "text", fmt::format("must have a letter or digit and at most {} bytes", kMaxFactBytes));
+  }
+  return *std::move(line);
+}
+
+// The number of the fact that a request names.
+absl::StatusOr<std::int64_t> ReadFactId(std::int64_t fact_id) {
+  if (fact_id < 1) return InvalidField("fact_id", "must be at least 1");
+  return fact_id;
+}
+
+absl::StatusOr<FactEdit> FromProto(const v1::AddFactRequest& request) {
+  FactEdit edit;
+  MEMORYD_ASSIGN_OR_RETURN(edit.text, ReadFactText(request.text()));
+  if (request.has_trust()) {
+    // A NaN is neither.
+    if (!(request.trust() >= 0 && request.trust() <= 1)) {
+      return InvalidField("trust", "must be 0 to 1");
+    }
+    edit.trust = request.trust();
+  }
+  if (request.message_ids_size() > static_cast<int>(kMaxEvidence)) {
+    return InvalidField("message_ids", fmt::format("at most {} messages", kMaxEvidence));
+  }
+  for (int i = 0; i < request.message_ids_size(); ++i) {
+    const std::string& id = request.message_ids(i);
+    MEMORYD_RETURN_IF_ERROR(CheckId(fmt::format("message_ids[{}]", i), id, kMaxIdBytes));
+    edit.evidence.push_back(id);
+  }
+  return edit;
+}
+
+// What rests on a message that need not be believed need not either.
+absl::Status NoteUntrusted(const FoundMessages& found, WriteRequest& write) {
+  for (const MessagePtr& stored : found.messages) {
+    v1::Message message;
+    if (!ParseBody(stored->body, message)) {
+      return absl::DataLossError("a stored body can't be read back");
+    }
+    write.fact_edit.untrusted_evidence |= message.untrusted();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void BlockService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kGetBlock, this, &BlockService::GetBlock);
+  methods.Add(Method::kListBlockEntries, this, &BlockService::ListBlockEntries);
+  methods.Add(Method::kUndoBlockChange, this, &BlockService::UndoBlockChange);
+  methods.Add(Method::kAddFact, this, &BlockService::AddFact);
+  methods.Add(Method::kUpdateFact, this, &BlockService::UpdateFact);
+  methods.Add(Method::kDeleteFact, this, &BlockService::DeleteFact);
+}
+
+void BlockService::GetBlock(RpcCallPtr rpc) {
+  RunUnary<v1::GetBlockRequest>(
+      environment_, Method::kGetBlock, std::move(rpc),
+      [this](const Call<v1::GetBlockRequest>& call) -> absl::Status {
+        const v1::GetBlockRequest& request = call->request();
+        MEMORYD_RETURN_IF_ERROR(CheckPlace(request));
+        engine_.GetBlock({call->tenant(), request.session_id()}, request.block(), EndOf(call),
+                         [call](absl::StatusOr<BlockView> view) {
+                           call->Finish(view.ok() ? GetBlockReply(*view)
+                                                  : absl::StatusOr<std::string>(view.status()));
+                         });
+        return absl::OkStatus();
+      });
+}
+
+void BlockService::ListBlockEntries(RpcCallPtr rpc) {
+  RunUnary<v1::ListBlockEntriesRequest>(
+      environment_, Method::kListBlockEntries, std::move(rpc),
+      [this](const Call<v1::ListBlockEntriesRequest>& call) -> absl::Status {
+        const v1::ListBlockEntriesRequest& request = call->request();
+        MEMORYD_RETURN_IF_ERROR(CheckPlace(request));
+        EntryPageRequest page;
+        page.key = {call->tenant(), request.session_id()};
+        page.block = request.block();
+        MEMORYD_ASSIGN_OR_RETURN(page.max_entries, PageSize(request.page_size()));
+        std::string scope =
+            fmt::format("ListBlockEntries/{}/{}{}{}/{}", page.block.size(), page.block,
+                        page.key.tenant.size(), page.key.tenant, page.key.session);
+        if (!request.page_token().empty()) {
+          MEMORYD_ASSIGN_OR_RETURN(const PagePosition position,
+                                   DecodePageToken(scope, request.page_token()));
+          page.generation = position.generation;
+          page.from_position = position.position;
+        }
+        engine_.ListBlockEntries(
+            std::move(page), EndOf(call),
+            [call, scope = std::move(scope)](absl::StatusOr<EntryPage> entries) {
+              if (!entries.ok()) {
+                call->Fail(entries.status());
+                return;
+              }
+              std::string token;
+              if (entries->next_position > 0) {
+                token =
+                    EncodePageToken(scope, {entries->generation, entries->next_position, false});
+              }
+              call->Succeed(ListBlockEntriesReply(*entries, token));
+            });
+        return absl::OkStatus();
+      });
+}
+
+void BlockService::UndoBlockChange(RpcCallPtr rpc) {
+  RunUnary<v1::UndoBlockChangeRequest>(
+      environment_, Method::kUndoBlockChange, std::move(rpc),
+      [this](const Call<v1::UndoBlockChangeRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kUndoBlockChange));
+        write.encode_reply = &UndoBlockChangeReply;
+        write.change = call->request().change();
+        if (write.change < 1) return InvalidField("change", "must be at least 1");
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::UndoBlockChangeResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+void BlockService::AddFact(RpcCallPtr rpc) {
+  RunUnary<v1::AddFactRequest>(
+      environment_, Method::kAddFact, std::move(rpc),
+      [this](const Call<v1::AddFactRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        write.encode_reply = &AddFactReply;
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit, FromProto(call->request()));
+        write.edit = &NoteUntrusted;
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write), v1::AddFactResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+void BlockService::UpdateFact(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateFactRequest>(
+      environment_, Method::kUpdateFact, std::move(rpc),
+      [this](const Call<v1::UpdateFactRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        write.encode_reply = &UpdateFactReply;
+        write.fact_edit.kind = FactEdit::Kind::kCorrect;
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.fact_id, ReadFactId(call->request().fact_id()));
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.text, ReadFactText(call->request().text()));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write), v1::UpdateFactResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+void BlockService::DeleteFact(RpcCallPtr rpc) {
+  RunUnary<v1::DeleteFactRequest>(
+      environment_, Method::kDeleteFact, std::move(rpc),
+      [this](const Call<v1::DeleteFactRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        write.encode_reply = &DeleteFactReply;
+        write.fact_edit.kind = FactEdit::Kind::kDelete;
+        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.fact_id, ReadFactId(call->request().fact_id()));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write), v1::DeleteFactResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace memoryd

@@ -1,0 +1,296 @@
+#include "server/rpc/reply.h"
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "memoryd/v1/memory_service.pb.h"
+#include "memoryd/v1/session_service.pb.h"
+#include "server/wire/convert.h"
+#include "server/wire/memory_insertion.h"
+#include "server/wire/timestamp.h"
+#include "server/wire/wire_writer.h"
+
+namespace memoryd {
+namespace {
+
+// The ids and positions of what was stored.
+template <typename Reply>
+void SetStored(const WriteResult& result, Reply& reply) {
+  for (const MessagePtr& message : result.messages) {
+    reply.add_message_ids(MessageId(*message, result.generation));
+    reply.add_positions(message->position);
+  }
+  for (const ContentPtr& content : result.contents) {
+    reply.add_content_ids(MessageId(*content, result.content_generation));
+  }
+}
+
+void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session* session) {
+  session->set_generation(row.generation);
+  session->set_revision(row.revision);
+  *session->mutable_config() = ToProto(config);
+  session->set_active_count(row.active_count);
+  session->set_active_token_count(row.active_tokens);
+  session->set_archived_count(row.archived_count);
+  session->set_content_count(row.content_count);
+  SetTime(session->mutable_create_time(), row.create_us);
+  SetTime(session->mutable_update_time(), row.update_us);
+  if (row.expire_us > 0) SetTime(session->mutable_expire_time(), row.expire_us);
+  if (!config.template_name.empty()) session->set_template_(config.template_name);
+}
+
+}  // namespace
+
+std::string PutReply(const WriteResult& result) {
+  v1::PutResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_generation(result.generation);
+  SetStored(result, reply);
+  reply.set_archived_count(result.archived_count);
+  return reply.SerializeAsString();
+}
+
+std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs, const Usage& usage) {
+  v1::PutResponse open;
+  for (const OpenJob& job : jobs) {
+    v1::OpenJob& proto = *open.add_open_jobs();
+    proto.set_job_id(JobId(job.job));
+    proto.set_block(job.job.block);
+    proto.set_state(std::string(JobStateName(job.state)));
+    proto.set_error(job.error);
+  }
+  if (usage != Usage()) *open.mutable_usage() = ToProto(usage);
+  // Fields of a message may stand in any order.
+  open.AppendToString(&reply);
+  return reply;
+}
+
+std::string SetReply(const WriteResult& result) {
+  v1::SetResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_generation(result.generation);
+  SetStored(result, reply);
+  reply.set_removed_count(result.removed_active + result.removed_archived);
+  reply.set_removed_content_count(result.removed_contents);
+  reply.set_archived_count(result.archived_count);
+  return reply.SerializeAsString();
+}
+
+std::string ResetReply(const WriteResult& result) {
+  v1::ResetResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_generation(result.generation);
+  reply.set_active_count(result.removed_active);
+  reply.set_archived_count(result.removed_archived);
+  reply.set_content_count(result.removed_contents);
+  return reply.SerializeAsString();
+}
+
+std::string UpdateMessageReply(const WriteResult& result) {
+  v1::UpdateMessageResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.messages.front()->position);
+  reply.set_token_count(result.messages.front()->token_count);
+  return reply.SerializeAsString();
+}
+
+std::string DeleteMessageReply(const WriteResult& result) {
+  v1::DeleteMessageResponse reply;
+  reply.set_revision(result.revision);
+  for (const MessagePtr& message : result.messages) {
+    reply.add_message_ids(MessageId(*message, result.generation));
+  }
+  reply.set_active_count(result.removed_active);
+  reply.set_archived_count(result.removed_archived);
+  reply.set_retired_fact_count(result.retired_facts);
+  return reply.SerializeAsString();
+}
+
+std::string UpdateContentReply(const WriteResult& result) {
+  v1::UpdateContentResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.contents.front()->position);
+  return reply.SerializeAsString();
+}
+
+std::string DeleteContentReply(const WriteResult& result) {
+  v1::DeleteContentResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.contents.front()->position);
+  return reply.SerializeAsString();
+}
+
+std::string CreateSessionReply(const WriteResult& result) {
+  v1::CreateSessionResponse reply;
+  SetSession(result.row, *result.config, reply.mutable_session());
+  return reply.SerializeAsString();
+}
+
+std::string UpdateSessionReply(const WriteResult& result) {
+  v1::UpdateSessionResponse reply;
+  SetSession(result.row, *result.config, reply.mutable_session());
+  return reply.SerializeAsString();
+}
+
+std::string ForkSessionReply(const WriteResult& result) {
+  v1::ForkSessionResponse reply;
+  SetSession(result.row, *result.config, reply.mutable_session());
+  reply.set_blocks_copied(result.with_blocks);
+  return reply.SerializeAsString();
+}
+
+std::string ImportSessionReply(const WriteResult& result) {
+  v1::ImportSessionResponse reply;
+  SetSession(result.row, *result.config, reply.mutable_session());
+  return reply.SerializeAsString();
+}
+
+std::string DeleteSessionReply(const WriteResult& result) {
+  v1::DeleteSessionResponse reply;
+  reply.set_message_count(result.removed_active + result.removed_archived);
+  reply.set_content_count(result.removed_contents);
+  return reply.SerializeAsString();
+}
+
+std::string WithSessionId(std::string reply, std::string_view session_id) {
+  static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
+                static_cast<int>(v1::UpdateSessionResponse::kSessionFieldNumber));
+  static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
+                static_cast<int>(v1::ForkSessionResponse::kSessionFieldNumber));
+  static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
+                static_cast<int>(v1::ImportSessionResponse::kSessionFieldNumber));
+  // A second occurrence of a message field is merged into the first.
+  std::string session;
+  AppendBytes(session, v1::Session::kSessionIdFieldNumber, session_id);
+  AppendBytes(reply, v1::CreateSessionResponse::kSessionFieldNumber, session);
+  return reply;
+}
+
+std::string Replayed(std::string reply, int field) {
+  AppendInt(reply, field, 1);
+  return reply;
+}
+
+absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemory& take) {
+  const std::vector<std::string> of_blocks = BlockMessageBodies(context);
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<MadeMessage> made, InsertMemory(context, of_blocks));
+  std::size_t size = WireSize(context.messages);
+  for (const std::string& body : of_blocks) size += body.size() + kAddedBytes;
+  if (made.has_value()) size += made->body.size() + kAddedBytes;
+  if (size > kMaxReplyBytes) {
+    return ReplyTooLarge();
+  }
+  constexpr std::size_t kLarge = 64 << 10;
+  if (size > kLarge) MEMORYD_RETURN_IF_ERROR(take(size));
+  std::string reply;
+  reply.reserve(size);
+  MessageWriter writer(reply);
+  constexpr int kMessages = v1::GetResponse::kMessagesFieldNumber;
+  const std::size_t count = of_blocks.size() + context.messages.size();
+  for (std::size_t i = 0; i <= count; ++i) {
+    const bool here = made.has_value() && made->index == i;
+    if (here && !made->replaces) AppendBytes(reply, kMessages, made->body);
+    if (i == count) break;
+    const bool replaced = here && made->replaces;
+    if (i < of_blocks.size()) {
+      AppendBytes(reply, kMessages, replaced ? made->body : of_blocks[i]);
+    } else if (const Message& stored = *context.messages[i - of_blocks.size()]; replaced) {
+      MessageDraft changed(stored);
+      changed.body = made->body;
+      writer.Append(kMessages, *MessagePtr(changed), context.generation, v1::MESSAGE_STATUS_ACTIVE);
+    } else {
+      writer.Append(kMessages, stored, context.generation, v1::MESSAGE_STATUS_ACTIVE);
+    }
+  }
+  AppendInt(reply, v1::GetResponse::kTokenCountFieldNumber, context.token_count);
+  AppendInt(reply, v1::GetResponse::kLimitFieldNumber, context.limit);
+  AppendInt(reply, v1::GetResponse::kRevisionFieldNumber, context.revision);
+  AppendInt(reply, v1::GetResponse::kOverLimitTokensFieldNumber, context.over_limit_tokens);
+  v1::GetResponse blocks;
+  for (const std::string& name : context.blocks_used) blocks.add_blocks_used(name);
+  for (const std::string& name : context.blocks_dropped) blocks.add_blocks_dropped(name);
+  for (const MissingBlock& missing : context.missing_blocks) {
+    v1::MissingBlock& proto = *blocks.add_missing_blocks();
+    proto.set_block(missing.block);
+    proto.set_reason(missing.reason);
+  }
+  if (context.usage != Usage()) *blocks.mutable_usage() = ToProto(context.usage);
+  blocks.AppendToString(&reply);
+  return reply;
+}
+
+std::size_t GetAllReplySize(const Page& page, std::string_view next_page_token) {
+  return WireSize(page.messages) + WireSize(page.contents) + next_page_token.size() + kAddedBytes;
+}
+
+std::string GetAllReply(const Page& page, std::string_view next_page_token) {
+  std::string reply;
+  reply.reserve(GetAllReplySize(page, next_page_token));
+  MessageWriter writer(reply);
+  for (const MessagePtr& message : page.messages) {
+    writer.Append(v1::GetAllResponse::kMessagesFieldNumber, *message, page.row.generation,
+                  IsActive(page.row, message->position) ? v1::MESSAGE_STATUS_ACTIVE
+                                                        : v1::MESSAGE_STATUS_ARCHIVED);
+  }
+  for (const ContentPtr& content : page.contents) {
+    writer.AppendContent(v1::GetAllResponse::kContentsFieldNumber, *content,
+                         page.row.content_generation);
+  }
+  if (!next_page_token.empty()) {
+    AppendBytes(reply, v1::GetAllResponse::kNextPageTokenFieldNumber, next_page_token);
+  }
+  if (page.total_count.has_value()) {
+    v1::GetAllResponse total;
+    total.set_total_count(*page.total_count);
+    total.AppendToString(&reply);
+  }
+  return reply;
+}
+
+std::string GetContentReply(const ContentView& view) {
+  std::string reply;
+  MessageWriter writer(reply);
+  writer.AppendContent(v1::GetContentResponse::kContentFieldNumber, *view.content,
+                       view.row.content_generation);
+  AppendInt(reply, v1::GetContentResponse::kRevisionFieldNumber, view.row.revision);
+  return reply;
+}
+
+std::string GetSessionReply(std::string_view session_id, const SessionInfo& info) {
+  v1::GetSessionResponse reply;
+  SetSession(info.row, *info.config, reply.mutable_session());
+  reply.mutable_session()->set_session_id(std::string(session_id));
+  if (info.usage != Usage()) *reply.mutable_session()->mutable_usage() = ToProto(info.usage);
+  return reply.SerializeAsString();
+}
+
+std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionInfo>>& sessions,
+                              std::string_view next_page_token) {
+  v1::ListSessionsResponse reply;
+  for (const auto& [session_id, info] : sessions) {
+    v1::Session* const session = reply.add_sessions();
+    SetSession(info.row, *info.config, session);
+    session->set_session_id(session_id);
+  }
+  reply.set_next_page_token(std::string(next_page_token));
+  return reply.SerializeAsString();
+}
+
+std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
+  v1::EraseSubjectResponse reply;
+  reply.set_session_count(receipt.removed.sessions);
+  reply.set_message_count(receipt.removed.messages);
+  reply.set_content_count(receipt.removed.contents);
+  reply.set_block_count(receipt.removed.blocks);
+  reply.set_entry_count(receipt.removed.entries);
+  reply.set_job_count(receipt.removed.jobs);
+  reply.set_reply_count(receipt.replies);
+  reply.set_purged(receipt.purged);
+  reply.set_left_reason(receipt.left);
+  reply.set_left_elsewhere(receipt.left_elsewhere);
+  reply.set_dry_run(dry_run);
+  return reply.SerializeAsString();
+}
+
+}  // namespace memoryd

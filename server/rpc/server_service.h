@@ -1,0 +1,48 @@
+// The RPCs of memoryd.v1.ServerService.
+#ifndef MEMORYD_SERVER_RPC_SERVER_SERVICE_H_
+#define MEMORYD_SERVER_RPC_SERVER_SERVICE_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/engine/engine.h"
+#include "core/storage/observed_store.h"
+#include "memoryd/v1/server_service.pb.h"
+#include "server/config.h"
+#include "server/access/settings_in_force.h"
+#include "server/rpc/unary_call.h"
+
+namespace memoryd {
+
+// What GetServerInfo tells. What is referred to outlives the service.
+struct ServerFacts {
+  std::string_view version;
+  std::string_view revision;
+  std::int64_t start_us = 0;
+  const Config& config;
+  const EngineOptions& options;
+  const ObservedStore* store = nullptr;
+  std::int64_t request_bytes = 0;  // See RequestBytes().
+  const SettingsInForce* settings = nullptr;
+};
+
+v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view tenant);
+
+class ServerService final {
+ public:
+  ServerService(const ServerFacts& facts, const CallEnvironment& environment)
+      : facts_(facts), environment_(environment) {}
+
+  // The service outlives `methods`.
+  void AddTo(RpcMethods& methods);
+
+  void GetServerInfo(RpcCallPtr rpc);
+
+ private:
+  const ServerFacts facts_;
+  const CallEnvironment environment_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_RPC_SERVER_SERVICE_H_

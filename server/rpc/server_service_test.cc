@@ -1,0 +1,96 @@
+#include "server/rpc/server_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "core/storage/stores.h"
+
+namespace memoryd {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+
+class ServerInfoTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    StoreOptions options;
+    options.url = "sqlite::memory:";
+    auto store = OpenStore(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    real_ = *std::move(store);
+    ASSERT_TRUE(real_->Migrate().ok());
+    store_ = std::make_unique<ObservedStore>(real_.get());
+    config_.store = options.url;
+    config_.listen = {"127.0.0.1:50051", "unix:/run/memoryd.sock"};
+  }
+
+  v1::GetServerInfoResponse Info() {
+    return ServerInfo({"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get(),
+                       36 << 20, &settings_},
+                      "a");
+  }
+
+  Config config_;
+  EngineOptions options_;
+  SettingsInForce settings_{{}};
+  std::unique_ptr<Store> real_;
+  std::unique_ptr<ObservedStore> store_;
+};
+
+TEST_F(ServerInfoTest, TellsWhatWasConfigured) {
+  options_.coherence = Coherence::kExclusive;
+  options_.max_pending_calls = 17;
+  options_.cache_bytes = 1 << 20;
+  const v1::GetServerInfoResponse info = Info();
+  EXPECT_EQ(info.version(), "1.2.3");
+  EXPECT_EQ(info.revision(), "abc");
+  EXPECT_EQ(info.start_time().seconds(), 1'700'000'000);
+  EXPECT_EQ(info.start_time().nanos(), 1000);
+  EXPECT_EQ(info.store().coherence(), v1::COHERENCE_MODE_EXCLUSIVE);
+  EXPECT_EQ(info.limits().pending_calls(), 17);
+  EXPECT_EQ(info.limits().cache_bytes(), 1 << 20);
+  EXPECT_EQ(info.limits().request_id_retention().seconds(), 24 * 3600);
+  EXPECT_THAT(info.profiles(), Contains("default"));
+  EXPECT_THAT(info.tokenizers(), Contains("cl100k_base"));
+  EXPECT_THAT(info.authentication(), IsEmpty());
+}
+
+TEST_F(ServerInfoTest, TellsTheTemplatesAndTheTenantsOwn) {
+  TenantLimitTable tenants;
+  tenants.exceptions["a"].default_template = "chat";
+  settings_.Replace({tenants, {{"chat", nullptr}, {"big", nullptr}}});
+  const v1::GetServerInfoResponse info = Info();
+  EXPECT_THAT(info.templates(), ::testing::ElementsAre("big", "chat"));
+  EXPECT_EQ(info.default_template(), "chat");
+  tenants.exceptions["a"].templates = {"chat"};
+  settings_.Replace({tenants, {{"chat", nullptr}, {"big", nullptr}}});
+  EXPECT_THAT(Info().templates(), ::testing::ElementsAre("chat"));
+}
+
+TEST_F(ServerInfoTest, NoLimitIsMissing) {
+  const v1::GetServerInfoResponse info = Info();
+  const v1::Limits& limits = info.limits();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  limits.GetReflection()->ListFields(limits, &set);
+  EXPECT_EQ(static_cast<int>(set.size()), v1::Limits::descriptor()->field_count());
+}
+
+TEST_F(ServerInfoTest, DurabilityIsNotClaimedBeforeTheStoreHasAnswered) {
+  EXPECT_EQ(Info().store().kind(), "sqlite");
+  EXPECT_EQ(Info().store().durability(), v1::DURABILITY_CLASS_UNSPECIFIED);
+  ASSERT_TRUE(store_->Describe().ok());
+  EXPECT_EQ(Info().store().durability(), v1::DURABILITY_CLASS_NONE);
+  EXPECT_GE(Info().store().schema_version(), 1);
+}
+
+TEST_F(ServerInfoTest, OneAddressBeyondLoopbackIsPlaintextBeyondLoopback) {
+  EXPECT_FALSE(Info().plaintext_beyond_loopback());
+  config_.listen.push_back("0.0.0.0:50052");
+  EXPECT_TRUE(Info().plaintext_beyond_loopback());
+}
+
+}  // namespace
+}  // namespace memoryd

@@ -1,0 +1,200 @@
+#include "server/rpc/session_service.h"
+
+#include <fmt/format.h>
+
+#include "server/rpc/import_stream.h"
+#include "server/wire/page_token.h"
+#include "server/rpc/write_call.h"
+
+namespace memoryd {
+namespace {
+
+template <typename Request>
+using Call = std::shared_ptr<ParsedCall<Request>>;
+
+}  // namespace
+
+void SessionService::AddTo(RpcMethods& methods) {
+  methods.Add(Method::kCreateSession, this, &SessionService::CreateSession);
+  methods.Add(Method::kGetSession, this, &SessionService::GetSession);
+  methods.Add(Method::kListSessions, this, &SessionService::ListSessions);
+  methods.Add(Method::kUpdateSession, this, &SessionService::UpdateSession);
+  methods.Add(Method::kDeleteSession, this, &SessionService::DeleteSession);
+  methods.Add(Method::kForkSession, this, &SessionService::ForkSession);
+  methods.Add(Method::kImportSession, this, &SessionService::ImportSession);
+  methods.Add(Method::kEraseSubject, this, &SessionService::EraseSubject);
+}
+
+void SessionService::CreateSession(RpcCallPtr rpc) {
+  RunUnary<v1::CreateSessionRequest>(
+      environment_, Method::kCreateSession, std::move(rpc),
+      [this](const Call<v1::CreateSessionRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kCreateSession;
+        write.encode_reply = &CreateSessionReply;
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), write));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::CreateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);
+        return absl::OkStatus();
+      });
+}
+
+void SessionService::GetSession(RpcCallPtr rpc) {
+  RunUnary<v1::GetSessionRequest>(
+      environment_, Method::kGetSession, std::move(rpc),
+      [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
+        const std::string& session_id = call->request().session_id();
+        MEMORYD_RETURN_IF_ERROR(CheckSessionId(session_id));
+        engine_.GetSession({call->tenant(), session_id}, EndOf(call),
+                           [call](absl::StatusOr<SessionInfo> info) {
+                             if (!info.ok()) {
+                               call->Fail(info.status());
+                             } else if (!info->exists()) {
+                               call->Fail(SessionNotFound());
+                             } else {
+                               call->Succeed(GetSessionReply(call->request().session_id(), *info));
+                             }
+                           });
+        return absl::OkStatus();
+      });
+}
+
+void SessionService::ListSessions(RpcCallPtr rpc) {
+  RunUnary<v1::ListSessionsRequest>(
+      environment_, Method::kListSessions, std::move(rpc),
+      [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
+        MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
+        const std::string& subject = call->request().subject();
+        std::string scope = fmt::format("ListSessions/{}", call->tenant());
+        if (!subject.empty()) {
+          MEMORYD_RETURN_IF_ERROR(CheckId("subject", subject, kMaxSubjectBytes));
+          scope.append(1, '\0').append(subject);
+        }
+        std::string after;
+        if (!call->request().page_token().empty()) {
+          MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
+          MEMORYD_RETURN_IF_ERROR(CheckId("page_token", after, kMaxSessionId));
+        }
+        engine_.ListSessions(call->tenant(), subject, std::move(after), size, EndOf(call),
+                             [call, scope = std::move(scope)](absl::StatusOr<SessionList> list) {
+                               if (!list.ok()) {
+                                 call->Fail(list.status());
+                                 return;
+                               }
+                               std::string token;
+                               if (list->more)
+                                 token = EncodeListToken(scope, list->sessions.back().first);
+                               call->Succeed(ListSessionsReply(list->sessions, token));
+                             });
+        return absl::OkStatus();
+      });
+}
+
+void SessionService::UpdateSession(RpcCallPtr rpc) {
+  RunUnary<v1::UpdateSessionRequest>(
+      environment_, Method::kUpdateSession, std::move(rpc),
+      [this](const Call<v1::UpdateSessionRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kUpdateSession;
+        write.encode_reply = &UpdateSessionReply;
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), write));
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::UpdateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);
+        return absl::OkStatus();
+      });
+}
+
+void SessionService::DeleteSession(RpcCallPtr rpc) {
+  RunUnary<v1::DeleteSessionRequest>(
+      environment_, Method::kDeleteSession, std::move(rpc),
+      [this](const Call<v1::DeleteSessionRequest>& call) -> absl::Status {
+        WriteRequest write;
+        write.kind = WriteKind::kDeleteSession;
+        write.encode_reply = &DeleteSessionReply;
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
+        SubmitWrite(engine_, call, std::move(write),
+                    v1::DeleteSessionResponse::kReplayedFieldNumber);
+        return absl::OkStatus();
+      });
+}
+
+void SessionService::ForkSession(RpcCallPtr rpc) {
+  RunUnary<v1::ForkSessionRequest>(
+      environment_, Method::kForkSession, std::move(rpc),
+      [this](const Call<v1::ForkSessionRequest>& call) -> absl::Status {
+        const v1::ForkSessionRequest& request = call->request();
+        ForkRequest fork;
+        fork.source = {call->tenant(), request.session_id()};
+        fork.target = {call->tenant(), request.new_session_id()};
+        fork.deadline = call->deadline();
+        fork.encode_reply = &ForkSessionReply;
+        MEMORYD_RETURN_IF_ERROR(CheckId("new_session_id", request.new_session_id(), kMaxSessionId));
+        MEMORYD_RETURN_IF_ERROR(CheckNewName("new_session_id", request.new_session_id()));
+        switch (request.up_to_case()) {
+          case v1::ForkSessionRequest::kUpToPosition:
+            if (request.up_to_position() < 1) {
+              return InvalidField("up_to_position", "must be at least 1");
+            }
+            fork.up_to_position = request.up_to_position();
+            break;
+          case v1::ForkSessionRequest::kUpToMessageId:
+            MEMORYD_RETURN_IF_ERROR(
+                CheckId("up_to_message_id", request.up_to_message_id(), kMaxIdBytes));
+            fork.up_to_message_id = request.up_to_message_id();
+            break;
+          case v1::ForkSessionRequest::UP_TO_NOT_SET:
+            break;
+        }
+        WriteRequest checked;
+        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, checked));
+        fork.expected_revision = checked.expected_revision;
+        fork.request_id = std::move(checked.request_id);
+        fork.fingerprint = std::move(checked.fingerprint);
+        engine_.ForkSession(std::move(fork), [call](absl::StatusOr<ForkReply> forked) {
+          if (!forked.ok()) {
+            call->Fail(forked.status());
+            return;
+          }
+          std::string reply =
+              WithSessionId(std::move(forked->reply), call->request().new_session_id());
+          if (forked->replayed) {
+            reply = Replayed(std::move(reply), v1::ForkSessionResponse::kReplayedFieldNumber);
+          }
+          call->Succeed(ReplyFor(*call, std::move(reply)));
+        });
+        return absl::OkStatus();
+      });
+}
+
+void SessionService::ImportSession(RpcCallPtr rpc) {
+  RunImportStream(engine_, environment_, std::move(rpc));
+}
+
+void SessionService::EraseSubject(RpcCallPtr rpc) {
+  RunUnary<v1::EraseSubjectRequest>(
+      environment_, Method::kEraseSubject, std::move(rpc),
+      [this](const Call<v1::EraseSubjectRequest>& call) -> absl::Status {
+        const v1::EraseSubjectRequest& request = call->request();
+        MEMORYD_RETURN_IF_ERROR(CheckId("subject", request.subject(), kMaxSubjectBytes));
+        if (!request.dry_run() && !call->caller().roles.any()) {
+          return Error(
+              absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",
+              "the credential may write messages of some roles alone, and an erasure takes "
+              "those of all");
+        }
+        engine_.EraseSubject(
+            {call->tenant(), request.subject(), request.dry_run(), call->deadline()},
+            [call](absl::StatusOr<EraseReceipt> receipt) {
+              if (!receipt.ok()) {
+                call->Fail(receipt.status());
+              } else {
+                call->Succeed(EraseSubjectReply(*receipt, call->request().dry_run()));
+              }
+            });
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace memoryd

@@ -1,0 +1,262 @@
+// One unary call: admitted by its headers, then read, parsed and handed to its handler.
+//
+// Replies are bytes, since one of stored messages is not built message by message.
+#ifndef MEMORYD_SERVER_RPC_UNARY_CALL_H_
+#define MEMORYD_SERVER_RPC_UNARY_CALL_H_
+
+#include <google/protobuf/arena.h>
+#include <google/protobuf/message.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/exception.h"
+#include "core/base/failpoint.h"
+#include "core/base/memory_budget.h"
+#include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
+#include "core/model/trace_context.h"
+#include "server/ops/audit_log.h"
+#include "server/access/authenticator.h"
+#include "server/ops/call_log.h"
+#include "server/ops/call_stats.h"
+#include "server/ops/calls_in_flight.h"
+#include "server/ops/memory_watch.h"
+#include "server/wire/method.h"
+#include "server/rpc/parse_request.h"
+#include "server/wire/rpc_call.h"
+#include "server/ops/span_exporter.h"
+#include "server/access/tenant_limiter.h"
+
+namespace memoryd {
+
+// What every call needs of the server it runs in. What is pointed to outlives all calls.
+struct CallEnvironment {
+  CallsInFlight* calls = nullptr;
+  // Null: memory is not looked at.
+  MemoryWatch* memory = nullptr;
+  TenantLimiter* tenants = nullptr;
+  // Null: authentication is off.
+  const Authenticator* authenticator = nullptr;
+  CallStats* stats = nullptr;
+  const CallLog* log = nullptr;
+  AuditLog* audit = nullptr;      // Null: none is kept.
+  SpanExporter* spans = nullptr;  // Null: none are exported.
+};
+
+// Who makes the call, by its credential; of the tenant `default`, with all rights, where
+// authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before that is looked for.
+absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, const RpcCall& rpc);
+
+// Whether that caller has the right that the method needs.
+absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
+
+// RESOURCE_EXHAUSTED while the process is short of memory, for a method that takes some.
+absl::Status AdmitMemory(const CallEnvironment& environment, const Caller& caller, Method method);
+
+// DEADLINE_EXCEEDED for a call whose deadline had passed before it came.
+absl::Status CheckDeadline(const RpcCall& rpc, RpcCall::TimePoint now);
+
+// The call's trace, with a span of its own; null where the caller names none.
+TracePtr TraceOf(const RpcCall& rpc);
+
+// Exports the span of a call that has ended, where that is wanted of it. `trace`: null for none.
+void ExportSpan(const CallEnvironment& environment, Method method, const TracePtr& trace,
+                const absl::Status& status, std::chrono::steady_clock::duration took);
+
+// Finishes the call once, counts it and logs it; what comes later is dropped. A call that fails
+// gets trailing metadata `x-request-id`: what the caller sent under that name, else a new id. Lives
+// until the last reference goes, which may be after the caller has gone.
+class UnaryCall : public CallWatch {
+ public:
+  UnaryCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc);
+  // A call that nobody has finished, since an exception came in the way, ends INTERNAL.
+  ~UnaryCall() override;
+  UnaryCall(const UnaryCall&) = delete;
+  UnaryCall& operator=(const UnaryCall&) = delete;
+
+  // Any thread.
+  void Succeed(std::string reply);
+  void Fail(const absl::Status& status);
+  void Finish(absl::StatusOr<std::string> reply);
+  // Takes the memory of a large reply, of about `bytes`, before it is made. Once, by whoever
+  // finishes the call. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+  absl::Status TakeReply(std::size_t bytes);
+
+  // Why the call must not go on: the server drains or lacks memory, the caller may not do this, or
+  // its tenant has had its share. Before anything is read of the request.
+  absl::Status Admit();
+
+  Method method() const { return method_; }
+  // Whose memory the call is about, by its credential; `default` where authentication is off. Empty
+  // until admitted.
+  const std::string& tenant() const { return caller_.tenant; }
+  // Who makes it; meaningless until admitted.
+  const Caller& caller() const { return caller_; }
+  // Null where the caller names none, and until admitted.
+  const TracePtr& trace() const { return trace_; }
+  // The session the call is about, empty when it is about none.
+  virtual std::string_view session_id() const { return {}; }
+  // Of the request, where that changes something of it.
+  virtual std::string_view subject() const { return {}; }
+  // The caller's deadline, at most 30 seconds away.
+  std::chrono::steady_clock::time_point deadline() const { return deadline_; }
+
+  bool IsCancelled() const override { return rpc_->IsCancelled(); }
+
+ protected:
+  static bool HasUnknownFields(const google::protobuf::Message& message) {
+    return !message.GetReflection()->GetUnknownFields(message).empty();
+  }
+  void NoteUnknownFields() { environment_.stats->UnknownFields(method_); }
+  RpcCall& rpc() { return *rpc_; }
+
+ private:
+  // `reply`: of a call that succeeded.
+  void End(const absl::Status& status, std::string reply);
+  // For the metrics and the logs; the caller's id, which may be empty for a call that succeeded.
+  std::string Count(const absl::Status& status, std::string_view reply);
+
+  const CallEnvironment environment_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const RpcCallPtr rpc_;
+  const Method method_;
+  const bool admitted_;
+  Caller caller_;
+  TenantLimiter::Place place_;
+  TracePtr trace_;
+  const std::chrono::steady_clock::time_point deadline_;
+  std::atomic<bool> finished_{false};
+  MemoryBudget::Hold reply_hold_;
+};
+
+// A call with its request, which lives in an arena.
+template <typename Request>
+class ParsedCall : public UnaryCall {
+ public:
+  using UnaryCall::UnaryCall;
+
+  absl::Status Parse(std::string_view bytes) {
+    MEMORYD_ASSIGN_OR_RETURN(request_hold_, ParseRequest(this->rpc(), bytes, *request_));
+    // A newer client's: ignored, and counted where they are likely.
+    bool unknown = HasUnknownFields(*request_);
+    if constexpr (requires { request_->messages(); }) {
+      for (const auto& message : request_->messages()) unknown |= HasUnknownFields(message);
+    }
+    if (unknown) NoteUnknownFields();
+    return absl::OkStatus();
+  }
+
+  // Takes `bytes` more for what is made of the request, for as long as the call lives. From the
+  // thread that handles it. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
+  absl::Status TakeMore(std::int64_t bytes) { return request_hold_.Grow(bytes); }
+
+  const Request& request() const { return *request_; }
+  Request& mutable_request() { return *request_; }
+  std::string_view session_id() const override {
+    if constexpr (requires { request_->session_id(); }) return request_->session_id();
+    return {};
+  }
+  std::string_view subject() const override {
+    if constexpr (requires { request_->dry_run(); }) return request_->subject();
+    return {};
+  }
+
+ private:
+  MemoryBudget::Hold request_hold_;
+  google::protobuf::Arena arena_;
+  Request* const request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
+};
+
+// Until when a read for the call is of use.
+template <typename Call>
+CallEnd EndOf(const std::shared_ptr<Call>& call) {
+  return {call->deadline(), call};
+}
+
+// `status`, which where a request was too large names the fields of its type that may hold media:
+// what has to be smaller.
+absl::Status WithLargeFields(const absl::Status& status, const google::protobuf::Descriptor& type);
+
+// A call until its request has come.
+template <typename Request, typename Handler>
+class AwaitedCall final : public ParsedCall<Request>,
+                          public RpcHandler,
+                          public std::enable_shared_from_this<AwaitedCall<Request, Handler>> {
+ public:
+  AwaitedCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler)
+      : ParsedCall<Request>(environment, method, std::move(rpc)), handler_(std::move(handler)) {}
+
+  void OnMessage(std::string_view bytes) override {
+    // A large message is read on another thread, and the call may be cancelled meanwhile.
+    if (taken_.exchange(true)) return;
+    // From now on only what works on the call refers to it.
+    const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
+    this->rpc().SetHandler(nullptr);
+    absl::Status status;
+    try {
+      status = this->Parse(bytes);
+      if (status.ok()) {
+        ReachFailpoint("request_parsed");
+        status = handler_(std::shared_ptr<ParsedCall<Request>>(self));
+      }
+    } catch (...) {
+      status = CaughtException();
+    }
+    if (!status.ok()) this->Fail(status);
+  }
+
+  void OnReadEnd(const absl::Status& status) override {
+    if (taken_.exchange(true)) return;
+    const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
+    this->rpc().SetHandler(nullptr);
+    this->Fail(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
+                                   "the call ended without a request")
+                           : WithLargeFields(status, *Request::descriptor()));
+  }
+
+  // Nobody waits for the answer, but the place among the calls is free again.
+  void OnCancel() override {
+    if (!taken_.exchange(true)) this->Fail(absl::CancelledError("the call was cancelled"));
+  }
+
+ private:
+  Handler handler_;
+  // Who sets it decides what becomes of the call.
+  std::atomic<bool> taken_{false};
+};
+
+// Admits the call, then waits for its request, parses it and hands the call to
+// `handler(std::shared_ptr<ParsedCall<Request>>) -> absl::Status`. A handler that returns an error,
+// or throws, has finished the call with it; one that returns OK finishes it itself, now or later.
+// Handlers must not block.
+template <typename Request, typename Handler>
+void RunUnary(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler) {
+  auto call =
+      std::make_shared<AwaitedCall<Request, Handler>>(environment, method, rpc, std::move(handler));
+  absl::Status status;
+  try {
+    status = call->Admit();
+  } catch (...) {
+    status = CaughtException();
+  }
+  if (!status.ok()) {
+    call->Fail(status);
+    return;
+  }
+  rpc->SetHandler(std::move(call));
+  rpc->Read();
+}
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_RPC_UNARY_CALL_H_

@@ -1,0 +1,107 @@
+// Requests of the wire -> what the engine takes. After this, bad input can't exist.
+#ifndef MEMORYD_SERVER_WIRE_CONVERT_H_
+#define MEMORYD_SERVER_WIRE_CONVERT_H_
+
+#include <google/protobuf/repeated_field.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/lifecycle/session_import.h"
+#include "core/writes/write.h"
+#include "memoryd/v1/memory.pb.h"
+#include "memoryd/v1/memory_service.pb.h"
+#include "memoryd/v1/session_service.pb.h"
+
+namespace memoryd {
+
+// Of messages, and of contents.
+inline constexpr int kMaxMessagesPerRequest = 1000;
+
+// What messages or contents take from the request to the commit, beside the parsed request and
+// their texts: measured, of small ones.
+inline constexpr std::int64_t DecodedBytes(std::size_t count) {
+  return 768 * static_cast<std::int64_t>(count);
+}
+
+// 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters;
+// U+200C and U+200D are taken where they show, see ShowsJoiners().
+absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
+
+inline constexpr std::size_t kMaxSessionId = 256;
+inline constexpr std::size_t kMaxSubjectBytes = 256;
+inline constexpr std::size_t kMaxTenant = 128;
+inline constexpr std::size_t kMaxIdBytes = 128;
+inline constexpr std::size_t kMaxRoleBytes = 64;
+inline constexpr int kMaxUserRoles = 16;
+
+absl::Status CheckSessionId(std::string_view value);
+
+// At most `max_bytes` of text.
+absl::Status CheckText(std::string_view field, std::string_view value, std::size_t max_bytes);
+
+// Within the years 1 to 9999.
+absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp& time);
+
+// Checks the message at `field`, empty when its fields are the request's own, and tells what is
+// known of it but for its body. One text part becomes `text`. The views in `incoming` point into
+// `message`.
+absl::Status CheckMessage(const std::string& field, v1::Message& message,
+                          IncomingMessage& incoming);
+
+// What is stored with everything that a caller writes.
+struct Provenance {
+  std::string_view writer;  // "" for nobody known.
+  bool untrusted = false;   // Whatever the caller says.
+  // Of a message that another session handed on: that one, and its id there.
+  std::string_view source_session_id = {};
+  std::string_view source_message_id = {};
+};
+
+// Checks a message whose fields are the request's own and brings it into its stored form, in place;
+// what `from` says is in the stored form alone. The views in the result point into it.
+absl::StatusOr<IncomingMessage> FromProto(v1::Message& message, const Provenance& from = {});
+
+// Checks every message and brings it into its stored form as well. The views in the result point
+// into `messages`.
+absl::StatusOr<std::vector<IncomingMessage>> FromProto(
+    google::protobuf::RepeatedPtrField<v1::Message>& messages, const Provenance& from = {});
+
+// The same for a content whose fields are the request's own, and for contents.
+absl::StatusOr<IncomingContent> FromProto(v1::Content& content, const Provenance& from = {});
+absl::StatusOr<std::vector<IncomingContent>> FromProto(
+    google::protobuf::RepeatedPtrField<v1::Content>& contents, const Provenance& from = {});
+
+// The same for what was stored elsewhere, with id, place, writer and times of there.
+absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items);
+
+// A time by a server's clock, which is not before 1970.
+absl::Status CheckServerTime(std::string_view field, const google::protobuf::Timestamp& time);
+
+absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
+
+// What stands beside the name of a template: at most `subject` and `time_zone`. INVALID_ARGUMENT
+// that names `template` and the field for anything else.
+absl::StatusOr<SessionSettings> FromConfigBesideTemplate(const v1::SessionConfig& config);
+
+// The block as it was configured.
+v1::Block ToProto(const BlockSettings& settings);
+
+// The configuration, complete.
+v1::SessionConfig ToProto(const SessionConfig& config);
+
+v1::Usage ToProto(const Usage& usage);
+
+ResetScope FromProto(v1::ResetScope scope);
+
+// SHA-256 of the method and the request, which must be in its checked form, without request_id and
+// without what only says how long to wait. 32 bytes.
+std::string Fingerprint(std::string_view method, const google::protobuf::Message& request);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_WIRE_CONVERT_H_

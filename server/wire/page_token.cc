@@ -1,0 +1,77 @@
+#include "server/wire/page_token.h"
+
+#include <openssl/sha.h>
+
+#include "absl/strings/escaping.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+constexpr std::size_t kChecksumBytes = 12;
+
+// A version in front, so that the form may change.
+constexpr char kVersion = 1;
+
+std::string Checksum(std::string_view scope, std::string_view body) {
+  const std::string bytes = std::string(scope).append(1, '\0').append(body);
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  return std::string(reinterpret_cast<const char*>(digest), kChecksumBytes);
+}
+
+std::string Seal(std::string_view scope, std::string_view body) {
+  return absl::WebSafeBase64Escape(
+      std::string(1, kVersion).append(Checksum(scope, body)).append(body));
+}
+
+absl::StatusOr<std::string> Unseal(std::string_view scope, std::string_view token) {
+  std::string bytes;
+  if (token.size() <= 1024 && absl::WebSafeBase64Unescape(std::string(token), &bytes) &&
+      bytes.size() > kChecksumBytes && bytes[0] == kVersion) {
+    std::string body = bytes.substr(1 + kChecksumBytes);
+    if (bytes.compare(1, kChecksumBytes, Checksum(scope, body)) == 0) return body;
+  }
+  return InvalidField("page_token",
+                      "is not a token of this request; pass next_page_token as it was returned, "
+                      "with the same session_id and filters");
+}
+
+void AppendFixed64(std::string& out, std::uint64_t value) {
+  for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(value >> shift));
+}
+
+std::uint64_t ReadFixed64(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 8; i-- > 0;) value = (value << 8) | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+}  // namespace
+
+std::string EncodePageToken(std::string_view scope, const PagePosition& position) {
+  std::string body;
+  AppendFixed64(body, position.generation);
+  AppendFixed64(body, static_cast<std::uint64_t>(position.position));
+  body.push_back(position.in_contents ? 1 : 0);
+  return Seal(scope, body);
+}
+
+absl::StatusOr<PagePosition> DecodePageToken(std::string_view scope, std::string_view token) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::string body, Unseal(scope, token));
+  if (body.size() != 17) return InvalidField("page_token", "is not a token of this request");
+  return PagePosition{ReadFixed64(body),
+                      static_cast<std::int64_t>(ReadFixed64(std::string_view(body).substr(8))),
+                      body[16] != 0};
+}
+
+std::string EncodeListToken(std::string_view scope, std::string_view after) {
+  return Seal(scope, after);
+}
+
+absl::StatusOr<std::string> DecodeListToken(std::string_view scope, std::string_view token) {
+  return Unseal(scope, token);
+}
+
+}  // namespace memoryd
