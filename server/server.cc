@@ -299,7 +299,17 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
   ServerService server_service(
-      {Version(), Revision(), start_us, config, options, &store, request_bytes, &tenant_settings},
+      {.version = Version(),
+       .revision = Revision(),
+       .start_us = start_us,
+       .store_kind = FindStoreKind(config.store)->scheme,
+       .plaintext_beyond_loopback = config.ListensInPlaintext(),
+       .takes_tokens = config.Authenticates(),
+       .takes_certificates = !config.tls_client_ca.empty(),
+       .options = options,
+       .store = &store,
+       .request_bytes = request_bytes,
+       .settings = &tenant_settings},
       environment);
   WorkerServiceOptions worker_service_options;
   worker_service_options.version = Version();

@@ -54,7 +54,7 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view 
   SetTime(info.mutable_start_time(), facts.start_us);
   v1::StoreDescription& store = *info.mutable_store();
   const StoreInfo described = facts.store->info();
-  store.set_kind(std::string(FindStoreKind(facts.config.store)->scheme));
+  store.set_kind(std::string(facts.store_kind));
   if (!described.kind.empty()) {
     store.set_schema_version(described.schema_version);
     store.set_durability(ToProto(described.durability));
@@ -65,9 +65,9 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view 
   for (const std::string_view name : ProfileNames()) info.add_profiles(std::string(name));
   for (const std::string_view name : TokenizerNames()) info.add_tokenizers(std::string(name));
   info.set_has_word_vectors(facts.options.word_vectors != nullptr);
-  info.set_plaintext_beyond_loopback(facts.config.ListensInPlaintext());
-  if (facts.config.Authenticates()) info.add_authentication(v1::AUTHENTICATION_METHOD_TOKEN);
-  if (!facts.config.tls_client_ca.empty()) {
+  info.set_plaintext_beyond_loopback(facts.plaintext_beyond_loopback);
+  if (facts.takes_tokens) info.add_authentication(v1::AUTHENTICATION_METHOD_TOKEN);
+  if (facts.takes_certificates) {
     info.add_authentication(v1::AUTHENTICATION_METHOD_CERTIFICATE);
   }
   const std::shared_ptr<const TenantSettings> settings = facts.settings->Now();

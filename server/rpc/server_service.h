@@ -8,7 +8,6 @@
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
 #include "memoryd/v1/server_service.pb.h"
-#include "server/config.h"
 #include "server/access/settings_in_force.h"
 #include "server/rpc/unary_call.h"
 
@@ -19,7 +18,11 @@ struct ServerFacts {
   std::string_view version;
   std::string_view revision;
   std::int64_t start_us = 0;
-  const Config& config;
+  std::string_view store_kind;  // As in the store's URL.
+  bool plaintext_beyond_loopback = false;
+  // How callers may say who they are.
+  bool takes_tokens = false;
+  bool takes_certificates = false;
   const EngineOptions& options;
   const ObservedStore* store = nullptr;
   std::int64_t request_bytes = 0;  // See RequestBytes().

@@ -11,6 +11,7 @@ namespace memoryd {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class ServerInfoTest : public ::testing::Test {
@@ -23,17 +24,24 @@ class ServerInfoTest : public ::testing::Test {
     real_ = *std::move(store);
     ASSERT_TRUE(real_->Migrate().ok());
     store_ = std::make_unique<ObservedStore>(real_.get());
-    config_.store = options.url;
-    config_.listen = {"127.0.0.1:50051", "unix:/run/memoryd.sock"};
   }
 
   v1::GetServerInfoResponse Info() {
-    return ServerInfo({"1.2.3", "abc", 1'700'000'000'000'001, config_, options_, store_.get(),
-                       36 << 20, &settings_},
+    return ServerInfo({.version = "1.2.3",
+                       .revision = "abc",
+                       .start_us = 1'700'000'000'000'001,
+                       .store_kind = "sqlite",
+                       .takes_tokens = takes_tokens_,
+                       .takes_certificates = takes_certificates_,
+                       .options = options_,
+                       .store = store_.get(),
+                       .request_bytes = 36 << 20,
+                       .settings = &settings_},
                       "a");
   }
 
-  Config config_;
+  bool takes_tokens_ = false;
+  bool takes_certificates_ = false;
   EngineOptions options_;
   SettingsInForce settings_{{}};
   std::unique_ptr<Store> real_;
@@ -63,11 +71,11 @@ TEST_F(ServerInfoTest, TellsTheTemplatesAndTheTenantsOwn) {
   tenants.exceptions["a"].default_template = "chat";
   settings_.Replace({tenants, {{"chat", nullptr}, {"big", nullptr}}});
   const v1::GetServerInfoResponse info = Info();
-  EXPECT_THAT(info.templates(), ::testing::ElementsAre("big", "chat"));
+  EXPECT_THAT(info.templates(), ElementsAre("big", "chat"));
   EXPECT_EQ(info.default_template(), "chat");
   tenants.exceptions["a"].templates = {"chat"};
   settings_.Replace({tenants, {{"chat", nullptr}, {"big", nullptr}}});
-  EXPECT_THAT(Info().templates(), ::testing::ElementsAre("chat"));
+  EXPECT_THAT(Info().templates(), ElementsAre("chat"));
 }
 
 TEST_F(ServerInfoTest, NoLimitIsMissing) {
@@ -86,10 +94,12 @@ TEST_F(ServerInfoTest, DurabilityIsNotClaimedBeforeTheStoreHasAnswered) {
   EXPECT_GE(Info().store().schema_version(), 1);
 }
 
-TEST_F(ServerInfoTest, OneAddressBeyondLoopbackIsPlaintextBeyondLoopback) {
-  EXPECT_FALSE(Info().plaintext_beyond_loopback());
-  config_.listen.push_back("0.0.0.0:50052");
-  EXPECT_TRUE(Info().plaintext_beyond_loopback());
+TEST_F(ServerInfoTest, TellsHowCallersMaySayWhoTheyAre) {
+  takes_certificates_ = true;
+  EXPECT_THAT(Info().authentication(), ElementsAre(v1::AUTHENTICATION_METHOD_CERTIFICATE));
+  takes_tokens_ = true;
+  EXPECT_THAT(Info().authentication(), ElementsAre(v1::AUTHENTICATION_METHOD_TOKEN,
+                                                   v1::AUTHENTICATION_METHOD_CERTIFICATE));
 }
 
 }  // namespace
