@@ -90,9 +90,9 @@ EngineOptions EngineOptionsOf(const Config& config, const SettingsInForce* tenan
   options.vector_bytes = static_cast<std::size_t>(config.vector_mib) << 20;
   options.block_timeout = std::chrono::milliseconds(config.block_timeout_ms);
   options.sweep_interval = std::chrono::milliseconds(config.sweep_interval_ms);
-  options.jobs.max_running = config.max_running_jobs;
+  options.jobs.limits.max_running = config.max_running_jobs;
   // One tenant leaves room for others.
-  options.jobs.max_running_of_tenant = std::max(1, config.max_running_jobs / 2);
+  options.jobs.limits.max_running_of_tenant = std::max(1, config.max_running_jobs / 2);
   options.jobs.max_attempts = config.job_attempts;
   options.jobs.first_retry = std::chrono::milliseconds(config.job_retry_ms);
   options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);

@@ -78,8 +78,8 @@ class EngineEmbedderTest : public EngineTest, public testing::WithParamInterface
     EngineTest::SetUp();
     EngineOptions options = Options(GetParam());
     options.models = &models_;
-    options.jobs.max_running = 8;
-    options.jobs.max_running_of_tenant = 2;
+    options.jobs.limits.max_running = 8;
+    options.jobs.limits.max_running_of_tenant = 2;
     Start(std::move(options));
   }
   void TearDown() override { engine_.reset(); }

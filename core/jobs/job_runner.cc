@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
-#include "core/base/status_macros.h"
-#include "core/blocks/embedding_state.h"
-#include "core/blocks/message_embedder.h"
 #include "core/blocks/vector_entry.h"
 
 namespace memoryd {
@@ -23,11 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 // Jobs held for each that runs; more wait in the store.
 constexpr std::size_t kHeldPerRunning = 64;
-// Of one read, which the store's client library holds as well.
-constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 constexpr std::size_t kMaxErrorBytes = 1024;
-// Jobs that are waited for at a time; who comes then is answered at once.
-constexpr std::size_t kMaxWaiters = 10'000;
 // Jobs whose trace is kept at a time, and how long, if they don't end here.
 constexpr std::size_t kMaxTraces = 10'000;
 constexpr std::chrono::hours kTraceTime(1);
@@ -39,42 +31,10 @@ constexpr std::chrono::seconds kEndTime(30);
 constexpr std::chrono::milliseconds kElsewhereDelay(2000);
 constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
 
-// Of a message while a block is fed: the row, what it holds, and what the block makes of that.
-constexpr std::int64_t kCopies = 3;
-constexpr std::int64_t kMessageBytes = 1024;
-constexpr std::int64_t kSizesAtOnce = 10'000;
-constexpr auto kEmbeddedBytes = static_cast<std::int64_t>(kEmbeddedTextBytes);
-
-bool Embeds(const JobKey& job) { return job.block == kRetrievalBlock; }
-
-// As many entries as are embedded anew at once.
-constexpr std::int64_t kEntriesAnew = 128;
-constexpr std::int64_t kEntryBytes = std::int64_t{4} << 20;
-
-// Whether the job makes embeddings that are to take the place of others: to give it up would leave
-// a session that has all of them with fewer.
-bool EmbedsAnew(const BlockState* fed, const Job& job) {
-  if (fed == nullptr || !MayHaveNext(fed->state)) return false;
-  const auto state = EmbeddingState::FromJson(fed->state);
-  if (!state.ok() || !state->next.has_value()) return false;
-  return fed->name == kRetrievalBlock || state->next->job == job.key.number;
-}
-
-// Fewer where more were refused, so that in the end only the text that is refused is left out.
-std::int64_t EntriesOfAttempt(std::int64_t attempts) {
-  return std::max<std::int64_t>(1,
-                                kEntriesAnew >> std::clamp<std::int64_t>(2 * (attempts - 2), 0, 8));
-}
-
 // Whether a model has refused what it was asked.
 bool IsRefusal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
          absl::IsOutOfRange(status);
-}
-
-// Whether the job is of a block's entries and not of messages.
-bool IsOfEntries(const BlockState& fed, const Job& job) {
-  return fed.entry_generation != 0 && job.message_generation == fed.entry_generation;
 }
 
 // At most kMaxErrorBytes, cut between characters.
@@ -108,65 +68,14 @@ struct JobRunner::Attempt {
   std::int64_t entries_to = 0;
 };
 
-class JobRunner::Waiter : public PendingCall {
- public:
-  Waiter(const std::vector<JobKey>& jobs, bool one_attempt, Clock::time_point deadline,
-         std::function<void(std::vector<OpenJob>)> done)
-      : PendingCall(deadline), one_attempt_(one_attempt), done_(std::move(done)) {
-    for (const JobKey& job : jobs) open_.push_back({job, JobState::kOpen, {}});
-    waiting_for_ = open_.size();
-  }
-
-  // True when nothing is left to wait for.
-  bool Ended(const JobKey& job, JobState state, const std::string& error) {
-    MutexLock lock(mutex_);
-    const auto found = std::find_if(open_.begin(), open_.end(),
-                                    [&job](const OpenJob& open) { return open.job == job; });
-    if (found == open_.end() || over_.count(job) > 0) return waiting_for_ == 0;
-    found->error = error;
-    if (state != JobState::kOpen) {
-      if (state == JobState::kFailed) {
-        found->state = state;
-      } else {
-        open_.erase(found);
-      }
-    } else if (!one_attempt_) {
-      return false;
-    }
-    over_.insert(job);
-    return --waiting_for_ == 0;
-  }
-  void Expire() override { Finish(); }
-  bool finished() {
-    MutexLock lock(mutex_);
-    return finished_;
-  }
-  void Finish() {
-    std::vector<OpenJob> open;
-    {
-      MutexLock lock(mutex_);
-      if (finished_) return;
-      finished_ = true;
-      open = std::move(open_);
-    }
-    done_(std::move(open));
-  }
-
- private:
-  const bool one_attempt_;
-  const std::function<void(std::vector<OpenJob>)> done_;
-  Mutex mutex_;
-  bool finished_ MEMORYD_GUARDED_BY(mutex_) = false;
-  std::vector<OpenJob> open_ MEMORYD_GUARDED_BY(mutex_);
-  std::set<JobKey> over_ MEMORYD_GUARDED_BY(mutex_);
-  std::size_t waiting_for_ MEMORYD_GUARDED_BY(mutex_) = 0;
-};
-
 JobRunner::JobRunner(Options options)
     : options_(std::move(options)),
       lease_(options_.random() | 1U),
       link_(std::make_shared<Link>()),
-      take_over_(options_.take_over) {
+      input_({options_.store, options_.bodies, options_.memory, options_.max_message_bytes}),
+      waiters_(options_.pending),
+      take_over_(options_.take_over),
+      queue_(options_.settings.limits) {
   {
     MutexLock lock(link_->mutex);
     link_->runner = this;
@@ -200,21 +109,15 @@ void JobRunner::Stop() {
     link_->runner = nullptr;
   }
   std::set<JobKey> held;
-  std::multimap<JobKey, std::shared_ptr<Waiter>> waiters;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
     wake_.NotifyAll();
     while (active_ > 0) wake_.Wait(mutex_);
-    held.swap(held_);
-    waiters.swap(waiters_);
-    ready_.clear();
+    held = queue_.Close();
   }
   if (thread_.joinable()) thread_.join();
-  for (const auto& [job, waiter] : waiters) {
-    options_.pending->Remove(waiter.get());
-    waiter->Finish();
-  }
+  waiters_.Close();
   // So that another server need not wait for the leases to run out. What has ended meanwhile is not
   // touched.
   const auto until = Clock::now() + kGiveBackTime;
@@ -226,13 +129,13 @@ void JobRunner::Stop() {
 
 bool JobRunner::HasRoom() {
   MutexLock lock(mutex_);
-  return !stopping_ &&
-         held_.size() < static_cast<std::size_t>(options_.settings.max_running) * kHeldPerRunning;
+  const auto running = static_cast<std::size_t>(options_.settings.limits.max_running);
+  return !stopping_ && queue_.held().size() < running * kHeldPerRunning;
 }
 
 std::size_t JobRunner::held() {
   MutexLock lock(mutex_);
-  return held_.size();
+  return queue_.held().size();
 }
 
 void JobRunner::Poll() {
@@ -261,7 +164,7 @@ void JobRunner::Start(const std::shared_ptr<CachedSession>& session, std::vector
   if (!section) return;
   {
     MutexLock lock(mutex_);
-    Hold(session->key, std::move(jobs), in_order);
+    queue_.Hold(session->key, std::move(jobs), in_order);
   }
   Pump();
 }
@@ -279,121 +182,21 @@ void JobRunner::Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) {
   }
 }
 
-void JobRunner::Hold(const SessionKey& session, std::vector<Job> jobs, bool in_order) {
-  SessionJobs& of_session = sessions_[session];
-  of_session.in_order = in_order;
-  for (Job& job : jobs) {
-    if (!held_.insert(job.key).second) continue;
-    ++held_of_tenant_[session.tenant];
-    of_session.waiting.push_back(std::move(job));
-  }
-  if (!of_session.queued) {
-    of_session.queued = true;
-    ready_.push_back(session);
-  }
-}
-
-void JobRunner::Unhold(const JobKey& job) {
-  if (held_.erase(job) == 0) return;
-  const auto of_tenant = held_of_tenant_.find(job.session.tenant);
-  if (of_tenant != held_of_tenant_.end() && --of_tenant->second == 0) {
-    held_of_tenant_.erase(of_tenant);
-  }
-}
-
 void JobRunner::Wait(CachedSession& session, const std::vector<JobKey>& jobs, bool one_attempt,
-                     Clock::time_point deadline, std::function<void(std::vector<OpenJob>)> done) {
-  auto waiter = std::make_shared<Waiter>(jobs, one_attempt, deadline, std::move(done));
-  bool full = false;
-  {
-    MutexLock lock(mutex_);
-    full = stopping_ || waiters_.size() >= kMaxWaiters;
-    if (!full) {
-      for (const JobKey& job : jobs) waiters_.emplace(job, waiter);
-    }
-  }
-  // Those that had ended by then.
-  std::vector<JobKey> over;
-  {
-    MutexLock lock(session.mutex);
-    for (const JobKey& job : jobs) {
-      const auto state = session.session.blocks.find(job.block);
-      if (session.session.row.block_generation != job.generation ||
-          state == session.session.blocks.end() || state->second->done >= job.number) {
-        over.push_back(job);
-      }
-    }
-  }
-  bool finished = jobs.empty() || full;
-  for (const JobKey& job : over) finished = waiter->Ended(job, JobState::kDone, {}) || finished;
-  options_.pending->Add(waiter);
-  // It may have ended before it was added.
-  if (finished) waiter->Finish();
-  if (waiter->finished()) options_.pending->Remove(waiter.get());
+                     Clock::time_point deadline, JobWaiters::Done done) {
+  waiters_.Wait(session, jobs, one_attempt, deadline, std::move(done));
 }
 
-bool JobRunner::SessionJobs::FeedsBlock() const {
-  return std::any_of(running.begin(), running.end(),
-                     [](const auto& job) { return job.second != kRetrievalBlock; });
-}
-
-bool JobRunner::MayRun(const std::string& tenant, bool embedding) {
-  const auto found = running_of_tenant_.find(tenant);
-  const Running of_tenant = found == running_of_tenant_.end() ? Running() : found->second;
-  const auto fits = [embedding](const Running& running, int most) {
-    return running.all < most && (!embedding || running.embedding < std::max(1, most / 2));
-  };
-  return fits(running_, options_.settings.max_running) &&
-         fits(of_tenant, options_.settings.max_running_of_tenant);
-}
-
-// At most one job of a block at a time; with in_order, of the session.
-bool JobRunner::TakeNext(std::shared_ptr<Attempt>& next) {
-  for (std::size_t tries = ready_.size(); tries > 0 && running_.all < options_.settings.max_running;
-       --tries) {
-    const SessionKey key = std::move(ready_.front());
-    ready_.pop_front();
-    SessionJobs& jobs = sessions_.at(key);
-    jobs.queued = false;
-    const bool may_feed = MayRun(key.tenant, /*embedding=*/false);
-    const bool may_embed = MayRun(key.tenant, /*embedding=*/true);
-    bool lacks_room = false;
-    const auto job =
-        std::find_if(jobs.waiting.begin(), jobs.waiting.end(), [&](const Job& waiting) {
-          const bool embeds = Embeds(waiting.key);
-          if (jobs.Runs(waiting.key) || (jobs.in_order && !embeds && jobs.FeedsBlock())) {
-            return false;
-          }
-          const bool has_room = embeds ? may_embed : may_feed;
-          lacks_room = lacks_room || !has_room;
-          return has_room;
-        });
-    if (job == jobs.waiting.end()) {
-      if (lacks_room) {
-        jobs.queued = true;
-        ready_.push_back(key);
-      } else if (jobs.waiting.empty() && jobs.running.empty()) {
-        sessions_.erase(key);
-      }
-      continue;
-    }
-    const auto counts = counts_.find(job->key);
-    auto usage =
-        std::make_shared<UsageCount>(counts == counts_.end() ? nullptr : counts->second.lock());
-    next = std::make_shared<Attempt>(Attempt{std::move(*job), std::move(usage)});
-    jobs.waiting.erase(job);
-    const auto trace = traces_.find(next->job.key);
-    if (trace != traces_.end()) next->trace = trace->second.trace;
-    jobs.running.emplace(next->job.key.generation, next->job.key.block);
-    for (Running* const running : {&running_, &running_of_tenant_[key.tenant]}) {
-      ++running->all;
-      if (Embeds(next->job.key)) ++running->embedding;
-    }
-    jobs.queued = true;
-    ready_.push_back(key);
-    return true;
-  }
-  return false;
+std::shared_ptr<JobRunner::Attempt> JobRunner::TakeNext() {
+  std::optional<Job> job = queue_.TakeNext();
+  if (!job.has_value()) return nullptr;
+  const auto counts = counts_.find(job->key);
+  auto usage =
+      std::make_shared<UsageCount>(counts == counts_.end() ? nullptr : counts->second.lock());
+  auto attempt = std::make_shared<Attempt>(Attempt{*std::move(job), std::move(usage)});
+  const auto trace = traces_.find(attempt->job.key);
+  if (trace != traces_.end()) attempt->trace = trace->second.trace;
+  return attempt;
 }
 
 void JobRunner::Pump() {
@@ -401,8 +204,10 @@ void JobRunner::Pump() {
     std::shared_ptr<Attempt> next;
     {
       MutexLock lock(mutex_);
-      if (stopping_ || !TakeNext(next)) return;
+      if (stopping_) return;
+      next = TakeNext();
     }
+    if (next == nullptr) return;
     Begin(next);
   }
 }
@@ -483,7 +288,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     return;
   }
   const bool of_entries = IsOfEntries(*attempt->fed, job);
-  auto memory = TakeMemory(job, of_entries);
+  auto memory = input_.TakeMemory(job, of_entries);
   if (ErrorReason(memory.status()) == "MEMORY_SHORT") {
     AwaitMemory(attempt, memory.status());
     return;
@@ -494,11 +299,13 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   }
   request.memory = *std::move(memory);
   if (of_entries) {
-    const absl::Status status = ReadEntries(*attempt, request);
-    if (!status.ok()) {
-      Failed(attempt, status);
+    auto entries = input_.ReadEntries(*attempt->fed, job);
+    if (!entries.ok()) {
+      Failed(attempt, entries.status());
       return;
     }
+    request.entries = attempt->entries = std::move(entries->rows);
+    attempt->entries_to = entries->end;
     if (request.entries.empty()) {
       EndUnfed(attempt);
       return;
@@ -506,7 +313,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     AskBlock(attempt, *std::move(block), std::move(request));
     return;
   }
-  auto messages = ReadMessages(job);
+  auto messages = input_.ReadMessages(job);
   if (!messages.ok()) {
     Failed(attempt, messages.status());
     return;
@@ -572,93 +379,6 @@ void JobRunner::AskBlock(const std::shared_ptr<Attempt>& attempt,
                 if (!section) return;
                 runner.Guarded(attempt, [&] { runner.Fed(attempt, std::move(result)); });
               });
-}
-
-absl::StatusOr<MemoryBudget::Hold> JobRunner::TakeMemory(const Job& job, bool of_entries) {
-  const std::int64_t most = options_.memory->MostOfTenant(MemoryUse::kJobs);
-  std::int64_t bytes = 0;
-  if (of_entries) {
-    bytes = kCopies * kEntryBytes;
-    if (options_.memory->limit() > 0) bytes = std::min(bytes, most);
-  } else {
-    PositionRange range{job.begin, job.end};
-    std::int64_t stored = 0;
-    std::int64_t largest = kReadBytes;
-    while (range.begin < range.end) {
-      MEMORYD_ASSIGN_OR_RETURN(
-          const std::vector<RowSize> sizes,
-          options_.store->ReadSizes(job.key.session, job.message_generation, range, kSizesAtOnce));
-      for (const RowSize& row : sizes) {
-        stored += row.bytes;
-        largest = std::max(largest, row.bytes);
-        const std::int64_t fed = Embeds(job.key) ? std::min(row.bytes, kEmbeddedBytes) : row.bytes;
-        bytes += kCopies * fed + kMessageBytes;
-      }
-      if (std::ssize(sizes) < kSizesAtOnce) break;
-      range.end = sizes.back().position;
-    }
-    if (Embeds(job.key)) {
-      // One read at a time is held whole.
-      bytes += 2 * std::min(stored, largest);
-    } else if (stored > options_.max_message_bytes) {
-      return Error(absl::StatusCode::kResourceExhausted, "JOB_TOO_LARGE",
-                   fmt::format("the job's messages have {} bytes; the most is {}, twice the "
-                               "setting active_mib. Raise active_mib",
-                               stored, options_.max_message_bytes));
-    }
-    if (options_.memory->limit() > 0 && bytes > most) {
-      return Error(
-          absl::StatusCode::kResourceExhausted, "JOB_TOO_LARGE",
-          fmt::format("the job's messages take {} MiB of memory while its block is fed; a "
-                      "tenant can have {} MiB of it. Raise memory_limit_mib, or flush less "
-                      "at a time",
-                      (bytes >> 20) + 1, most >> 20));
-    }
-  }
-  std::optional<MemoryBudget::Hold> memory =
-      options_.memory->TryTake(job.key.session.tenant, MemoryUse::kJobs, bytes);
-  if (memory.has_value()) return *std::move(memory);
-  return Error(absl::StatusCode::kResourceExhausted, "MEMORY_SHORT",
-               "the job waits until the server has memory for its messages");
-}
-
-absl::Status JobRunner::ReadEntries(Attempt& attempt, FeedRequest& request) {
-  const Job& job = attempt.job;
-  // Those too that came since the job was made: a busy session would never have none left.
-  const PositionRange range{job.begin, attempt.fed->next_entry};
-  attempt.entries_to = range.end;
-  // Those of a job that another has taken the place of have been embedded by that.
-  if (!EmbedsAnew(attempt.fed.get(), job)) return absl::OkStatus();
-  MEMORYD_ASSIGN_OR_RETURN(request.entries,
-                           options_.store->ReadRange(job.key.session, job.message_generation, range,
-                                                     EntriesOfAttempt(job.attempts), kEntryBytes));
-  attempt.entries = request.entries;
-  if (!request.entries.empty()) attempt.entries_to = request.entries.back()->position + 1;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<BlockMessage>> JobRunner::ReadMessages(const Job& job) {
-  std::vector<BlockMessage> messages;
-  PositionRange range{job.begin, job.end};
-  while (range.begin < range.end) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        const std::vector<MessagePtr> rows,
-        options_.store->ReadRange(job.key.session, job.message_generation, range,
-                                  std::numeric_limits<std::int32_t>::max(), kReadBytes));
-    if (rows.empty()) break;
-    range.begin = rows.back()->position + 1;
-    for (const MessagePtr& row : rows) {
-      if (Embeds(job.key)) {
-        messages.push_back(WordsAlone(*options_.bodies, *row));
-        continue;
-      }
-      BlockMessage& message = messages.emplace_back();
-      message.row = row;
-      message.id = MessageId(*row, job.message_generation);
-      MEMORYD_ASSIGN_OR_RETURN(message.parts, options_.bodies->ReadParts(row->body));
-    }
-  }
-  return messages;
 }
 
 void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<FeedResult> result) {
@@ -819,7 +539,7 @@ void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::m
         {
           // Before it is released: it may be claimed again at once.
           MutexLock lock(mutex_);
-          Unhold(attempt->job.key);
+          queue_.Unhold(attempt->job.key);
         }
         // When this fails the lease runs out in the end.
         options_.store
@@ -833,36 +553,14 @@ void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::m
 void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,
                       const std::string& error) {
   const JobKey& key = attempt->job.key;
-  std::vector<std::shared_ptr<Waiter>> finished;
   {
     MutexLock lock(mutex_);
     if (state != JobState::kOpen) {
-      Unhold(key);
+      queue_.Unhold(key);
       counts_.erase(key);
       traces_.erase(key);
     }
-    Running& of_tenant = running_of_tenant_[key.session.tenant];
-    for (Running* const running : {&running_, &of_tenant}) {
-      --running->all;
-      if (Embeds(key)) --running->embedding;
-    }
-    if (of_tenant.all == 0) running_of_tenant_.erase(key.session.tenant);
-    const auto jobs = sessions_.find(key.session);
-    if (jobs != sessions_.end()) {
-      jobs->second.running.erase({key.generation, key.block});
-      if (jobs->second.waiting.empty() && jobs->second.running.empty() && !jobs->second.queued) {
-        sessions_.erase(jobs);
-      } else if (!jobs->second.queued && !stopping_) {
-        jobs->second.queued = true;
-        ready_.push_back(key.session);
-      }
-    }
-    auto [waiter, last] = waiters_.equal_range(key);
-    while (waiter != last) {
-      if (waiter->second->Ended(key, state, error)) finished.push_back(waiter->second);
-      // A job that is still open may end at the next attempt.
-      waiter = state == JobState::kOpen ? std::next(waiter) : waiters_.erase(waiter);
-    }
+    queue_.Leave(key);
     if (state == JobState::kOpen) {
       more_in_store_ = true;
     } else if (more_in_store_) {
@@ -870,10 +568,7 @@ void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,
     }
   }
   wake_.NotifyOne();
-  for (const std::shared_ptr<Waiter>& waiter : finished) {
-    options_.pending->Remove(waiter.get());
-    waiter->Finish();
-  }
+  waiters_.AttemptEnded(key, state, error);
   Pump();
 }
 
@@ -881,6 +576,7 @@ void JobRunner::Run() {
   auto next_renewal = Clock::now() + options_.settings.lease_time / 3;
   auto next_cleaning = Clock::now();
   for (;;) {
+    bool clean = false;
     {
       // Servers that poll at one beat would always find the same jobs first.
       const auto interval = options_.settings.poll_interval;
@@ -894,13 +590,14 @@ void JobRunner::Run() {
       if (stopping_) return;
       poll_ = false;
       if (Clock::now() >= next_cleaning) {
-        std::erase_if(waiters_, [](const auto& waiter) { return waiter.second->finished(); });
+        clean = true;
         std::erase_if(counts_, [](const auto& count) { return count.second.expired(); });
         const auto now = Clock::now();
         std::erase_if(traces_, [now](const auto& trace) { return trace.second.until <= now; });
         next_cleaning = Clock::now() + options_.settings.poll_interval;
       }
     }
+    if (clean) waiters_.Clean();
     try {
       if (Clock::now() >= next_renewal) {
         Renew();
@@ -918,7 +615,7 @@ void JobRunner::Renew() {
   std::vector<JobKey> jobs;
   {
     MutexLock lock(mutex_);
-    jobs.assign(held_.begin(), held_.end());
+    jobs.assign(queue_.held().begin(), queue_.held().end());
   }
   if (jobs.empty()) return;
   // When this fails others may run the jobs too; one of them will count.
@@ -937,7 +634,8 @@ void JobRunner::Claim() {
     const auto now = Clock::now();
     std::erase_if(elsewhere_, [now](const auto& job) { return job.second <= now; });
     // Only what can be begun soon: others may have room.
-    request.max_jobs = std::max<std::int64_t>(0, options_.settings.max_running - std::ssize(held_));
+    request.max_jobs = std::max<std::int64_t>(
+        0, options_.settings.limits.max_running - std::ssize(queue_.held()));
   }
   if (request.max_jobs == 0) return;
   request.skip = [this](const JobKey& job) {
@@ -955,9 +653,8 @@ void JobRunner::Claim() {
     bool too_many = false;
     {
       MutexLock lock(mutex_);
-      const auto of_tenant = held_of_tenant_.find(job.key.session.tenant);
-      too_many = of_tenant != held_of_tenant_.end() &&
-                 of_tenant->second >= options_.settings.max_running_of_tenant;
+      too_many = queue_.HeldOf(job.key.session.tenant) >=
+                 options_.settings.limits.max_running_of_tenant;
     }
     if (too_many) {
       // Later than those of other tenants.

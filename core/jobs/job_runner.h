@@ -4,15 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +18,9 @@
 #include "core/calls/engine_stats.h"
 #include "core/calls/executor.h"
 #include "core/calls/pending_calls.h"
+#include "core/jobs/job_input.h"
+#include "core/jobs/job_queue.h"
+#include "core/jobs/job_waiters.h"
 #include "core/sessions/session_cache.h"
 #include "core/sessions/session_loader.h"
 #include "core/writes/write.h"
@@ -32,9 +31,7 @@
 namespace memoryd {
 
 struct JobSettings {
-  // Jobs run at a time, in all and for one tenant; at least 1.
-  int max_running = 64;
-  int max_running_of_tenant = 16;
+  JobQueue::Limits limits;
   // Attempts before a job is given up; at least 1.
   std::int64_t max_attempts = 12;
   // Until the second attempt; doubles with each, up to `max_retry`. Half of it is random.
@@ -54,10 +51,7 @@ struct JobSettings {
 };
 
 // Jobs come from this server's own commits, leased to it already, and from the store: those whose
-// server is gone, that are due again, or that found no room. The jobs of a block run in order;
-// those of different blocks of a session beside each other, or with `feed: before_reply` one after
-// the other, in the order they were made. Those that have messages embedded run beside all others,
-// and take half of the room at most, so that nobody who waits for a block waits for an embedder.
+// server is gone, that are due again, or that found no room. JobQueue says in which order they run.
 //
 // What a job finds out is stored by a conditional write that counts only if the job is still the
 // next one of its block: exactly once, whoever runs it, and never after a Set or Reset.
@@ -115,12 +109,9 @@ class JobRunner {
   // that made them. Any thread.
   void Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) MEMORYD_EXCLUDES(mutex_);
 
-  // Calls done with those of the session's `jobs` that are open or failed when all have ended, at
-  // the latest shortly before `deadline`. `one_attempt`: a failed attempt ends the wait for its job
-  // too. Any thread.
+  // See JobWaiters::Wait().
   void Wait(CachedSession& session, const std::vector<JobKey>& jobs, bool one_attempt,
-            std::chrono::steady_clock::time_point deadline,
-            std::function<void(std::vector<OpenJob>)> done) MEMORYD_EXCLUDES(mutex_);
+            std::chrono::steady_clock::time_point deadline, JobWaiters::Done done);
 
   // Looks for jobs in the store now rather than at the next interval. Any thread.
   void Poll() MEMORYD_EXCLUDES(mutex_);
@@ -138,22 +129,6 @@ class JobRunner {
 
  private:
   struct Attempt;
-  class Waiter;
-  struct SessionJobs {
-    std::deque<Job> waiting;                                  // In the order made.
-    std::set<std::pair<std::uint64_t, std::string>> running;  // Block generation and name.
-    bool in_order = false;
-    bool queued = false;  // In ready_.
-
-    bool Runs(const JobKey& job) const { return running.contains({job.generation, job.block}); }
-    // Apart from one that has messages embedded.
-    bool FeedsBlock() const;
-  };
-  // Running now.
-  struct Running {
-    int all = 0;
-    int embedding = 0;
-  };
   // Of the call that made a job, and until when it is kept if the job does not end here.
   struct JobTrace {
     TracePtr trace;
@@ -181,24 +156,13 @@ class JobRunner {
     bool entered_ = false;
   };
 
-  void Hold(const SessionKey& session, std::vector<Job> jobs, bool in_order)
-      MEMORYD_REQUIRES(mutex_);
-  void Unhold(const JobKey& job) MEMORYD_REQUIRES(mutex_);
   void Pump() MEMORYD_EXCLUDES(mutex_);
-  bool TakeNext(std::shared_ptr<Attempt>& next) MEMORYD_REQUIRES(mutex_);
-  // Whether another job of the kind may run for the tenant.
-  bool MayRun(const std::string& tenant, bool embedding) MEMORYD_REQUIRES(mutex_);
+  std::shared_ptr<Attempt> TakeNext() MEMORYD_REQUIRES(mutex_);
   void Begin(const std::shared_ptr<Attempt>& attempt);
   // Does the work of an attempt, which fails when it throws.
   template <typename Work>
   void Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work);
   void Feed(const std::shared_ptr<Attempt>& attempt);
-  // Room for what an attempt reads, and what its block makes of it. RESOURCE_EXHAUSTED
-  // `MEMORY_SHORT`: for now there is none; `JOB_TOO_LARGE`: there will never be.
-  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const Job& job, bool of_entries);
-  absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job);
-  // Those that the job embeds anew; none are left where there are none.
-  absl::Status ReadEntries(Attempt& attempt, FeedRequest& request);
   void AskBlock(const std::shared_ptr<Attempt>& attempt, std::shared_ptr<const Block> block,
                 FeedRequest request);
   static JobOutcome OutcomeOf(const Attempt& attempt);
@@ -232,23 +196,19 @@ class JobRunner {
   const Options options_;
   const std::uint64_t lease_;
   const std::shared_ptr<Link> link_;
+  const JobInput input_;
+  JobWaiters waiters_;
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   bool poll_ MEMORYD_GUARDED_BY(mutex_) = true;
   bool take_over_;  // Only Run() touches it.
-  std::unordered_map<SessionKey, SessionJobs, SessionKeyHash> sessions_ MEMORYD_GUARDED_BY(mutex_);
-  std::deque<SessionKey> ready_ MEMORYD_GUARDED_BY(mutex_);
+  JobQueue queue_ MEMORYD_GUARDED_BY(mutex_);
   int active_ MEMORYD_GUARDED_BY(mutex_) = 0;  // Sections.
-  std::unordered_map<std::string, int> held_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
-  std::set<JobKey> held_ MEMORYD_GUARDED_BY(mutex_);
   // Jobs whose worker is not attached here, and until when others alone may claim them.
   std::map<JobKey, std::chrono::steady_clock::time_point> elsewhere_ MEMORYD_GUARDED_BY(mutex_);
   // Jobs were given back, or found: the end of one may make the next one of its block claimable.
   bool more_in_store_ MEMORYD_GUARDED_BY(mutex_) = true;
-  Running running_ MEMORYD_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, Running> running_of_tenant_ MEMORYD_GUARDED_BY(mutex_);
-  std::multimap<JobKey, std::shared_ptr<Waiter>> waiters_ MEMORYD_GUARDED_BY(mutex_);
   std::map<JobKey, std::weak_ptr<UsageCount>> counts_ MEMORYD_GUARDED_BY(mutex_);
   std::map<JobKey, JobTrace> traces_ MEMORYD_GUARDED_BY(mutex_);
   std::thread thread_;

@@ -1,0 +1,61 @@
+// What a job reads before its block is fed.
+#ifndef MEMORYD_CORE_JOBS_JOB_INPUT_H_
+#define MEMORYD_CORE_JOBS_JOB_INPUT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "core/blocks/block.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+// Whether the job has a session's messages embedded.
+bool EmbedsMessages(const JobKey& job);
+// Whether the job is of a block's entries and not of messages.
+bool IsOfEntries(const BlockState& fed, const Job& job);
+// Whether the job makes embeddings that are to take the place of others: to give it up would leave
+// a session that has all of them with fewer. False where nothing was fed.
+bool EmbedsAnew(const BlockState* fed, const Job& job);
+
+// Reads on the thread that calls; thread-safe. What it is given outlives it.
+class JobInput {
+ public:
+  struct Options {
+    Store* store = nullptr;
+    const BodyReader* bodies = nullptr;
+    MemoryBudget* memory = nullptr;
+    // The most bytes that the messages of one job may have.
+    std::int64_t max_message_bytes = std::int64_t{96} << 20;
+  };
+  // Entries that are embedded anew. `end`: behind the last of them, or where the job's end where
+  // there are none.
+  struct Entries {
+    std::vector<MessagePtr> rows;
+    std::int64_t end = 0;
+  };
+
+  explicit JobInput(const Options& options) : options_(options) {}
+
+  // Room for what an attempt reads, and what its block makes of it. RESOURCE_EXHAUSTED
+  // `MEMORY_SHORT`: for now there is none; `JOB_TOO_LARGE`: there will never be.
+  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const Job& job, bool of_entries) const;
+  // None where they were deleted one by one.
+  absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job) const;
+  // Fewer with each attempt, so that in the end only the text that a model refuses is left out.
+  absl::StatusOr<Entries> ReadEntries(const BlockState& fed, const Job& job) const;
+
+ private:
+  absl::StatusOr<std::int64_t> BytesOfMessages(const Job& job, std::int64_t most) const;
+
+  const Options options_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_JOBS_JOB_INPUT_H_
