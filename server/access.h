@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "server/access/authenticator.h"
+#include "server/access/jwt_verifier.h"
 #include "server/config.h"
 #include "server/ops/file_watch.h"
-#include "server/access/jwt_verifier.h"
 #include "server/settings/tls_files.h"
 
 namespace memoryd {

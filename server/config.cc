@@ -25,12 +25,12 @@
 #include "core/base/utf8_decode.h"
 #include "core/storage/store_url.h"
 #include "server/binary_path.h"
+#include "server/ops/span_exporter.h"
 #include "server/settings/limits.h"
 #include "server/settings/masked_url.h"
 #include "server/settings/model_config.h"
 #include "server/settings/reference.h"
 #include "server/settings/setting_value.h"
-#include "server/ops/span_exporter.h"
 #include "server/settings/yaml_text.h"
 
 extern char** environ;

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/ops/call_log.h"
-#include "server/config.h"
-#include "server/ops/log.h"
 #include "server/access/settings_in_force.h"
 #include "server/access/tenant_limiter.h"
+#include "server/config.h"
+#include "server/ops/call_log.h"
+#include "server/ops/log.h"
 
 namespace memoryd {
 

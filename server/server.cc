@@ -26,32 +26,32 @@
 #include "core/tokens/token_counter.h"
 #include "core/workers/worker_registry.h"
 #include "server/access.h"
-#include "server/rpc/block_service.h"
+#include "server/http2/http2_server.h"
+#include "server/live_settings.h"
+#include "server/models.h"
 #include "server/ops/build_info.h"
 #include "server/ops/call_log.h"
 #include "server/ops/call_stats.h"
 #include "server/ops/calls_in_flight.h"
-#include "server/rpc/handed_on.h"
-#include "server/rpc/health_monitor.h"
-#include "server/rpc/health_service.h"
-#include "server/http2/http2_server.h"
-#include "server/rpc/job_service.h"
-#include "server/settings/limits.h"
-#include "server/live_settings.h"
-#include "server/rpc/memory_service.h"
 #include "server/ops/memory_watch.h"
 #include "server/ops/metrics.h"
 #include "server/ops/metrics_listener.h"
-#include "server/models.h"
+#include "server/ops/span_exporter.h"
+#include "server/ops/store_error_log.h"
+#include "server/rpc/block_service.h"
+#include "server/rpc/handed_on.h"
+#include "server/rpc/health_monitor.h"
+#include "server/rpc/health_service.h"
+#include "server/rpc/job_service.h"
+#include "server/rpc/memory_service.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reflection_service.h"
 #include "server/rpc/server_service.h"
 #include "server/rpc/session_service.h"
-#include "server/ops/span_exporter.h"
-#include "server/ops/store_error_log.h"
-#include "server/wire/stored_body.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/worker_service.h"
+#include "server/settings/limits.h"
+#include "server/wire/stored_body.h"
 
 namespace memoryd {
 namespace {
@@ -298,19 +298,18 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   SessionService session_service(&engine, environment);
   JobService job_service(&engine, &model_usage, start_us, environment);
   BlockService block_service(&engine, environment);
-  ServerService server_service(
-      {.version = Version(),
-       .revision = Revision(),
-       .start_us = start_us,
-       .store_kind = FindStoreKind(config.store)->scheme,
-       .plaintext_beyond_loopback = config.ListensInPlaintext(),
-       .takes_tokens = config.Authenticates(),
-       .takes_certificates = !config.tls_client_ca.empty(),
-       .options = options,
-       .store = &store,
-       .request_bytes = request_bytes,
-       .settings = &tenant_settings},
-      environment);
+  ServerService server_service({.version = Version(),
+                                .revision = Revision(),
+                                .start_us = start_us,
+                                .store_kind = FindStoreKind(config.store)->scheme,
+                                .plaintext_beyond_loopback = config.ListensInPlaintext(),
+                                .takes_tokens = config.Authenticates(),
+                                .takes_certificates = !config.tls_client_ca.empty(),
+                                .options = options,
+                                .store = &store,
+                                .request_bytes = request_bytes,
+                                .settings = &tenant_settings},
+                               environment);
   WorkerServiceOptions worker_service_options;
   worker_service_options.version = Version();
   worker_service_options.max_message_bytes = request_bytes;

@@ -48,6 +48,11 @@ absl::Status StoreUnavailable() {
                "the store can't be reached; nothing was changed");
 }
 
+absl::Status Reported(const absl::Status& status) {
+  if (absl::IsUnavailable(status) && ErrorReason(status).empty()) return StoreUnavailable();
+  return status;
+}
+
 absl::Status ReplyTooLarge() {
   return Error(absl::StatusCode::kFailedPrecondition, "REPLY_TOO_LARGE",
                "the reply would exceed 64 MiB: read it in pages with GetAll, or ask for less");

@@ -26,6 +26,9 @@ absl::Status InvalidField(std::string_view field, std::string_view message);
 // reached.
 absl::Status StoreUnavailable();
 
+// Stores word their troubles in their own way; callers see one reason.
+absl::Status Reported(const absl::Status& status);
+
 // The most bytes in a reply that is not read in pages.
 inline constexpr std::size_t kMaxReplyBytes = std::size_t{64} << 20;
 

@@ -16,13 +16,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
+#include "core/llm/model.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session_config.h"
 #include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
-#include "core/llm/model.h"
 #include "core/tokens/token_counter.h"
 
 namespace memoryd {

@@ -17,9 +17,9 @@
 #include "core/blocks/block.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/fact_state.h"
+#include "core/llm/model.h"
 #include "core/model/body_reader.h"
 #include "core/model/session_config.h"
-#include "core/llm/model.h"
 
 namespace memoryd {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/body_reader.h"
 #include "core/llm/model.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 

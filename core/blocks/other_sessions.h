@@ -18,6 +18,10 @@ class OtherSessions {
   virtual void Show(const SessionKey& other, RenderRequest request,
                     Block::Done<BlockContent> done) = 0;
 
+  // As Show(), of those blocks alone that are stable().
+  virtual void ShowStable(const SessionKey& other, RenderRequest request,
+                          Block::Done<BlockContent> done) = 0;
+
   // Puts the messages of the job to `other`, once for the job however often it is asked for, unless
   // the session of the request has been cut meanwhile. The result has the request's state.
   // NOT_FOUND `SESSION_NOT_FOUND`; the errors of a Put.

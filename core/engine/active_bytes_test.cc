@@ -57,7 +57,7 @@ class ActiveBytesTest : public EngineTest, public ::testing::WithParamInterface<
   SessionInfo Info() {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionInfo>>>();
     auto future = promise->get_future();
-    engine_->GetSession(kKey, Far(), [promise](absl::StatusOr<SessionInfo> info) {
+    engine_->reads().GetSession(kKey, Far(), [promise](absl::StatusOr<SessionInfo> info) {
       promise->set_value(Detached(std::move(info)));
     });
     auto info = Await(std::move(future));
@@ -319,7 +319,7 @@ TEST_P(ActiveBytesTest, AForkOfASessionAboveTheBoundIsRefused) {
   fork.deadline = Far();
   fork.encode_reply = &ReadableReply;
   auto promise = std::make_shared<std::promise<absl::Status>>();
-  engine_->ForkSession(std::move(fork), [promise](absl::StatusOr<ForkReply> reply) {
+  engine_->lifecycle().ForkSession(std::move(fork), [promise](absl::StatusOr<ForkReply> reply) {
     promise->set_value(Detached(reply.status()));
   });
   ExpectActiveBytes(Await(promise->get_future()), absl::StatusCode::kFailedPrecondition,

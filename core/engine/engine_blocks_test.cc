@@ -64,11 +64,12 @@ class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<C
     return Await(std::move(future));
   }
   absl::StatusOr<BlockView> GetBlock(const std::string& block, const SessionKey& key = kKey) {
-    return Call<BlockView>([&](auto done) { engine_->GetBlock(key, block, Far(), done); });
+    return Call<BlockView>([&](auto done) { engine_->reads().GetBlock(key, block, Far(), done); });
   }
   absl::StatusOr<EntryPage> ListEntries(EntryPageRequest request) {
     request.key = kKey;
-    return Call<EntryPage>([&](auto done) { engine_->ListBlockEntries(request, Far(), done); });
+    return Call<EntryPage>(
+        [&](auto done) { engine_->reads().ListBlockEntries(request, Far(), done); });
   }
   FactState Facts() {
     auto view = GetBlock("facts");
@@ -205,7 +206,7 @@ TEST_P(EngineBlocksTest, AJobUnderWayDoesNotTakeAnUndoBack) {
   const auto jobs = Call<std::vector<Job>>([&](auto done) {
     JobFilter filter;
     filter.max_jobs = 10;
-    engine_->ListJobs(kKey, filter, Far(), done);
+    engine_->job_calls().List(kKey, filter, Far(), done);
   });
   ASSERT_TRUE(jobs.ok());
   ASSERT_EQ(jobs->size(), 4U);

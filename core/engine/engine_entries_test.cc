@@ -66,11 +66,11 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   std::unique_ptr<SessionExpiry> MakeExpiry() {
     SessionExpiry::Options options;
     options.store = store_.get();
-    options.cache = &engine_->cache();
+    touches_ = std::make_unique<SessionTouches>(store_.get(), &engine_->cache(), &stats_,
+                                                [this] { return now_us_.load(); });
+    options.touches = touches_.get();
     options.stats = &stats_;
-    options.submit = [this](WriteRequest write, Write::Done done) {
-      engine_->Submit(std::move(write), std::move(done));
-    };
+    options.writes = &engine_->writes();
     options.now_us = [this] { return now_us_.load(); };
     options.stopping = [] { return false; };
     return std::make_unique<SessionExpiry>(std::move(options));
@@ -150,7 +150,7 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
     request.max_entries = 1000;
     auto promise = std::make_shared<std::promise<absl::StatusOr<EntryPage>>>();
     auto future = promise->get_future();
-    engine_->ListBlockEntries(request, Far(), [promise](absl::StatusOr<EntryPage> page) {
+    engine_->reads().ListBlockEntries(request, Far(), [promise](absl::StatusOr<EntryPage> page) {
       promise->set_value(Detached(std::move(page)));
     });
     auto page = Await(std::move(future));
@@ -230,6 +230,7 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   SharedModels models_;
   EngineStats stats_;
   SessionSettings settings_;
+  std::unique_ptr<SessionTouches> touches_;
   std::unique_ptr<SessionExpiry> expiry_;
   std::int64_t put_ = 0;
 };

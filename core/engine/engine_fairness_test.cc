@@ -57,8 +57,9 @@ class EngineFairnessTest : public EngineTest {
   void StartPage(const std::string& name, std::shared_ptr<const CallWatch> watch = nullptr) {
     PageRequest request;
     request.key = kLarge;
-    engine_->ReadPage(std::move(request), {Far(), std::move(watch)},
-                      [this, name](absl::StatusOr<Page> page) { Note(name, page.status()); });
+    engine_->reads().ReadPage(
+        std::move(request), {Far(), std::move(watch)},
+        [this, name](absl::StatusOr<Page> page) { Note(name, page.status()); });
   }
   void StartSmallGet(std::shared_ptr<const CallWatch> watch = nullptr) {
     engine_->Get(kSmall, std::nullopt, {Far(), std::move(watch)},

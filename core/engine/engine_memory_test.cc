@@ -58,7 +58,7 @@ class EngineMemoryTest : public EngineTest {
     auto future = promise->get_future();
     JobFilter filter;
     filter.max_jobs = 1;
-    engine_->ListJobs(key, filter, Far(), [promise](absl::StatusOr<std::vector<Job>> jobs) {
+    engine_->job_calls().List(key, filter, Far(), [promise](absl::StatusOr<std::vector<Job>> jobs) {
       promise->set_value(Detached(std::move(jobs)));
     });
     const auto jobs = Await(std::move(future));

@@ -26,7 +26,7 @@ class EngineReadTest : public EngineTest {
   absl::StatusOr<SessionInfo> GetSession(const SessionKey& key) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionInfo>>>();
     auto future = promise->get_future();
-    engine_->GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
+    engine_->reads().GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
       promise->set_value(Detached(std::move(info)));
     });
     return Await(std::move(future));
@@ -35,10 +35,10 @@ class EngineReadTest : public EngineTest {
   std::vector<std::string> ListIds(std::string after, std::int64_t max_sessions) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionList>>>();
     auto future = promise->get_future();
-    engine_->ListSessions("tenant", /*subject=*/"", std::move(after), max_sessions, Far(),
-                          [promise](absl::StatusOr<SessionList> list) {
-                            promise->set_value(Detached(std::move(list)));
-                          });
+    engine_->reads().ListSessions("tenant", /*subject=*/"", std::move(after), max_sessions, Far(),
+                                  [promise](absl::StatusOr<SessionList> list) {
+                                    promise->set_value(Detached(std::move(list)));
+                                  });
     const auto list = Await(std::move(future));
     EXPECT_TRUE(list.ok()) << list.status();
     std::vector<std::string> ids;

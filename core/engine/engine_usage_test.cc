@@ -95,7 +95,7 @@ class EngineUsageTest : public EngineTest, public testing::WithParamInterface<Co
   SessionInfo Session(const SessionKey& key = kKey) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionInfo>>>();
     auto future = promise->get_future();
-    engine_->GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
+    engine_->reads().GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
       promise->set_value(Detached(std::move(info)));
     });
     auto info = Await(std::move(future));
@@ -108,9 +108,10 @@ class EngineUsageTest : public EngineTest, public testing::WithParamInterface<Co
     auto future = promise->get_future();
     JobFilter filter;
     filter.max_jobs = 100;
-    engine_->ListJobs(kKey, filter, Far(), [promise](absl::StatusOr<std::vector<Job>> jobs) {
-      promise->set_value(Detached(std::move(jobs)));
-    });
+    engine_->job_calls().List(kKey, filter, Far(),
+                              [promise](absl::StatusOr<std::vector<Job>> jobs) {
+                                promise->set_value(Detached(std::move(jobs)));
+                              });
     auto jobs = Await(std::move(future));
     EXPECT_TRUE(jobs.ok()) << jobs.status();
     return jobs.ok() ? *std::move(jobs) : std::vector<Job>();
@@ -198,9 +199,10 @@ TEST_P(EngineUsageTest, ACopyHasCostNothing) {
   fork.encode_reply = &ReadableReply;
   auto promise = std::make_shared<std::promise<absl::Status>>();
   auto future = promise->get_future();
-  engine_->ForkSession(std::move(fork), [promise](const absl::StatusOr<ForkReply>& reply) {
-    promise->set_value(Detached(reply.status()));
-  });
+  engine_->lifecycle().ForkSession(std::move(fork),
+                                   [promise](const absl::StatusOr<ForkReply>& reply) {
+                                     promise->set_value(Detached(reply.status()));
+                                   });
   const absl::Status forked = Await(std::move(future));
   ASSERT_TRUE(forked.ok()) << forked;
   EXPECT_EQ(Session({"tenant", "copy"}).usage, Usage());

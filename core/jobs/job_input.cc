@@ -131,9 +131,9 @@ absl::StatusOr<JobInput::Entries> JobInput::ReadEntries(const BlockState& fed,
   entries.end = range.end;
   // Those of a job that another has taken the place of have been embedded by that.
   if (!EmbedsAnew(&fed, job)) return entries;
-  MEMORYD_ASSIGN_OR_RETURN(
-      entries.rows, options_.store->ReadRange(job.key.session, job.message_generation, range,
-                                              EntriesOfAttempt(job.attempts), kEntryBytes));
+  MEMORYD_ASSIGN_OR_RETURN(entries.rows,
+                           options_.store->ReadRange(job.key.session, job.message_generation, range,
+                                                     EntriesOfAttempt(job.attempts), kEntryBytes));
   if (!entries.rows.empty()) entries.end = entries.rows.back()->position + 1;
   return entries;
 }

@@ -17,11 +17,11 @@
 
 namespace memoryd {
 
-// The jobs that this server holds: those that wait and those that run. Sessions take turns. The jobs
-// of a block run in the order they were made, one at a time; those of different blocks of a session
-// beside each other, or with `in_order` one after the other. Jobs that have messages embedded run
-// beside all others and take half of the room at most, so that nobody who waits for a block waits
-// for an embedder.
+// The jobs that this server holds: those that wait and those that run. Sessions take turns. The
+// jobs of a block run in the order they were made, one at a time; those of different blocks of a
+// session beside each other, or with `in_order` one after the other. Jobs that have messages
+// embedded run beside all others and take half of the room at most, so that nobody who waits for a
+// block waits for an embedder.
 //
 // Not thread-safe: its owner guards it.
 class JobQueue {

@@ -276,7 +276,7 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     return;
   }
   absl::StatusOr<std::shared_ptr<const Block>> block =
-      options_.find_block(*attempt->session, job.key.block);
+      options_.blocks->FindFed(*attempt->session, job.key.block);
   if (!block.ok()) {
     Failed(attempt, block.status());
     return;
@@ -498,7 +498,7 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
   const JobState state = outcome.state;
   const std::string error = outcome.error;
   write.job_outcome = std::move(outcome);
-  options_.submit(
+  options_.writes->Submit(
       std::move(write), [this, attempt, state, error](const absl::Status& status,
                                                       const std::string& reply, bool /*replayed*/) {
         const Section section(*this);
@@ -634,8 +634,8 @@ void JobRunner::Claim() {
     const auto now = Clock::now();
     std::erase_if(elsewhere_, [now](const auto& job) { return job.second <= now; });
     // Only what can be begun soon: others may have room.
-    request.max_jobs = std::max<std::int64_t>(
-        0, options_.settings.limits.max_running - std::ssize(queue_.held()));
+    request.max_jobs =
+        std::max<std::int64_t>(0, options_.settings.limits.max_running - std::ssize(queue_.held()));
   }
   if (request.max_jobs == 0) return;
   request.skip = [this](const JobKey& job) {
@@ -653,8 +653,8 @@ void JobRunner::Claim() {
     bool too_many = false;
     {
       MutexLock lock(mutex_);
-      too_many = queue_.HeldOf(job.key.session.tenant) >=
-                 options_.settings.limits.max_running_of_tenant;
+      too_many =
+          queue_.HeldOf(job.key.session.tenant) >= options_.settings.limits.max_running_of_tenant;
     }
     if (too_many) {
       // Later than those of other tenants.

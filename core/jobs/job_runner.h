@@ -21,12 +21,15 @@
 #include "core/jobs/job_input.h"
 #include "core/jobs/job_queue.h"
 #include "core/jobs/job_waiters.h"
-#include "core/sessions/session_cache.h"
-#include "core/sessions/session_loader.h"
-#include "core/writes/write.h"
 #include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
+#include "core/sessions/session_blocks.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_loader.h"
 #include "core/storage/store.h"
+#include "core/writes/committed_jobs.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
@@ -55,7 +58,7 @@ struct JobSettings {
 //
 // What a job finds out is stored by a conditional write that counts only if the job is still the
 // next one of its block: exactly once, whoever runs it, and never after a Set or Reset.
-class JobRunner {
+class JobRunner final : public CommittedJobs {
  public:
   struct Options {
     Store* store = nullptr;
@@ -67,10 +70,8 @@ class JobRunner {
     const BodyReader* bodies = nullptr;
     // Outlives the models' answers.
     MemoryBudget* memory = nullptr;
-    // The session's block of this name, nullptr when it has none that takes messages.
-    std::function<absl::StatusOr<std::shared_ptr<const Block>>(CachedSession&, const std::string&)>
-        find_block;
-    std::function<void(WriteRequest, Write::Done)> submit;
+    const SessionBlocks* blocks = nullptr;
+    WriteQueue* writes = nullptr;
     std::function<std::int64_t()> now_us;
     std::function<std::uint64_t()> random;
     JobSettings settings;
@@ -82,36 +83,25 @@ class JobRunner {
 
   explicit JobRunner(Options options);
   // Calls Stop(). What it was given to run on may go before it, but only after Stop().
-  ~JobRunner();
+  ~JobRunner() override;
   JobRunner(const JobRunner&) = delete;
   JobRunner& operator=(const JobRunner&) = delete;
 
   // Marks what is this runner's.
-  std::uint64_t lease() const { return lease_; }
-  std::chrono::milliseconds lease_time() const { return options_.settings.lease_time; }
+  std::uint64_t lease() const override { return lease_; }
+  std::chrono::milliseconds lease_time() const override { return options_.settings.lease_time; }
   // Looks for jobs in the store from now on. Once, when what the options name is ready.
   void StartPolling();
 
-  // Whether jobs of a commit under way may be leased to it. Any thread.
-  bool HasRoom() MEMORYD_EXCLUDES(mutex_);
-
-  // Runs jobs that were just committed and leased to it; in the order made. Any thread; returns at
-  // once.
-  void Start(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs)
+  bool HasRoom() override MEMORYD_EXCLUDES(mutex_);
+  void Start(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs) override
       MEMORYD_EXCLUDES(mutex_);
-
-  // Counts in `usage`, as long as that lives, what further attempts of the jobs ask of models. Any
-  // thread.
-  void Count(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)
+  void Count(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage) override
       MEMORYD_EXCLUDES(mutex_);
-
-  // Has attempts of the jobs on this server, for an hour at most, go on with the trace of the call
-  // that made them. Any thread.
-  void Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) MEMORYD_EXCLUDES(mutex_);
-
-  // See JobWaiters::Wait().
+  void Trace(const std::vector<JobKey>& jobs, const TracePtr& trace) override
+      MEMORYD_EXCLUDES(mutex_);
   void Wait(CachedSession& session, const std::vector<JobKey>& jobs, bool one_attempt,
-            std::chrono::steady_clock::time_point deadline, JobWaiters::Done done);
+            std::chrono::steady_clock::time_point deadline, JobWaiters::Done done) override;
 
   // Looks for jobs in the store now rather than at the next interval. Any thread.
   void Poll() MEMORYD_EXCLUDES(mutex_);

@@ -49,7 +49,7 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
       done_(BlockContent());
       return;
     }
-    auto blocks = options.blocks_of(other, config);
+    auto blocks = options.blocks->Of(other, config);
     if (!blocks.ok()) {
       done_(blocks.status());
       return;
@@ -147,7 +147,7 @@ void AttachedSessions::Show(const SessionKey& other, RenderRequest request, bool
       done(Reported(status));
       return;
     }
-    options_.run(session->key.tenant, [this, session, showing, done] {
+    options_.calls->RunAdmitted(session->key.tenant, [this, session, showing, done] {
       Guarded(done, [&] { showing->Start(*session, options_); });
     });
   });
@@ -167,13 +167,15 @@ struct AttachedSessions::Handing {
 
 void AttachedSessions::HandOn(const SessionKey& other, FeedRequest request,
                               Block::Done<FeedResult> done) {
-  auto begun = options_.begin(request.session.key.tenant, request.deadline, std::move(done));
-  if (!begun) return;
+  // Counted as a call, so that the engine stands until it has ended.
+  const auto read = options_.calls->Begin<FeedResult>(request.session.key.tenant, request.deadline,
+                                                      std::move(done));
+  if (read == nullptr) return;
   auto call = std::make_shared<Handing>();
   call->other = options_.cache->Acquire(other);
   call->source = options_.cache->Acquire(request.session.key);
   call->request = std::move(request);
-  call->done = std::move(begun);
+  call->done = [read](absl::StatusOr<FeedResult> result) { read->Finish(std::move(result)); };
   ConfirmOther(call);
 }
 
@@ -213,8 +215,8 @@ void AttachedSessions::ConfirmSource(const std::shared_ptr<Handing>& call) {
                source.session.row.block_generation == call->request.generation;
     }
     if (stands) {
-      options_.run(call->source->key.tenant,
-                   [this, call] { Guarded(call->done, [&] { Put(call); }); });
+      options_.calls->RunAdmitted(call->source->key.tenant,
+                                  [this, call] { Guarded(call->done, [&] { Put(call); }); });
     } else {
       // The job is of nobody any more, and its end will not count.
       call->Done();
@@ -238,14 +240,15 @@ void AttachedSessions::Put(const std::shared_ptr<Handing>& call) {
     call->done(std::move(status));
     return;
   }
-  options_.submit(std::move(write),
-                  [call](absl::Status status, const std::string& /*reply*/, bool /*replayed*/) {
-                    if (status.ok()) {
-                      call->Done();
-                    } else {
-                      call->done(std::move(status));
-                    }
-                  });
+  options_.writes->Submit(
+      std::move(write),
+      [call](absl::Status status, const std::string& /*reply*/, bool /*replayed*/) {
+        if (status.ok()) {
+          call->Done();
+        } else {
+          call->done(std::move(status));
+        }
+      });
 }
 
 }  // namespace memoryd

@@ -12,9 +12,12 @@
 #include "absl/status/statusor.h"
 #include "core/blocks/block.h"
 #include "core/blocks/other_sessions.h"
+#include "core/calls/calls.h"
+#include "core/sessions/session_blocks.h"
 #include "core/sessions/session_cache.h"
 #include "core/sessions/session_loader.h"
 #include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
@@ -34,18 +37,9 @@ class AttachedSessions final : public OtherSessions {
   struct Options {
     SessionCache* cache = nullptr;
     SessionLoader* loader = nullptr;
-    // Runs what takes long, for a tenant.
-    Executor::Run run;
-    // Of the configuration that is or was the session's.
-    std::function<absl::StatusOr<std::shared_ptr<const BlockSet>>(
-        CachedSession&, const std::shared_ptr<const SessionConfig>&)>
-        blocks_of;
-    // Admits a call: what it returns is to be called in place of `done`, and all that is pointed to
-    // lives until it is gone. Empty: refused, and `done` has been called.
-    std::function<Block::Done<FeedResult>(std::string_view tenant, BlockDeadline,
-                                          Block::Done<FeedResult>)>
-        begin;
-    std::function<void(WriteRequest, Write::Done)> submit;
+    Calls* calls = nullptr;
+    const SessionBlocks* blocks = nullptr;
+    WriteQueue* writes = nullptr;
     HandOnEncoder encode;
   };
 
@@ -54,8 +48,8 @@ class AttachedSessions final : public OtherSessions {
   // The caller keeps all that is pointed to alive until `done` is gone.
   void Show(const SessionKey& other, RenderRequest request,
             Block::Done<BlockContent> done) override;
-  // As Show(), of those blocks alone that are stable().
-  void ShowStable(const SessionKey& other, RenderRequest request, Block::Done<BlockContent> done);
+  void ShowStable(const SessionKey& other, RenderRequest request,
+                  Block::Done<BlockContent> done) override;
   void HandOn(const SessionKey& other, FeedRequest request, Block::Done<FeedResult> done) override;
 
  private:

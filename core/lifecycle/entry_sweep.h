@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "core/writes/write.h"
 #include "core/model/job.h"
 #include "core/model/session.h"
 #include "core/storage/store.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

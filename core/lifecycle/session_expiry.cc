@@ -12,8 +12,8 @@
 #include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/lifecycle/entry_sweep.h"
-#include "core/writes/message_lookup.h"
 #include "core/sessions/session_info.h"
+#include "core/writes/message_lookup.h"
 
 namespace memoryd {
 namespace {
@@ -23,9 +23,6 @@ constexpr std::int64_t kListed = 500;
 constexpr std::int64_t kMaxListed = 64'000;
 constexpr int kInFlight = 64;
 constexpr std::chrono::seconds kWriteTime(30);
-// Sessions that were read and are not stored as such yet; more than that are not noted.
-constexpr std::size_t kMaxTouches = 100'000;
-constexpr std::size_t kTouchesAtOnce = 256;
 // Of one look at archived messages; the least where some bytes are too much.
 constexpr std::int64_t kReadRows = 1000;
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
@@ -59,64 +56,6 @@ struct SessionExpiry::Round {
     while (in_flight >= count) changed.Wait(mutex);
   }
 };
-
-void SessionExpiry::Touch(const SessionKey& key, const SessionRow& row,
-                          const Retention& retention) {
-  const std::int64_t expire_us = retention.ExpiryAt(options_.now_us());
-  if (expire_us <= row.expire_us) return;
-  MutexLock lock(mutex_);
-  const auto found = touches_.find(key);
-  if (found != touches_.end()) {
-    if (found->second.generation != row.generation) {
-      found->second = {key, row.generation, expire_us};
-    } else {
-      found->second.expire_us = std::max(found->second.expire_us, expire_us);
-    }
-  } else if (touches_.size() < kMaxTouches) {
-    touches_.emplace(key, SessionTouch{key, row.generation, expire_us});
-  } else {
-    Increment(options_.stats->lost_touches);
-  }
-}
-
-bool SessionExpiry::IsTouched(const DueSession& due) {
-  MutexLock lock(mutex_);
-  const auto found = touches_.find(due.key);
-  return found != touches_.end() && found->second.generation == due.row.generation;
-}
-
-void SessionExpiry::FlushReads() {
-  std::unordered_map<SessionKey, SessionTouch, SessionKeyHash> touches;
-  {
-    MutexLock lock(mutex_);
-    touches.swap(touches_);
-  }
-  if (touches.empty()) return;
-  std::vector<SessionTouch> left;
-  left.reserve(touches.size());
-  for (auto& [key, touch] : touches) left.push_back(std::move(touch));
-  // In one order, whoever else does this.
-  std::sort(left.begin(), left.end(),
-            [](const SessionTouch& a, const SessionTouch& b) { return a.key < b.key; });
-  for (std::span<const SessionTouch> rest(left); !rest.empty();) {
-    const std::span<const SessionTouch> some = rest.first(std::min(kTouchesAtOnce, rest.size()));
-    if (!options_.store->TouchSessions(some).ok()) {
-      MutexLock lock(mutex_);
-      for (const SessionTouch& touch : rest) touches_.try_emplace(touch.key, touch);
-      return;
-    }
-    for (const SessionTouch& touch : some) {
-      const std::shared_ptr<CachedSession> cached = options_.cache->Acquire(touch.key);
-      CachedSession& place = *cached;
-      MutexLock lock(place.mutex);
-      SessionRow& row = place.session.row;
-      if (place.loaded && row.generation == touch.generation && row.expire_us > 0) {
-        row.expire_us = std::max(row.expire_us, touch.expire_us);
-      }
-    }
-    rest = rest.subspan(some.size());
-  }
-}
 
 absl::StatusOr<std::int64_t> SessionExpiry::FirstToFeed(const DueSession& due,
                                                         const SessionConfig& config) const {
@@ -309,30 +248,30 @@ void SessionExpiry::Submit(const DueSession& due, WriteRequest write,
     MutexLock lock(shared.mutex);
     ++shared.in_flight;
   }
-  options_.submit(std::move(write),
-                  [this, round, key = due.key](const absl::Status& status, const std::string& reply,
-                                               bool /*replayed*/) {
-                    if (status.ok() && reply == kExpired) {
-                      Increment(options_.stats->expired_sessions);
-                    }
-                    Round& shared = *round;
-                    MutexLock lock(shared.mutex);
-                    --shared.in_flight;
-                    if (status.ok() && !reply.empty()) {
-                      ++shared.done;
-                      shared.changed_sessions.insert(key);
-                    } else {
-                      shared.undone.push_back(key);
-                    }
-                    shared.changed.NotifyAll();
-                  });
+  options_.writes->Submit(
+      std::move(write), [this, round, key = due.key](const absl::Status& status,
+                                                     const std::string& reply, bool /*replayed*/) {
+        if (status.ok() && reply == kExpired) {
+          Increment(options_.stats->expired_sessions);
+        }
+        Round& shared = *round;
+        MutexLock lock(shared.mutex);
+        --shared.in_flight;
+        if (status.ok() && !reply.empty()) {
+          ++shared.done;
+          shared.changed_sessions.insert(key);
+        } else {
+          shared.undone.push_back(key);
+        }
+        shared.changed.NotifyAll();
+      });
 }
 
 void SessionExpiry::Sweep() {
   std::set<SessionKey> stuck;  // That this sweep could do nothing about.
   for (std::int64_t limit = kListed;;) {
     // What was read meanwhile is due no more, and so in nobody's way.
-    FlushReads();
+    options_.touches->Flush();
     const std::int64_t now_us = options_.now_us();
     const auto listed = options_.store->ListDueSessions(now_us, limit);
     // An error shows in health checks; the next sweep tries again.
@@ -349,7 +288,9 @@ void SessionExpiry::Sweep() {
     std::set<SessionKey> seen;
     for (const DueSession& due : *listed) {
       if (options_.stopping()) break;
-      if (stuck.contains(due.key) || !seen.insert(due.key).second || IsTouched(due)) continue;
+      if (stuck.contains(due.key) || !seen.insert(due.key).second ||
+          options_.touches->IsTouched(due.key, due.row.generation))
+        continue;
       const bool is_due = due.row.drop_us > 0 && due.row.drop_us <= now_us;
       // Of a session that only expires nobody asks how it is configured.
       const absl::StatusOr<SessionSettings> settings =

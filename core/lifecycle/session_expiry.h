@@ -12,48 +12,39 @@
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/calls/engine_stats.h"
-#include "core/sessions/session_cache.h"
-#include "core/writes/write.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_touches.h"
 #include "core/storage/store.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
-// Any thread may call NoteRead(); one thread calls the others, which block. Several servers may do
-// so over one store: who comes second finds nothing to do.
+// One thread calls, and is blocked. Several servers may do so over one store: who comes second
+// finds nothing to do.
 class SessionExpiry {
  public:
   struct Options {
     Store* store = nullptr;
-    SessionCache* cache = nullptr;
+    SessionTouches* touches = nullptr;
     EngineStats* stats = nullptr;
     std::int64_t max_active_bytes = kAllActive;
-    std::function<void(WriteRequest, Write::Done)> submit;
+    WriteQueue* writes = nullptr;
     std::function<std::int64_t()> now_us;
     std::function<bool()> stopping;
   };
 
   explicit SessionExpiry(Options options) : options_(std::move(options)) {}
 
-  // The session was read. Costs a look at the configuration where that does not count.
-  void NoteRead(const SessionKey& key, const SessionRow& row, const SessionConfig& config) {
-    if (config.retention.refresh_on_read && row.expire_us > 0) Touch(key, row, config.retention);
-  }
-
-  // Stores what was noted; what could not be stored stays noted.
-  void FlushReads() MEMORYD_EXCLUDES(mutex_);
-
   // Has the writes done that are due, until there are none, the engine stops or none succeeds. Up
   // to 64,000 sessions that can't be handled keep none behind them waiting.
-  void Sweep() MEMORYD_EXCLUDES(mutex_);
+  void Sweep();
 
  private:
   struct Round;
 
-  void Touch(const SessionKey& key, const SessionRow& row, const Retention& retention)
-      MEMORYD_EXCLUDES(mutex_);
-  bool IsTouched(const DueSession& due) MEMORYD_EXCLUDES(mutex_);
   // Whether the session may not be held whole, so that its active messages are looked at here.
   bool MayBeTooLarge(const SessionRow& row) const;
   // What is configured, read from the store where it was not listed.
@@ -72,8 +63,6 @@ class SessionExpiry {
   void Submit(const DueSession& due, WriteRequest write, const std::shared_ptr<Round>& round);
 
   const Options options_;
-  Mutex mutex_;
-  std::unordered_map<SessionKey, SessionTouch, SessionKeyHash> touches_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 }  // namespace memoryd

@@ -27,17 +27,19 @@ class SessionExpiryTest : public EngineTest {
     EngineOptions options = Options(coherence);
     options.max_active_bytes = max_active_bytes_ = max_active_bytes;
     options.sweep_interval = std::chrono::hours(1);
+    expiry_.reset();
+    touches_.clear();
     Start(std::move(options));
     expiry_ = MakeExpiry(*engine_);
   }
   std::unique_ptr<SessionExpiry> MakeExpiry(Engine& engine) {
     SessionExpiry::Options options;
     options.store = store_.get();
-    options.cache = &engine.cache();
+    touches_.push_back(std::make_unique<SessionTouches>(store_.get(), &engine.cache(), &stats_,
+                                                        [this] { return now_us_.load(); }));
+    options.touches = touches_.back().get();
     options.stats = &stats_;
-    options.submit = [&engine](WriteRequest write, Write::Done done) {
-      engine.Submit(std::move(write), std::move(done));
-    };
+    options.writes = &engine.writes();
     options.now_us = [this] { return now_us_.load(); };
     options.stopping = [] { return false; };
     options.max_active_bytes = max_active_bytes_;
@@ -58,7 +60,7 @@ class SessionExpiryTest : public EngineTest {
   SessionInfo Info(const SessionKey& key) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionInfo>>>();
     auto future = promise->get_future();
-    engine_->GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
+    engine_->reads().GetSession(key, Far(), [promise](absl::StatusOr<SessionInfo> info) {
       promise->set_value(Detached(std::move(info)));
     });
     auto info = Await(std::move(future));
@@ -67,11 +69,12 @@ class SessionExpiryTest : public EngineTest {
   }
   void NoteRead(const SessionKey& key) {
     const SessionInfo info = Info(key);
-    expiry_->NoteRead(key, info.row, *info.config);
+    touches_.front()->NoteRead(key, info.row, *info.config);
   }
 
   std::int64_t max_active_bytes_ = kAllActive;
   EngineStats stats_;
+  std::vector<std::unique_ptr<SessionTouches>> touches_;  // Of each engine, the fixture's first.
   std::unique_ptr<SessionExpiry> expiry_;
 };
 
@@ -112,7 +115,7 @@ TEST_F(SessionExpiryTest, AReadCountsWhereItIsToCount) {
   const std::int64_t revision = Info(read).row.revision;
   NoteRead(read);
   NoteRead(unread);
-  expiry_->FlushReads();
+  touches_.front()->Flush();
   EXPECT_EQ(Info(read).row.revision, revision);
   const std::int64_t until = Info(read).row.expire_us;
   EXPECT_GE(until, now_us_.load() + kTtl);
@@ -153,10 +156,10 @@ TEST_F(SessionExpiryTest, WhatCouldNotBeStoredStaysNoted) {
   NoteRead(key);
   const std::int64_t before = Info(key).row.expire_us;
   store_->FailReads(absl::UnavailableError("down"));
-  expiry_->FlushReads();
+  touches_.front()->Flush();
   store_->FailReads(absl::OkStatus());
   EXPECT_EQ(Info(key).row.expire_us, before);
-  expiry_->FlushReads();
+  touches_.front()->Flush();
   EXPECT_GT(Info(key).row.expire_us, before);
 }
 

@@ -9,8 +9,8 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
-#include "core/writes/message_lookup.h"
 #include "core/sessions/session_info.h"
+#include "core/writes/message_lookup.h"
 #include "core/writes/staged_write.h"
 
 namespace memoryd {
@@ -70,7 +70,7 @@ void SessionFork::AnswerRecorded(std::function<void()> otherwise) {
 
 void SessionFork::Begin() {
   ++tries_;
-  options_.with_current(source_, [self = shared_from_this()](absl::Status current) {
+  options_.loader->WithCurrent(source_, [self = shared_from_this()](absl::Status current) {
     self->options_.run([self, current = std::move(current)] {
       const auto before = self->staged_;
       if (absl::Status status = current.ok() ? self->Plan() : current; !status.ok()) {
@@ -339,7 +339,7 @@ bool SessionFork::HasWhatIsCopied(const Session& now) const {
 }
 
 void SessionFork::Publish() {
-  options_.with_current(source_, [self = shared_from_this()](absl::Status status) {
+  options_.loader->WithCurrent(source_, [self = shared_from_this()](absl::Status status) {
     if (!status.ok()) {
       self->Fail(std::move(status));
     } else if (self->SourceStands()) {
@@ -353,15 +353,15 @@ void SessionFork::Publish() {
       publish.fingerprint = self->request_.fingerprint;
       publish.encode_reply = self->request_.encode_reply;
       publish.staged = self->staged_;
-      self->options_.submit(std::move(publish),
-                            [self](absl::Status published, std::string reply, bool replayed) {
-                              if (!published.ok()) {
-                                self->Fail(std::move(published));
-                                return;
-                              }
-                              self->options_.done(ForkReply{std::move(reply), replayed});
-                              if (replayed) self->Drop(nullptr);
-                            });
+      self->options_.writes->Submit(
+          std::move(publish), [self](absl::Status published, std::string reply, bool replayed) {
+            if (!published.ok()) {
+              self->Fail(std::move(published));
+              return;
+            }
+            self->options_.done(ForkReply{std::move(reply), replayed});
+            if (replayed) self->Drop(nullptr);
+          });
     } else if (self->tries_ < kTries) {
       // What is staged goes when the next try begins.
       self->Begin();
@@ -374,7 +374,7 @@ void SessionFork::Publish() {
 }
 
 void SessionFork::Submit(WriteKind kind, StagedRows rows, std::function<void(absl::Status)> then) {
-  SubmitStaged(options_.submit, request_.target, kind, staged_, std::move(rows), request_.deadline,
+  SubmitStaged(*options_.writes, request_.target, kind, staged_, std::move(rows), request_.deadline,
                std::move(then));
 }
 

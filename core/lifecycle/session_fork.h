@@ -14,11 +14,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/model/body_reader.h"
 #include "core/sessions/session.h"
 #include "core/sessions/session_cache.h"
-#include "core/writes/write.h"
-#include "core/model/body_reader.h"
+#include "core/sessions/session_loader.h"
 #include "core/storage/store.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
@@ -51,9 +53,8 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
     const BodyReader* bodies = nullptr;
     // Has a reader run the task. Must not block, nor refuse.
     std::function<void(std::function<void()>)> run;
-    // Calls back once the session is as the store has it.
-    std::function<void(std::shared_ptr<CachedSession>, CachedSession::Waiter)> with_current;
-    std::function<void(WriteRequest, Write::Done)> submit;
+    SessionLoader* loader = nullptr;
+    WriteQueue* writes = nullptr;
     std::function<std::uint64_t()> random;
     // Whether the caller has been answered already.
     std::function<bool()> answered;

@@ -8,9 +8,9 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
-#include "core/writes/draft/session_draft.h"
 #include "core/model/role.h"
 #include "core/policy/units.h"
+#include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
 namespace {
@@ -55,7 +55,7 @@ std::chrono::steady_clock::time_point SessionImport::Deadline() const {
 }
 
 void SessionImport::Begin(Done done) {
-  SubmitStaged(options_.submit, request_.key, WriteKind::kBeginStaged, staged_, {}, Deadline(),
+  SubmitStaged(*options_.writes, request_.key, WriteKind::kBeginStaged, staged_, {}, Deadline(),
                std::move(done));
 }
 
@@ -185,7 +185,7 @@ void SessionImport::Write(std::shared_ptr<const StagedRows> rows, std::size_t me
     done(absl::OkStatus());
     return;
   }
-  SubmitStaged(options_.submit, request_.key, WriteKind::kAddStaged, staged_, std::move(piece),
+  SubmitStaged(*options_.writes, request_.key, WriteKind::kAddStaged, staged_, std::move(piece),
                Deadline(),
                [self = shared_from_this(), rows = std::move(rows), message, content,
                 done = std::move(done)](absl::Status status) {
@@ -218,7 +218,7 @@ void SessionImport::Publish(std::int64_t message_count, std::int64_t content_cou
   publish.deadline = Deadline();
   publish.encode_reply = request_.encode_reply;
   publish.staged = staged_;
-  options_.submit(
+  options_.writes->Submit(
       std::move(publish),
       [done = std::move(done)](absl::Status status, std::string reply, bool /*replayed*/) {
         if (status.ok()) {
@@ -230,7 +230,7 @@ void SessionImport::Publish(std::int64_t message_count, std::int64_t content_cou
 }
 
 void SessionImport::Drop() {
-  SubmitStaged(options_.submit, request_.key, WriteKind::kDropStaged, staged_, {}, Deadline(),
+  SubmitStaged(*options_.writes, request_.key, WriteKind::kDropStaged, staged_, {}, Deadline(),
                [self = shared_from_this()](const absl::Status& /*status*/) {});
 }
 

@@ -17,6 +17,7 @@
 #include "core/writes/staged_write.h"
 #include "core/writes/token_counting.h"
 #include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
@@ -47,7 +48,7 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   // What is pointed to outlives it.
   struct Options {
     TokenCounting* counting = nullptr;
-    SubmitFunction submit;
+    WriteQueue* writes = nullptr;
     std::function<std::uint64_t()> random;
   };
 

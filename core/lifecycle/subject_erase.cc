@@ -157,7 +157,7 @@ void SubjectErase::Submit(WriteKind kind, const SessionKey& key,
   write.subject = request_.subject;
   write.deadline = request_.deadline;
   write.encode_reply = &EncodeErased;
-  options_.submit(
+  options_.writes->Submit(
       std::move(write), [self = shared_from_this(), then = std::move(then)](
                             absl::Status status, const std::string& reply, bool /*replayed*/) {
         if (!status.ok()) {

@@ -13,8 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/sessions/session.h"
-#include "core/writes/write.h"
 #include "core/storage/store.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
@@ -45,7 +46,7 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
     Store* store = nullptr;
     // Has a reader run the task. Must not block, nor refuse.
     std::function<void(std::function<void()>)> run;
-    std::function<void(WriteRequest, Write::Done)> submit;
+    WriteQueue* writes = nullptr;
     // Lets go of what is in memory of a session that is no more.
     std::function<void(const SessionKey&)> forget;
     std::function<void(absl::StatusOr<EraseReceipt>)> done;

@@ -28,10 +28,10 @@ class SubjectEraseTest : public EngineTest {
   absl::StatusOr<EraseReceipt> Erase(const std::string& subject, bool dry_run = false) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<EraseReceipt>>>();
     auto future = promise->get_future();
-    engine_->EraseSubject({"tenant", subject, dry_run, Far()},
-                          [promise](absl::StatusOr<EraseReceipt> receipt) {
-                            promise->set_value(Detached(std::move(receipt)));
-                          });
+    engine_->lifecycle().EraseSubject({"tenant", subject, dry_run, Far()},
+                                      [promise](absl::StatusOr<EraseReceipt> receipt) {
+                                        promise->set_value(Detached(std::move(receipt)));
+                                      });
     return Await(std::move(future));
   }
   EraseReceipt MustErase(const std::string& subject, bool dry_run = false) {
@@ -122,15 +122,12 @@ TEST_F(SubjectEraseTest, RepliesOfASessionDeletedBeforeGoToo) {
 }
 
 // An erasure whose writes change nothing, all of it on this thread.
-class IdleErase {
+class IdleErase : private WriteQueue {
  public:
   explicit IdleErase(Store* store) {
     options_.store = store;
     options_.run = [](const std::function<void()>& task) { task(); };
-    options_.submit = [this](const WriteRequest& write, const Write::Done& done) {
-      ++writes_;
-      done(absl::OkStatus(), write.encode_reply(WriteResult()), /*replayed=*/false);
-    };
+    options_.writes = this;
     options_.forget = [](const SessionKey&) {};
     options_.done = [this](absl::StatusOr<EraseReceipt> receipt) { receipt_ = std::move(receipt); };
   }
@@ -144,6 +141,11 @@ class IdleErase {
   int writes() const { return writes_; }
 
  private:
+  void Submit(WriteRequest write, Write::Done done) override {
+    ++writes_;
+    done(absl::OkStatus(), write.encode_reply(WriteResult()), /*replayed=*/false);
+  }
+
   SubjectErase::Options options_;
   absl::StatusOr<EraseReceipt> receipt_ = absl::UnknownError("not answered");
   int writes_ = 0;

@@ -12,10 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "core/blocks/block.h"
-#include "core/reads/context.h"
-#include "core/sessions/session.h"
 #include "core/model/body_reader.h"
 #include "core/model/trace_context.h"
+#include "core/reads/context.h"
+#include "core/sessions/session.h"
 
 namespace memoryd {
 

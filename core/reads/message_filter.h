@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/sessions/session_info.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/sessions/session_info.h"
 
 namespace memoryd {
 

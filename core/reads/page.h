@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/sessions/session_info.h"
 #include "core/base/memory_budget.h"
-#include "core/reads/message_filter.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/reads/message_filter.h"
+#include "core/sessions/session_info.h"
 #include "core/storage/store.h"
 
 namespace memoryd {

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/model/body_reader.h"
+#include "core/model/session.h"
+#include "core/model/trace_context.h"
 #include "core/reads/message_filter.h"
 #include "core/reads/page.h"
 #include "core/recall/recent_recalls.h"
 #include "core/recall/session_search.h"
 #include "core/recall/update_context.h"
-#include "core/model/body_reader.h"
-#include "core/model/session.h"
-#include "core/model/trace_context.h"
 #include "core/storage/store.h"
 
 namespace memoryd {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/base/mutex.h"
-#include "core/recall/update_context.h"
 #include "core/model/session.h"
+#include "core/recall/update_context.h"
 
 namespace memoryd {
 

@@ -10,8 +10,8 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/vector_entry.h"
-#include "core/sessions/session_info.h"
 #include "core/retrieval/passages.h"
+#include "core/sessions/session_info.h"
 
 namespace memoryd {
 namespace {

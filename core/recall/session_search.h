@@ -18,11 +18,11 @@
 #include "core/base/histogram.h"
 #include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
-#include "core/recall/known_texts.h"
-#include "core/reads/message_filter.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/reads/message_filter.h"
+#include "core/recall/known_texts.h"
 #include "core/retrieval/session_index.h"
 #include "core/storage/store.h"
 

@@ -6,9 +6,9 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
-#include "core/sessions/shared_config.h"
 #include "core/model/role.h"
 #include "core/policy/policy.h"
+#include "core/sessions/shared_config.h"
 
 namespace memoryd {
 

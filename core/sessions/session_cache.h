@@ -18,8 +18,8 @@
 #include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/blocks/block.h"
-#include "core/sessions/session.h"
 #include "core/model/session.h"
+#include "core/sessions/session.h"
 
 namespace memoryd {
 

@@ -75,11 +75,6 @@ absl::Status ContentChanged() {
                "again");
 }
 
-absl::Status Reported(const absl::Status& status) {
-  if (absl::IsUnavailable(status) && ErrorReason(status).empty()) return StoreUnavailable();
-  return status;
-}
-
 absl::Status OutcomeUnknown() {
   return Error(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN",
                "the store did not confirm the write in time: it may be stored; retry it with the "

@@ -29,9 +29,6 @@ absl::Status MessageChanged();
 // The same of a content: `CONTENT_CHANGED`.
 absl::Status ContentChanged();
 
-// Stores word their troubles in their own way; callers see one reason.
-absl::Status Reported(const absl::Status& status);
-
 // UNAVAILABLE for a write that may or may not be stored.
 absl::Status OutcomeUnknown();
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
 #include "core/base/status_macros.h"

@@ -13,9 +13,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/llm/model.h"
 #include "core/model/job.h"
 #include "core/model/session.h"
-#include "core/llm/model.h"
 
 namespace memoryd {
 

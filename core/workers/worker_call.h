@@ -14,9 +14,9 @@
 
 #include "core/base/memory_budget.h"
 #include "core/blocks/block.h"
+#include "core/llm/model.h"
 #include "core/model/job.h"
 #include "core/model/trace_context.h"
-#include "core/llm/model.h"
 
 namespace memoryd {
 

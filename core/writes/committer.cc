@@ -145,8 +145,9 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
     try {
       DraftGroup(group);
       if (!group.draft.has_value() || !group.draft->dirty()) continue;
-      if (!group.draft->jobs().empty() && options_.has_room_for_jobs()) {
-        group.draft->LeaseJobs(options_.job_lease, options_.job_lease_us);
+      if (!group.draft->jobs().empty() && options_.jobs->HasRoom()) {
+        group.draft->LeaseJobs(options_.jobs->lease(),
+                               std::chrono::microseconds(options_.jobs->lease_time()).count());
       }
       MutexLock lock(group.session->mutex);
       group.change = group.draft->Change();
@@ -319,20 +320,20 @@ void Committer::DraftGroup(Group& group) {
   for (auto& write : to_requeue) Requeue(std::move(write));
   for (auto& write : to_reload) {
     write->BackToQueue();
-    options_.reload(std::move(write));
+    options_.undecided->Reload(std::move(write));
   }
   for (auto& write : to_await_usage) {
     write->BackToQueue();
-    options_.read_usage(std::move(write));
+    options_.undecided->ReadUsage(std::move(write));
   }
   for (auto& write : to_count) {
     write->BackToQueue();
-    options_.count(std::move(write));
+    options_.undecided->Count(std::move(write));
   }
   // The refusal came first: no record now means that there was none when it was decided.
   for (Answer& answer : to_look_up) {
     answer.write->BackToQueue();
-    options_.look_up(std::move(answer.write), std::move(answer.decision));
+    options_.undecided->LookUp(std::move(answer.write), std::move(answer.decision));
   }
 }
 
@@ -364,12 +365,12 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     // Before the replies, so that a caller who waits for his jobs finds them.
     const std::vector<Job>& jobs = group.draft->jobs();
     for (const auto& [write, reply] : group.stored) {
-      if (write->usage != nullptr) options_.count_jobs(write->jobs, write->usage);
+      if (write->usage != nullptr) options_.jobs->Count(write->jobs, write->usage);
       if (write->request.trace != nullptr && !write->jobs.empty()) {
-        options_.trace_jobs(write->jobs, write->request.trace);
+        options_.jobs->Trace(write->jobs, write->request.trace);
       }
     }
-    if (!jobs.empty() && jobs.front().lease != 0) options_.run_jobs(group.session, jobs);
+    if (!jobs.empty() && jobs.front().lease != 0) options_.jobs->Start(group.session, jobs);
     for (auto& [write, reply] : group.stored) write->Finish(absl::OkStatus(), std::move(reply));
     return;
   }
@@ -403,11 +404,11 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
         // Not every write of the group need be the one with the record.
         write->alone = true;
         write->BackToQueue();
-        options_.look_up(write, std::nullopt);
+        options_.undecided->LookUp(write, std::nullopt);
         break;
       case CommitOutcome::kRevisionLost:
         write->BackToQueue();
-        options_.reload(write);
+        options_.undecided->Reload(write);
         break;
     }
   }
@@ -419,7 +420,7 @@ void Committer::Refuse(const std::shared_ptr<Write>& write, absl::Status status)
     return;
   }
   write->BackToQueue();
-  options_.look_up(
+  options_.undecided->LookUp(
       write, SessionDraft::Decision{SessionDraft::Decision::Kind::kRefused, std::move(status), {}});
 }
 

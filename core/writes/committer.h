@@ -14,18 +14,37 @@
 #include <vector>
 
 #include "core/base/mutex.h"
-#include "core/writes/commit_pace.h"
 #include "core/calls/engine_stats.h"
-#include "core/writes/quotas.h"
-#include "core/sessions/session_cache.h"
-#include "core/writes/draft/session_draft.h"
-#include "core/sessions/session_usage.h"
 #include "core/calls/tenant_queue.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_usage.h"
+#include "core/storage/store.h"
+#include "core/writes/commit_pace.h"
+#include "core/writes/committed_jobs.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/quotas.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
-#include "core/storage/store.h"
 
 namespace memoryd {
+
+// Where a committer sends writes that it can't decide on yet. Each is enqueued again or finished.
+// Any thread; nothing waits.
+class UndecidedWrites {
+ public:
+  virtual ~UndecidedWrites() = default;
+
+  // Reads the session anew and sets write->fresh.
+  virtual void Reload(std::shared_ptr<Write> write) = 0;
+  // Reads what the write's tenant has stored.
+  virtual void ReadUsage(std::shared_ptr<Write> write) = 0;
+  // Counts the write's tokens under its `count_with`.
+  virtual void Count(std::shared_ptr<Write> write) = 0;
+  // Looks the write's request_id up and finishes the write: with its stored reply, else with the
+  // decision `otherwise`; without one it enqueues it again.
+  virtual void LookUp(std::shared_ptr<Write> write,
+                      std::optional<SessionDraft::Decision> otherwise) = 0;
+};
 
 // A thread that owns a share of the sessions. While a batch is on its way to the store the next one
 // gathers, so the batches grow with the load. A session has at most one commit in flight. Tenants
@@ -42,30 +61,13 @@ class Committer {
     std::function<std::int64_t()> now_us;
     SessionDraft::Random random;
     std::int64_t max_active_bytes = kAllActive;
-    // Whether this server runs jobs, marked `job_lease`, itself right after the commit that makes
-    // them; and begins to. Must not block.
-    std::function<bool()> has_room_for_jobs;
-    std::uint64_t job_lease = 0;
-    std::int64_t job_lease_us = 0;
-    std::function<void(const std::shared_ptr<CachedSession>&, std::vector<Job>)> run_jobs;
-    // Reads the session anew, sets write->fresh and enqueues the write again. Must not block.
-    std::function<void(std::shared_ptr<Write>)> reload;
-    // Has the next attempts of jobs counted in `usage` too, as long as that lives. Must not block.
-    std::function<void(const std::vector<JobKey>& jobs, const std::shared_ptr<UsageCount>& usage)>
-        count_jobs;
-    // Has the next attempts of jobs go on with the trace. Must not block.
-    std::function<void(const std::vector<JobKey>& jobs, const TracePtr& trace)> trace_jobs;
+    // Null where no session has blocks.
+    CommittedJobs* jobs = nullptr;
+    UndecidedWrites* undecided = nullptr;
     // What every commit takes along; null: nothing.
     SessionUsage* usage = nullptr;
     // Null: no tenant has one.
     Quotas* quotas = nullptr;
-    // Reads what the write's tenant has stored and enqueues the write again. Must not block.
-    std::function<void(std::shared_ptr<Write>)> read_usage;
-    // Counts the write's tokens under its `count_with` and enqueues it again. Must not block.
-    std::function<void(std::shared_ptr<Write>)> count;
-    // Looks the write's request_id up and finishes the write: with its stored reply, else with
-    // the given decision; without one it enqueues it again. Must not block.
-    std::function<void(std::shared_ptr<Write>, std::optional<SessionDraft::Decision>)> look_up;
   };
 
   explicit Committer(Options options);

@@ -14,6 +14,23 @@ using ::testing::SizeIs;
 
 const SessionKey kKey{"tenant", "session"};
 
+// Whose writes have no quota, are counted and have no request_id.
+class Reloads : public UndecidedWrites {
+ public:
+  explicit Reloads(std::function<void(std::shared_ptr<Write>)> reload)
+      : reload_(std::move(reload)) {}
+
+  void Reload(std::shared_ptr<Write> write) override { reload_(std::move(write)); }
+  void ReadUsage(std::shared_ptr<Write>) override { ADD_FAILURE(); }
+  void Count(std::shared_ptr<Write>) override { ADD_FAILURE(); }
+  void LookUp(std::shared_ptr<Write>, std::optional<SessionDraft::Decision>) override {
+    ADD_FAILURE();
+  }
+
+ private:
+  const std::function<void(std::shared_ptr<Write>)> reload_;
+};
+
 // A committer alone: sessions count as loaded, and a reload finds them as they are.
 class CommitterTest : public EngineTest {
  protected:
@@ -27,11 +44,7 @@ class CommitterTest : public EngineTest {
     options.shared = false;
     options.now_us = [] { return std::int64_t{1}; };
     options.random = [this] { return ++random_; };
-    options.reload = [this](std::shared_ptr<Write> write) {
-      ++reloaded_;
-      write->fresh = true;
-      committer_->Enqueue(std::move(write));
-    };
+    options.undecided = &reloads_;
     committer_ = std::make_unique<Committer>(std::move(options));
   }
 
@@ -59,6 +72,11 @@ class CommitterTest : public EngineTest {
   MemoryBudget budget_{0};
   SessionCache cache_{std::size_t{1} << 20, &budget_};
   std::atomic<int> reloaded_{0};
+  Reloads reloads_{[this](std::shared_ptr<Write> write) {
+    ++reloaded_;
+    write->fresh = true;
+    committer_->Enqueue(std::move(write));
+  }};
   std::unique_ptr<Committer> committer_;
 };
 
@@ -113,7 +131,8 @@ TEST_F(CommitterTest, ASessionThatIsNotLoadedIsReadFirst) {
   options.stats = &stats_;
   options.now_us = [] { return std::int64_t{1}; };
   options.random = [] { return std::uint64_t{1}; };
-  options.reload = [&](std::shared_ptr<Write> write) { reloaded.set_value(std::move(write)); };
+  Reloads reloads([&](std::shared_ptr<Write> write) { reloaded.set_value(std::move(write)); });
+  options.undecided = &reloads;
   Committer committer(std::move(options));
   auto write = std::make_shared<Write>(NewPut(kKey, {}), session, [](absl::Status, auto, bool) {});
   committer.Enqueue(write);

@@ -11,8 +11,8 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/sessions/session_info.h"
 #include "core/model/role.h"
+#include "core/sessions/session_info.h"
 
 namespace memoryd {
 namespace {

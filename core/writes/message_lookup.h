@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/sessions/session_errors.h"
 #include "core/base/memory_budget.h"
-#include "core/sessions/session_info.h"
-#include "core/writes/write.h"
 #include "core/model/body_reader.h"
+#include "core/sessions/session_errors.h"
+#include "core/sessions/session_info.h"
 #include "core/storage/store.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

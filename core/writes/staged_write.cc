@@ -13,7 +13,7 @@ constexpr std::chrono::seconds kTimeToDrop(5);
 
 }  // namespace
 
-void SubmitStaged(const SubmitFunction& submit, const SessionKey& key, WriteKind kind,
+void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteKind kind,
                   std::shared_ptr<const StagedSession> staged, StagedRows rows,
                   std::chrono::steady_clock::time_point deadline,
                   std::function<void(absl::Status)> then) {
@@ -26,12 +26,12 @@ void SubmitStaged(const SubmitFunction& submit, const SessionKey& key, WriteKind
   write.staged = std::move(staged);
   write.staged_rows = std::move(rows);
   write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
-  submit(std::move(write),
-         [then = std::move(then)](absl::Status status, const std::string& /*reply*/,
-                                  bool /*replayed*/) {
-           if (ErrorReason(status) == "OUTCOME_UNKNOWN") status = StoreUnavailable();
-           then(std::move(status));
-         });
+  writes.Submit(std::move(write),
+                [then = std::move(then)](absl::Status status, const std::string& /*reply*/,
+                                         bool /*replayed*/) {
+                  if (ErrorReason(status) == "OUTCOME_UNKNOWN") status = StoreUnavailable();
+                  then(std::move(status));
+                });
 }
 
 }  // namespace memoryd

@@ -9,8 +9,9 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "core/writes/write.h"
 #include "core/model/session.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 
@@ -18,11 +19,9 @@ namespace memoryd {
 inline constexpr std::int64_t kPieceRows = 250;
 inline constexpr std::int64_t kPieceBytes = std::int64_t{512} << 10;
 
-using SubmitFunction = std::function<void(WriteRequest, Write::Done)>;
-
 // Submits kBeginStaged, kAddStaged or kDropStaged; giving up has time of its own. Nobody sees what
 // becomes of it, so an unknown outcome is UNAVAILABLE.
-void SubmitStaged(const SubmitFunction& submit, const SessionKey& key, WriteKind kind,
+void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteKind kind,
                   std::shared_ptr<const StagedSession> staged, StagedRows rows,
                   std::chrono::steady_clock::time_point deadline,
                   std::function<void(absl::Status)> then);

@@ -10,9 +10,9 @@
 #include "core/base/histogram.h"
 #include "core/base/memory_budget.h"
 #include "core/calls/executor.h"
+#include "core/model/session_config.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
-#include "core/model/session_config.h"
 
 namespace memoryd {
 

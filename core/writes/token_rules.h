@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
-#include "core/writes/write.h"
 #include "core/model/session_config.h"
 #include "core/tokens/token_counter.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

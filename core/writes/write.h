@@ -14,15 +14,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/sessions/session_errors.h"
 #include "core/base/error.h"
 #include "core/blocks/block.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_log.h"
 #include "core/blocks/fact_state.h"
-#include "core/sessions/oldest_messages.h"
 #include "core/calls/pending_calls.h"
-#include "core/sessions/session_cache.h"
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
@@ -30,6 +27,9 @@
 #include "core/model/session_template.h"
 #include "core/model/trace_context.h"
 #include "core/model/usage_count.h"
+#include "core/sessions/oldest_messages.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_errors.h"
 #include "core/storage/store.h"
 
 namespace memoryd {

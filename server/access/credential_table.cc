@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "server/wire/convert.h"
 #include "server/settings/setting_value.h"
 #include "server/settings/yaml_text.h"
+#include "server/wire/convert.h"
 
 namespace memoryd {
 namespace {

@@ -16,8 +16,8 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
-#include "server/wire/convert.h"
 #include "server/settings/setting_value.h"
+#include "server/wire/convert.h"
 #include "server/wire/stored_body.h"
 
 namespace memoryd {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/model/session_template.h"
 #include "core/llm/model_settings.h"
+#include "core/model/session_template.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/access/tenant_limits.h"
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "core/base/status_macros.h"
-#include "server/wire/convert.h"
 #include "server/settings/setting_value.h"
+#include "server/wire/convert.h"
 
 namespace memoryd {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/writes/quotas.h"
 #include "core/model/session_config.h"
+#include "core/writes/quotas.h"
 
 namespace YAML {
 class Node;

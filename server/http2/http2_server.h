@@ -15,8 +15,8 @@
 #include "core/base/memory_budget.h"
 #include "server/http2/http2_stats.h"
 #include "server/http2/http2_times.h"
-#include "server/wire/rpc_call.h"
 #include "server/settings/tls_files.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 

@@ -21,8 +21,8 @@
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
-#include "server/wire/descriptor_writer.h"
 #include "server/ops/log_line.h"
+#include "server/wire/descriptor_writer.h"
 
 namespace memoryd {
 namespace {

@@ -10,10 +10,10 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/fact_text.h"
 #include "server/rpc/block_reply.h"
+#include "server/rpc/write_call.h"
 #include "server/wire/convert.h"
 #include "server/wire/page_token.h"
 #include "server/wire/stored_body.h"
-#include "server/rpc/write_call.h"
 
 namespace memoryd {
 namespace {
@@ -106,11 +106,12 @@ void BlockService::GetBlock(RpcCallPtr rpc) {
       [this](const Call<v1::GetBlockRequest>& call) -> absl::Status {
         const v1::GetBlockRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckPlace(request));
-        engine_.GetBlock({call->tenant(), request.session_id()}, request.block(), EndOf(call),
-                         [call](absl::StatusOr<BlockView> view) {
-                           call->Finish(view.ok() ? GetBlockReply(*view)
-                                                  : absl::StatusOr<std::string>(view.status()));
-                         });
+        engine_.reads().GetBlock({call->tenant(), request.session_id()}, request.block(),
+                                 EndOf(call), [call](absl::StatusOr<BlockView> view) {
+                                   call->Finish(view.ok()
+                                                    ? GetBlockReply(*view)
+                                                    : absl::StatusOr<std::string>(view.status()));
+                                 });
         return absl::OkStatus();
       });
 }
@@ -134,7 +135,7 @@ void BlockService::ListBlockEntries(RpcCallPtr rpc) {
           page.generation = position.generation;
           page.from_position = position.position;
         }
-        engine_.ListBlockEntries(
+        engine_.reads().ListBlockEntries(
             std::move(page), EndOf(call),
             [call, scope = std::move(scope)](absl::StatusOr<EntryPage> entries) {
               if (!entries.ok()) {

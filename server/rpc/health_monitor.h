@@ -9,8 +9,8 @@
 #include "core/base/mutex.h"
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
-#include "server/rpc/health_service.h"
 #include "server/ops/memory_watch.h"
+#include "server/rpc/health_service.h"
 
 namespace memoryd {
 

@@ -10,12 +10,12 @@
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/session_service.pb.h"
-#include "server/wire/convert.h"
-#include "server/settings/limits.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
-#include "server/wire/timestamp.h"
 #include "server/rpc/write_only_reply.h"
+#include "server/settings/limits.h"
+#include "server/wire/convert.h"
+#include "server/wire/timestamp.h"
 
 namespace memoryd {
 namespace {
@@ -167,7 +167,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
       MEMORYD_RETURN_IF_ERROR(CheckServerTime("begin.create_time", begin.create_time()));
       request.create_us = ToMicros(begin.create_time());
     }
-    MEMORYD_ASSIGN_OR_RETURN(import_, engine_.ImportSession(std::move(request)));
+    MEMORYD_ASSIGN_OR_RETURN(import_, engine_.lifecycle().ImportSession(std::move(request)));
     return absl::OkStatus();
   }
 

@@ -6,11 +6,11 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "server/wire/convert.h"
+#include "server/rpc/write_call.h"
 #include "server/settings/limits.h"
+#include "server/wire/convert.h"
 #include "server/wire/page_token.h"
 #include "server/wire/timestamp.h"
-#include "server/rpc/write_call.h"
 
 namespace memoryd {
 namespace {
@@ -120,7 +120,7 @@ void JobService::ListJobs(RpcCallPtr rpc) {
         }
         // One more than the page tells whether there is a next one.
         filter.max_jobs = size + 1;
-        engine_.ListJobs(
+        engine_.job_calls().List(
             key, std::move(filter), EndOf(call),
             [call, scope = std::move(scope), size](absl::StatusOr<std::vector<Job>> jobs) {
               if (!jobs.ok()) {
@@ -143,8 +143,8 @@ void JobService::GetJob(RpcCallPtr rpc) {
   RunUnary<v1::GetJobRequest>(environment_, Method::kGetJob, std::move(rpc),
                               [this](const Call<v1::GetJobRequest>& call) -> absl::Status {
                                 MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                engine_.GetJob(std::move(key), EndOf(call),
-                                               ReplyTo<v1::GetJobResponse>(call));
+                                engine_.job_calls().Get(std::move(key), EndOf(call),
+                                                        ReplyTo<v1::GetJobResponse>(call));
                                 return absl::OkStatus();
                               });
 }
@@ -153,8 +153,8 @@ void JobService::RetryJob(RpcCallPtr rpc) {
   RunUnary<v1::RetryJobRequest>(environment_, Method::kRetryJob, std::move(rpc),
                                 [this](const Call<v1::RetryJobRequest>& call) -> absl::Status {
                                   MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                  engine_.RetryJob(std::move(key), call->deadline(),
-                                                   ReplyTo<v1::RetryJobResponse>(call));
+                                  engine_.job_calls().Retry(std::move(key), call->deadline(),
+                                                            ReplyTo<v1::RetryJobResponse>(call));
                                   return absl::OkStatus();
                                 });
 }
@@ -163,8 +163,8 @@ void JobService::CancelJob(RpcCallPtr rpc) {
   RunUnary<v1::CancelJobRequest>(environment_, Method::kCancelJob, std::move(rpc),
                                  [this](const Call<v1::CancelJobRequest>& call) -> absl::Status {
                                    MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                   engine_.CancelJob(std::move(key), call->deadline(),
-                                                     ReplyTo<v1::CancelJobResponse>(call));
+                                   engine_.job_calls().Cancel(std::move(key), call->deadline(),
+                                                              ReplyTo<v1::CancelJobResponse>(call));
                                    return absl::OkStatus();
                                  });
 }

@@ -7,12 +7,12 @@
 #include <memory>
 #include <utility>
 
-#include "server/wire/filter.h"
 #include "server/rpc/page_stream.h"
-#include "server/wire/page_token.h"
 #include "server/rpc/recall_call.h"
-#include "server/wire/stored_body.h"
 #include "server/rpc/write_call.h"
+#include "server/wire/filter.h"
+#include "server/wire/page_token.h"
+#include "server/wire/stored_body.h"
 
 namespace memoryd {
 namespace {
@@ -188,23 +188,24 @@ void MemoryService::GetAll(RpcCallPtr rpc) {
         page.include_total = request.include_total();
         std::string scope = PageScope("GetAll", page, request.filter());
         MEMORYD_RETURN_IF_ERROR(SetPlace(scope, request.page_token(), page));
-        engine_.ReadPage(std::move(page), EndOf(call),
-                         [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
-                           if (!result.ok()) {
-                             call->Fail(result.status());
-                             return;
-                           }
-                           const std::string token = NextToken(scope, *result);
-                           // Counted as the reply from here on, which fits wherever the page did.
-                           result->memory.Release();
-                           const absl::Status taken =
-                               call->TakeReply(GetAllReplySize(*result, token));
-                           if (taken.ok()) {
-                             call->Succeed(GetAllReply(*result, token));
-                           } else {
-                             call->Fail(taken);
-                           }
-                         });
+        engine_.reads().ReadPage(std::move(page), EndOf(call),
+                                 [call, scope = std::move(scope)](absl::StatusOr<Page> result) {
+                                   if (!result.ok()) {
+                                     call->Fail(result.status());
+                                     return;
+                                   }
+                                   const std::string token = NextToken(scope, *result);
+                                   // Counted as the reply from here on, which fits wherever the
+                                   // page did.
+                                   result->memory.Release();
+                                   const absl::Status taken =
+                                       call->TakeReply(GetAllReplySize(*result, token));
+                                   if (taken.ok()) {
+                                     call->Succeed(GetAllReply(*result, token));
+                                   } else {
+                                     call->Fail(taken);
+                                   }
+                                 });
         return absl::OkStatus();
       });
 }
@@ -294,11 +295,12 @@ void MemoryService::GetContent(RpcCallPtr rpc) {
         const v1::GetContentRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("content_id", request.content_id(), kMaxIdBytes));
-        engine_.GetContent({call->tenant(), request.session_id()}, request.content_id(),
-                           EndOf(call), [call](absl::StatusOr<ContentView> view) {
-                             call->Finish(view.ok() ? GetContentReply(*view)
-                                                    : absl::StatusOr<std::string>(view.status()));
-                           });
+        engine_.reads().GetContent({call->tenant(), request.session_id()}, request.content_id(),
+                                   EndOf(call), [call](absl::StatusOr<ContentView> view) {
+                                     call->Finish(view.ok()
+                                                      ? GetContentReply(*view)
+                                                      : absl::StatusOr<std::string>(view.status()));
+                                   });
         return absl::OkStatus();
       });
 }

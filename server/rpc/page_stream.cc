@@ -10,11 +10,11 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
-#include "server/wire/convert.h"
-#include "server/wire/filter.h"
-#include "server/settings/limits.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
+#include "server/settings/limits.h"
+#include "server/wire/convert.h"
+#include "server/wire/filter.h"
 
 namespace memoryd {
 namespace {
@@ -119,7 +119,7 @@ class PageStream final : public RpcHandler,
   }
 
   void ReadNext() {
-    engine_.ReadPage(
+    engine_.reads().ReadPage(
         page_, {std::chrono::steady_clock::now() + kMaxDeadline, shared_from_this()},
         [self = shared_from_this()](absl::StatusOr<Page> page) { self->Send(std::move(page)); });
   }

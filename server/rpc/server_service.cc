@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "core/reads/page.h"
 #include "core/model/session_config.h"
-#include "server/wire/convert.h"
+#include "core/reads/page.h"
 #include "server/settings/limits.h"
+#include "server/wire/convert.h"
 #include "server/wire/timestamp.h"
 #include "server/wire/wire_writer.h"
 

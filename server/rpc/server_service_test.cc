@@ -98,8 +98,8 @@ TEST_F(ServerInfoTest, TellsHowCallersMaySayWhoTheyAre) {
   takes_certificates_ = true;
   EXPECT_THAT(Info().authentication(), ElementsAre(v1::AUTHENTICATION_METHOD_CERTIFICATE));
   takes_tokens_ = true;
-  EXPECT_THAT(Info().authentication(), ElementsAre(v1::AUTHENTICATION_METHOD_TOKEN,
-                                                   v1::AUTHENTICATION_METHOD_CERTIFICATE));
+  EXPECT_THAT(Info().authentication(),
+              ElementsAre(v1::AUTHENTICATION_METHOD_TOKEN, v1::AUTHENTICATION_METHOD_CERTIFICATE));
 }
 
 }  // namespace

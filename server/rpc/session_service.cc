@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "server/rpc/import_stream.h"
-#include "server/wire/page_token.h"
 #include "server/rpc/write_call.h"
+#include "server/wire/page_token.h"
 
 namespace memoryd {
 namespace {
@@ -46,16 +46,16 @@ void SessionService::GetSession(RpcCallPtr rpc) {
       [this](const Call<v1::GetSessionRequest>& call) -> absl::Status {
         const std::string& session_id = call->request().session_id();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(session_id));
-        engine_.GetSession({call->tenant(), session_id}, EndOf(call),
-                           [call](absl::StatusOr<SessionInfo> info) {
-                             if (!info.ok()) {
-                               call->Fail(info.status());
-                             } else if (!info->exists()) {
-                               call->Fail(SessionNotFound());
-                             } else {
-                               call->Succeed(GetSessionReply(call->request().session_id(), *info));
-                             }
-                           });
+        engine_.reads().GetSession(
+            {call->tenant(), session_id}, EndOf(call), [call](absl::StatusOr<SessionInfo> info) {
+              if (!info.ok()) {
+                call->Fail(info.status());
+              } else if (!info->exists()) {
+                call->Fail(SessionNotFound());
+              } else {
+                call->Succeed(GetSessionReply(call->request().session_id(), *info));
+              }
+            });
         return absl::OkStatus();
       });
 }
@@ -76,17 +76,17 @@ void SessionService::ListSessions(RpcCallPtr rpc) {
           MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
           MEMORYD_RETURN_IF_ERROR(CheckId("page_token", after, kMaxSessionId));
         }
-        engine_.ListSessions(call->tenant(), subject, std::move(after), size, EndOf(call),
-                             [call, scope = std::move(scope)](absl::StatusOr<SessionList> list) {
-                               if (!list.ok()) {
-                                 call->Fail(list.status());
-                                 return;
-                               }
-                               std::string token;
-                               if (list->more)
-                                 token = EncodeListToken(scope, list->sessions.back().first);
-                               call->Succeed(ListSessionsReply(list->sessions, token));
-                             });
+        engine_.reads().ListSessions(
+            call->tenant(), subject, std::move(after), size, EndOf(call),
+            [call, scope = std::move(scope)](absl::StatusOr<SessionList> list) {
+              if (!list.ok()) {
+                call->Fail(list.status());
+                return;
+              }
+              std::string token;
+              if (list->more) token = EncodeListToken(scope, list->sessions.back().first);
+              call->Succeed(ListSessionsReply(list->sessions, token));
+            });
         return absl::OkStatus();
       });
 }
@@ -152,7 +152,7 @@ void SessionService::ForkSession(RpcCallPtr rpc) {
         fork.expected_revision = checked.expected_revision;
         fork.request_id = std::move(checked.request_id);
         fork.fingerprint = std::move(checked.fingerprint);
-        engine_.ForkSession(std::move(fork), [call](absl::StatusOr<ForkReply> forked) {
+        engine_.lifecycle().ForkSession(std::move(fork), [call](absl::StatusOr<ForkReply> forked) {
           if (!forked.ok()) {
             call->Fail(forked.status());
             return;
@@ -184,7 +184,7 @@ void SessionService::EraseSubject(RpcCallPtr rpc) {
               "the credential may write messages of some roles alone, and an erasure takes "
               "those of all");
         }
-        engine_.EraseSubject(
+        engine_.lifecycle().EraseSubject(
             {call->tenant(), request.subject(), request.dry_run(), call->deadline()},
             [call](absl::StatusOr<EraseReceipt> receipt) {
               if (!receipt.ok()) {

@@ -25,17 +25,17 @@
 #include "core/base/status_macros.h"
 #include "core/calls/call_end.h"
 #include "core/model/trace_context.h"
-#include "server/ops/audit_log.h"
 #include "server/access/authenticator.h"
+#include "server/access/tenant_limiter.h"
+#include "server/ops/audit_log.h"
 #include "server/ops/call_log.h"
 #include "server/ops/call_stats.h"
 #include "server/ops/calls_in_flight.h"
 #include "server/ops/memory_watch.h"
-#include "server/wire/method.h"
-#include "server/rpc/parse_request.h"
-#include "server/wire/rpc_call.h"
 #include "server/ops/span_exporter.h"
-#include "server/access/tenant_limiter.h"
+#include "server/rpc/parse_request.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/recall/update_context.h"
 #include "core/model/role.h"
+#include "core/recall/update_context.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/rpc/recall_call.h"
 

@@ -6,8 +6,8 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
-#include "server/settings/limits.h"
 #include "server/rpc/parse_request.h"
+#include "server/settings/limits.h"
 #include "server/wire/worker_codec.h"
 
 namespace memoryd {

@@ -19,11 +19,11 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/fact_state.h"
 #include "core/engine/engine.h"
-#include "server/wire/convert.h"
-#include "server/settings/limits.h"
 #include "server/rpc/reply.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/write_only_reply.h"
+#include "server/settings/limits.h"
+#include "server/wire/convert.h"
 
 namespace memoryd {
 

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "server/wire/convert.h"
 #include "server/settings/reference.h"
 #include "server/settings/setting_value.h"
+#include "server/wire/convert.h"
 
 namespace memoryd {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/model/job.h"
 #include "core/llm/model.h"
+#include "core/model/job.h"
 #include "server/wire/convert.h"
 #include "server/wire/stored_body.h"
 #include "server/wire/timestamp.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "server/access/credential_table.h"
-#include "server/settings/model_config.h"
 #include "server/access/tenant_limits.h"
+#include "server/settings/model_config.h"
 #include "server/settings/yaml_text.h"
 #include "tests/fuzz/require.h"
 

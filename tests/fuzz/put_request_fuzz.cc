@@ -8,9 +8,9 @@
 
 #include "core/engine/engine.h"
 #include "memoryd/v1/memory_service.pb.h"
-#include "server/wire/convert.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
+#include "server/wire/convert.h"
 #include "server/wire/stored_body.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"

@@ -48,6 +48,10 @@ class FakeOtherSessions final : public OtherSessions {
     asked.push_back(other);
     done(said);
   }
+  void ShowStable(const SessionKey& other, RenderRequest request,
+                  Block::Done<BlockContent> done) override {
+    Show(other, std::move(request), std::move(done));
+  }
   void HandOn(const SessionKey& other, FeedRequest request, Block::Done<FeedResult> done) override {
     asked.push_back(other);
     for (const BlockMessage& message : request.messages) taken.push_back(message.id);

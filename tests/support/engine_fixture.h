@@ -136,7 +136,7 @@ class EngineTest : public ::testing::Test {
   absl::StatusOr<Page> ReadPage(PageRequest request) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<Page>>>();
     std::future<absl::StatusOr<Page>> future = promise->get_future();
-    engine_->ReadPage(std::move(request), Far(), [promise](absl::StatusOr<Page> page) {
+    engine_->reads().ReadPage(std::move(request), Far(), [promise](absl::StatusOr<Page> page) {
       promise->set_value(Detached(std::move(page)));
     });
     return Await(std::move(future));

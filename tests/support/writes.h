@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/writes/write.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/reads/compose.h"
-#include "core/writes/draft/session_draft.h"
 #include "core/model/role.h"
 #include "core/policy/units.h"
+#include "core/reads/compose.h"
+#include "core/writes/draft/session_draft.h"
 #include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {

@@ -14,10 +14,10 @@
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/fact_ttl.h"
 #include "core/blocks/usage_state.h"
-#include "core/writes/message_lookup.h"
+#include "core/model/role.h"
 #include "core/sessions/session_info.h"
 #include "core/sessions/shared_config.h"
-#include "core/model/role.h"
+#include "core/writes/message_lookup.h"
 
 namespace memoryd {
 namespace {

@@ -12,12 +12,12 @@
 
 #include "absl/status/status.h"
 #include "core/blocks/entry_log.h"
+#include "core/policy/policy.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session.h"
+#include "core/storage/store.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
-#include "core/policy/policy.h"
-#include "core/storage/store.h"
 
 namespace memoryd {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/writes/draft/session_draft.h"
 #include "core/storage/sqlite/sqlite_store.h"
+#include "core/writes/draft/session_draft.h"
 #include "tests/support/writes.h"
 
 namespace memoryd {

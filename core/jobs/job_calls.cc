@@ -1,0 +1,110 @@
+#include "core/jobs/job_calls.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+
+namespace memoryd {
+namespace {
+
+// NOT_FOUND `JOB_NOT_FOUND` when there is none.
+absl::StatusOr<Job> FindJob(Store& store, const JobKey& job) {
+  MEMORYD_ASSIGN_OR_RETURN(std::optional<Job> found, store.FindJob(job));
+  if (!found.has_value()) {
+    return Error(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", "there is no such job");
+  }
+  return *std::move(found);
+}
+
+}  // namespace
+
+void JobCalls::List(const SessionKey& key, JobFilter filter, CallEnd end,
+                    Done<std::vector<Job>> done) {
+  const auto read = calls_.Begin<std::vector<Job>>(key.tenant, std::move(end), std::move(done));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = reader_.Acquire(key);
+  reader_.RunCurrent(session, read, [this, session, read, filter]() mutable {
+    filter.generation = InfoOf(*session).row.block_generation;
+    if (filter.generation == 0) {
+      read->Finish(std::vector<Job>());
+    } else {
+      read->Finish(store_.ListJobs(session->key, filter));
+    }
+  });
+}
+
+void JobCalls::Get(JobKey job, CallEnd end, Done<Job> done) {
+  const auto read = calls_.Begin<Job>(job.session.tenant, std::move(end), std::move(done));
+  if (read == nullptr) return;
+  calls_.Run(job.session.tenant, read, [this, read, job] { read->Finish(FindJob(store_, job)); });
+}
+
+void JobCalls::Submit(WriteRequest write, const std::shared_ptr<ReadCall<Job>>& read, JobKey job) {
+  write.key = job.session;
+  write.deadline = read->deadline();
+  writes_.Submit(std::move(write), [this, read, job = std::move(job)](const absl::Status& status,
+                                                                      const std::string& reply,
+                                                                      bool /*replayed*/) mutable {
+    if (!status.ok()) {
+      read->Finish(status);
+      return;
+    }
+    // The reply is the number of the job to return; none: nothing was changed.
+    if (reply.empty()) {
+      read->Finish(Error(absl::StatusCode::kFailedPrecondition, "JOB_NOT_FIRST",
+                         "job_id: the job has ended, or an earlier one of its block is open"));
+      return;
+    }
+    calls_.RunAdmitted(job.session.tenant, [this, read, job, reply]() mutable {
+      job.number = std::stoll(reply);
+      read->Finish(FindJob(store_, job));
+    });
+  });
+}
+
+void JobCalls::Retry(JobKey job, Calls::Deadline deadline, Done<Job> done) {
+  const auto read = calls_.Begin<Job>(job.session.tenant, deadline, std::move(done));
+  if (read == nullptr) return;
+  calls_.Run(job.session.tenant, read, [this, read, job] {
+    auto found = FindJob(store_, job);
+    if (!found.ok()) {
+      read->Finish(found.status());
+    } else if (found->state != JobState::kFailed && found->state != JobState::kCancelled) {
+      read->Finish(Error(absl::StatusCode::kFailedPrecondition, "JOB_NOT_FAILED",
+                         "job_id: only a job that failed or was cancelled can be retried"));
+    } else {
+      WriteRequest write;
+      write.kind = WriteKind::kRetryJob;
+      write.job = *std::move(found);
+      write.encode_reply = [](const WriteResult& result) {
+        return std::to_string(result.job_number);
+      };
+      Submit(std::move(write), read, job);
+    }
+  });
+}
+
+void JobCalls::Cancel(JobKey job, Calls::Deadline deadline, Done<Job> done) {
+  const auto read = calls_.Begin<Job>(job.session.tenant, deadline, std::move(done));
+  if (read == nullptr) return;
+  calls_.Run(job.session.tenant, read, [this, read, job] {
+    if (const auto found = FindJob(store_, job); !found.ok()) {
+      read->Finish(found.status());
+      return;
+    }
+    WriteRequest write;
+    write.kind = WriteKind::kEndJob;
+    write.job_outcome.emplace();
+    write.job_outcome->job = job;
+    write.job_outcome->state = JobState::kCancelled;
+    write.encode_reply = [](const WriteResult& result) {
+      return result.job_number == 0 ? std::string() : std::to_string(result.job_number);
+    };
+    Submit(std::move(write), read, job);
+  });
+}
+
+}  // namespace memoryd

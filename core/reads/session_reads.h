@@ -1,0 +1,96 @@
+// Reads of what is stored of a session, as it is: its row, contents, pages of messages, blocks.
+#ifndef MEMORYD_CORE_READS_SESSION_READS_H_
+#define MEMORYD_CORE_READS_SESSION_READS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "core/calls/calls.h"
+#include "core/model/body_reader.h"
+#include "core/model/session.h"
+#include "core/reads/block_view.h"
+#include "core/reads/page.h"
+#include "core/sessions/session_blocks.h"
+#include "core/sessions/session_info.h"
+#include "core/sessions/session_reader.h"
+#include "core/sessions/session_touches.h"
+#include "core/sessions/session_usage.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+struct SessionList {
+  std::vector<std::pair<std::string, SessionInfo>> sessions;  // By their ids.
+  bool more = false;                                          // There are further ones.
+};
+
+// A content, and the session's row that it was found by.
+struct ContentView {
+  ContentPtr content;
+  SessionRow row;
+};
+
+// Any thread may call; nothing waits.
+class SessionReads {
+ public:
+  // What is pointed to outlives it.
+  struct Options {
+    Store* store = nullptr;
+    const BodyReader* bodies = nullptr;
+    MemoryBudget* memory = nullptr;
+    Calls* calls = nullptr;
+    SessionReader* reader = nullptr;
+    SessionTouches* touches = nullptr;
+    const SessionBlocks* blocks = nullptr;
+    SessionUsage* usage = nullptr;
+    std::function<std::int64_t()> now_us;
+  };
+  template <typename T>
+  using Done = std::function<void(absl::StatusOr<T>)>;
+
+  explicit SessionReads(Options options) : options_(std::move(options)) {}
+
+  void GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> done);
+  // Sessions of the tenant, or of one subject unless that is empty, with an id bytewise greater
+  // than `after`: as many as some 1 MiB of configurations allow, and at least one.
+  void ListSessions(std::string tenant, std::string subject, std::string after,
+                    std::int64_t max_sessions, CallEnd end, Done<SessionList> done);
+  // NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
+  void GetContent(const SessionKey& key, std::string content_id, CallEnd end,
+                  Done<ContentView> done);
+  void ReadPage(PageRequest request, CallEnd end, Done<Page> done);
+  // NOT_FOUND `SESSION_NOT_FOUND` or `BLOCK_NOT_FOUND`. kRetrievalBlock is a block of every session
+  // that has an embedder.
+  void GetBlock(const SessionKey& key, std::string block, CallEnd end, Done<BlockView> done);
+  // As GetBlock(). FAILED_PRECONDITION `BLOCK_HAS_NO_ENTRIES`; ABORTED `SESSION_REPLACED`.
+  void ListBlockEntries(EntryPageRequest request, CallEnd end, Done<EntryPage> done);
+
+ private:
+  absl::StatusOr<SessionList> List(const std::string& tenant, const std::string& subject,
+                                   const std::string& after, std::int64_t max_sessions);
+  absl::StatusOr<BlockView> ViewBlock(CachedSession& session, const std::string& block) const;
+  void ReadEntries(const std::shared_ptr<ReadCall<EntryPage>>& read,
+                   const std::shared_ptr<CachedSession>& session, EntryPageRequest request,
+                   bool again);
+  // `before`: what was read until a gap showed; null at first.
+  void ReadRows(const std::shared_ptr<ReadCall<Page>>& read,
+                const std::shared_ptr<CachedSession>& session, PageRequest request,
+                std::shared_ptr<Page> before);
+  // Whether the store has a later version of a session that only this server writes. Blocks.
+  bool IsBehindStore(const SessionKey& key, const SessionRow& row) const;
+  // Brings the page's total step by step, and finishes the read.
+  void CountTotal(const std::shared_ptr<ReadCall<Page>>& read, const std::shared_ptr<Page>& page,
+                  const std::shared_ptr<PageTotal>& total);
+
+  const Options options_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_READS_SESSION_READS_H_

@@ -1,0 +1,453 @@
+#include "core/writes/write_path.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/sessions/oldest_messages.h"
+#include "core/sessions/session_errors.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/message_lookup.h"
+
+namespace memoryd {
+namespace {
+
+// How often the message of a write is looked for that has changed by the time of the commit. Each
+// time somebody else has been successful, so that the more there are the more tries it takes.
+constexpr int kFindTries = 100;
+
+// Whether the write may need what the operator says of sessions: it makes one where there is none,
+// or gives one a template.
+bool TakesDefaults(WriteKind kind) {
+  return kind == WriteKind::kPut || kind == WriteKind::kSet || kind == WriteKind::kCreateSession ||
+         kind == WriteKind::kUpdateSession;
+}
+
+// Whether a Put archives messages of the session before it can be decided on.
+bool MakesRoom(CachedSession& place) {
+  MutexLock lock(place.mutex);
+  return place.loaded && !place.session.whole &&
+         place.session.config->policy == PolicyKind::kFifo &&
+         place.session.config->counting.profile == Profile::kDefault;
+}
+
+// Whether the write names messages or a content that must be found before it is decided on.
+bool NamesStored(const WriteRequest& request) {
+  switch (request.kind) {
+    case WriteKind::kUpdateMessage:
+    case WriteKind::kDeleteMessage:
+    case WriteKind::kUpdateContent:
+    case WriteKind::kDeleteContent:
+      return true;
+    case WriteKind::kEditFact:
+      return !request.fact_edit.evidence.empty();
+    default:
+      return MustCheckRoles(request);
+  }
+}
+
+// Jobs are bounded by themselves, and a model has been paid for what they found out. A copy is
+// bounded by the call that makes it, and what it has staged had better go. So is an erasure, of
+// which one write is under way at a time, and a Put that makes room first.
+bool IsForced(const WriteRequest& request) {
+  switch (request.kind) {
+    case WriteKind::kEndJob:
+    case WriteKind::kAddStaged:
+    case WriteKind::kPublishStaged:
+    case WriteKind::kDropStaged:
+    case WriteKind::kForgetSession:
+    case WriteKind::kArchiveOldest:
+    case WriteKind::kStoreUsage:
+      return true;
+    default:
+      return !request.subject.empty();
+  }
+}
+
+}  // namespace
+
+WritePath::WritePath(Options options) : options_(std::move(options)) {
+  for (int i = 0; i < options_.committers; ++i) {
+    Committer::Options committer;
+    committer.store = options_.store;
+    committer.cache = options_.cache;
+    committer.token_rules = options_.token_rules;
+    committer.stats = &options_.calls->stats();
+    committer.shared = options_.loader->shared();
+    committer.now_us = options_.now_us;
+    committer.random = options_.random;
+    committer.max_active_bytes = options_.max_active_bytes;
+    committer.jobs = options_.jobs;
+    committer.undecided = this;
+    committer.usage = options_.usage;
+    committer.quotas = options_.quotas;
+    committers_.push_back(std::make_unique<Committer>(std::move(committer)));
+  }
+}
+
+WritePath::~WritePath() = default;
+
+// ---- admission ----
+
+absl::Status WritePath::AdmitInTime(const WriteRequest& request) {
+  // A third: what waits goes before it, and what comes until then with it.
+  constexpr int kShareOfTime = 3;
+  Committer& committer = CommitterOf(request.key);
+  auto wait = committer.ExpectedWait();
+  if (wait == wait.zero()) return absl::OkStatus();
+  const auto left = request.deadline - std::chrono::steady_clock::now();
+  // A call whose time is over hears that instead.
+  if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
+  // Of what other tenants have waiting, only a part goes before it.
+  wait = committer.ExpectedWait(request.key.tenant);
+  if (wait * kShareOfTime <= left) return absl::OkStatus();
+  Increment(options_.calls->stats().refused_late);
+  const auto wait_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
+               fmt::format("the store needs {} ms for what waits, too much for this call to be "
+                           "answered in its time; nothing was started, try again later",
+                           wait_ms),
+               {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
+}
+
+absl::StatusOr<Admission::Place> WritePath::Admit(const WriteRequest& request) {
+  const bool forced = IsForced(request);
+  if (!forced) MEMORYD_RETURN_IF_ERROR(AdmitInTime(request));
+  return options_.calls->Admit(request.key.tenant, static_cast<std::int64_t>(request.byte_size),
+                               forced);
+}
+
+void WritePath::Submit(WriteRequest request, Write::Done done) {
+  if (NamesStored(request)) {
+    FindAndSubmit(std::make_shared<const WriteRequest>(std::move(request)), done, kFindTries);
+  } else {
+    SubmitFound(std::move(request), std::move(done));
+  }
+}
+
+void WritePath::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request,
+                              const Write::Done& done, int tries) {
+  const auto submit = [this, request, done, tries](absl::StatusOr<FoundMessages> found) {
+    if (!found.ok()) {
+      done(found.status(), {}, false);
+      return;
+    }
+    WriteRequest write = *request;
+    if (found->status.ok() && write.edit) {
+      found->status = write.edit(*found, write);
+    }
+    write.found = *std::move(found);
+    std::shared_ptr<const WriteRequest> next = request;
+    if (MustCheckRoles(write)) {
+      // Another look begins where this one ended.
+      auto looked = std::make_shared<WriteRequest>(*request);
+      looked->found = write.found;
+      next = std::move(looked);
+    }
+    SubmitFound(std::move(write), [this, next = std::move(next), done, tries](
+                                      absl::Status status, std::string reply, bool replayed) {
+      const std::string reason = ErrorReason(status);
+      if (tries > 1 && (reason == "MESSAGE_CHANGED" || reason == "CONTENT_CHANGED")) {
+        FindAndSubmit(next, done, tries - 1);
+      } else {
+        done(std::move(status), std::move(reply), replayed);
+      }
+    });
+  };
+  const auto read =
+      options_.calls->Begin<FoundMessages>(request->key.tenant, request->deadline, submit);
+  if (read == nullptr) return;
+  const std::shared_ptr<CachedSession> session = options_.reader->Acquire(request->key);
+  options_.reader->RunCurrent(session, read, [this, session, read, request] {
+    read->Finish(FindMessages(*options_.store, *options_.bodies, InfoOf(*session), *request));
+  });
+}
+
+std::shared_ptr<Write> WritePath::Begin(WriteRequest request, Admission::Place place,
+                                        Write::Done done) {
+  // Lives as long as the write, which may be longer than the call: one that expired keeps its place
+  // in a queue until the store moves on.
+  struct Admitted {
+    Admission::Place place;
+    const Write* write = nullptr;
+  };
+  auto admitted = std::make_shared<Admitted>();
+  admitted->place = std::move(place);
+  std::shared_ptr<CachedSession> session = options_.reader->Acquire(request.key);
+  auto write = std::make_shared<Write>(std::move(request), std::move(session),
+                                       [this, admitted, done = std::move(done)](
+                                           absl::Status status, std::string reply, bool replayed) {
+                                         options_.calls->pending().Remove(admitted->write);
+                                         if (!status.ok() || replayed) {
+                                           if (status.ok())
+                                             Increment(options_.calls->stats().replays);
+                                           done(std::move(status), std::move(reply), replayed);
+                                         } else {
+                                           Reply(*admitted->write, std::move(reply), done);
+                                         }
+                                       });
+  admitted->write = write.get();
+  options_.calls->pending().Add(write);
+  return write;
+}
+
+void WritePath::SubmitFound(WriteRequest request, Write::Done done) {
+  if (*options_.defaults_of && TakesDefaults(request.kind)) {
+    request.defaults_of = options_.defaults_of;
+  }
+  auto place = Admit(request);
+  if (!place.ok()) {
+    done(place.status(), {}, false);
+    return;
+  }
+  const auto write = Begin(std::move(request), *std::move(place), std::move(done));
+  const std::shared_ptr<CachedSession>& session = write->session;
+  bool loaded = false;
+  {
+    MutexLock lock(session->mutex);
+    loaded = session->loaded;
+  }
+  EngineStats& stats = options_.calls->stats();
+  Increment(loaded ? stats.cache_hits : stats.cache_misses);
+  const auto enqueue = [this, write] {
+    options_.calls->Guarded(write, [&] {
+      if (absl::Status status = CheckBlocks(*write); !status.ok()) {
+        write->Finish(std::move(status));
+        return;
+      }
+      CountAndEnqueue(write);
+    });
+  };
+  if (loaded) {
+    enqueue();
+    return;
+  }
+  options_.loader->WithLoaded(session, /*anew=*/false,
+                              {[enqueue, write](const absl::Status& status) {
+                                 if (status.ok()) {
+                                   enqueue();
+                                 } else {
+                                   write->Finish(status);
+                                 }
+                               },
+                               [write] { return write->finished(); }});
+}
+
+absl::Status WritePath::CheckBlocks(const Write& write) const {
+  const WriteRequest& request = write.request;
+  if (!request.settings.has_value() && request.template_name.empty()) return absl::OkStatus();
+  SessionSettings settings = request.settings.value_or(SessionSettings());
+  if (request.kind == WriteKind::kUpdateSession) {
+    std::string config;
+    {
+      MutexLock lock(write.session->mutex);
+      // One that is not there has no configuration: the draft says that it is not found.
+      if (!write.session->session.exists()) return absl::OkStatus();
+      config = write.session->session.row.config;
+    }
+    MEMORYD_ASSIGN_OR_RETURN(const SessionSettings old, SessionSettings::FromJson(config));
+    MEMORYD_ASSIGN_OR_RETURN(settings, SettingsOfUpdate(request, old));
+  }
+  if (!settings.blocks.has_value()) return absl::OkStatus();
+  MEMORYD_RETURN_IF_ERROR(CheckOtherSessions(write.session->key, *settings.blocks));
+  return options_.blocks->Check(settings);
+}
+
+// ---- counting ----
+
+std::optional<CountingRules> WritePath::CountingRulesOf(const Write& write) {
+  {
+    MutexLock lock(write.session->mutex);
+    if (!write.session->loaded) return std::nullopt;
+    if (write.session->session.exists()) return write.session->session.config->counting;
+  }
+  const auto defaults = DefaultsFor(write.request);
+  if (!defaults.ok()) return std::nullopt;
+  if (defaults->from == nullptr && !write.request.settings.has_value()) return CountingRules();
+  auto resolved = SessionConfig::Resolve(defaults->from == nullptr ? *write.request.settings
+                                                                   : defaults->from->settings);
+  if (!resolved.ok()) return std::nullopt;
+  return resolved->counting;
+}
+
+// The committer has to count again only when the configuration turns out to be another one. Errors
+// of what was asked are its business too.
+void WritePath::CountAndEnqueue(std::shared_ptr<Write> write) {
+  std::optional<CountingRules> rules = CountingRulesOf(*write);
+  CountProgress progress;
+  absl::StatusOr<bool> all = true;
+  if (rules.has_value()) {
+    all =
+        options_.token_rules->CountWithin(*rules, write->request, TokenRules::kCheapCost, progress);
+    if (all.ok() && !*all) {
+      CountApart(write, *std::move(rules), std::move(progress));
+      return;
+    }
+  }
+  if (all.ok()) {
+    write->token_counts = std::move(progress.counts);
+    write->counted_with = std::move(rules);
+  }
+  Enqueue(std::move(write));
+}
+
+void WritePath::CountApart(const std::shared_ptr<Write>& write, CountingRules rules,
+                           CountProgress progress) {
+  auto task = std::make_shared<TokenCounting::Task>();
+  task->tenant = write->session->key.tenant;
+  task->rules = rules;
+  task->request = &write->request;
+  task->progress = std::move(progress);
+  task->has_ended = [write] { return write->finished(); };
+  task->done = [this, write, rules = std::move(rules)](absl::StatusOr<TokenCounts> counts) {
+    options_.calls->Guarded(write, [&] {
+      if (!counts.ok()) {
+        write->Finish(counts.status());
+        return;
+      }
+      write->token_counts = *std::move(counts);
+      write->counted_with = rules;
+      Enqueue(write);
+    });
+  };
+  options_.counting->Start(std::move(task));
+}
+
+void WritePath::Count(std::shared_ptr<Write> write) {
+  options_.calls->Guarded(write, [&] { CountApart(write, *write->count_with, {}); });
+}
+
+// ---- committers ----
+
+Committer& WritePath::CommitterOf(const SessionKey& session) {
+  return *committers_[SessionKeyHash()(session) % committers_.size()];
+}
+
+void WritePath::Enqueue(std::shared_ptr<Write> write) {
+  if (write->request.kind == WriteKind::kPut && MakesRoom(*write->session)) {
+    ArchiveOldest(std::move(write));
+    return;
+  }
+  Committer& owner = CommitterOf(write->session->key);
+  owner.Enqueue(std::move(write));
+}
+
+void WritePath::ArchiveOldest(std::shared_ptr<Write> write) {
+  options_.calls->RunAdmitted(write->session->key.tenant, [this, write] {
+    options_.calls->Guarded(write, [&] {
+      if (!write->finished()) ArchivePiece(write);
+    });
+  });
+}
+
+void WritePath::ArchivePiece(const std::shared_ptr<Write>& write) {
+  WriteRequest archive;
+  archive.kind = WriteKind::kArchiveOldest;
+  archive.key = write->session->key;
+  archive.deadline = write->deadline();
+  archive.encode_reply = [](const WriteResult&) { return std::string(); };
+  auto taken = TakeForOldest(*options_.memory, archive.key.tenant);
+  if (!taken.ok()) {
+    write->Finish(taken.status());
+    return;
+  }
+  auto memory = std::make_shared<MemoryBudget::Hold>(*std::move(taken));
+  const SessionInfo info = InfoOf(*write->session);
+  auto oldest = ReadOldest(*options_.store, archive.key, info.row, info.config->user_roles);
+  if (!oldest.ok()) {
+    write->Finish(Reported(oldest.status()));
+    return;
+  }
+  archive.oldest = *std::move(oldest);
+  SubmitFound(std::move(archive),
+              [this, write, memory](const absl::Status& status, const std::string&, bool) {
+                memory->Release();
+                if (status.ok()) {
+                  options_.calls->Guarded(write, [&] { Enqueue(write); });
+                } else {
+                  write->Finish(status);
+                }
+              });
+}
+
+void WritePath::Reload(std::shared_ptr<Write> write) {
+  std::shared_ptr<CachedSession> session = write->session;
+  options_.loader->WithLoaded(std::move(session), /*anew=*/true,
+                              [this, write](const absl::Status& status) {
+                                if (!status.ok()) {
+                                  write->Finish(status);
+                                  return;
+                                }
+                                write->fresh = true;
+                                options_.calls->Guarded(write, [&] { Enqueue(write); });
+                              });
+}
+
+void WritePath::ReadUsage(std::shared_ptr<Write> write) {
+  const std::string& tenant = write->session->key.tenant;
+  options_.quotas->Read(tenant, [this, write](const absl::Status& status) {
+    if (status.ok()) {
+      options_.calls->Guarded(write, [&] { Enqueue(write); });
+    } else {
+      write->Finish(Reported(status));
+    }
+  });
+}
+
+void WritePath::LookUp(std::shared_ptr<Write> write,
+                       std::optional<SessionDraft::Decision> otherwise) {
+  const std::string& tenant = write->session->key.tenant;
+  options_.calls->RunAdmitted(tenant, [this, write, otherwise = std::move(otherwise)] {
+    options_.calls->Guarded(write, [&] { Answer(write, otherwise); });
+  });
+}
+
+void WritePath::Answer(const std::shared_ptr<Write>& write,
+                       const std::optional<SessionDraft::Decision>& otherwise) {
+  const WriteRequest& request = write->request;
+  const auto records = options_.store->FindRequests(request.key, {&request.request_id, 1});
+  if (!records.ok()) {
+    // An earlier call with this request_id may have stored it.
+    write->Finish(absl::IsUnavailable(records.status()) ? OutcomeUnknown() : records.status());
+  } else if (const auto& record = records->front(); record.has_value()) {
+    auto reply = ReplyOf(*record, request.fingerprint);
+    if (reply.ok()) {
+      write->Finish(absl::OkStatus(), *std::move(reply), /*replayed=*/true);
+    } else {
+      write->Finish(reply.status());
+    }
+  } else if (otherwise.has_value()) {
+    write->Finish(otherwise->status, otherwise->reply);
+  } else {
+    Enqueue(write);
+  }
+}
+
+void WritePath::Reply(const Write& write, std::string reply, const Write::Done& done) {
+  const auto& with_open_jobs = write.request.with_open_jobs;
+  if (write.jobs.empty() || with_open_jobs == nullptr) {
+    done(absl::OkStatus(), std::move(reply), /*replayed=*/false);
+    return;
+  }
+  const auto& wait_until = write.request.wait_until;
+  if (!write.WaitsForJobs()) {
+    std::vector<OpenJob> open;
+    for (const JobKey& job : write.jobs) open.push_back({job, JobState::kOpen, {}});
+    done(absl::OkStatus(), with_open_jobs(std::move(reply), open, {}), /*replayed=*/false);
+    return;
+  }
+  using Deadline = Calls::Deadline;
+  const Deadline deadline = std::min(wait_until.value_or(Deadline::max()), write.deadline());
+  options_.jobs->Wait(*write.session, write.jobs, /*one_attempt=*/!wait_until.has_value(), deadline,
+                      [done, with_open_jobs, reply = std::move(reply),
+                       usage = write.usage](const std::vector<OpenJob>& open) {
+                        done(absl::OkStatus(), with_open_jobs(reply, open, usage->Total()),
+                             /*replayed=*/false);
+                      });
+}
+
+}  // namespace memoryd
