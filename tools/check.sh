@@ -51,9 +51,9 @@ declare -A marks=([asan]='not matrix and not resident' [tsan]='not matrix and no
 declare -A names=([asan]='not postgresql' [tsan]='not sqlite')
 declare -A files=([asan]="$asan_files" [tsan]="$tsan_files")
 declare -A targets=([asan]='' [tsan]='memoryd calls_test sessions_test writes_test session_draft_test
-  reads_test recall_test lifecycle_test engine_test worker_registry_test worker_service_test llm_test
-  server_test http2_server_test sqlite_store_test store_contract_test')
-threaded='calls|sessions|writes|session_draft|reads|recall|lifecycle|engine|worker|llm|server|http2_server'
+  reads_test recall_test jobs_test lifecycle_test engine_test worker_registry_test worker_service_test
+  llm_test server_test http2_server_test sqlite_store_test store_contract_test')
+threaded='calls|sessions|writes|session_draft|reads|recall|jobs|lifecycle|engine|worker|llm|server|http2_server'
 declare -A tests=([asan]='.' [tsan]="^($threaded|sqlite_store|store_contract)")
 seeds=$(printf 'Seeds/*/%d*:' 1 3 4 5 6 7 8 9)
 declare -A cases=([asan]="-$seeds*.IsLinear:FactStateJsonTest.StaysWithinItsBytes"

@@ -7,6 +7,7 @@ import json
 import pathlib
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 
@@ -304,6 +305,35 @@ def test_pages_are_short():
     long = {page.name: lines for page in [README, *DOCS.glob("*.md"), *QUICKSTARTS.glob("*.md")]
             if (lines := len(page.read_text(encoding="utf-8").splitlines())) > MOST_LINES}
     assert set(long) == {"BENCHMARKS.md"}
+
+
+def targets_of_make() -> dict[str, list[str]]:
+    """What `make help` lists, by section."""
+    listed = subprocess.run(["make", "--silent", "help"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE,
+                            text=True).stdout
+    return {section.partition("\n")[0]: re.findall(r"^  make (\S+) +\S", section, re.MULTILINE)
+            for section in listed.split("\n\n")}
+
+
+def targets_in(text: str) -> set[str]:
+    """The targets that a page's code names."""
+    return set(re.findall(r"(?:^|`)make ([a-z][a-z0-9-]*)", text, re.MULTILINE))
+
+
+def test_make_help_lists_every_target():
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    phony = re.search(r"^\.PHONY:(.*)$", makefile, re.MULTILINE)
+    assert phony is not None
+    listed = [target for targets in targets_of_make().values() for target in targets]
+    assert sorted(listed) == sorted(phony[1].split())
+
+
+def test_pages_name_targets_that_there_are():
+    sections = targets_of_make()
+    assert targets_in(README.read_text(encoding="utf-8")) <= set(sections["For users"])
+    there = {target for targets in sections.values() for target in targets}
+    for name in docs_site.found(docs_site.PATTERNS):
+        assert targets_in((REPOSITORY / name).read_text(encoding="utf-8")) <= there, name
 
 
 def test_no_link_leads_nowhere():
