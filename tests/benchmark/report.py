@@ -12,11 +12,13 @@ import statistics
 import subprocess
 from collections.abc import Sequence
 
+import summary
 import targets
 from bench import Samples
 
 _BEGIN = "<!-- results: written by tests/benchmark/{script} -->"
 _END = "<!-- end of results -->"
+_HEAD = "summary.py"
 _PACKAGES = {"gRPC": "libgrpc++-dev", "libpqxx": "libpqxx-dev", "SQLite": "libsqlite3-0",
              "PostgreSQL": "postgresql-15"}
 _PEERS = ("llama-index-core", "langchain-postgres", "langgraph-checkpoint-postgres", "mem0ai",
@@ -219,8 +221,21 @@ def revision(build):
 
 
 def replace_results(page, script, lines):
-    """Puts `lines` between the page's markers of this script."""
+    """Puts `lines` between the page's markers of this script, and refreshes the page's head."""
+    page.write_text(_replaced(page.read_text(), script, lines))
+    refresh_head(page)
+
+
+def refresh_head(page):
+    """Makes the main figures, where the page has them, those of its tables."""
+    text = page.read_text()
+    if _BEGIN.format(script=_HEAD) in text:
+        page.write_text(_replaced(text, _HEAD, summary.lines(text)))
+        (page.parent / summary.PICTURE).write_text(summary.picture(text))
+
+
+def _replaced(text, script, lines):
     begin = _BEGIN.format(script=script)
-    before, rest = page.read_text().split(begin)
+    before, rest = text.split(begin)
     after = rest.split(_END, 1)[1]
-    page.write_text("\n".join([before + begin, "", *lines, "", _END]) + after)
+    return "\n".join([before + begin, "", *lines, "", _END]) + after
