@@ -21,7 +21,6 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PAGES = REPOSITORY / "build" / "site-pages"
-DECISIONS = pathlib.PurePosixPath("docs/adr")
 PATTERNS = ("*.md", "docs/**/*.md", "clients/python/*.md", "clients/cpp/*.md")
 FOR_MODELS = "llms.txt"
 PICTURES = ("docs/**/*.svg", "docs/**/*.png")
@@ -55,8 +54,6 @@ def on_site(name: str, text: str, pages: set[str], wrong: list[str]) -> str:
             wrong.append(f"{name}: {target}")
         if there in pages:
             return match[0]
-        if there == str(DECISIONS):
-            return match[0].replace(path, f"{path.rstrip('/')}/index.md")
         return match[2]
     return _LINK.sub(replaced, _FENCE_WORDS.sub(r"\1", text))
 
@@ -80,17 +77,6 @@ def wrong_links() -> list[str]:
     return sorted(wrong)
 
 
-def decisions(pages: set[str]) -> str:
-    """A page that lists the decision records."""
-    lines = ["# Decisions", ""]
-    for name in sorted(pages):
-        path = pathlib.PurePosixPath(name)
-        if path.parent == DECISIONS:
-            title = (REPOSITORY / name).read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-            lines.append(f"- [{title}]({path.name})")
-    return "\n".join(lines) + "\n"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--serve", action="store_true", help="serves the site on loopback")
@@ -109,7 +95,6 @@ def main() -> int:
             continue
         text = (REPOSITORY / name).read_text(encoding="utf-8")
         to.write_text(on_site(name, text, pages | pictures, wrong), encoding="utf-8")
-    (PAGES / DECISIONS / "index.md").write_text(decisions(pages), encoding="utf-8")
     text = (REPOSITORY / FOR_MODELS).read_text(encoding="utf-8")
     (PAGES / FOR_MODELS).write_text(links_of_pages(on_site(FOR_MODELS, text, pages, wrong)),
                                     encoding="utf-8")

@@ -320,6 +320,21 @@ def targets_in(text: str) -> set[str]:
     return set(re.findall(r"(?:^|`)make ([a-z][a-z0-9-]*)", text, re.MULTILINE))
 
 
+def test_the_index_of_decisions_is_complete():
+    """Each record by its number and title, and each number without a record."""
+    folder = DOCS / "adr"
+    wanted = {}
+    for file in folder.glob("[0-9]*.md"):
+        number, title = re.match(r"# (\d+)\. (.*)", file.read_text(encoding="utf-8")).groups()
+        assert file.name.startswith(f"{int(number):04}-"), file.name
+        wanted[int(number)] = f"[{title}]({file.name})"
+    assert len(wanted) == len(list(folder.glob("[0-9]*.md")))
+    rows = re.findall(r"^\| (\d+) \| (.*?) \| (.+) \|$", (folder / "README.md").read_text(encoding="utf-8"),
+                      re.MULTILINE)
+    assert [int(number) for number, _, _ in rows] == list(range(1, max(wanted) + 1))
+    assert {int(number): entry for number, entry, _ in rows if entry != "not used"} == wanted
+
+
 def test_make_help_lists_every_target():
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     phony = re.search(r"^\.PHONY:(.*)$", makefile, re.MULTILINE)
