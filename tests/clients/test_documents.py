@@ -28,6 +28,7 @@ import docs_site
 from memoryd import Client, blocks, config
 
 README = REPOSITORY / "README.md"
+CONTRIBUTING = REPOSITORY / "CONTRIBUTING.md"
 DOCS = REPOSITORY / "docs"
 QUICKSTARTS = DOCS / "quickstart"
 PACKAGE = REPOSITORY / "clients" / "python" / "README.md"
@@ -36,6 +37,8 @@ USERS = PACKAGE.with_name("USERS.md")
 PROCESSES = PACKAGE.with_name("PROCESSES.md")
 WORKED_EXAMPLE = "A worked example"
 MOST_LINES = 250
+# At the root, as pages name them.
+FOLDERS = "cli|clients|core|deploy|docs|examples|proto|server|tests|tools"
 # Stand for something in the documents.
 A_JOB, A_CHANGE = "5f0c…-7-facts", '"change":7'
 
@@ -302,7 +305,8 @@ def test_the_worked_example_of_tls_and_a_token(store_kind, reader):
 
 def test_pages_are_short():
     """But for the benchmarks, most of which is written by their program."""
-    long = {page.name: lines for page in [README, *DOCS.glob("*.md"), *QUICKSTARTS.glob("*.md")]
+    pages = [README, CONTRIBUTING, *DOCS.glob("*.md"), *QUICKSTARTS.glob("*.md")]
+    long = {page.name: lines for page in pages
             if (lines := len(page.read_text(encoding="utf-8").splitlines())) > MOST_LINES}
     assert set(long) == {"BENCHMARKS.md"}
 
@@ -349,6 +353,19 @@ def test_pages_name_targets_that_there_are():
     there = {target for targets in sections.values() for target in targets}
     for name in docs_site.found(docs_site.PATTERNS):
         assert targets_in((REPOSITORY / name).read_text(encoding="utf-8")) <= there, name
+
+
+def test_pages_for_contributors_name_what_there_is():
+    """Files by their path from the root, and tests by name."""
+    patterns = ("core/**/*_test.cc", "server/**/*_test.cc", "tests/**/*.py")
+    tests = [file.read_text(encoding="utf-8") for pattern in patterns
+             for file in REPOSITORY.glob(pattern)]
+    names = set(re.findall(r"\bdef (test_\w+)|\bTEST(?:_[FP])?\(\w+, (\w+)", "\n".join(tests)))
+    for page in (CONTRIBUTING, DOCS / "STYLE.md"):
+        text = page.read_text(encoding="utf-8")
+        for path in re.findall(rf"`((?:{FOLDERS})/[\w./]+)`", text):
+            assert list(REPOSITORY.glob(f"{path.rstrip('/')}*")) or re.search(r"NAME|\bX_", path), path
+        assert set(re.findall(r"`(test_\w+)`|(?<=Forgotten: `)([A-Z][a-z]\w+)(?=`)", text)) <= names
 
 
 def test_no_link_leads_nowhere():
