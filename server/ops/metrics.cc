@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 #include <prometheus/collectable.h>
-#include <prometheus/metric_family.h>
 #include <sys/resource.h>
 
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
+
+#include "server/ops/metric_family.h"
 
 namespace memoryd {
 namespace {
@@ -19,55 +19,11 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-using Labels = std::vector<ClientMetric::Label>;
-
 constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kMicrosecondsPerSecond = 1e6;
 // As long as health takes the last good answer for good.
 constexpr std::chrono::seconds kUpFor(3);
 constexpr std::string_view kDurabilities[] = {"NONE", "LOCAL", "REPLICATED"};
-
-ClientMetric::Label Label(const char* name, std::string_view value) {
-  return {name, std::string(value)};
-}
-
-class Family {
- public:
-  Family(std::vector<MetricFamily>& families, const char* name, MetricType type, const char* help)
-      : family_(families.emplace_back()) {
-    family_.name = name;
-    family_.type = type;
-    family_.help = help;
-  }
-
-  void Add(double value, Labels labels = {}) {
-    ClientMetric& metric = Metric(std::move(labels));
-    (family_.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  }
-  // `unit`: what a value of the snapshot is divided by.
-  void Add(const HistogramSnapshot& snapshot, double unit, Labels labels = {}) {
-    ClientMetric::Histogram& histogram = Metric(std::move(labels)).histogram;
-    std::uint64_t count = 0;
-    for (std::size_t i = 0; i < snapshot.counts.size(); ++i) {
-      count += snapshot.counts[i];
-      const double bound = i < snapshot.bounds.size()
-                               ? static_cast<double>(snapshot.bounds[i]) / unit
-                               : std::numeric_limits<double>::infinity();
-      histogram.bucket.push_back({count, bound});
-    }
-    histogram.sample_count = count;
-    histogram.sample_sum = static_cast<double>(snapshot.sum) / unit;
-  }
-
- private:
-  ClientMetric& Metric(Labels labels) {
-    ClientMetric& metric = family_.metric.emplace_back();
-    metric.label = std::move(labels);
-    return metric;
-  }
-
-  MetricFamily& family_;
-};
 
 double Number(std::uint64_t count) { return static_cast<double>(count); }
 
@@ -99,9 +55,7 @@ class Metrics final : public prometheus::Collectable {
   explicit Metrics(const MetricSources& sources) : sources_(sources) {}
 
   std::vector<MetricFamily> Collect() const override {
-    std::vector<MetricFamily> families;
-    // Family refers to its place.
-    families.reserve(112);
+    MetricFamilies families;
     AddCalls(families);
     AddConnections(families);
     AddEngine(families);
@@ -111,13 +65,11 @@ class Metrics final : public prometheus::Collectable {
     AddWorkers(families);
     AddMemory(families);
     AddProcess(families);
-    return families;
+    return families.Take();
   }
 
  private:
-  using Families = std::vector<MetricFamily>;
-
-  void AddConnections(Families& families) const {
+  void AddConnections(MetricFamilies& families) const {
     if (sources_.rpc_server == nullptr) return;
     const Http2Stats& connections = sources_.rpc_server->stats();
     Family(families, "memoryd_connections", MetricType::Gauge, "Connections that are open.")
@@ -140,7 +92,7 @@ class Metrics final : public prometheus::Collectable {
     given_up.Add(Number(connections.unread_replies()), {Label("part", "reply")});
   }
 
-  void AddCalls(Families& families) const {
+  void AddCalls(MetricFamilies& families) const {
     const CallStats& calls = *sources_.calls;
     Family total(families, "memoryd_rpc_total", MetricType::Counter,
                  "Calls ended, by method and code.");
@@ -219,7 +171,7 @@ class Metrics final : public prometheus::Collectable {
         .Add(Number(engine.replays));
   }
 
-  void AddEngine(Families& families) const {
+  void AddEngine(MetricFamilies& families) const {
     Engine& engine = *sources_.engine;
     const EngineStats& stats = engine.stats();
     Family(families, "memoryd_pending_calls", MetricType::Gauge, "Calls that wait for the store.")
@@ -272,7 +224,7 @@ class Metrics final : public prometheus::Collectable {
         .Add(Number(engine.cache().evictions()));
   }
 
-  void AddJobs(Families& families) const {
+  void AddJobs(MetricFamilies& families) const {
     Engine& engine = *sources_.engine;
     const EngineStats& stats = engine.stats();
     const BlockStats& blocks = engine.block_stats();
@@ -298,7 +250,7 @@ class Metrics final : public prometheus::Collectable {
     rejected.Add(Number(blocks.refused_condensings), {Label("reason", "loses_facts")});
   }
 
-  void AddWorkers(Families& families) const {
+  void AddWorkers(MetricFamilies& families) const {
     const WorkerRegistry& workers = *sources_.workers;
     const WorkerStats& stats = workers.stats();
     Family(families, "memoryd_workers", MetricType::Gauge, "Workers attached.")
@@ -329,7 +281,7 @@ class Metrics final : public prometheus::Collectable {
         .Add(Number(stats.ignored_results()));
   }
 
-  void AddStore(Families& families) const {
+  void AddStore(MetricFamilies& families) const {
     const StoreStats& stats = sources_.store->stats();
     const HistogramSnapshot commits =
         stats.seconds[static_cast<std::size_t>(StoreOperation::kCommit)].Snapshot();
@@ -358,7 +310,7 @@ class Metrics final : public prometheus::Collectable {
     Family errors(families, "memoryd_store_errors_total", MetricType::Counter,
                   "Calls to the store that failed.");
     for (std::size_t i = 0; i < kStoreOperations.size(); ++i) {
-      const Labels labels = {Label("operation", kStoreOperations[i])};
+      const MetricLabels labels = {Label("operation", kStoreOperations[i])};
       seconds.Add(stats.seconds[i].Snapshot(), kNanosecondsPerSecond, labels);
       errors.Add(Number(stats.errors[i]), labels);
     }
@@ -386,7 +338,7 @@ class Metrics final : public prometheus::Collectable {
         .Add(static_cast<double>(info.schema_version));
   }
 
-  void AddModelUsage(Families& families) const {
+  void AddModelUsage(MetricFamilies& families) const {
     if (sources_.model_usage == nullptr) return;
     Family calls(families, "memoryd_tenant_model_calls_total", MetricType::Counter,
                  "Calls of models that were answered, by tenant.");
@@ -405,7 +357,7 @@ class Metrics final : public prometheus::Collectable {
     }
   }
 
-  void AddModels(Families& families) const {
+  void AddModels(MetricFamilies& families) const {
     AddModelUsage(families);
     if (sources_.models == nullptr) return;
     Family calls(families, "memoryd_model_calls_total", MetricType::Counter,
@@ -438,7 +390,7 @@ class Metrics final : public prometheus::Collectable {
     });
   }
 
-  void AddMemory(Families& families) const {
+  void AddMemory(MetricFamilies& families) const {
     if (sources_.budget == nullptr) return;
     MemoryBudget& budget = *sources_.budget;
     Family(families, "memoryd_memory_budget_bytes", MetricType::Gauge,
@@ -450,7 +402,7 @@ class Metrics final : public prometheus::Collectable {
                    "Times that the budget had no room, by what it was asked for.");
     const MemoryByUse by_use = budget.HeldByUse();
     for (std::size_t i = 0; i < kMemoryUses.size(); ++i) {
-      const Labels use = {Label("use", kMemoryUses[i])};
+      const MetricLabels use = {Label("use", kMemoryUses[i])};
       held.Add(static_cast<double>(by_use[i]), use);
       refused.Add(Number(budget.refused(static_cast<MemoryUse>(i))), use);
     }
@@ -480,7 +432,7 @@ class Metrics final : public prometheus::Collectable {
     }
   }
 
-  void AddProcess(Families& families) const {
+  void AddProcess(MetricFamilies& families) const {
     Family(families, "memoryd_exceptions_total", MetricType::Counter,
            "Exceptions caught in the server's threads.")
         .Add(Number(
