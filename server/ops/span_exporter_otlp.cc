@@ -177,7 +177,7 @@ class CountedExporter final : public sdk::trace::SpanExporter {
     const CallSpan& call = waiting.call();
     const TraceContext& trace = *call.trace;
     const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(call.took);
-    const std::string service = fmt::format("memoryd.v1.{}", ServiceOf(call.method));
+    const std::string service = ServiceOf(TraitsOf(call.method));
     const std::string_view method = TraitsOf(call.method).name;
     std::unique_ptr<sdk::trace::Recordable> span = exporter_->MakeRecordable();
     const api::TraceFlags flags(api::TraceFlags::kIsSampled);

@@ -1,39 +1,12 @@
 #include "server/ops/span_exporter.h"
 
-#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <string>
 #include <utility>
 
-#include "memoryd/v1/block_service.pb.h"
-#include "memoryd/v1/job_service.pb.h"
-#include "memoryd/v1/memory_service.pb.h"
-#include "memoryd/v1/server_service.pb.h"
-#include "memoryd/v1/session_service.pb.h"
-#include "memoryd/v1/worker_service.pb.h"
-
 namespace memoryd {
 namespace {
-
-TEST(SpanExporterTest, EachMethodIsOfTheServiceThatHasIt) {
-  // Of each file one message, so that it is linked.
-  v1::GetBlockRequest::descriptor();
-  v1::GetJobRequest::descriptor();
-  v1::GetRequest::descriptor();
-  v1::GetServerInfoRequest::descriptor();
-  v1::GetSessionRequest::descriptor();
-  v1::AttachRequest::descriptor();
-  const auto* const pool = google::protobuf::DescriptorPool::generated_pool();
-  for (std::size_t i = 0; i < kMethods.size(); ++i) {
-    const std::string name = std::string("memoryd.v1.")
-                                 .append(ServiceOf(static_cast<Method>(i)))
-                                 .append(".")
-                                 .append(kMethods[i].name);
-    EXPECT_NE(pool->FindMethodByName(name), nullptr) << name;
-  }
-}
 
 TEST(SpanExporterTest, OnlySampledCallsAreWanted) {
   EXPECT_FALSE(SpanExporter::Wants(nullptr));

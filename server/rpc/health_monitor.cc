@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/exception.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {
@@ -51,11 +52,8 @@ void HealthMonitor::BeginDrain() {
 }
 
 void HealthMonitor::SetServing(bool serving) {
-  for (const char* service :
-       {"", "memoryd.v1.MemoryService", "memoryd.v1.SessionService", "memoryd.v1.JobService",
-        "memoryd.v1.BlockService", "memoryd.v1.ServerService", "memoryd.v1.WorkerService"}) {
-    health_->SetServing(service, serving);
-  }
+  health_->SetServing("", serving);
+  for (const std::string& service : ServicesOfMethods()) health_->SetServing(service, serving);
 }
 
 void HealthMonitor::Ask() {

@@ -2,12 +2,15 @@
 #ifndef MEMORYD_SERVER_WIRE_METHOD_H_
 #define MEMORYD_SERVER_WIRE_METHOD_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace memoryd {
 
@@ -28,6 +31,7 @@ constexpr std::optional<Right> RightOf(std::string_view name) {
   return std::nullopt;
 }
 
+// Each has a row in kMethods, in this order.
 enum class Method : std::uint8_t {
   kPut,
   kGet,
@@ -66,69 +70,86 @@ enum class Method : std::uint8_t {
 };
 
 struct MethodTraits {
-  std::string_view name;
+  Method method;
+  std::string_view service;  // Of the package kPackage.
+  std::string_view name;     // As its proto has it.
   Right right;
   // Takes memory in proportion to the request or the session: refused where that is short.
   bool takes_memory = false;
 };
 
-// In the order of Method.
-inline constexpr std::array<MethodTraits, 34> kMethods = {{
-    {"Put", Right::kWrite, true},
-    {"Get", Right::kRead},
-    {"GetAll", Right::kRead},
-    {"Set", Right::kWrite, true},
-    {"Reset", Right::kWrite},
-    {"Query", Right::kRead, true},
-    {"UpdateContext", Right::kRead, true},
-    {"StreamAll", Right::kRead},
-    {"UpdateMessage", Right::kWrite, true},
-    {"DeleteMessage", Right::kWrite},
-    {"GetContent", Right::kRead},
-    {"UpdateContent", Right::kWrite, true},
-    {"DeleteContent", Right::kWrite},
-    {"CreateSession", Right::kWrite, true},
-    {"GetSession", Right::kRead},
-    {"ListSessions", Right::kRead},
-    {"UpdateSession", Right::kWrite, true},
-    {"DeleteSession", Right::kWrite},
-    {"ForkSession", Right::kWrite, true},
-    {"ImportSession", Right::kAdmin, true},
-    {"EraseSubject", Right::kWrite},
-    {"ListJobs", Right::kRead},
-    {"GetJob", Right::kRead},
-    {"RetryJob", Right::kWrite},
-    {"CancelJob", Right::kWrite},
-    {"GetUsage", Right::kRead},
-    {"GetBlock", Right::kRead},
-    {"ListBlockEntries", Right::kRead},
-    {"UndoBlockChange", Right::kWrite},
-    {"AddFact", Right::kWrite, true},
-    {"UpdateFact", Right::kWrite},
-    {"DeleteFact", Right::kWrite},
-    {"GetServerInfo", Right::kNone},
-    {"Attach", Right::kWorker},
-}};
+inline constexpr std::string_view kPackage = "memoryd.v1";
+
+// A test holds them against the services in proto/memoryd/v1.
+inline constexpr auto kMethods = std::to_array<MethodTraits>({
+    {Method::kPut, "MemoryService", "Put", Right::kWrite, true},
+    {Method::kGet, "MemoryService", "Get", Right::kRead},
+    {Method::kGetAll, "MemoryService", "GetAll", Right::kRead},
+    {Method::kSet, "MemoryService", "Set", Right::kWrite, true},
+    {Method::kReset, "MemoryService", "Reset", Right::kWrite},
+    {Method::kQuery, "MemoryService", "Query", Right::kRead, true},
+    {Method::kUpdateContext, "MemoryService", "UpdateContext", Right::kRead, true},
+    {Method::kStreamAll, "MemoryService", "StreamAll", Right::kRead},
+    {Method::kUpdateMessage, "MemoryService", "UpdateMessage", Right::kWrite, true},
+    {Method::kDeleteMessage, "MemoryService", "DeleteMessage", Right::kWrite},
+    {Method::kGetContent, "MemoryService", "GetContent", Right::kRead},
+    {Method::kUpdateContent, "MemoryService", "UpdateContent", Right::kWrite, true},
+    {Method::kDeleteContent, "MemoryService", "DeleteContent", Right::kWrite},
+    {Method::kCreateSession, "SessionService", "CreateSession", Right::kWrite, true},
+    {Method::kGetSession, "SessionService", "GetSession", Right::kRead},
+    {Method::kListSessions, "SessionService", "ListSessions", Right::kRead},
+    {Method::kUpdateSession, "SessionService", "UpdateSession", Right::kWrite, true},
+    {Method::kDeleteSession, "SessionService", "DeleteSession", Right::kWrite},
+    {Method::kForkSession, "SessionService", "ForkSession", Right::kWrite, true},
+    {Method::kImportSession, "SessionService", "ImportSession", Right::kAdmin, true},
+    {Method::kEraseSubject, "SessionService", "EraseSubject", Right::kWrite},
+    {Method::kListJobs, "JobService", "ListJobs", Right::kRead},
+    {Method::kGetJob, "JobService", "GetJob", Right::kRead},
+    {Method::kRetryJob, "JobService", "RetryJob", Right::kWrite},
+    {Method::kCancelJob, "JobService", "CancelJob", Right::kWrite},
+    {Method::kGetUsage, "JobService", "GetUsage", Right::kRead},
+    {Method::kGetBlock, "BlockService", "GetBlock", Right::kRead},
+    {Method::kListBlockEntries, "BlockService", "ListBlockEntries", Right::kRead},
+    {Method::kUndoBlockChange, "BlockService", "UndoBlockChange", Right::kWrite},
+    {Method::kAddFact, "BlockService", "AddFact", Right::kWrite, true},
+    {Method::kUpdateFact, "BlockService", "UpdateFact", Right::kWrite},
+    {Method::kDeleteFact, "BlockService", "DeleteFact", Right::kWrite},
+    {Method::kGetServerInfo, "ServerService", "GetServerInfo", Right::kNone},
+    {Method::kAttach, "WorkerService", "Attach", Right::kWorker},
+});
+
+constexpr bool IsEachRowAtItsMethod() {
+  for (std::size_t i = 0; i < kMethods.size(); ++i) {
+    if (kMethods[i].method != static_cast<Method>(i)) return false;
+  }
+  return true;
+}
+static_assert(IsEachRowAtItsMethod(), "kMethods must have a row for each Method, in its order");
 
 constexpr const MethodTraits& TraitsOf(Method method) {
   return kMethods[static_cast<std::size_t>(method)];
 }
 
-// The service of memoryd.v1 that has it.
-constexpr std::string_view ServiceOf(Method method) {
-  if (method <= Method::kDeleteContent) return "MemoryService";
-  if (method <= Method::kEraseSubject) return "SessionService";
-  if (method <= Method::kGetUsage) return "JobService";
-  if (method <= Method::kDeleteFact) return "BlockService";
-  return method == Method::kGetServerInfo ? "ServerService" : "WorkerService";
+// `memoryd.v1.MemoryService`.
+inline std::string ServiceOf(const MethodTraits& method) {
+  return std::string(kPackage).append(".").append(method.service);
 }
 
 // `/memoryd.v1.MemoryService/Put`.
-inline std::string PathOf(Method method) {
-  return std::string("/memoryd.v1.")
-      .append(ServiceOf(method))
-      .append("/")
-      .append(TraitsOf(method).name);
+inline std::string PathOf(const MethodTraits& method) {
+  return std::string("/").append(ServiceOf(method)).append("/").append(method.name);
+}
+
+// The full names of the services that have these methods, each once.
+inline std::vector<std::string> ServicesOfMethods() {
+  std::vector<std::string> services;
+  for (const MethodTraits& method : kMethods) {
+    std::string service = ServiceOf(method);
+    if (std::find(services.begin(), services.end(), service) == services.end()) {
+      services.push_back(std::move(service));
+    }
+  }
+  return services;
 }
 
 }  // namespace memoryd

@@ -111,7 +111,8 @@ class RpcMethods {
   // A method of `service`, which outlives it.
   template <typename Service>
   void Add(Method method, Service* service, void (Service::*start)(RpcCallPtr)) {
-    Add(PathOf(method), [service, start](RpcCallPtr rpc) { (service->*start)(std::move(rpc)); });
+    Add(PathOf(TraitsOf(method)),
+        [service, start](RpcCallPtr rpc) { (service->*start)(std::move(rpc)); });
   }
 
   // Null for an unknown path.
