@@ -38,18 +38,11 @@
 #include "server/ops/metrics_listener.h"
 #include "server/ops/span_exporter.h"
 #include "server/ops/store_error_log.h"
-#include "server/rpc/block_service.h"
 #include "server/rpc/handed_on.h"
 #include "server/rpc/health_monitor.h"
-#include "server/rpc/health_service.h"
-#include "server/rpc/job_service.h"
-#include "server/rpc/memory_service.h"
 #include "server/rpc/parse_request.h"
-#include "server/rpc/reflection_service.h"
-#include "server/rpc/server_service.h"
-#include "server/rpc/session_service.h"
+#include "server/rpc/services.h"
 #include "server/rpc/unary_call.h"
-#include "server/rpc/worker_service.h"
 #include "server/settings/limits.h"
 #include "server/wire/stored_body.h"
 
@@ -294,57 +287,33 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
   environment.log = &call_log;
   environment.audit = audit.get();
   environment.spans = spans.get();
-  MemoryService memory_service(&engine, environment);
-  SessionService session_service(&engine, environment);
-  JobService job_service(&engine, &model_usage, start_us, environment);
-  BlockService block_service(&engine, environment);
-  ServerService server_service({.version = Version(),
-                                .revision = Revision(),
-                                .start_us = start_us,
-                                .store_kind = FindStoreKind(config.store)->scheme,
-                                .plaintext_beyond_loopback = config.ListensInPlaintext(),
-                                .takes_tokens = config.Authenticates(),
-                                .takes_certificates = !config.tls_client_ca.empty(),
-                                .options = options,
-                                .store = &store,
-                                .request_bytes = request_bytes,
-                                .settings = &tenant_settings},
-                               environment);
-  WorkerServiceOptions worker_service_options;
-  worker_service_options.version = Version();
-  worker_service_options.max_message_bytes = request_bytes;
-  WorkerService worker_service(&workers, environment, worker_service_options);
-  HealthService health_service;
-  RpcMethods health_methods;
-  health_service.AddTo(health_methods);
-  RpcMethods methods;
-  health_service.AddTo(methods);
-  memory_service.AddTo(methods);
-  session_service.AddTo(methods);
-  job_service.AddTo(methods);
-  block_service.AddTo(methods);
-  server_service.AddTo(methods);
-  worker_service.AddTo(methods);
-  ReflectionService reflection(
-      {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "memoryd.v1.BlockService",
-       "memoryd.v1.JobService", "memoryd.v1.MemoryService", "memoryd.v1.ServerService",
-       "memoryd.v1.SessionService", "memoryd.v1.WorkerService"},
-      [&environment, guarded = access->guards_reflection()](const RpcCall& rpc) -> absl::Status {
-        if (!guarded) return absl::OkStatus();
-        MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(environment, rpc));
-        return CheckRight(caller, Right::kAdmin);
-      });
-  if (access->wants_reflection()) reflection.AddTo(methods);
+  Services services({.engine = &engine,
+                     .workers = &workers,
+                     .model_usage = &model_usage,
+                     .facts = {.version = Version(),
+                               .revision = Revision(),
+                               .start_us = start_us,
+                               .store_kind = FindStoreKind(config.store)->scheme,
+                               .plaintext_beyond_loopback = config.ListensInPlaintext(),
+                               .takes_tokens = config.Authenticates(),
+                               .takes_certificates = !config.tls_client_ca.empty(),
+                               .options = options,
+                               .store = &store,
+                               .request_bytes = request_bytes,
+                               .settings = &tenant_settings},
+                     .wants_reflection = access->wants_reflection(),
+                     .guards_reflection = access->guards_reflection()},
+                    environment);
   spdlog::info("memoryd {}, revision {}", Version(), Revision());
-  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, &health_service);
+  auto monitor = std::make_unique<HealthMonitor>(&engine, &store, &memory, &services.health());
   MEMORYD_ASSIGN_OR_RETURN(
       const std::unique_ptr<Http2Server> rpc_server,
       StartServer("listen", ServerOptionsOf(config, *access, budget.limit(), request_bytes),
-                  &methods, &budget));
+                  &services.methods(), &budget));
   std::unique_ptr<Http2Server> for_health;
   if (!config.health_listen.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(for_health, StartServer("health_listen", HealthOptionsOf(config),
-                                                     &health_methods, &budget));
+                                                     &services.health_methods(), &budget));
   }
   std::unique_ptr<MetricsListener> metrics;
   if (!config.metrics_listen.empty()) {
@@ -356,7 +325,7 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
                                   &engine,      &store,           &log,          counted_models,
                                   &workers,     audit.get(),      access->jwt(), access->tls(),
                                   &model_usage, spans.get(),      &budget,       is_named}),
-                     [&health_service] { return health_service.IsServing("").value_or(false); }));
+                     [&services] { return services.health().IsServing("").value_or(false); }));
   }
   Listening listening;
   listening.listen = rpc_server->addresses();
@@ -383,12 +352,12 @@ absl::Status Serve(const CommandLine& line, const ReadAgain& read_again, const S
     _exit(3);
   }).detach();
   monitor->BeginDrain();
-  worker_service.BeginDrain();
+  services.worker_service().BeginDrain();
   if (!calls.Drain(drained_by)) {
     spdlog::warn("calls still wait for the store: ending them");
     engine.ExpirePending();
   }
-  if (!worker_service.EndStreams(std::chrono::steady_clock::now() + kEndWorkers)) {
+  if (!services.worker_service().EndStreams(std::chrono::steady_clock::now() + kEndWorkers)) {
     spdlog::warn("workers do not read: cutting them off");
   }
   // Streams such as a health Watch never end by themselves: they get no more than the last replies
