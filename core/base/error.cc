@@ -38,9 +38,10 @@ absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_v
   return status;
 }
 
-absl::Status InvalidField(std::string_view field, std::string_view message) {
+absl::Status InvalidField(const FieldPath& field, std::string_view message) {
+  const std::string path = field.ToString();
   return Error(absl::StatusCode::kInvalidArgument, "INVALID_FIELD",
-               fmt::format("{}: {}", field, message), {{"field", std::string(field)}});
+               fmt::format("{}: {}", path, message), {{"field", path}});
 }
 
 absl::Status StoreUnavailable() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/field_path.h"
 
 namespace memoryd {
 
@@ -20,7 +21,7 @@ absl::Status Error(absl::StatusCode code, std::string_view reason, std::string_v
                    ErrorValues values = {});
 
 // INVALID_ARGUMENT that names the request field, such as "messages[3].role".
-absl::Status InvalidField(std::string_view field, std::string_view message);
+absl::Status InvalidField(const FieldPath& field, std::string_view message);
 
 // UNAVAILABLE `STORE_UNAVAILABLE`, for a call that changed nothing since the store can't be
 // reached.

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/model/role.h"
 #include "core/policy/units.h"
@@ -131,7 +132,8 @@ absl::Status SessionImport::Place(const Message& message, bool archived, std::si
   MEMORYD_RETURN_IF_ERROR(CheckPosition("messages", index, message.position, row.next_position));
   if (message_count_ == 0) row.floor = message.position;
   const bool has_openings = staged_->config->counting.profile != Profile::kLlamaIndex;
-  const std::string status = fmt::format("messages[{}].status", index);
+  const FieldPath path("messages", static_cast<std::int64_t>(index));
+  const FieldPath status = path.Field("status");
   if (archived) {
     if (active_behind_) return InvalidField(status, "archived, behind an active message");
     if (leading_.size() > kMaxPinned) {

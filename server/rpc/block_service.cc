@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/fact_text.h"
 #include "server/rpc/block_reply.h"
@@ -71,7 +72,7 @@ absl::StatusOr<FactEdit> FromProto(const v1::AddFactRequest& request) {
   }
   for (int i = 0; i < request.message_ids_size(); ++i) {
     const std::string& id = request.message_ids(i);
-    MEMORYD_RETURN_IF_ERROR(CheckId(fmt::format("message_ids[{}]", i), id, kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(FieldPath("message_ids", i), id, kMaxIdBytes));
     edit.evidence.push_back(id);
   }
   return edit;

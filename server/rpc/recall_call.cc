@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
 #include "server/rpc/block_reply.h"
@@ -238,7 +239,7 @@ v1::Message Join(JointMessage joint) {
   return joined;
 }
 
-absl::Status CheckCosine(std::string_view field, double cosine) {
+absl::Status CheckCosine(const FieldPath& field, double cosine) {
   // Written so that NaN fails as well.
   if (cosine >= -1 && cosine <= 1) return absl::OkStatus();
   return InvalidField(field, "must be between -1 and 1");
@@ -317,7 +318,7 @@ absl::StatusOr<UpdateContextRequest> FromProto(v1::UpdateContextRequest& asked) 
   for (int i = 0; i < asked.messages_size(); ++i) {
     v1::Message& message = *asked.mutable_messages(i);
     IncomingMessage checked;
-    MEMORYD_RETURN_IF_ERROR(CheckMessage(fmt::format("messages[{}]", i), message, checked));
+    MEMORYD_RETURN_IF_ERROR(CheckMessage(FieldPath("messages", i), message, checked));
     request.messages.push_back(FromContext(message));
   }
   return request;

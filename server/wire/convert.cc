@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
 #include "core/base/visible_text.h"
@@ -54,7 +55,7 @@ bool IsForbiddenInId(char32_t c) {
          (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
 }
 
-absl::Status CheckNoControl(std::string_view field, std::string_view value) {
+absl::Status CheckNoControl(const FieldPath& field, std::string_view value) {
   for (std::size_t i = 0; i < value.size();) {
     if (IsForbiddenInId(NextCodePoint(value, i))) {
       return InvalidField(field, "must not hold control, zero-width or bidirectional characters");
@@ -67,7 +68,7 @@ absl::Status CheckNoControl(std::string_view field, std::string_view value) {
   return absl::OkStatus();
 }
 
-absl::Status CheckJson(const std::string& field, std::string_view value, bool any_value) {
+absl::Status CheckJson(const FieldPath& field, std::string_view value, bool any_value) {
   if (value.empty()) return absl::OkStatus();
   MEMORYD_RETURN_IF_ERROR(CheckText(field, value, any_value ? kMaxText : kMaxJson));
   JsonLimits limits;
@@ -78,14 +79,14 @@ absl::Status CheckJson(const std::string& field, std::string_view value, bool an
   return absl::OkStatus();
 }
 
-absl::Status CheckTokenCount(const std::string& field, std::int64_t value) {
+absl::Status CheckTokenCount(const FieldPath& field, std::int64_t value) {
   if (value >= 0 && value <= kMaxTokens) return absl::OkStatus();
   return InvalidField(field, "must be between 0 and 2147483647");
 }
 
-absl::Status CheckMedia(const std::string& field, const v1::Media& media) {
+absl::Status CheckMedia(const FieldPath& field, const v1::Media& media) {
   if (media.has_token_count()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field + ".token_count", media.token_count()));
+    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field.Field("token_count"), media.token_count()));
   }
   return absl::OkStatus();
 }
@@ -97,59 +98,61 @@ CountedPart MediaPart(CountedPart::Kind kind, const v1::Media& media) {
   return part;
 }
 
-absl::StatusOr<CountedPart> FromPart(const std::string& field, const v1::Part& part,
+absl::StatusOr<CountedPart> FromPart(const FieldPath& field, const v1::Part& part,
                                      MessageDraft& message) {
   using Kind = CountedPart::Kind;
   switch (part.kind_case()) {
     case v1::Part::kText:
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".text", part.text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("text"), part.text(), kMaxText));
       return CountedPart{Kind::kText, part.text(), {}, {}};
     case v1::Part::kImage:
-      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".image", part.image()));
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field.Field("image"), part.image()));
       return MediaPart(Kind::kImage, part.image());
     case v1::Part::kAudio:
-      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".audio", part.audio()));
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field.Field("audio"), part.audio()));
       return MediaPart(Kind::kAudio, part.audio());
     case v1::Part::kVideo:
-      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".video", part.video()));
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field.Field("video"), part.video()));
       return MediaPart(Kind::kVideo, part.video());
     case v1::Part::kDocument:
-      MEMORYD_RETURN_IF_ERROR(CheckMedia(field + ".document", part.document()));
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field.Field("document"), part.document()));
       return MediaPart(Kind::kDocument, part.document());
     case v1::Part::kToolCall: {
       const v1::ToolCall& call = part.tool_call();
       MEMORYD_RETURN_IF_ERROR(
-          CheckText(field + ".tool_call.arguments_json", call.arguments_json(), kMaxText));
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_call.call_id", call.call_id(), kMaxCallId));
+          CheckText(field.Field("tool_call.arguments_json"), call.arguments_json(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(field.Field("tool_call.call_id"), call.call_id(), kMaxCallId));
       if (!call.call_id().empty()) message.ids.value().calls.push_back(call.call_id());
       return CountedPart{Kind::kToolCall, call.name(), call.arguments_json(), {}};
     }
     case v1::Part::kToolResult: {
       const v1::ToolResult& result = part.tool_result();
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".tool_result.text", result.text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("tool_result.text"), result.text(), kMaxText));
       MEMORYD_RETURN_IF_ERROR(
-          CheckText(field + ".tool_result.call_id", result.call_id(), kMaxCallId));
+          CheckText(field.Field("tool_result.call_id"), result.call_id(), kMaxCallId));
       if (!result.call_id().empty()) message.ids.value().results.push_back(result.call_id());
       return CountedPart{Kind::kToolResult, result.name(), result.text(), {}};
     }
     case v1::Part::kThinking:
       MEMORYD_RETURN_IF_ERROR(
-          CheckText(field + ".thinking.text", part.thinking().text(), kMaxText));
-      MEMORYD_RETURN_IF_ERROR(
-          CheckJson(field + ".thinking.additional_json", part.thinking().additional_json(), true));
+          CheckText(field.Field("thinking.text"), part.thinking().text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field.Field("thinking.additional_json"),
+                                        part.thinking().additional_json(), true));
       return CountedPart{Kind::kThinking, part.thinking().text(), {}, {}};
     case v1::Part::kCitation:
       MEMORYD_RETURN_IF_ERROR(
-          CheckText(field + ".citation.cited_text", part.citation().cited_text(), kMaxText));
+          CheckText(field.Field("citation.cited_text"), part.citation().cited_text(), kMaxText));
       MEMORYD_RETURN_IF_ERROR(
-          CheckJson(field + ".citation.location_json", part.citation().location_json(), true));
+          CheckJson(field.Field("citation.location_json"), part.citation().location_json(), true));
       return CountedPart{Kind::kOther, part.citation().cited_text(), part.citation().source(), {}};
     case v1::Part::kJson:
-      if (part.json().empty()) return InvalidField(field + ".json", "must not be empty");
-      MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".json", part.json(), true));
+      if (part.json().empty()) return InvalidField(field.Field("json"), "must not be empty");
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field.Field("json"), part.json(), true));
       return CountedPart{Kind::kOther, part.json(), {}, {}};
     case v1::Part::kOpaque:
-      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".opaque.type", part.opaque().type(), kMaxRoleBytes));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckId(field.Field("opaque.type"), part.opaque().type(), kMaxRoleBytes));
       return CountedPart{Kind::kOther, part.opaque().data(), {}, {}};
     case v1::Part::KIND_NOT_SET:
       break;
@@ -169,7 +172,7 @@ void DiscardUnknownFields(v1::Message& message) {
 // Takes the time that an item has of its own, if any. That it is to come the engine checks, whose
 // clock counts.
 template <typename T>
-absl::Status TakeExpireTime(const std::string& field, const T& wire, MessageDraft& item) {
+absl::Status TakeExpireTime(const FieldPath& field, const T& wire, MessageDraft& item) {
   if (!wire.has_expire_time()) return absl::OkStatus();
   MEMORYD_RETURN_IF_ERROR(CheckTime(field, wire.expire_time()));
   const std::int64_t expire_us = ToMicros(wire.expire_time());
@@ -200,29 +203,28 @@ std::string Stored(T& wire, const Provenance& from) {
   return body;
 }
 
-// At `field`, empty when its fields are the request's own.
-absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Content& content,
+// At `field`, FieldPath() when its fields are the request's own.
+absl::StatusOr<IncomingContent> FromContent(const FieldPath& field, v1::Content& content,
                                             const Provenance& from) {
-  const std::string prefix = field.empty() ? "" : field + ".";
   content.DiscardUnknownFields();
   if (!content.content_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "content_id", content.content_id(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("content_id"), content.content_id(), kMaxIdBytes));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "mime_type", content.mime_type(), kMaxMimeType));
-  MEMORYD_RETURN_IF_ERROR(CheckJson(prefix + "metadata_json", content.metadata_json(), false));
+  MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("mime_type"), content.mime_type(), kMaxMimeType));
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field.Field("metadata_json"), content.metadata_json(), false));
   IncomingContent incoming;
   switch (content.value_case()) {
     case v1::Content::kText:
-      MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "text", content.text(), kMaxText));
+      MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("text"), content.text(), kMaxText));
       incoming.value = {CountedPart::Kind::kText, content.text(), {}, {}};
       break;
     case v1::Content::kJson:
-      if (content.json().empty()) return InvalidField(prefix + "json", "must not be empty");
-      MEMORYD_RETURN_IF_ERROR(CheckJson(prefix + "json", content.json(), true));
+      if (content.json().empty()) return InvalidField(field.Field("json"), "must not be empty");
+      MEMORYD_RETURN_IF_ERROR(CheckJson(field.Field("json"), content.json(), true));
       incoming.value = {CountedPart::Kind::kText, content.json(), {}, {}};
       break;
     case v1::Content::kImage:
-      MEMORYD_RETURN_IF_ERROR(CheckMedia(prefix + "image", content.image()));
+      MEMORYD_RETURN_IF_ERROR(CheckMedia(field.Field("image"), content.image()));
       incoming.value.kind = CountedPart::Kind::kImage;
       break;
     case v1::Content::kBytesValue:
@@ -230,7 +232,10 @@ absl::StatusOr<IncomingContent> FromContent(const std::string& field, v1::Conten
     case v1::Content::VALUE_NOT_SET:
       return InvalidField(field, "exactly one of text, bytes_value, json and image must be set");
   }
-  MEMORYD_RETURN_IF_ERROR(TakeExpireTime(field + ".expire_time", content, incoming.content));
+  // Callers of UpdateContent know it with its dot.
+  const FieldPath expire_time =
+      field.IsRequest() ? FieldPath(".expire_time") : field.Field("expire_time");
+  MEMORYD_RETURN_IF_ERROR(TakeExpireTime(expire_time, content, incoming.content));
   content.clear_position();
   content.clear_ingest_time();
   std::string id = std::move(*content.mutable_content_id());
@@ -259,27 +264,26 @@ void SetBody(v1::Message& message, const Provenance& from, IncomingMessage& inco
   if (has_count) message.set_token_count(count);
 }
 
-absl::StatusOr<BlockSettings> FromBlock(const std::string& field, const v1::Block& block) {
+absl::StatusOr<BlockSettings> FromBlock(const FieldPath& field, const v1::Block& block) {
   BlockSettings settings;
   // Names are looked at with the rest of the configuration; here only what the wire alone knows.
   settings.name = block.name();
   settings.kind = block.kind();
   settings.priority = block.priority();
   if (!block.worker().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(field + ".worker", block.worker(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("worker"), block.worker(), kMaxIdBytes));
     settings.worker = block.worker();
   }
-  MEMORYD_RETURN_IF_ERROR(CheckJson(field + ".options_json", block.options_json(), false));
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field.Field("options_json"), block.options_json(), false));
   settings.options_json = block.options_json();
   if (block.content_size() > kMaxParts) {
-    return InvalidField(field + ".content", "at most 1,000 parts");
+    return InvalidField(field.Field("content"), "at most 1,000 parts");
   }
   for (int i = 0; i < block.content_size(); ++i) {
     MessageDraft ignored;
     v1::Part part = block.content(i);
     part.DiscardUnknownFields();
-    MEMORYD_RETURN_IF_ERROR(
-        FromPart(fmt::format("{}.content[{}]", field, i), part, ignored).status());
+    MEMORYD_RETURN_IF_ERROR(FromPart(field.Element("content", i), part, ignored).status());
     settings.content.push_back(part.SerializeAsString());
   }
   return settings;
@@ -287,7 +291,7 @@ absl::StatusOr<BlockSettings> FromBlock(const std::string& field, const v1::Bloc
 
 }  // namespace
 
-absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes) {
+absl::Status CheckId(const FieldPath& field, std::string_view value, std::size_t max_bytes) {
   if (value.empty()) return InvalidField(field, "is required");
   if (value.size() > max_bytes) {
     return InvalidField(field, fmt::format("must be at most {} bytes", max_bytes));
@@ -299,12 +303,12 @@ absl::Status CheckSessionId(std::string_view value) {
   return CheckId("session_id", value, kMaxSessionId);
 }
 
-absl::Status CheckText(std::string_view field, std::string_view value, std::size_t max_bytes) {
+absl::Status CheckText(const FieldPath& field, std::string_view value, std::size_t max_bytes) {
   if (value.size() <= max_bytes) return absl::OkStatus();
   return InvalidField(field, fmt::format("must be at most {} bytes", max_bytes));
 }
 
-absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp& time) {
+absl::Status CheckTime(const FieldPath& field, const google::protobuf::Timestamp& time) {
   // The range of google.protobuf.Timestamp: years 1 to 9999.
   if (time.seconds() < -62135596800 || time.seconds() > 253402300799 || time.nanos() < 0 ||
       time.nanos() > 999999999) {
@@ -313,30 +317,28 @@ absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp
   return absl::OkStatus();
 }
 
-absl::Status CheckMessage(const std::string& field, v1::Message& message,
-                          IncomingMessage& incoming) {
-  const std::string prefix = field.empty() ? "" : field + ".";
+absl::Status CheckMessage(const FieldPath& field, v1::Message& message, IncomingMessage& incoming) {
   DiscardUnknownFields(message);
-  MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "role", message.role(), kMaxRoleBytes));
-  MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "name", message.name(), kMaxName));
+  MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("role"), message.role(), kMaxRoleBytes));
+  MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("name"), message.name(), kMaxName));
   if (!message.message_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "message_id", message.message_id(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("message_id"), message.message_id(), kMaxIdBytes));
   }
   if (!message.thread_id().empty()) {
-    MEMORYD_RETURN_IF_ERROR(CheckId(prefix + "thread_id", message.thread_id(), kMaxIdBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("thread_id"), message.thread_id(), kMaxIdBytes));
   }
   if (message.has_create_time()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTime(prefix + "create_time", message.create_time()));
+    MEMORYD_RETURN_IF_ERROR(CheckTime(field.Field("create_time"), message.create_time()));
   }
   if (message.has_token_count()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(prefix + "token_count", message.token_count()));
+    MEMORYD_RETURN_IF_ERROR(CheckTokenCount(field.Field("token_count"), message.token_count()));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckJson(prefix + "metadata_json", message.metadata_json(), false));
+  MEMORYD_RETURN_IF_ERROR(CheckJson(field.Field("metadata_json"), message.metadata_json(), false));
   if (message.has_text() && message.parts_size() > 0) {
-    return InvalidField(prefix + "text", "give either text or parts, not both");
+    return InvalidField(field.Field("text"), "give either text or parts, not both");
   }
   if (message.parts_size() > kMaxParts) {
-    return InvalidField(prefix + "parts", "at most 1,000 parts");
+    return InvalidField(field.Field("parts"), "at most 1,000 parts");
   }
   // One form for one text, so that equal messages are stored and fingerprinted alike.
   if (message.parts_size() == 1 && message.parts(0).has_text()) {
@@ -348,22 +350,22 @@ absl::Status CheckMessage(const std::string& field, v1::Message& message,
   incoming.message.role = ParseRole(message.role());
   if (message.has_token_count()) incoming.token_count = message.token_count();
   if (message.has_text()) {
-    MEMORYD_RETURN_IF_ERROR(CheckText(prefix + "text", message.text(), kMaxText));
+    MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("text"), message.text(), kMaxText));
     incoming.parts.push_back({CountedPart::Kind::kText, message.text(), {}, {}});
   }
   for (int i = 0; i < message.parts_size(); ++i) {
-    MEMORYD_ASSIGN_OR_RETURN(CountedPart part, FromPart(fmt::format("{}parts[{}]", prefix, i),
-                                                        message.parts(i), incoming.message));
+    MEMORYD_ASSIGN_OR_RETURN(
+        CountedPart part, FromPart(field.Element("parts", i), message.parts(i), incoming.message));
     incoming.parts.push_back(part);
   }
   incoming.role = message.role();
   incoming.metadata_json = message.metadata_json();
-  return TakeExpireTime(prefix + "expire_time", message, incoming.message);
+  return TakeExpireTime(field.Field("expire_time"), message, incoming.message);
 }
 
 absl::StatusOr<IncomingMessage> FromProto(v1::Message& message, const Provenance& from) {
   IncomingMessage incoming;
-  MEMORYD_RETURN_IF_ERROR(CheckMessage("", message, incoming));
+  MEMORYD_RETURN_IF_ERROR(CheckMessage(FieldPath(), message, incoming));
   SetBody(message, from, incoming);
   return incoming;
 }
@@ -378,20 +380,20 @@ absl::StatusOr<std::vector<IncomingMessage>> FromProto(
   result.reserve(static_cast<std::size_t>(messages.size()));
   std::set<std::string_view> ids;
   for (int i = 0; i < messages.size(); ++i) {
-    const std::string field = fmt::format("messages[{}]", i);
+    const FieldPath field("messages", i);
     IncomingMessage& incoming = result.emplace_back();
     MEMORYD_RETURN_IF_ERROR(CheckMessage(field, messages[i], incoming));
     SetBody(messages[i], from, incoming);
     const std::string& id = messages[i].message_id();
     if (!id.empty() && !ids.insert(id).second) {
-      return InvalidField(field + ".message_id", "is given twice in this request");
+      return InvalidField(field.Field("message_id"), "is given twice in this request");
     }
   }
   return result;
 }
 
 absl::StatusOr<IncomingContent> FromProto(v1::Content& content, const Provenance& from) {
-  return FromContent("", content, from);
+  return FromContent(FieldPath(), content, from);
 }
 
 absl::StatusOr<std::vector<IncomingContent>> FromProto(
@@ -404,18 +406,18 @@ absl::StatusOr<std::vector<IncomingContent>> FromProto(
   result.reserve(static_cast<std::size_t>(contents.size()));
   std::set<std::string_view> ids;
   for (int i = 0; i < contents.size(); ++i) {
-    const std::string field = fmt::format("contents[{}]", i);
+    const FieldPath field("contents", i);
     MEMORYD_ASSIGN_OR_RETURN(IncomingContent content, FromContent(field, contents[i], from));
     result.push_back(std::move(content));
     const std::string& id = contents[i].content_id();
     if (!id.empty() && !ids.insert(id).second) {
-      return InvalidField(field + ".content_id", "is given twice in this request");
+      return InvalidField(field.Field("content_id"), "is given twice in this request");
     }
   }
   return result;
 }
 
-absl::Status CheckServerTime(std::string_view field, const google::protobuf::Timestamp& time) {
+absl::Status CheckServerTime(const FieldPath& field, const google::protobuf::Timestamp& time) {
   MEMORYD_RETURN_IF_ERROR(CheckTime(field, time));
   if (time.seconds() < 0) return InvalidField(field, "must not be before 1970");
   return absl::OkStatus();
@@ -425,11 +427,11 @@ namespace {
 
 // What the server gives an item when it is put.
 template <typename T>
-absl::Status TakePlace(const std::string& field, const T& wire, MessageDraft& message) {
-  if (wire.position() < 1) return InvalidField(field + ".position", "must be at least 1");
+absl::Status TakePlace(const FieldPath& field, const T& wire, MessageDraft& message) {
+  if (wire.position() < 1) return InvalidField(field.Field("position"), "must be at least 1");
   message.position = wire.position();
   if (wire.has_ingest_time()) {
-    MEMORYD_RETURN_IF_ERROR(CheckServerTime(field + ".ingest_time", wire.ingest_time()));
+    MEMORYD_RETURN_IF_ERROR(CheckServerTime(field.Field("ingest_time"), wire.ingest_time()));
     message.ingest_us = ToMicros(wire.ingest_time());
   } else {
     message.ingest_us = absl::ToUnixMicros(absl::Now());
@@ -449,11 +451,11 @@ absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items) {
   }
   for (int i = 0; i < items.messages_size(); ++i) {
     v1::Message& message = *items.mutable_messages(i);
-    const std::string field = fmt::format("messages[{}]", i);
-    if (message.message_id().empty()) return InvalidField(field + ".message_id", "is required");
+    const FieldPath field("messages", i);
+    if (message.message_id().empty()) return InvalidField(field.Field("message_id"), "is required");
     if (message.status() < v1::MESSAGE_STATUS_UNSPECIFIED ||
         message.status() > v1::MESSAGE_STATUS_ARCHIVED) {
-      return InvalidField(field + ".status", "is not a known value");
+      return InvalidField(field.Field("status"), "is not a known value");
     }
     IncomingMessage& incoming = result.messages.emplace_back();
     MEMORYD_RETURN_IF_ERROR(TakePlace(field, message, incoming.message));
@@ -461,11 +463,11 @@ absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items) {
     const std::string writer = message.writer();
     const std::string source_session_id = message.source_session_id();
     const std::string source_message_id = message.source_message_id();
-    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".writer", writer, kMaxWriter));
+    MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("writer"), writer, kMaxWriter));
     MEMORYD_RETURN_IF_ERROR(
-        CheckText(field + ".source_session_id", source_session_id, kMaxSessionId));
+        CheckText(field.Field("source_session_id"), source_session_id, kMaxSessionId));
     MEMORYD_RETURN_IF_ERROR(
-        CheckText(field + ".source_message_id", source_message_id, kMaxIdBytes));
+        CheckText(field.Field("source_message_id"), source_message_id, kMaxIdBytes));
     MEMORYD_RETURN_IF_ERROR(CheckMessage(field, message, incoming));
     Provenance from;
     from.writer = writer;
@@ -475,12 +477,12 @@ absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items) {
   }
   for (int i = 0; i < items.contents_size(); ++i) {
     v1::Content& content = *items.mutable_contents(i);
-    const std::string field = fmt::format("contents[{}]", i);
-    if (content.content_id().empty()) return InvalidField(field + ".content_id", "is required");
+    const FieldPath field("contents", i);
+    if (content.content_id().empty()) return InvalidField(field.Field("content_id"), "is required");
     MessageDraft place;
     MEMORYD_RETURN_IF_ERROR(TakePlace(field, content, place));
     const std::string writer = content.writer();
-    MEMORYD_RETURN_IF_ERROR(CheckText(field + ".writer", writer, kMaxWriter));
+    MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("writer"), writer, kMaxWriter));
     Provenance from;
     from.writer = writer;
     MEMORYD_ASSIGN_OR_RETURN(IncomingContent incoming, FromContent(field, content, from));
@@ -551,6 +553,7 @@ absl::StatusOr<RankingSettings> FromRetrieval(const v1::Retrieval& retrieval) {
   }
   if (retrieval.has_expansion()) settings.expansion = retrieval.expansion();
   if (retrieval.has_dates()) settings.dates = retrieval.dates();
+  const FieldPath path("config.retrieval");
   // "" is a value of both: none.
   for (const auto& [field, is_set, name, setting] :
        {std::tuple("embedder", retrieval.has_embedder(), &retrieval.embedder(), &settings.embedder),
@@ -558,8 +561,7 @@ absl::StatusOr<RankingSettings> FromRetrieval(const v1::Retrieval& retrieval) {
                    &settings.embedder_worker)}) {
     if (!is_set) continue;
     if (!name->empty()) {
-      MEMORYD_RETURN_IF_ERROR(
-          CheckId(fmt::format("config.retrieval.{}", field), *name, kMaxIdBytes));
+      MEMORYD_RETURN_IF_ERROR(CheckId(path.Field(field), *name, kMaxIdBytes));
     }
     *setting = *name;
   }
@@ -678,7 +680,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
   if (config.blocks_size() > 0) settings.blocks.emplace();
   for (int i = 0; i < config.blocks_size(); ++i) {
     MEMORYD_ASSIGN_OR_RETURN(BlockSettings block,
-                             FromBlock(fmt::format("config.blocks[{}]", i), config.blocks(i)));
+                             FromBlock(FieldPath("config.blocks", i), config.blocks(i)));
     settings.blocks->push_back(std::move(block));
   }
   MEMORYD_ASSIGN_OR_RETURN(settings.ranking, FromRetrieval(config.retrieval()));
@@ -701,7 +703,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
   if (config.user_roles_size() > 0) settings.user_roles.emplace();
   for (int i = 0; i < config.user_roles_size(); ++i) {
     MEMORYD_RETURN_IF_ERROR(
-        CheckId(fmt::format("config.user_roles[{}]", i), config.user_roles(i), kMaxRoleBytes));
+        CheckId(FieldPath("config.user_roles", i), config.user_roles(i), kMaxRoleBytes));
     settings.user_roles->push_back(config.user_roles(i));
   }
   return settings;

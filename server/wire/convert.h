@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/field_path.h"
 #include "core/lifecycle/session_import.h"
 #include "core/writes/write.h"
 #include "memoryd/v1/memory.pb.h"
@@ -30,7 +31,7 @@ inline constexpr std::int64_t DecodedBytes(std::size_t count) {
 
 // 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters;
 // U+200C and U+200D are taken where they show, see ShowsJoiners().
-absl::Status CheckId(std::string_view field, std::string_view value, std::size_t max_bytes);
+absl::Status CheckId(const FieldPath& field, std::string_view value, std::size_t max_bytes);
 
 inline constexpr std::size_t kMaxSessionId = 256;
 inline constexpr std::size_t kMaxSubjectBytes = 256;
@@ -42,16 +43,15 @@ inline constexpr int kMaxUserRoles = 16;
 absl::Status CheckSessionId(std::string_view value);
 
 // At most `max_bytes` of text.
-absl::Status CheckText(std::string_view field, std::string_view value, std::size_t max_bytes);
+absl::Status CheckText(const FieldPath& field, std::string_view value, std::size_t max_bytes);
 
 // Within the years 1 to 9999.
-absl::Status CheckTime(std::string_view field, const google::protobuf::Timestamp& time);
+absl::Status CheckTime(const FieldPath& field, const google::protobuf::Timestamp& time);
 
-// Checks the message at `field`, empty when its fields are the request's own, and tells what is
-// known of it but for its body. One text part becomes `text`. The views in `incoming` point into
+// Checks the message at `field`, FieldPath() when its fields are the request's own, and tells what
+// is known of it but for its body. One text part becomes `text`. The views in `incoming` point into
 // `message`.
-absl::Status CheckMessage(const std::string& field, v1::Message& message,
-                          IncomingMessage& incoming);
+absl::Status CheckMessage(const FieldPath& field, v1::Message& message, IncomingMessage& incoming);
 
 // What is stored with everything that a caller writes.
 struct Provenance {
@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<IncomingContent>> FromProto(
 absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items);
 
 // A time by a server's clock, which is not before 1970.
-absl::Status CheckServerTime(std::string_view field, const google::protobuf::Timestamp& time);
+absl::Status CheckServerTime(const FieldPath& field, const google::protobuf::Timestamp& time);
 
 absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
 

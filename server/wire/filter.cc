@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "server/wire/convert.h"
 #include "server/wire/page_token.h"
@@ -25,12 +26,12 @@ constexpr std::size_t kMaxWriter = 1024;
 constexpr std::size_t kMaxKey = 1024;
 constexpr std::size_t kMaxValue = 4096;
 
-absl::Status CheckCount(const std::string& field, int count, int most) {
+absl::Status CheckCount(const FieldPath& field, int count, int most) {
   if (count <= most) return absl::OkStatus();
   return InvalidField(field, fmt::format("at most {}", most));
 }
 
-absl::StatusOr<StatusFilter> FromStatus(const std::string& field, v1::MessageStatus status) {
+absl::StatusOr<StatusFilter> FromStatus(const FieldPath& field, v1::MessageStatus status) {
   switch (status) {
     case v1::MESSAGE_STATUS_UNSPECIFIED:
       return StatusFilter::kAll;
@@ -43,25 +44,25 @@ absl::StatusOr<StatusFilter> FromStatus(const std::string& field, v1::MessageSta
   }
 }
 
-absl::StatusOr<TimeBounds> FromRange(const std::string& field, const v1::TimeRange& range) {
+absl::StatusOr<TimeBounds> FromRange(const FieldPath& field, const v1::TimeRange& range) {
   TimeBounds bounds;
   if (range.has_start()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTime(field + ".start", range.start()));
+    MEMORYD_RETURN_IF_ERROR(CheckTime(field.Field("start"), range.start()));
     bounds.start_us = ToMicros(range.start());
   }
   if (range.has_end()) {
-    MEMORYD_RETURN_IF_ERROR(CheckTime(field + ".end", range.end()));
+    MEMORYD_RETURN_IF_ERROR(CheckTime(field.Field("end"), range.end()));
     bounds.end_us = ToMicros(range.end());
   }
   if (bounds.start_us.has_value() && bounds.end_us.has_value() &&
       *bounds.start_us >= *bounds.end_us) {
-    return InvalidField(field + ".end", "must be after start");
+    return InvalidField(field.Field("end"), "must be after start");
   }
   return bounds;
 }
 
 template <typename T, typename Range>
-absl::StatusOr<ValueRange<T>> FromValues(const std::string& field, const Range& range) {
+absl::StatusOr<ValueRange<T>> FromValues(const FieldPath& field, const Range& range) {
   ValueRange<T> values;
   if (range.has_min()) values.min = range.min();
   if (range.has_below()) values.below = range.below();
@@ -69,43 +70,45 @@ absl::StatusOr<ValueRange<T>> FromValues(const std::string& field, const Range& 
     return InvalidField(field, "give min, below or both");
   }
   if (values.min.has_value() && values.below.has_value() && *values.min >= *values.below) {
-    return InvalidField(field + ".below", "must be more than min");
+    return InvalidField(field.Field("below"), "must be more than min");
   }
   return values;
 }
 
-absl::Status CheckNumber(const std::string& field, double number) {
+absl::Status CheckNumber(const FieldPath& field, double number) {
   return std::isfinite(number) ? absl::OkStatus() : InvalidField(field, "must be finite");
 }
 
-absl::Status ReadTest(const std::string& field, const v1::MetadataTest& asked, MetadataTest& test) {
-  if (asked.key().empty()) return InvalidField(field + ".key", "is required");
-  MEMORYD_RETURN_IF_ERROR(CheckText(field + ".key", asked.key(), kMaxKey));
+absl::Status ReadTest(const FieldPath& field, const v1::MetadataTest& asked, MetadataTest& test) {
+  if (asked.key().empty()) return InvalidField(field.Field("key"), "is required");
+  MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("key"), asked.key(), kMaxKey));
   test.key = asked.key();
   test.test = KeyExists{asked.exists()};
   switch (asked.test_case()) {
     case v1::MetadataTest::kStringValue:
-      MEMORYD_RETURN_IF_ERROR(CheckText(field + ".string_value", asked.string_value(), kMaxValue));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(field.Field("string_value"), asked.string_value(), kMaxValue));
       test.test = asked.string_value();
       return absl::OkStatus();
     case v1::MetadataTest::kNumberValue:
-      MEMORYD_RETURN_IF_ERROR(CheckNumber(field + ".number_value", asked.number_value()));
+      MEMORYD_RETURN_IF_ERROR(CheckNumber(field.Field("number_value"), asked.number_value()));
       test.test = asked.number_value();
       return absl::OkStatus();
     case v1::MetadataTest::kBoolValue:
       test.test = asked.bool_value();
       return absl::OkStatus();
     case v1::MetadataTest::kNumberRange: {
-      const std::string range = field + ".number_range";
-      MEMORYD_RETURN_IF_ERROR(CheckNumber(range + ".min", asked.number_range().min()));
-      MEMORYD_RETURN_IF_ERROR(CheckNumber(range + ".below", asked.number_range().below()));
+      const FieldPath range = field.Field("number_range");
+      MEMORYD_RETURN_IF_ERROR(CheckNumber(range.Field("min"), asked.number_range().min()));
+      MEMORYD_RETURN_IF_ERROR(CheckNumber(range.Field("below"), asked.number_range().below()));
       MEMORYD_ASSIGN_OR_RETURN(test.test, FromValues<double>(range, asked.number_range()));
       return absl::OkStatus();
     }
     case v1::MetadataTest::kStringRange: {
-      const std::string range = field + ".string_range";
-      MEMORYD_RETURN_IF_ERROR(CheckText(range + ".min", asked.string_range().min(), kMaxValue));
-      MEMORYD_RETURN_IF_ERROR(CheckText(range + ".below", asked.string_range().below(), kMaxValue));
+      const FieldPath range = field.Field("string_range");
+      MEMORYD_RETURN_IF_ERROR(CheckText(range.Field("min"), asked.string_range().min(), kMaxValue));
+      MEMORYD_RETURN_IF_ERROR(
+          CheckText(range.Field("below"), asked.string_range().below(), kMaxValue));
       MEMORYD_ASSIGN_OR_RETURN(test.test, FromValues<std::string>(range, asked.string_range()));
       return absl::OkStatus();
     }
@@ -117,62 +120,62 @@ absl::Status ReadTest(const std::string& field, const v1::MetadataTest& asked, M
   return InvalidField(field, "exactly one test must be set");
 }
 
-absl::StatusOr<MessageFilter> FromFilter(const std::string& field, const v1::Filter& asked,
+absl::StatusOr<MessageFilter> FromFilter(const FieldPath& field, const v1::Filter& asked,
                                          bool nested) {
   MessageFilter filter;
-  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".roles", asked.roles_size(), kMaxListed));
+  MEMORYD_RETURN_IF_ERROR(CheckCount(field.Field("roles"), asked.roles_size(), kMaxListed));
   for (int i = 0; i < asked.roles_size(); ++i) {
-    MEMORYD_RETURN_IF_ERROR(
-        CheckId(fmt::format("{}.roles[{}]", field, i), asked.roles(i), kMaxRoleBytes));
+    MEMORYD_RETURN_IF_ERROR(CheckId(field.Element("roles", i), asked.roles(i), kMaxRoleBytes));
     filter.roles.push_back(asked.roles(i));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".names", asked.names_size(), kMaxListed));
+  MEMORYD_RETURN_IF_ERROR(CheckCount(field.Field("names"), asked.names_size(), kMaxListed));
   for (int i = 0; i < asked.names_size(); ++i) {
-    MEMORYD_RETURN_IF_ERROR(
-        CheckText(fmt::format("{}.names[{}]", field, i), asked.names(i), kMaxName));
+    MEMORYD_RETURN_IF_ERROR(CheckText(field.Element("names", i), asked.names(i), kMaxName));
     filter.names.push_back(asked.names(i));
   }
   if (asked.has_thread_id()) {
     if (!asked.thread_id().empty()) {
-      MEMORYD_RETURN_IF_ERROR(CheckId(field + ".thread_id", asked.thread_id(), kMaxIdBytes));
+      MEMORYD_RETURN_IF_ERROR(CheckId(field.Field("thread_id"), asked.thread_id(), kMaxIdBytes));
     }
     filter.thread_id = asked.thread_id();
   }
-  MEMORYD_ASSIGN_OR_RETURN(filter.status, FromStatus(field + ".status", asked.status()));
-  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".message_ids", asked.message_ids_size(), kMaxIds));
+  MEMORYD_ASSIGN_OR_RETURN(filter.status, FromStatus(field.Field("status"), asked.status()));
+  MEMORYD_RETURN_IF_ERROR(
+      CheckCount(field.Field("message_ids"), asked.message_ids_size(), kMaxIds));
   for (int i = 0; i < asked.message_ids_size(); ++i) {
     MEMORYD_RETURN_IF_ERROR(
-        CheckId(fmt::format("{}.message_ids[{}]", field, i), asked.message_ids(i), kMaxIdBytes));
+        CheckId(field.Element("message_ids", i), asked.message_ids(i), kMaxIdBytes));
     filter.message_ids.push_back(asked.message_ids(i));
   }
   std::sort(filter.message_ids.begin(), filter.message_ids.end());
-  MEMORYD_ASSIGN_OR_RETURN(filter.create, FromRange(field + ".create_time", asked.create_time()));
-  MEMORYD_ASSIGN_OR_RETURN(filter.ingest, FromRange(field + ".ingest_time", asked.ingest_time()));
-  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".metadata", asked.metadata_size(), kMaxListed));
+  MEMORYD_ASSIGN_OR_RETURN(filter.create,
+                           FromRange(field.Field("create_time"), asked.create_time()));
+  MEMORYD_ASSIGN_OR_RETURN(filter.ingest,
+                           FromRange(field.Field("ingest_time"), asked.ingest_time()));
+  MEMORYD_RETURN_IF_ERROR(CheckCount(field.Field("metadata"), asked.metadata_size(), kMaxListed));
   for (int i = 0; i < asked.metadata_size(); ++i) {
-    MEMORYD_RETURN_IF_ERROR(ReadTest(fmt::format("{}.metadata[{}]", field, i), asked.metadata(i),
-                                     filter.metadata.emplace_back()));
-  }
-  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".writers", asked.writers_size(), kMaxListed));
-  for (int i = 0; i < asked.writers_size(); ++i) {
     MEMORYD_RETURN_IF_ERROR(
-        CheckText(fmt::format("{}.writers[{}]", field, i), asked.writers(i), kMaxWriter));
+        ReadTest(field.Element("metadata", i), asked.metadata(i), filter.metadata.emplace_back()));
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckCount(field.Field("writers"), asked.writers_size(), kMaxListed));
+  for (int i = 0; i < asked.writers_size(); ++i) {
+    MEMORYD_RETURN_IF_ERROR(CheckText(field.Element("writers", i), asked.writers(i), kMaxWriter));
     filter.writers.push_back(asked.writers(i));
   }
   if (asked.has_untrusted()) filter.untrusted = asked.untrusted();
   if (asked.has_source_session_id()) {
     if (!asked.source_session_id().empty()) {
       MEMORYD_RETURN_IF_ERROR(
-          CheckId(field + ".source_session_id", asked.source_session_id(), kMaxSessionId));
+          CheckId(field.Field("source_session_id"), asked.source_session_id(), kMaxSessionId));
     }
     filter.source_session_id = asked.source_session_id();
   }
   if (nested && asked.any_of_size() > 0) {
-    return InvalidField(field + ".any_of", "a filter in any_of has none of its own");
+    return InvalidField(field.Field("any_of"), "a filter in any_of has none of its own");
   }
-  MEMORYD_RETURN_IF_ERROR(CheckCount(field + ".any_of", asked.any_of_size(), kMaxListed));
+  MEMORYD_RETURN_IF_ERROR(CheckCount(field.Field("any_of"), asked.any_of_size(), kMaxListed));
   for (int i = 0; i < asked.any_of_size(); ++i) {
-    MEMORYD_ASSIGN_OR_RETURN(MessageFilter one, FromFilter(fmt::format("{}.any_of[{}]", field, i),
+    MEMORYD_ASSIGN_OR_RETURN(MessageFilter one, FromFilter(field.Element("any_of", i),
                                                            asked.any_of(i), /*nested=*/true));
     filter.any_of.push_back(std::move(one));
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/llm/model.h"
 #include "core/model/job.h"
@@ -27,7 +28,7 @@ bool IsBlockNameByte(char c) {
          c == '-';
 }
 
-absl::Status CheckBlockName(const std::string& field, std::string_view name) {
+absl::Status CheckBlockName(const FieldPath& field, std::string_view name) {
   if (name.empty() || name.size() > kMaxBlockName ||
       !std::all_of(name.begin(), name.end(), &IsBlockNameByte)) {
     return InvalidField(field, "must be 1 to 64 of the characters A-Z a-z 0-9 _ -");
@@ -35,7 +36,7 @@ absl::Status CheckBlockName(const std::string& field, std::string_view name) {
   return absl::OkStatus();
 }
 
-absl::Status CheckCount(std::string_view field, int count) {
+absl::Status CheckCount(const FieldPath& field, int count) {
   if (count <= kMaxNames) return absl::OkStatus();
   return InvalidField(field, fmt::format("at most {} names", kMaxNames));
 }
@@ -45,7 +46,7 @@ absl::StatusOr<std::vector<std::string>> Names(
   MEMORYD_RETURN_IF_ERROR(CheckCount(field, names.size()));
   std::set<std::string_view> seen;
   for (int i = 0; i < names.size(); ++i) {
-    const std::string at = fmt::format("{}[{}]", field, i);
+    const FieldPath at(field, i);
     MEMORYD_RETURN_IF_ERROR(CheckId(at, names[i], kMaxIdBytes));
     if (!seen.insert(names[i]).second) return InvalidField(at, "is given twice");
   }
@@ -87,7 +88,7 @@ absl::StatusOr<BlockContent> FromProto(v1::WorkerContent& wire) {
   }
   for (int i = 0; i < wire.messages_size(); ++i) {
     v1::Message& message = *wire.mutable_messages(i);
-    MEMORYD_RETURN_IF_ERROR(CheckMessage(fmt::format("content.messages[{}]", i), message, ignored));
+    MEMORYD_RETURN_IF_ERROR(CheckMessage(FieldPath("content.messages", i), message, ignored));
     content.messages.push_back(ToStoredMessage(message));
   }
   return content;
@@ -164,7 +165,8 @@ absl::StatusOr<WorkerOffer> FromProto(const v1::WorkerHello& hello) {
   std::set<std::string_view> seen;
   for (int i = 0; i < hello.blocks_size(); ++i) {
     const v1::WorkerBlock& block = hello.blocks(i);
-    const std::string field = fmt::format("hello.blocks[{}].name", i);
+    const FieldPath path("hello.blocks", i);
+    const FieldPath field = path.Field("name");
     MEMORYD_RETURN_IF_ERROR(CheckBlockName(field, block.name()));
     if (!seen.insert(block.name()).second) return InvalidField(field, "is given twice");
     offer.blocks.push_back({block.name(), block.takes_messages(), block.truncates()});
