@@ -25,6 +25,7 @@
 #include "server/config.h"
 #include "server/dev.h"
 #include "server/exposure.h"
+#include "server/migrated_store.h"
 #include "server/ops/build_info.h"
 #include "server/ops/log.h"
 #include "server/server.h"

@@ -68,7 +68,10 @@ BUGS = (
               "MEMORYD_ASSIGN_OR_RETURN(std::vector<MessagePtr> rows, Read(generation, range));\n"
               "      std::ranges::stable_sort(\n"
               "          rows, {}, [](const MessagePtr& row) { return row->ingest_us; });\n"),
-         Edit("server/server.cc",
+         Edit("server/engine_and_models.cc",
+              '#include "server/engine_and_models.h"\n',
+              '#include "server/engine_and_models.h"\n\n#include <unistd.h>\n'),
+         Edit("server/engine_and_models.cc",
               "             std::chrono::system_clock::now().time_since_epoch())\n"
               "      .count();\n}\n",
               "             std::chrono::system_clock::now().time_since_epoch() +\n"
