@@ -2,7 +2,7 @@
 //
 // It is all or nothing: the session rows are written by a conditional multi-row INSERT … ON
 // CONFLICT DO UPDATE, everything else by further CTEs, and the final SELECT divides by zero
-// (SQLSTATE 22012) unless every session row was won.
+// (SQLSTATE 22012) unless every session row was won. batch_clauses.h has the CTEs.
 //
 // `previous_revision` carries the condition: it is sent as minus the expected revision and turned
 // round by the update. A row that ends up with a negative one was inserted where an update was
@@ -11,35 +11,24 @@
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_BATCH_STATEMENT_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_BATCH_STATEMENT_H_
 
-#include <array>
 #include <compare>
 #include <cstddef>
-#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/storage/postgres/batch_rows.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
 
 // What the SQL text depends on: how many rows go where.
 struct BatchShape {
-  std::size_t sessions = 0;
-  std::size_t messages = 0;
-  std::size_t requests = 0;
-  std::size_t garbage = 0;
-  std::size_t erased = 0;  // Ranges.
-  std::size_t blocks = 0;
-  std::size_t jobs = 0;
-  // Whether there are any: however many, they come as one array for each column.
-  bool replaced_messages = false;
-  bool removed_blocks = false;
-  bool ended_jobs = false;
-  bool cancelled_jobs = false;
-  bool marked_jobs = false;
-  // Messages, requests, blocks and jobs as arrays too: a statement has at most 65,535 parameters.
+  // Of each of BatchClauses(); 1 stands for any number that comes as arrays.
+  std::vector<std::size_t> rows;
+  // Whether clauses that can be lists or arrays are arrays: a statement has at most 65,535
+  // parameters.
   bool arrays = false;
 
   friend auto operator<=>(const BatchShape&, const BatchShape&) = default;
@@ -72,23 +61,13 @@ class BatchStatement {
   std::string Sql() const;
 
   // The parameters, in PostgreSQL's binary format; types are OIDs.
-  std::span<const char* const> values() const { return values_; }
-  std::span<const int> lengths() const { return lengths_; }
-  std::span<const unsigned> types() const { return types_; }
+  std::span<const char* const> values() const { return parameters_.values(); }
+  std::span<const int> lengths() const { return parameters_.lengths(); }
+  std::span<const unsigned> types() const { return parameters_.types(); }
 
  private:
-  class Rows;
-  class Columns;
-
-  void Add(const char* bytes, std::size_t size, unsigned type);
-
   BatchShape shape_;
-  std::vector<const char*> values_;
-  std::vector<int> lengths_;
-  std::vector<unsigned> types_;
-  // What the parameters point to when it is not in a change. Deques keep addresses.
-  std::deque<std::array<char, 8>> numbers_;
-  std::deque<std::string> strings_;
+  BatchParameters parameters_;
 };
 
 }  // namespace memoryd

@@ -1,15 +1,24 @@
 #include "core/storage/postgres/batch_statement.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
+#include <cstddef>
+#include <regex>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/storage/postgres/batch_clauses.h"
 
 namespace memoryd {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 SessionChange Change(const std::string& session, int messages) {
@@ -150,6 +159,165 @@ TEST(BatchStatementTest, LargeChangesOfAnyNumberOfJobsShareOneText) {
   const SessionChange* const second[] = {&larger};
   EXPECT_EQ(BatchStatement(first).shape(), BatchStatement(second).shape());
   EXPECT_EQ(BatchStatement(first).Sql(), BatchStatement(second).Sql());
+}
+
+// Two rows at least for each clause that may have as many.
+SessionChange ChangeOfAllClauses() {
+  SessionChange change = Change("s", 2);
+  MessageDraft named;
+  named.SetMessageId("id");
+  change.contents = {named};
+  change.entries = {{7, MessageDraft()}};
+  change.erase = {{1, 2}};
+  change.erased_entries = {{7, {1, 2}}};
+  change.replaced = {MessageDraft()};
+  change.replaced_contents = {ContentDraft()};
+  change.requests.resize(2);
+  change.garbage.resize(2);
+  change.removed_blocks = {"a", "b"};
+  change.blocks.resize(2);
+  for (BlockState& block : change.blocks) block.next = 9;
+  change.jobs.resize(2);
+  change.ended_jobs.resize(2);
+  change.cancel_jobs_of = 7;
+  return change;
+}
+
+// Compares the values of rows with the columns of a clause.
+class ColumnCheck : public RowWriter {
+ public:
+  explicit ColumnCheck(std::span<const BatchColumn> columns) : columns_(columns) {}
+
+  std::size_t values() const { return values_; }
+  // The first value that is not of its column; empty: none.
+  const std::string& difference() const { return difference_; }
+
+ private:
+  void AddKept(std::string_view column, ParameterType type, std::string_view) override {
+    Check(column, type);
+  }
+  void AddMade(std::string_view column, ParameterType type, std::string) override {
+    Check(column, type);
+  }
+  void AddSmall(std::string_view column, ParameterType type, std::string_view) override {
+    Check(column, type);
+  }
+  void AddNull(std::string_view column) override {
+    Check(column, columns_[values_ % columns_.size()].type);
+  }
+
+  void Check(std::string_view column, ParameterType type) {
+    const BatchColumn& expected = columns_[values_++ % columns_.size()];
+    if (column == expected.name && type == expected.type) return;
+    if (difference_.empty()) {
+      difference_ = fmt::format("{} of type {} in place of {} of type {}", column,
+                                static_cast<unsigned>(type), expected.name,
+                                static_cast<unsigned>(expected.type));
+    }
+  }
+
+  const std::span<const BatchColumn> columns_;
+  std::size_t values_ = 0;
+  std::string difference_;
+};
+
+// How a clause's writer and its columns disagree; empty: they agree.
+std::string Disagreement(const BatchClause& clause, const SessionChange& change) {
+  ColumnCheck row(clause.parameters());
+  clause.write(change, row);
+  if (!row.difference().empty()) return row.difference();
+  if (row.values() % clause.parameters().size() != 0) return "the last row is not whole";
+  const std::size_t rows = row.values() / clause.parameters().size();
+  if (rows == 0) return "no row: ChangeOfAllClauses() lacks what is written here";
+  if (rows > clause.max_rows(change)) return "more rows than max_rows says";
+  if (clause.form != RowForm::kArrays && rows < clause.max_rows(change)) {
+    return "fewer rows than max_rows says";
+  }
+  return "";
+}
+
+TEST(BatchClausesTest, EveryWriterFillsTheColumnsOfItsClause) {
+  SessionChange change = ChangeOfAllClauses();
+  for (const bool written : {false, true}) {
+    change.write_config = change.write_expire_us = change.write_drop_us = written;
+    for (const BatchClause& clause : BatchClauses()) {
+      EXPECT_EQ(Disagreement(clause, change), "") << clause.name;
+    }
+  }
+}
+
+TEST(BatchClausesTest, AWriterThatDisagreesWithItsColumnsIsFound) {
+  static constexpr BatchColumn kColumns[] = {{.name = "tenant", .type = ParameterType::kText},
+                                             {.name = "count", .type = ParameterType::kInt8},
+                                             {.name = "bytes", .type = ParameterType::kInt8}};
+  BatchClause clause{.name = "clause",
+                     .columns = kColumns,
+                     .form = RowForm::kList,
+                     .sql = "",
+                     .max_rows = [](const SessionChange&) { return std::size_t{1}; },
+                     .write =
+                         [](const SessionChange& change, RowWriter& row) {
+                           row.Text("tenant", change.key.tenant);
+                           row.Int8("count", 1);
+                           row.Int8("bytes", 2);
+                         }};
+  const SessionChange change = Change("s", 0);
+  EXPECT_EQ(Disagreement(clause, change), "");
+  clause.write = [](const SessionChange& c, RowWriter& row) {
+    row.Text("tenant", c.key.tenant);
+    row.Int8("bytes", 2);
+    row.Int8("count", 1);
+  };
+  EXPECT_EQ(Disagreement(clause, change), "bytes of type 20 in place of count of type 20");
+  clause.write = [](const SessionChange& c, RowWriter& row) {
+    row.Text("tenant", c.key.tenant);
+    row.Int2("count", 1);
+    row.Int8("bytes", 2);
+  };
+  EXPECT_EQ(Disagreement(clause, change), "count of type 21 in place of count of type 20");
+  clause.write = [](const SessionChange& c, RowWriter& row) {
+    row.Text("tenant", c.key.tenant);
+    row.Int8("count", 1);
+  };
+  EXPECT_EQ(Disagreement(clause, change), "the last row is not whole");
+  clause.write = [](const SessionChange&, RowWriter&) {};
+  EXPECT_THAT(Disagreement(clause, change), HasSubstr("no row"));
+}
+
+TEST(BatchClausesTest, NamesAreWordsAndDiffer) {
+  std::set<std::string_view> names;
+  for (const BatchClause& clause : BatchClauses()) {
+    EXPECT_THAT(std::string(clause.name), MatchesRegex("[a-z][a-z_]+[a-z]"));
+    EXPECT_TRUE(names.insert(clause.name).second) << clause.name;
+    // What is excepted has to stand before.
+    EXPECT_TRUE(clause.exception.of.empty() || names.contains(clause.exception.of));
+  }
+}
+
+TEST(BatchClausesTest, TheTextsHaveNoOtherPlaceholdersThanAreKnown) {
+  const std::regex known(R"(\{(columns|rows|conditions|set)\})"), keys(R"(\{keys\})"),
+      value(R"(\{\})");
+  const auto without = [](std::string_view text, const std::regex& placeholder) {
+    return std::regex_replace(std::string(text), placeholder, "");
+  };
+  for (const BatchClause& clause : BatchClauses()) {
+    EXPECT_THAT(without(clause.sql, known), Not(HasSubstr("{"))) << clause.name;
+    EXPECT_THAT(without(clause.exception.sql, keys), Not(HasSubstr("{"))) << clause.name;
+    for (const BatchColumn& column : clause.columns) {
+      EXPECT_THAT(without(column.value, value), Not(HasSubstr("{"))) << column.name;
+      EXPECT_THAT(without(column.set, value), Not(HasSubstr("{"))) << column.name;
+    }
+  }
+}
+
+TEST(BatchStatementTest, CancellingLeavesTheJobsThatEnd) {
+  SessionChange change = Change("s", 0);
+  change.cancel_jobs_of = 7;
+  const SessionChange* const changes[] = {&change};
+  EXPECT_THAT(BatchStatement(changes).Sql(), Not(HasSubstr("NOT EXISTS")));
+  change.ended_jobs.resize(1);
+  EXPECT_THAT(BatchStatement(changes).Sql(),
+              HasSubstr("NOT EXISTS (SELECT FROM unnest($29,$30,$31,$32,$33) AS ended"));
 }
 
 TEST(BatchStatementTest, ExpectedRevisionsAreSentNegative) {

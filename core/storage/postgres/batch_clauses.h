@@ -1,0 +1,61 @@
+// The clauses of the statement that writes a batch (batch_statement.h), as one table.
+//
+// A clause is a CTE that writes the rows of one kind, of all changes of the batch. A new clause is
+// a row of the table; a new column is a row of the clause's columns and a line of its writer.
+#ifndef MEMORYD_CORE_STORAGE_POSTGRES_BATCH_CLAUSES_H_
+#define MEMORYD_CORE_STORAGE_POSTGRES_BATCH_CLAUSES_H_
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "core/storage/postgres/batch_rows.h"
+#include "core/storage/store.h"
+
+namespace memoryd {
+
+enum class RowForm {
+  kList,          // Each value is a parameter.
+  kListOrArrays,  // As arrays in a statement of one large change.
+  kArrays,        // Each column is a parameter, however many rows there are.
+};
+
+struct BatchClause {
+  // Appended to a clause's text where another clause writes rows as well.
+  struct Exception {
+    std::string_view of;   // The other clause's name; it stands before in the table, as kArrays.
+    std::string_view sql;  // {keys} becomes the parameters of the other's key columns.
+  };
+
+  std::string_view name;  // Of the CTE.
+  // Begin with tenant and session.
+  std::span<const BatchColumn> columns;
+  RowForm form;
+  // {columns} becomes the names of the columns. {rows} becomes all rows: what follows the columns
+  // of an INSERT, and a table `given` where `form` is kArrays. {conditions} becomes the rows as
+  // alternatives, each of which is all of its values. {set} becomes assignments to all columns but
+  // the keys.
+  std::string_view sql;
+  // How many rows Write() writes of a change at most, without looking closely.
+  std::size_t (*max_rows)(const SessionChange& change);
+  void (*write)(const SessionChange& change, RowWriter& row);
+  // Of a kListOrArrays: a change with more rows is written as arrays.
+  std::size_t max_listed = std::numeric_limits<std::size_t>::max();
+  Exception exception = {};
+
+  // The columns that a parameter is sent for.
+  constexpr std::span<const BatchColumn> parameters() const {
+    std::size_t count = 0;
+    while (count < columns.size() && columns[count].type != ParameterType::kNone) ++count;
+    return columns.first(count);
+  }
+};
+
+// In the order of the statement. The first is of the sessions' rows, one for each change, and
+// returns the `previous_revision` that says whether it was won.
+std::span<const BatchClause> BatchClauses();
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_POSTGRES_BATCH_CLAUSES_H_
