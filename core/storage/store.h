@@ -101,8 +101,6 @@ struct SessionChange {
   std::vector<BlockEntry> entries;
   // Written whole, over what stands under row.block_generation, if anything. Names differ.
   std::vector<BlockState> blocks;
-  // Blocks of row.block_generation whose rows go, by name. None of them is in `blocks`.
-  std::vector<std::string> removed_blocks;
   // Appended under row.block_generation, whatever their keys say of session and generation. They
   // are due at once; lease_until_us is read as a duration from now. Both by the store's clock.
   std::vector<Job> jobs;

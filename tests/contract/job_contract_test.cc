@@ -150,14 +150,13 @@ TEST_P(JobContractTest, BlocksComeBackToTheByteByName) {
   ASSERT_TRUE(listed.ok() && listed->sessions.size() == 1) << listed.status();
   EXPECT_EQ(listed->sessions.front().row, change.row);
 
-  // Written over whole, and removed by name; what a change does not name stays.
+  // Written over whole; what a change does not name stays.
   change = Following(change, 1);
   plain.state = "now";
   plain.done = 1;
   change.blocks = {plain};
-  change.removed_blocks = {"z", "not there"};
   MustCommit(change);
-  EXPECT_TRUE(Load(kKey)->blocks == (std::vector{plain, large}));
+  EXPECT_TRUE(Load(kKey)->blocks == (std::vector{plain, large, extreme}));
   EXPECT_THAT(Load(kKey)->active, SizeIs(3));
 }
 
@@ -557,9 +556,7 @@ TEST_P(JobContractTest, ANewGenerationHidesAllOfTheOld) {
 
 TEST_P(JobContractTest, AJobWithoutItsBlockIsNotClaimed) {
   SessionChange change = WithJobs(NewSession(kKey), "b", 0, 1, 1);
-  MustCommit(change);
-  change = Following(change, 0);
-  change.removed_blocks = {"b"};
+  change.blocks.clear();
   MustCommit(change);
   EXPECT_THAT(Load(kKey)->blocks, IsEmpty());
   EXPECT_THAT(Claimed(kLease, 100, /*take_over=*/true), IsEmpty());

@@ -252,20 +252,6 @@ void WriteBlocks(const SessionChange& change, RowWriter& row) {
   }
 }
 
-constexpr BatchColumn kRemovedColumns[] = {
-    kTenant,
-    kSession,
-    kGeneration,
-    {.name = "name", .type = kText, .is_key = true},
-};
-
-void WriteRemoved(const SessionChange& change, RowWriter& row) {
-  for (const std::string& name : change.removed_blocks) {
-    WriteKey(change.key, change.row.block_generation, row);
-    row.Text("name", name);
-  }
-}
-
 constexpr BatchColumn kJobBlock{.name = "block", .type = kText, .is_key = true};
 constexpr BatchColumn kJobNumber{.name = "number", .type = kInt8, .is_key = true};
 
@@ -439,14 +425,6 @@ constexpr BatchClause kClauses[] = {
            return change.replaced.size() + change.replaced_contents.size();
          },
      .write = &WriteReplaced},
-    {.name = "removed_blocks",
-     .columns = kRemovedColumns,
-     .form = RowForm::kArrays,
-     .sql = "DELETE FROM memoryd_blocks stored USING {rows} "
-            "WHERE stored.tenant = given.tenant AND stored.session = given.session "
-            "AND stored.generation = given.generation AND stored.name = given.name",
-     .max_rows = [](const SessionChange& change) { return change.removed_blocks.size(); },
-     .write = &WriteRemoved},
     {.name = "ended_jobs",
      .columns = kEndedColumns,
      .form = RowForm::kArrays,

@@ -72,9 +72,6 @@ constexpr char kUpsertBlock[] =
     " entry_generation = excluded.entry_generation, next_entry = excluded.next_entry,"
     " update_us = excluded.update_us, state = excluded.state";
 
-constexpr char kRemoveBlock[] =
-    "DELETE FROM memoryd_blocks WHERE tenant = ? AND session = ? AND generation = ? AND name = ?";
-
 constexpr char kEndJob[] =
     "UPDATE memoryd_jobs SET state = ?, update_us = ?, lease = 0, lease_until = 0,"
     " last_error = coalesce(?, last_error), calls = calls + ?, prompt_tokens = prompt_tokens + ?,"
@@ -303,15 +300,6 @@ int WriteBlock(Database& db, const SessionChange& change, const BlockState& bloc
   return query.Run();
 }
 
-int RemoveBlock(Database& db, const SessionChange& change, const std::string& name) {
-  Query query = db.Prepare(kRemoveBlock);
-  query.BindText(change.key.tenant)
-      .BindText(change.key.session)
-      .BindBits(change.row.block_generation)
-      .BindText(name);
-  return query.Run();
-}
-
 int EndJob(Database& db, const SessionChange& change, const JobEnd& end) {
   Query query = db.Prepare(kEndJob);
   query.Bind(static_cast<std::int64_t>(end.state)).Bind(change.row.update_us);
@@ -377,9 +365,6 @@ int MarkJob(Database& db, const SessionChange& change, const BlockJob& job) {
 
 // Ends before it begins: a job that this change makes is neither ended nor cancelled by it.
 int WriteBlocksAndJobs(Database& db, const SessionChange& change) {
-  for (const std::string& name : change.removed_blocks) {
-    if (const int code = RemoveBlock(db, change, name); code != SQLITE_OK) return code;
-  }
   for (const BlockState& block : change.blocks) {
     if (const int code = WriteBlock(db, change, block); code != SQLITE_OK) return code;
   }

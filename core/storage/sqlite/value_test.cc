@@ -362,11 +362,6 @@ TEST_F(ValueTest, StatesOfBlocksAreReadFromWhereTheyStand) {
     EXPECT_EQ(ValueSizes().size(), state.size() > kLargestInRow ? 1U : 0U);
   }
   SessionChange change = Next();
-  change.removed_blocks = {"block"};
-  Commit(change);
-  EXPECT_THAT(ValueSizes(), IsEmpty());
-  SetBlock(kLarger);
-  change = Next();
   change.row.block_generation = 0;
   change.garbage = {{kBlockGeneration, 0, 1}};
   Commit(change);
