@@ -40,13 +40,13 @@ class ActiveBytesTest : public EngineTest, public ::testing::WithParamInterface<
     return settings;
   }
   void Create(SessionSettings settings) {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = std::move(settings);
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = std::move(settings);
     MustDo(std::move(create));
   }
   void Fill(SessionSettings settings, int messages) {
     Create(std::move(settings));
-    for (int i = 0; i < messages; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(i)}}));
+    for (int i = 0; i < messages; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(i)}}));
   }
   // A session that was stored before there was the bound.
   void FillAbove(SessionSettings settings, int messages) {
@@ -89,7 +89,7 @@ TEST_P(ActiveBytesTest, DefaultArchivesTheOldest) {
   // Another server on the same store holds the same messages.
   StartBounded(kBound);
   EXPECT_THAT(Bodies(kKey), SizeIs(kHeld));
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(10)}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(10)}}));
   EXPECT_EQ(Bodies(kKey).back(), Text(10));
 }
 
@@ -105,9 +105,9 @@ TEST_P(ActiveBytesTest, APutOfMoreThanTheBoundIsArchivedInPart) {
 TEST_P(ActiveBytesTest, PinnedMessagesLeaveHalfToTheOthers) {
   StartBounded(kBound);
   Create(Fifo());
-  for (int i = 0; i < 6; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"system", Text(i)}}));
+  for (int i = 0; i < 6; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"system", Text(i)}}));
   EXPECT_THAT(Info().row.pinned, SizeIs(3));
-  for (int i = 6; i < 20; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(i)}}));
+  for (int i = 6; i < 20; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(i)}}));
   EXPECT_THAT(Bodies(kKey),
               ElementsAre(Text(0), Text(1), Text(2), Text(16), Text(17), Text(18), Text(19)));
 }
@@ -117,21 +117,21 @@ TEST_P(ActiveBytesTest, WhereNothingLeavesThePutIsRefused) {
     StartBounded(kBound);
     Fill(std::move(settings), kHeld);
     const std::int64_t revision = Info().row.revision;
-    const WriteOutcome refused = Do(NewWrite(WriteKind::kPut, kKey, {{"user", Text(7)}}));
+    const WriteOutcome refused = Do(NewWrite(commands::Put(), kKey, {{"user", Text(7)}}));
     ExpectActiveBytes(refused.status, absl::StatusCode::kResourceExhausted, "messages");
     EXPECT_EQ(Info().row.revision, revision);
     EXPECT_THAT(Bodies(kKey), SizeIs(kHeld));
     // There is room for a small one, and for others once room was made.
-    MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "small"}}));
-    MustDo(NewWrite(WriteKind::kReset, kKey));
-    MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(8)}}));
+    MustDo(NewWrite(commands::Put(), kKey, {{"user", "small"}}));
+    MustDo(NewWrite(commands::Reset(), kKey));
+    MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(8)}}));
     EXPECT_THAT(Bodies(kKey), ElementsAre(Text(8)));
     std::vector<Line> lines;
     for (int i = 0; i < 8; ++i) lines.push_back({"user", Text(i)});
-    ExpectActiveBytes(Do(NewWrite(WriteKind::kSet, kKey, lines)).status,
+    ExpectActiveBytes(Do(NewWrite(commands::Set(), kKey, lines)).status,
                       absl::StatusCode::kResourceExhausted, "messages");
     EXPECT_THAT(Bodies(kKey), ElementsAre(Text(8)));
-    MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+    MustDo(NewWrite(commands::DeleteSession(), kKey));
   }
 }
 
@@ -143,7 +143,7 @@ TEST_P(ActiveBytesTest, WhatLeavesByTokensMakesRoomInALibrarysProfile) {
   settings.token_flush_size = 1;
   Fill(settings, kHeld);
   // Too much with all that is there, and one of those leaves.
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(7)}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(7)}}));
   EXPECT_THAT(Bodies(kKey), SizeIs(kHeld));
   EXPECT_THAT(AllBodies(kKey), SizeIs(kHeld + 1));
 }
@@ -163,19 +163,19 @@ TEST_P(ActiveBytesTest, OneMessageAboveTheBoundIsInvalid) {
 TEST_P(ActiveBytesTest, AnUpdateDoesNotGoAboveTheBound) {
   StartBounded(kBound);
   Fill(Buffer(), 6);
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "short", "the one"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "short", "the one"}}));
   const auto update = [this](std::string text) {
-    WriteRequest write = NewWrite(WriteKind::kUpdateMessage, kKey);
-    write.message_id = "the one";
+    commands::UpdateMessage command;
+    command.message_id = "the one";
     const auto owned = std::make_shared<const std::string>(std::move(text));
-    write.edit = [owned](const FoundMessages& found, WriteRequest& request) {
+    command.edit = [owned](const FoundMessages& found, IncomingItems& items) {
       IncomingMessage incoming;
       incoming.message = MessageDraft(*found.messages.front());
       incoming.message.body = *owned;
-      request.messages = {std::move(incoming)};
+      items.messages = {std::move(incoming)};
       return absl::OkStatus();
     };
-    return Do(std::move(write)).status;
+    return Do(NewWrite(std::move(command), kKey)).status;
   };
   EXPECT_TRUE(update(Text(7)).ok());
   ExpectActiveBytes(update(std::string(5000, 'x')), absl::StatusCode::kResourceExhausted, "parts");
@@ -185,7 +185,7 @@ TEST_P(ActiveBytesTest, AnUpdateDoesNotGoAboveTheBound) {
 TEST_P(ActiveBytesTest, APutArchivesInPiecesWhatWasStoredAboveTheBound) {
   FillAbove(Fifo(), 20);
   ExpectTooLargeToGet();
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "new"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "new"}}));
   const std::vector<std::string> bodies = Bodies(kKey);
   EXPECT_THAT(bodies, SizeIs(::testing::AllOf(::testing::Ge(2U), ::testing::Le(kHeld + 1))));
   EXPECT_EQ(bodies.back(), "new");
@@ -200,10 +200,10 @@ TEST_P(ActiveBytesTest, APutArchivesInPiecesWhatWasStoredAboveTheBound) {
 TEST_P(ActiveBytesTest, ALargeTurnIsArchivedMessageByMessage) {
   StartBounded(kAllActive);
   Create(Fifo());
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "question"}}));
-  for (int i = 0; i < 20; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"assistant", Text(i)}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "question"}}));
+  for (int i = 0; i < 20; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"assistant", Text(i)}}));
   StartBounded(kBound);
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"assistant", "end"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"assistant", "end"}}));
   EXPECT_EQ(Bodies(kKey).back(), "end");
   EXPECT_THAT(AllBodies(kKey), SizeIs(22));
 }
@@ -211,11 +211,11 @@ TEST_P(ActiveBytesTest, ALargeTurnIsArchivedMessageByMessage) {
 TEST_P(ActiveBytesTest, AMessageThatAloneIsAboveTheBoundIsArchived) {
   StartBounded(kAllActive);
   Create(Fifo());
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "question"}}));
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"assistant", std::string(2 * kBound, 'x')}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "question"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"assistant", std::string(2 * kBound, 'x')}}));
   StartBounded(kBound);
   ExpectTooLargeToGet();
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "next"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "next"}}));
   EXPECT_THAT(Bodies(kKey), ElementsAre("next"));
   EXPECT_THAT(AllBodies(kKey), SizeIs(3));
 }
@@ -225,10 +225,10 @@ TEST_P(ActiveBytesTest, CallsOnASessionAboveTheBoundDoNotReadItWhole) {
   const std::size_t rows = store_->range_rows();
   EXPECT_EQ(Info().row.active_count, 20);
   ExpectTooLargeToGet();
-  ExpectActiveBytes(Do(NewWrite(WriteKind::kPut, kKey, {{"user", "a"}})).status,
+  ExpectActiveBytes(Do(NewWrite(commands::Put(), kKey, {{"user", "a"}})).status,
                     absl::StatusCode::kFailedPrecondition, "session_id");
-  WriteRequest update = NewWrite(WriteKind::kUpdateSession, kKey);
-  update.settings.emplace().token_limit = 77;
+  WriteRequest update = NewWrite(commands::UpdateSession(), kKey);
+  SettingsOf(update).emplace().token_limit = 77;
   MustDo(std::move(update));
   EXPECT_EQ(Info().config->token_limit, 77);
   EXPECT_EQ(store_->range_rows(), rows);
@@ -238,38 +238,35 @@ TEST_P(ActiveBytesTest, CallsOnASessionAboveTheBoundDoNotReadItWhole) {
   const std::uint64_t generation = Info().row.generation;
   for (std::int64_t position = 1; position <= 13; ++position) {
     ExpectTooLargeToGet();
-    WriteRequest erase = NewWrite(WriteKind::kDeleteMessage, kKey);
     MessageDraft named;
     named.position = position;
-    erase.message_id = MessageId(*MessagePtr(named), generation);
-    MustDo(std::move(erase));
+    MustDo(NewWrite(commands::DeleteMessage{MessageId(*MessagePtr(named), generation)}, kKey));
     EXPECT_EQ(Info().row.active_count, 20 - position);
   }
   EXPECT_THAT(Bodies(kKey), SizeIs(kHeld));
   EXPECT_EQ(Info().row.message_bytes, 7000);
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "a"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "a"}}));
 }
 
 TEST_P(ActiveBytesTest, ResetSetAndDeleteMakeItSmall) {
   FillAbove(Buffer(), 20);
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kActive;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kActive}, kKey);
   MustDo(std::move(reset));
   EXPECT_THAT(Bodies(kKey), IsEmpty());
   EXPECT_EQ(Info().row.message_bytes, 0);
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "a"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "a"}}));
   EXPECT_THAT(Bodies(kKey), ElementsAre("a"));
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
 
   FillAbove(Fifo(), 20);
-  MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "b"}}));
+  MustDo(NewWrite(commands::Set(), kKey, {{"user", "b"}}));
   EXPECT_THAT(Bodies(kKey), ElementsAre("b"));
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "c"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "c"}}));
   EXPECT_THAT(Bodies(kKey), ElementsAre("b", "c"));
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
 
   FillAbove(Buffer(), 20);
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
   EXPECT_FALSE(Info().exists());
   EXPECT_THAT(Bodies(kKey), IsEmpty());
 }
@@ -277,20 +274,19 @@ TEST_P(ActiveBytesTest, ResetSetAndDeleteMakeItSmall) {
 TEST_P(ActiveBytesTest, PinnedMessagesOfASessionAboveTheBoundStayPinned) {
   StartBounded(kAllActive);
   Create(Fifo());
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"system", "rules"}}));
-  for (int i = 0; i < 20; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(i)}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"system", "rules"}}));
+  for (int i = 0; i < 20; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(i)}}));
   StartBounded(kBound);
   EXPECT_THAT(Info().row.pinned, ElementsAre(1));
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "new"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "new"}}));
   EXPECT_EQ(Bodies(kKey).front(), "rules");
   EXPECT_EQ(Bodies(kKey).back(), "new");
 
   StartBounded(kAllActive);
-  for (int i = 0; i < 20; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(i)}}));
+  for (int i = 0; i < 20; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(i)}}));
   StartBounded(kBound);
   ExpectTooLargeToGet();
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kActive;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kActive}, kKey);
   MustDo(std::move(reset));
   EXPECT_THAT(Bodies(kKey), IsEmpty());
   EXPECT_THAT(Info().row.pinned, IsEmpty());
@@ -300,11 +296,10 @@ TEST_P(ActiveBytesTest, ArchivedMessagesOfASessionAboveTheBoundCanBeRemoved) {
   StartBounded(kBound);
   Fill(Fifo(), 10);
   StartBounded(kAllActive);
-  for (int i = 0; i < 10; ++i) MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", Text(10 + i)}}));
+  for (int i = 0; i < 10; ++i) MustDo(NewWrite(commands::Put(), kKey, {{"user", Text(10 + i)}}));
   StartBounded(kBound);
   ExpectTooLargeToGet();
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kArchived;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kArchived}, kKey);
   MustDo(std::move(reset));
   EXPECT_EQ(Info().row.archived_count, 0);
   EXPECT_EQ(Info().row.message_bytes, 17'000);

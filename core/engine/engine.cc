@@ -183,7 +183,7 @@ Sweeper::Options Engine::SweeperOptions() {
 
 void Engine::StoreUsage(const SessionKey& key) {
   WriteRequest write;
-  write.kind = WriteKind::kStoreUsage;
+  write.command = commands::StoreUsage();
   write.key = key;
   write.deadline = std::chrono::steady_clock::now() + kStoreUsageTime;
   write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };

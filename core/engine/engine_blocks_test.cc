@@ -21,12 +21,12 @@ class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<C
   void SetUp() override {
     EngineTest::SetUp();
     Start(WithModels());
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = WordSettings();
-    create.settings->token_limit = 1000;
-    create.settings->token_flush_size = 1;
-    create.settings->chat_history_token_ratio = 0;
-    create.settings->blocks = {
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = WordSettings();
+    SettingsOf(create)->token_limit = 1000;
+    SettingsOf(create)->token_flush_size = 1;
+    SettingsOf(create)->chat_history_token_ratio = 0;
+    SettingsOf(create)->blocks = {
         Block("facts", "fact-extraction", R"({"model":"chat","facts":["old"]})"),
         Block("vectors", "vector", R"({"embedder":"hash"})"), Block("core", "static", "")};
     MustDo(std::move(create));
@@ -48,7 +48,7 @@ class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<C
 
   // Ends when the jobs it makes have.
   std::future<WriteOutcome> StartTurn(std::string text) {
-    WriteRequest put = NewWrite(WriteKind::kPut, kKey, {{"user", std::move(text)}});
+    WriteRequest put = NewWrite(commands::Put(), kKey, {{"user", std::move(text)}});
     put.wait_until = Far();
     put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
       return open.empty() ? reply : "open";
@@ -88,10 +88,7 @@ class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<C
   }
 
   static WriteRequest Undo(std::int64_t change, std::string block = "facts") {
-    WriteRequest undo = NewWrite(WriteKind::kUndoBlockChange, kKey);
-    undo.block = std::move(block);
-    undo.change = change;
-    return undo;
+    return NewWrite(commands::UndoBlockChange{std::move(block), change, {}}, kKey);
   }
   void ExpectRefused(WriteRequest request, absl::StatusCode code, const std::string& reason) {
     const WriteOutcome outcome = Do(std::move(request));
@@ -101,7 +98,7 @@ class EngineBlocksTest : public EngineTest, public testing::WithParamInterface<C
 
   // `new` takes the place of `old`, as change 1.
   void Replace() {
-    MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "one"}}));
+    MustDo(NewWrite(commands::Put(), kKey, {{"user", "one"}}));
     auto turn = StartTurn("two");
     EXPECT_THAT(models_.chat->Answer(R"(<fact evidence="1" replaces="1">new</fact>)"),
                 HasSubstr(">old<"));
@@ -241,8 +238,7 @@ TEST_P(EngineBlocksTest, EntriesArePagedUntilTheBlockIsCleared) {
   ASSERT_EQ(page->entries.size(), 1U);
   EXPECT_EQ(page->entries[0].entry.text, "user: four");
   EXPECT_EQ(page->next_position, 0);
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kEverything;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kEverything}, kKey);
   MustDo(std::move(reset));
   EXPECT_EQ(ErrorReason(ListEntries(request).status()), "SESSION_REPLACED");
   request.generation.reset();

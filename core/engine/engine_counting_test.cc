@@ -77,18 +77,18 @@ class EngineCountingTest : public EngineTest {
     return settings;
   }
   void Create(const SessionKey& key, const std::string& tokenizer = "cl100k_base") {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, key);
-    create.settings = With(tokenizer);
+    WriteRequest create = NewWrite(commands::CreateSession(), key);
+    SettingsOf(create) = With(tokenizer);
     MustDo(std::move(create));
   }
-  static WriteRequest Uncounted(WriteKind kind, const SessionKey& key,
+  static WriteRequest Uncounted(WriteCommand command, const SessionKey& key,
                                 const std::vector<std::string>& texts) {
     std::vector<Line> lines;
     for (const std::string& text : texts) lines.push_back({"user", text});
-    return NewWrite(kind, key, std::move(lines));
+    return NewWrite(std::move(command), key, std::move(lines));
   }
   static WriteRequest Put(const SessionKey& key, const std::string& text) {
-    return Uncounted(WriteKind::kPut, key, {text});
+    return Uncounted(commands::Put(), key, {text});
   }
   std::future<WriteOutcome> Start(const std::string& name, WriteRequest request) {
     auto promise = std::make_shared<std::promise<WriteOutcome>>();
@@ -169,7 +169,7 @@ TEST_F(EngineCountingTest, TenantsTakeTurnsTextByText) {
   Create(kLarge);
   Create(kSmall);
   Hold();
-  auto set = Start("set", Uncounted(WriteKind::kSet, kLarge, {4, kLongWord}));
+  auto set = Start("set", Uncounted(commands::Set(), kLarge, {4, kLongWord}));
   auto more = Start("more", Put({"large", "other"}, kLongWord));
   AwaitTurn();
   auto put = Start("put", Put(kSmall, kLongWord));
@@ -185,7 +185,7 @@ TEST_F(EngineCountingTest, WhatNobodyWaitsForIsNotCounted) {
   EngineTest::Start(Counting());
   Create(kLarge);
   Hold();
-  WriteRequest late = Uncounted(WriteKind::kSet, kLarge, {4, kLongWord});
+  WriteRequest late = Uncounted(commands::Set(), kLarge, {4, kLongWord});
   late.deadline = In(std::chrono::milliseconds(1));
   auto set = Start("set", std::move(late));
   EXPECT_FALSE(Await(std::move(set)).status.ok());
@@ -201,7 +201,7 @@ TEST_F(EngineCountingTest, ACommitterDoesNotCountWhatTakesLong) {
   auto put = Start("put", Put(kLarge, kLongWord));
   AwaitTurn();
   // By the time it is counted the session has another tokenizer.
-  MustDo(NewWrite(WriteKind::kDeleteSession, kLarge));
+  MustDo(NewWrite(commands::DeleteSession(), kLarge));
   Create(kLarge, "o200k_base");
   Release();
   EXPECT_TRUE(Await(std::move(put)).status.ok());

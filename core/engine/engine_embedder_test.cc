@@ -86,8 +86,8 @@ class EngineEmbedderTest : public EngineTest, public testing::WithParamInterface
 
   static SessionKey Key(const std::string& session) { return {"tenant", session}; }
   void Create(const std::string& session, SessionSettings settings) {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, Key(session));
-    create.settings = std::move(settings);
+    WriteRequest create = NewWrite(commands::CreateSession(), Key(session));
+    SettingsOf(create) = std::move(settings);
     MustDo(std::move(create));
   }
   static SessionSettings WithEmbedder() {
@@ -96,7 +96,7 @@ class EngineEmbedderTest : public EngineTest, public testing::WithParamInterface
     return settings;
   }
   void Put(const std::string& session, std::vector<Line> lines) {
-    MustDo(NewWrite(WriteKind::kPut, Key(session), std::move(lines)));
+    MustDo(NewWrite(commands::Put(), Key(session), std::move(lines)));
   }
   std::future<absl::StatusOr<Found>> StartQuery(const std::string& session, std::string query,
                                                 Engine::Deadline deadline) {
@@ -131,7 +131,7 @@ TEST_P(EngineEmbedderTest, AnEmbedderThatHangsLeavesRoomForBlocks) {
   blocks.blocks = {vectors};
   Create("blocks", blocks);
   for (int turn = 0; turn < 3; ++turn) {
-    WriteRequest put = NewWrite(WriteKind::kPut, Key("blocks"), {{"user", "cat"}});
+    WriteRequest put = NewWrite(commands::Put(), Key("blocks"), {{"user", "cat"}});
     put.wait_until = Far();
     put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
       return open.empty() ? reply : "open";

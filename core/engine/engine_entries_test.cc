@@ -84,21 +84,21 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   // about ten at a time.
   void Create(Profile profile = Profile::kDefault, RetentionSettings retention = {},
               std::int64_t ttl = 0) {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = WordSettings(profile);
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = WordSettings(profile);
     const bool is_llama = profile == Profile::kLlamaIndex;
-    create.settings->token_limit = is_llama ? 40 : 1000;
-    create.settings->token_flush_size = is_llama ? 20 : 1;
-    create.settings->chat_history_token_ratio = is_llama ? 0.5 : 0;
-    create.settings->retention = retention;
-    create.settings->blocks = {Block(ttl)};
-    settings_ = *create.settings;
+    SettingsOf(create)->token_limit = is_llama ? 40 : 1000;
+    SettingsOf(create)->token_flush_size = is_llama ? 20 : 1;
+    SettingsOf(create)->chat_history_token_ratio = is_llama ? 0.5 : 0;
+    SettingsOf(create)->retention = retention;
+    SettingsOf(create)->blocks = {Block(ttl)};
+    settings_ = *SettingsOf(create);
     MustDo(std::move(create));
   }
   void ChangeEmbedder(const std::string& embedder) {
-    WriteRequest update = NewWrite(WriteKind::kUpdateSession, kKey);
+    WriteRequest update = NewWrite(commands::UpdateSession(), kKey);
     settings_.blocks = {Block(0, embedder)};
-    update.settings = settings_;
+    SettingsOf(update) = settings_;
     MustDo(std::move(update));
   }
   static BlockSettings Block(std::int64_t ttl, std::string_view embedder = "hash") {
@@ -113,7 +113,7 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   // Ends when the jobs it makes have, and all before them.
   void Put(const std::string& text, std::int64_t expire_us = 0) {
     const std::string id = "m" + std::to_string(++put_);
-    WriteRequest put = WithTimes(NewWrite(WriteKind::kPut, kKey, {{"user", text, id}}), expire_us);
+    WriteRequest put = WithTimes(NewWrite(commands::Put(), kKey, {{"user", text, id}}), expire_us);
     put.wait_until = Far();
     put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
       return open.empty() ? reply : "open";
@@ -127,20 +127,16 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   }
   static std::string Word(std::int64_t position) { return "word" + std::to_string(position) + " "; }
   void Delete(std::int64_t position) {
-    WriteRequest write = NewWrite(WriteKind::kDeleteMessage, kKey);
-    write.message_id = "m" + std::to_string(position);
-    MustDo(std::move(write));
+    MustDo(NewWrite(commands::DeleteMessage{"m" + std::to_string(position)}, kKey));
   }
   void Update(std::int64_t position, const std::string& text) {
-    WriteRequest write = NewWrite(WriteKind::kUpdateMessage, kKey);
-    write.message_id = "m" + std::to_string(position);
-    write.edit = [text](const FoundMessages& /*found*/, WriteRequest& change) {
-      const WriteRequest made = NewWrite(WriteKind::kPut, change.key, {{"user", text}});
-      change.messages = made.messages;
-      change.keep_alive = made.keep_alive;
+    commands::UpdateMessage command;
+    command.message_id = "m" + std::to_string(position);
+    command.edit = [text](const FoundMessages& /*found*/, IncomingItems& items) {
+      items = ItemsOf(NewWrite(commands::Put(), kKey, {{"user", text}}).command);
       return absl::OkStatus();
     };
-    MustDo(std::move(write));
+    MustDo(NewWrite(std::move(command), kKey));
   }
 
   std::vector<Entry> Entries() {
@@ -417,8 +413,8 @@ TEST_P(EngineEntriesTest, WhatIsTooOldIsHiddenAtOnceAndTakenOutBehind) {
   EXPECT_EQ(real_->LoadSession(kKey, kAllActive).value()->row.drop_us, 0);
   PutWords(2);
   ExpectTold({7, 8});
-  WriteRequest update = NewWrite(WriteKind::kUpdateSession, kKey);
-  update.settings.emplace().blocks = {Block(0)};
+  WriteRequest update = NewWrite(commands::UpdateSession(), kKey);
+  SettingsOf(update).emplace().blocks = {Block(0)};
   MustDo(std::move(update));
   now_us_ += 1000 * kSecond;
   ExpectTold({7, 8});

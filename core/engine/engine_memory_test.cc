@@ -47,11 +47,11 @@ class EngineMemoryTest : public EngineTest {
   }
   // A session whose first message leaves short-term memory with the second.
   void Fill(const SessionKey& key, std::size_t bytes) {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, key);
-    create.settings = WithSummary();
+    WriteRequest create = NewWrite(commands::CreateSession(), key);
+    SettingsOf(create) = WithSummary();
     MustDo(std::move(create));
-    MustDo(NewWrite(WriteKind::kPut, key, {{"user", std::string(bytes, 'x')}}));
-    MustDo(NewWrite(WriteKind::kPut, key, {{"user", "next"}}));
+    MustDo(NewWrite(commands::Put(), key, {{"user", std::string(bytes, 'x')}}));
+    MustDo(NewWrite(commands::Put(), key, {{"user", "next"}}));
   }
   Job FirstJob(const SessionKey& key) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<std::vector<Job>>>>();
@@ -201,14 +201,14 @@ TEST_F(EngineMemoryTest, AJobWhoseSessionCannotBeReadYetWaits) {
   {
     // The job finds no room until the engine ends.
     const auto other = budget.Count("tenant", MemoryUse::kReplies, 6 * kMib);
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, Key("s"));
-    create.settings = WithSummary();
-    create.settings->token_limit = 11;
-    create.settings->chat_history_token_ratio = 1;
+    WriteRequest create = NewWrite(commands::CreateSession(), Key("s"));
+    SettingsOf(create) = WithSummary();
+    SettingsOf(create)->token_limit = 11;
+    SettingsOf(create)->chat_history_token_ratio = 1;
     MustDo(std::move(create));
     for (const std::string& text :
          {std::string("one two"), std::string(2 * kMib, 'x'), std::string("three")}) {
-      MustDo(NewWrite(WriteKind::kPut, Key("s"), {{"user", text}}));
+      MustDo(NewWrite(commands::Put(), Key("s"), {{"user", text}}));
     }
     engine_.reset();
   }
@@ -266,13 +266,13 @@ TEST_F(EngineMemoryTest, AfterAnyMixOfCallsOnlyCachesAreCounted) {
           store_->FailReads(i % 16 == 0 ? absl::UnavailableError("away") : absl::OkStatus());
         }
         WriteRequest write =
-            NewWrite(WriteKind::kPut, key, {{"user", std::string(random() % 20'000, 'x')}});
+            NewWrite(commands::Put(), key, {{"user", std::string(random() % 20'000, 'x')}});
         switch (random() % 8) {
           case 0:
-            write = NewWrite(WriteKind::kDeleteSession, key);
+            write = NewWrite(commands::DeleteSession(), key);
             break;
           case 1:
-            write = NewWrite(WriteKind::kReset, key);
+            write = NewWrite(commands::Reset(), key);
             break;
           case 2:
             write.expected_revision = 1;
@@ -281,7 +281,7 @@ TEST_F(EngineMemoryTest, AfterAnyMixOfCallsOnlyCachesAreCounted) {
             write.deadline = In(std::chrono::milliseconds(random() % 3));
             break;
           default:
-            write.settings = WithSummary();
+            SettingsOf(write) = WithSummary();
         }
         writes.push_back(Submit(std::move(write)));
         gets.push_back(

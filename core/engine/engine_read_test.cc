@@ -51,25 +51,25 @@ class EngineReadTest : public EngineTest {
 
   // Position 1 pinned, 2 and 3 archived, 4 and 5 active; each body has its position as its length.
   void FillSmall() {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = WordSettings();
-    create.settings->token_limit = 20;
-    create.settings->token_flush_size = 1;
-    create.settings->chat_history_token_ratio = 0.5;
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = WordSettings();
+    SettingsOf(create)->token_limit = 20;
+    SettingsOf(create)->token_flush_size = 1;
+    SettingsOf(create)->chat_history_token_ratio = 0.5;
     MustDo(std::move(create));
     MustDo(NewWrite(
-        WriteKind::kPut, kKey,
+        commands::Put(), kKey,
         {{"system", "1"}, {"user", "22"}, {"user", "333"}, {"user", "4444"}, {"user", "55555"}}));
   }
 
   // A session that keeps its newest four messages, of which two tokens at most are active.
   void CreateSmall() {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = WordSettings();
-    create.settings->token_limit = 2;
-    create.settings->token_flush_size = 1;
-    create.settings->chat_history_token_ratio = 0.5;
-    create.settings->retention.keep_messages = 4;
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = WordSettings();
+    SettingsOf(create)->token_limit = 2;
+    SettingsOf(create)->token_flush_size = 1;
+    SettingsOf(create)->chat_history_token_ratio = 0.5;
+    SettingsOf(create)->retention.keep_messages = 4;
     MustDo(std::move(create));
   }
 
@@ -100,7 +100,7 @@ TEST_F(EngineReadTest, GetSessionTellsTheRowAndTheConfiguration) {
   EXPECT_EQ(info->row.active_count, 3);
   EXPECT_EQ(info->row.archived_count, 2);
   EXPECT_EQ(info->config->token_limit, 20);
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
   EXPECT_FALSE(GetSession(kKey)->exists());
 }
 
@@ -154,12 +154,11 @@ TEST_F(EngineReadTest, FiltersTellTheActiveFromTheArchived) {
 TEST_F(EngineReadTest, PagesEndWhereTheRestOfTheSessionIsGone) {
   FillSmall();
   MustDo([] {
-    WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-    reset.scope = ResetScope::kActive;
+    WriteRequest reset = NewWrite(commands::Reset{ResetScope::kActive}, kKey);
     return reset;
   }());
   EXPECT_THAT(AllBodies(kKey), ElementsAre("22", "333"));
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "6"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "6"}}));
   EXPECT_THAT(AllBodies(kKey), ElementsAre("22", "333", "6"));
   EXPECT_THAT(AllBodies(kKey, 1), ElementsAre("22", "333", "6"));
 }
@@ -171,14 +170,14 @@ TEST_F(EngineReadTest, APageAfterSetOrResetIsRefused) {
   const auto page = ReadPage(request);
   request.generation = page->row.generation;
   request.from_position = page->next_position;
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "6"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "6"}}));
   EXPECT_TRUE(ReadPage(request).ok()) << "a Put replaces nothing";
 
-  MustDo(NewWrite(WriteKind::kReset, kKey));
+  MustDo(NewWrite(commands::Reset(), kKey));
   const absl::Status status = ReadPage(request).status();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_EQ(ErrorReason(status), "SESSION_REPLACED");
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
   EXPECT_EQ(ErrorReason(ReadPage(request).status()), "SESSION_REPLACED");
 }
 
@@ -186,13 +185,13 @@ TEST_F(EngineReadTest, APageAfterSetOrResetIsRefused) {
 TEST_F(EngineReadTest, WhatACommitTakesOutIsMissedOnlyWithWhatItBrings) {
   CreateSmall();
   for (const char* text : {"a", "b", "c", "d", "e", "f"}) {
-    MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", text}}));
+    MustDo(NewWrite(commands::Put(), kKey, {{"user", text}}));
   }
   EXPECT_THAT(AllBodies(kKey), ElementsAre("c", "d", "e", "f"));
   std::future<WriteOutcome> put;
   store_->BeforeNextRows([&] {
     store_->StallReplies();
-    put = Submit(NewWrite(WriteKind::kPut, kKey, {{"user", "g"}}));
+    put = Submit(NewWrite(commands::Put(), kKey, {{"user", "g"}}));
     store_->AwaitStalled(1);
   });
   store_->BeforeNextRevisions([this] { store_->ReleaseReplies(); });
@@ -209,7 +208,7 @@ TEST_F(EngineReadTest, APageThatIsReadAgainIsNotHeldTwice) {
   Start(options);
   CreateSmall();
   const auto put = [] {
-    return NewWrite(WriteKind::kPut, kKey, {{"user", std::string(345'000, 'x')}});
+    return NewWrite(commands::Put(), kKey, {{"user", std::string(345'000, 'x')}});
   };
   for (int i = 0; i < 4; ++i) MustDo(put());
   // Takes out the oldest one after the page was asked for.
@@ -226,7 +225,7 @@ TEST_F(EngineReadTest, APageThatIsReadAgainIsNotHeldTwice) {
 TEST_F(EngineReadTest, SessionsAreListedInOrderWithoutDeletedOnes) {
   for (const char* id : {"b", "a", "d", "c"}) MustDo(NewPut({"tenant", id}, {{"user", "x"}}));
   MustDo(NewPut({"stranger", "aa"}, {{"user", "x"}}));
-  MustDo(NewWrite(WriteKind::kDeleteSession, {"tenant", "b"}));
+  MustDo(NewWrite(commands::DeleteSession(), {"tenant", "b"}));
   EXPECT_THAT(ListIds("", 10), ElementsAre("a", "c", "d"));
   EXPECT_THAT(ListIds("", 2), ElementsAre("a", "c"));
   EXPECT_THAT(ListIds("c", 2), ElementsAre("d"));
@@ -364,9 +363,9 @@ TEST_F(SharedStoreTest, EachServerSeesWhatTheOtherAcknowledged) {
 TEST_F(SharedStoreTest, EachServerSeesWhatTheOtherReplacedAndDeleted) {
   MustPut(*engine_, {{"user", "0"}});
   EXPECT_THAT(Bodies(*other_, kKey), ElementsAre("0"));
-  EXPECT_TRUE(Await(Submit(*other_, NewWrite(WriteKind::kSet, kKey, {{"user", "1"}}))).status.ok());
+  EXPECT_TRUE(Await(Submit(*other_, NewWrite(commands::Set(), kKey, {{"user", "1"}}))).status.ok());
   EXPECT_THAT(Bodies(*engine_, kKey), ElementsAre("1"));
-  EXPECT_TRUE(Await(Submit(*other_, NewWrite(WriteKind::kDeleteSession, kKey))).status.ok());
+  EXPECT_TRUE(Await(Submit(*other_, NewWrite(commands::DeleteSession(), kKey))).status.ok());
   EXPECT_THAT(Bodies(*engine_, kKey), IsEmpty());
   MustPut(*engine_, {{"user", "2"}});
   EXPECT_THAT(Bodies(*other_, kKey), ElementsAre("2"));

@@ -59,12 +59,12 @@ class EngineSearchTest : public EngineTest {
   }
   // A session with a block for each of these others, which have a message each.
   void CreateWithSessions(const std::vector<std::string>& others) {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = WordSettings();
-    create.settings->blocks.emplace();
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = WordSettings();
+    SettingsOf(create)->blocks.emplace();
     for (const std::string& id : others) {
       MustDo(NewPut({"tenant", id}, {{"user", "red"}}));
-      BlockSettings& block = create.settings->blocks->emplace_back();
+      BlockSettings& block = SettingsOf(create)->blocks->emplace_back();
       block.name = id;
       block.kind = "session";
       block.options_json = R"({"session_id":")" + id + R"("})";
@@ -72,8 +72,7 @@ class EngineSearchTest : public EngineTest {
     MustDo(std::move(create));
   }
   void MustReset(ResetScope scope) {
-    WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-    reset.scope = scope;
+    WriteRequest reset = NewWrite(commands::Reset{scope}, kKey);
     MustDo(std::move(reset));
   }
   // What the sweeper does.
@@ -137,7 +136,7 @@ TEST_F(EngineSearchTest, AResetAtEveryTryEndsWithWhatIsLeft) {
   int resets = 0;
   std::function<void()> cut = [&] {
     ++resets;
-    MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "red"}}));
+    MustDo(NewWrite(commands::Set(), kKey, {{"user", "red"}}));
     Sweep();
     store_->BeforeNextRows(cut);
   };
@@ -154,7 +153,7 @@ TEST_F(EngineSearchTest, AResetWhileContextIsUpdatedIsNoticed) {
   Start(Options());
   MustDo(WithContents(NewPut(kKey, {}), {{"one"}, {"two"}}));
   store_->BeforeNextRows([this] {
-    MustDo(WithContents(NewWrite(WriteKind::kSet, kKey), {{"three"}}));
+    MustDo(WithContents(NewWrite(commands::Set(), kKey), {{"three"}}));
     Sweep();
   });
   const auto updated = Update(*engine_, "question");
@@ -259,7 +258,7 @@ TEST_F(EngineSearchTest, AnExceptionWhileMessagesAreHandedOnEndsTheAttempt) {
   };
   Start(options);
   CreateWithSessions({"other"});
-  MustDo(NewWrite(WriteKind::kPut, kKey, {{"user", "red"}}));
+  MustDo(NewWrite(commands::Put(), kKey, {{"user", "red"}}));
   EXPECT_TRUE(engine_->Drain(Far())) << "nobody waits for what will never come";
   while (engine_->stats().exceptions == 0) std::this_thread::yield();
 }

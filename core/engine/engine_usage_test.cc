@@ -56,11 +56,11 @@ class EngineUsageTest : public EngineTest, public testing::WithParamInterface<Co
   void TearDown() override { engine_.reset(); }
 
   void Create() {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, kKey);
-    create.settings = WordSettings();
-    create.settings->token_limit = 1000;
-    create.settings->token_flush_size = 1;
-    create.settings->chat_history_token_ratio = 0;
+    WriteRequest create = NewWrite(commands::CreateSession(), kKey);
+    SettingsOf(create) = WordSettings();
+    SettingsOf(create)->token_limit = 1000;
+    SettingsOf(create)->token_flush_size = 1;
+    SettingsOf(create)->chat_history_token_ratio = 0;
     BlockSettings facts;
     facts.name = "facts";
     facts.kind = "fact-extraction";
@@ -69,7 +69,7 @@ class EngineUsageTest : public EngineTest, public testing::WithParamInterface<Co
     vectors.name = "vectors";
     vectors.kind = "vector";
     vectors.options_json = R"({"embedder":"hash"})";
-    create.settings->blocks = {facts, vectors};
+    SettingsOf(create)->blocks = {facts, vectors};
     MustDo(std::move(create));
   }
   void Restart() {
@@ -84,7 +84,7 @@ class EngineUsageTest : public EngineTest, public testing::WithParamInterface<Co
   static std::string Text(const Usage& usage) { return EncodeUsage(usage); }
   // The reply is what the Put's jobs took, and "open" when one of them has not ended.
   std::future<WriteOutcome> StartTurn(std::string text) {
-    WriteRequest put = NewWrite(WriteKind::kPut, kKey, {{"user", std::move(text)}});
+    WriteRequest put = NewWrite(commands::Put(), kKey, {{"user", std::move(text)}});
     put.wait_until = Far();
     put.with_open_jobs = [](std::string /*reply*/, const std::vector<OpenJob>& open,
                             const Usage& usage) { return open.empty() ? Text(usage) : "open"; };
@@ -176,15 +176,14 @@ TEST_P(EngineUsageTest, ItOutlivesTheServerReadsIncluded) {
 TEST_P(EngineUsageTest, ItStaysOverAResetAndGoesWithTheSession) {
   Turn("one");
   Turn("two");
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kEverything;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kEverything}, kKey);
   MustDo(std::move(reset));
   EXPECT_EQ(Taken(), (Usage{2, 15, 2}));
-  MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "three"}}));
+  MustDo(NewWrite(commands::Set(), kKey, {{"user", "three"}}));
   EXPECT_EQ(Taken(), (Usage{2, 15, 2}));
   EXPECT_EQ(Turn("four"), Text({2, 15, 2}));
   EXPECT_EQ(Taken(), (Usage{4, 30, 4}));
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
   Create();
   EXPECT_EQ(Taken(), Usage());
 }
@@ -214,7 +213,7 @@ TEST_P(EngineUsageTest, WhatACommitCouldNotStoreIsStoredByTheNext) {
   Turn("two");
   ASSERT_TRUE(Get(*engine_, kKey).ok());
   store_->AnswerNext(CommitOutcome::kFailed, absl::UnavailableError("the store is away"));
-  EXPECT_FALSE(Do(NewWrite(WriteKind::kPut, kKey, {{"user", "lost"}})).status.ok());
+  EXPECT_FALSE(Do(NewWrite(commands::Put(), kKey, {{"user", "lost"}})).status.ok());
   EXPECT_EQ(Taken(), (Usage{3, 20, 2}));
   Restart();
   EXPECT_EQ(Taken(), (Usage{3, 20, 2}));
@@ -223,7 +222,7 @@ TEST_P(EngineUsageTest, WhatACommitCouldNotStoreIsStoredByTheNext) {
 TEST_P(EngineUsageTest, WithoutABudgetJobsWaitAndAreNoAttempts) {
   Turn("one");
   models_.allowed = false;
-  WriteRequest put = NewWrite(WriteKind::kPut, kKey, {{"user", "two"}});
+  WriteRequest put = NewWrite(commands::Put(), kKey, {{"user", "two"}});
   put.with_open_jobs = [](std::string reply, const std::vector<OpenJob>& open, const Usage&) {
     return reply + "+" + std::to_string(open.size());
   };

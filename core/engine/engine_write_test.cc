@@ -104,7 +104,7 @@ TEST_F(EngineWriteTest, OtherWritesThanPutsKeepTheirPlaceInASessionsOrder) {
   MustDo(NewPut(kKey, {{"user", "0"}}));
   auto first = OccupyCommitter();
   auto put = Submit(NewPut(kKey, {{"user", "1"}}));
-  auto set = Submit(NewWrite(WriteKind::kSet, kKey, {{"user", "2"}}));
+  auto set = Submit(NewWrite(commands::Set(), kKey, {{"user", "2"}}));
   auto last = Submit(NewPut(kKey, {{"user", "3"}}));
   store_->ReleaseCommits();
 
@@ -127,7 +127,7 @@ TEST_F(EngineWriteTest, AStoredMessageIdHurtsOnlyItsOwnPut) {
   ExpectError(Await(std::move(bad)), absl::StatusCode::kAlreadyExists, "MESSAGE_ID_EXISTS");
   EXPECT_THAT(AllBodies(kKey), ::testing::UnorderedElementsAre("0", "1", "4"));
   // The id is free again where the generation is another one.
-  MustDo(NewWrite(WriteKind::kReset, kKey));
+  MustDo(NewWrite(commands::Reset(), kKey));
   MustDo(NewPut(kKey, {{"user", "5", "x"}}));
 }
 

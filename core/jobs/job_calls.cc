@@ -77,8 +77,7 @@ void JobCalls::Retry(JobKey job, Calls::Deadline deadline, Done<Job> done) {
                          "job_id: only a job that failed or was cancelled can be retried"));
     } else {
       WriteRequest write;
-      write.kind = WriteKind::kRetryJob;
-      write.job = *std::move(found);
+      write.command = commands::RetryJob{*std::move(found)};
       write.encode_reply = [](const WriteResult& result) {
         return std::to_string(result.job_number);
       };
@@ -96,10 +95,9 @@ void JobCalls::Cancel(JobKey job, Calls::Deadline deadline, Done<Job> done) {
       return;
     }
     WriteRequest write;
-    write.kind = WriteKind::kEndJob;
-    write.job_outcome.emplace();
-    write.job_outcome->job = job;
-    write.job_outcome->state = JobState::kCancelled;
+    auto& end = write.command.emplace<commands::EndJob>();
+    end.outcome.job = job;
+    end.outcome.state = JobState::kCancelled;
     write.encode_reply = [](const WriteResult& result) {
       return result.job_number == 0 ? std::string() : std::to_string(result.job_number);
     };

@@ -487,7 +487,6 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
   outcome.job = attempt->job.key;
   outcome.usage = attempt->usage->Total();
   WriteRequest write;
-  write.kind = WriteKind::kEndJob;
   write.key = outcome.job.session;
   write.deadline = Clock::now() + kEndTime;
   write.byte_size = outcome.block_state.size();
@@ -497,7 +496,7 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
   };
   const JobState state = outcome.state;
   const std::string error = outcome.error;
-  write.job_outcome = std::move(outcome);
+  write.command = commands::EndJob{std::move(outcome)};
   options_.writes->Submit(
       std::move(write), [this, attempt, state, error](const absl::Status& status,
                                                       const std::string& reply, bool /*replayed*/) {

@@ -226,9 +226,9 @@ void AttachedSessions::ConfirmSource(const std::shared_ptr<Handing>& call) {
 
 void AttachedSessions::Put(const std::shared_ptr<Handing>& call) {
   WriteRequest write;
-  write.kind = WriteKind::kPut;
+  auto& put = write.command.emplace<commands::Put>();
+  put.only_generation = call->generation;
   write.key = call->other->key;
-  write.only_generation = call->generation;
   write.trace = call->request.session.trace;
   write.deadline = call->request.deadline;
   write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };

@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<SessionImport>> LifecycleCalls::ImportSession(
   if (!request.settings.has_value()) {
     WriteRequest named;
     named.key = request.key;
-    named.template_name = request.template_name;
+    named.command = commands::CreateSession{{{}, request.template_name}};
     if (*options_.defaults_of) named.defaults_of = options_.defaults_of;
     MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(named));
     // Of retention it has what it is imported with.

@@ -230,8 +230,7 @@ absl::Status SessionExpiry::SweepEntries(const DueSession& due, const SessionSet
                           options_.now_us(), options_.stopping));
     if (!removal.has_value()) continue;
     WriteRequest write;
-    write.kind = WriteKind::kTakeOutEntries;
-    write.entry_removal = std::move(removal);
+    write.command = commands::TakeOutEntries{*std::move(removal)};
     Submit(due, std::move(write), round);
   }
   return absl::OkStatus();
@@ -301,16 +300,16 @@ void SessionExpiry::Sweep() {
         stuck.insert(due.key);
         continue;
       }
-      WriteRequest write;
-      write.kind = WriteKind::kSweep;
-      write.sweep = *std::move(sweep);
-      const bool reaches_active = write.sweep->leaving.archived >= ArchivedButOpening(due.row);
+      commands::Sweep command{*std::move(sweep), {}};
+      const bool reaches_active = command.due.leaving.archived >= ArchivedButOpening(due.row);
       const bool reads_oldest = is_due && reaches_active && MayBeTooLarge(due.row);
       if (reads_oldest) {
         auto oldest = ReadOldest(*options_.store, due.key, due.row,
                                  settings->user_roles.value_or(std::vector<std::string>()));
-        if (oldest.ok()) write.oldest = *std::move(oldest);
+        if (oldest.ok()) command.oldest = *std::move(oldest);
       }
+      WriteRequest write;
+      write.command = std::move(command);
       Submit(due, std::move(write), round);
       // So that the oldest messages of one session are in memory at a time.
       if (reads_oldest) round->WaitUntilBelow(1);

@@ -54,7 +54,7 @@ class SessionExpiryTest : public EngineTest {
   }
   void Put(const SessionKey& key, RetentionSettings retention, const std::string& text = "a") {
     WriteRequest put = NewPut(key, {{"user", text}});
-    put.settings = With(retention);
+    SettingsOf(put) = With(retention);
     MustDo(std::move(put));
   }
   SessionInfo Info(const SessionKey& key) {
@@ -173,8 +173,8 @@ TEST_F(SessionExpiryTest, WhatIsTooLargeToBeHeldIsSwept) {
     Put(expires, {kTtl, {}, {}, {}}, text);
     Put(old, {{}, {}, {}, kTtl}, text + std::to_string(i));
     WriteRequest put = NewPut(timed, {{"user", text + std::to_string(i)}});
-    if (i % 2 == 0) put.messages.front().message.ids.value().expire_us = now_us_ + kTtl;
-    put.settings = With({});
+    if (i % 2 == 0) ItemsOf(put).messages.front().message.ids.value().expire_us = now_us_ + kTtl;
+    SettingsOf(put) = With({});
     MustDo(std::move(put));
   }
   now_us_ += kTtl / 2;
@@ -204,7 +204,7 @@ TEST_F(SessionExpiryTest, TheRetentionOfALargeConfigurationHoldsToo) {
   settings.blocks = {block};
   settings.subject = std::string(kSmallConfigBytes, 's');
   WriteRequest put = NewPut(key, {{"user", "a"}});
-  put.settings = settings;
+  SettingsOf(put) = settings;
   MustDo(std::move(put));
   now_us_ += 2 * kTtl;
   expiry_->Sweep();
@@ -215,16 +215,16 @@ TEST_F(SessionExpiryTest, TheRetentionOfALargeConfigurationHoldsToo) {
 TEST_F(SessionExpiryTest, OldMessagesGoWithoutAPut) {
   const SessionKey key{"t", "s"};
   WriteRequest put = NewPut(key, {});
-  put.settings = With({{}, {}, {}, kTtl});
+  SettingsOf(put) = With({{}, {}, {}, kTtl});
   // Three of five are archived.
-  put.settings->policy = PolicyKind::kFifo;
-  put.settings->token_limit = 20;
-  put.settings->chat_history_token_ratio = 0.5;
-  put.settings->token_flush_size = 1;
+  SettingsOf(put)->policy = PolicyKind::kFifo;
+  SettingsOf(put)->token_limit = 20;
+  SettingsOf(put)->chat_history_token_ratio = 0.5;
+  SettingsOf(put)->token_flush_size = 1;
   MustDo(std::move(put));
-  for (const char* text : {"a", "b"}) MustDo(NewWrite(WriteKind::kPut, key, {{"user", text}}));
+  for (const char* text : {"a", "b"}) MustDo(NewWrite(commands::Put(), key, {{"user", text}}));
   now_us_ += kTtl / 2;
-  for (const char* text : {"c", "d", "e"}) MustDo(NewWrite(WriteKind::kPut, key, {{"user", text}}));
+  for (const char* text : {"c", "d", "e"}) MustDo(NewWrite(commands::Put(), key, {{"user", text}}));
   EXPECT_EQ(Info(key).row.archived_count, 3);
   now_us_ += kTtl * 3 / 4;
   expiry_->Sweep();
@@ -236,22 +236,22 @@ TEST_F(SessionExpiryTest, OldMessagesGoWithoutAPut) {
   EXPECT_THAT(AllBodies(key), IsEmpty());
   EXPECT_EQ(Info(key).row.message_bytes, 0);
   EXPECT_TRUE(Info(key).exists());
-  MustDo(NewWrite(WriteKind::kPut, key, {{"user", "f"}}));
+  MustDo(NewWrite(commands::Put(), key, {{"user", "f"}}));
   EXPECT_THAT(AllBodies(key), ElementsAre("f"));
 }
 
 TEST_F(SessionExpiryTest, ArchivedBytesThatAreTooMuchGoBehind) {
   const SessionKey key{"t", "s"};
   WriteRequest put = NewPut(key, {});
-  put.settings = With({});
-  put.settings->policy = PolicyKind::kFifo;
-  put.settings->token_limit = 20;
-  put.settings->chat_history_token_ratio = 0.5;
-  put.settings->token_flush_size = 1;
-  put.settings->retention.keep_bytes = 9;
+  SettingsOf(put) = With({});
+  SettingsOf(put)->policy = PolicyKind::kFifo;
+  SettingsOf(put)->token_limit = 20;
+  SettingsOf(put)->chat_history_token_ratio = 0.5;
+  SettingsOf(put)->token_flush_size = 1;
+  SettingsOf(put)->retention.keep_bytes = 9;
   MustDo(std::move(put));
   for (const char* text : {"aaa", "bb", "c", "ddd", "ee", "f"}) {
-    MustDo(NewWrite(WriteKind::kPut, key, {{"user", text}}));
+    MustDo(NewWrite(commands::Put(), key, {{"user", text}}));
   }
   EXPECT_EQ(Info(key).row.archived_count, 4);
   now_us_ += 2 * kSecond;
@@ -265,11 +265,11 @@ TEST_F(SessionExpiryTest, ArchivedBytesThatAreTooMuchGoBehind) {
 TEST_F(SessionExpiryTest, AnUpdateIsCarriedOutWithoutAPut) {
   const SessionKey key{"t", "s"};
   WriteRequest put = NewPut(key, std::vector<Line>(1000, Line{"user", "a"}));
-  put.settings = With({});
+  SettingsOf(put) = With({});
   MustDo(std::move(put));
-  WriteRequest update = NewWrite(WriteKind::kUpdateSession, key);
-  update.settings.emplace();
-  update.settings->retention.keep_messages = 3;
+  WriteRequest update = NewWrite(commands::UpdateSession(), key);
+  SettingsOf(update).emplace();
+  SettingsOf(update)->retention.keep_messages = 3;
   MustDo(std::move(update));
   ++now_us_;
   expiry_->Sweep();
@@ -288,20 +288,20 @@ class TimedItemsTest : public SessionExpiryTest {
 
   // Two messages of one word stay active.
   void Create(RetentionSettings retention = {}) {
-    WriteRequest create = NewWrite(WriteKind::kCreateSession, key_);
-    create.settings = With(retention);
-    create.settings->policy = PolicyKind::kFifo;
-    create.settings->token_limit = 20;
-    create.settings->chat_history_token_ratio = 0.5;
-    create.settings->token_flush_size = 1;
+    WriteRequest create = NewWrite(commands::CreateSession(), key_);
+    SettingsOf(create) = With(retention);
+    SettingsOf(create)->policy = PolicyKind::kFifo;
+    SettingsOf(create)->token_limit = 20;
+    SettingsOf(create)->chat_history_token_ratio = 0.5;
+    SettingsOf(create)->token_flush_size = 1;
     MustDo(std::move(create));
   }
   void PutLine(const std::string& text, std::int64_t expire_us = 0,
                const std::string& role = "user") {
-    MustDo(WithTimes(NewWrite(WriteKind::kPut, key_, {{role, text}}), expire_us));
+    MustDo(WithTimes(NewWrite(commands::Put(), key_, {{role, text}}), expire_us));
   }
   void PutNote(const std::string& text, std::int64_t expire_us = 0) {
-    MustDo(WithTimes(WithContents(NewWrite(WriteKind::kPut, key_), {{text}}), expire_us));
+    MustDo(WithTimes(WithContents(NewWrite(commands::Put(), key_), {{text}}), expire_us));
   }
   // Messages, then contents.
   std::vector<std::string> Listed(std::int64_t page_size = 1000) {
@@ -363,7 +363,7 @@ class TimedItemsTest : public SessionExpiryTest {
 TEST_F(TimedItemsTest, NoReadReturnsThemAndTheSweeperTakesThemOutWhereverTheyStand) {
   for (const Coherence coherence : {Coherence::kExclusive, Coherence::kShared}) {
     StartQuiet(coherence);
-    if (coherence == Coherence::kShared) MustDo(NewWrite(WriteKind::kDeleteSession, key_));
+    if (coherence == Coherence::kShared) MustDo(NewWrite(commands::DeleteSession(), key_));
     const std::int64_t at = now_us_ + 10 * kSecond;
     Create();
     PutLine("pinned x", at, "system");
@@ -408,10 +408,10 @@ TEST_F(TimedItemsTest, NoReadReturnsThemAndTheSweeperTakesThemOutWhereverTheySta
 TEST_F(TimedItemsTest, OneThatIsOverAlreadyIsRefused) {
   Create();
   for (WriteRequest& write :
-       std::vector<WriteRequest>{NewWrite(WriteKind::kPut, key_, {{"user", "a"}}),
-                                 NewWrite(WriteKind::kSet, key_, {{"user", "a"}}),
-                                 WithContents(NewWrite(WriteKind::kPut, key_), {{"n"}})}) {
-    const std::string field = write.contents.empty() ? "messages[0]" : "contents[0]";
+       std::vector<WriteRequest>{NewWrite(commands::Put(), key_, {{"user", "a"}}),
+                                 NewWrite(commands::Set(), key_, {{"user", "a"}}),
+                                 WithContents(NewWrite(commands::Put(), key_), {{"n"}})}) {
+    const std::string field = ItemsOf(write).contents.empty() ? "messages[0]" : "contents[0]";
     const WriteOutcome outcome = Do(WithTimes(std::move(write), now_us_));
     EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(outcome.status.message()),
@@ -422,19 +422,17 @@ TEST_F(TimedItemsTest, OneThatIsOverAlreadyIsRefused) {
 
 TEST_F(TimedItemsTest, UpdateMessageGivesAndTakesATime) {
   Create();
-  MustDo(NewWrite(WriteKind::kPut, key_, {{"user", "a", "1"}}));
+  MustDo(NewWrite(commands::Put(), key_, {{"user", "a", "1"}}));
   const auto update = [this](std::int64_t expire_us) {
-    WriteRequest write = NewWrite(WriteKind::kUpdateMessage, key_);
-    write.message_id = "1";
-    write.edit = [expire_us](const FoundMessages& found, WriteRequest& change) {
+    commands::UpdateMessage command;
+    command.message_id = "1";
+    command.edit = [this, expire_us](const FoundMessages& found, IncomingItems& items) {
       const std::string body(found.messages.front()->body);
-      const WriteRequest made =
-          WithTimes(NewWrite(WriteKind::kPut, change.key, {{"user", body}}), expire_us);
-      change.messages = made.messages;
-      change.keep_alive = made.keep_alive;
+      items =
+          ItemsOf(WithTimes(NewWrite(commands::Put(), key_, {{"user", body}}), expire_us).command);
       return absl::OkStatus();
     };
-    return Do(std::move(write)).status;
+    return Do(NewWrite(std::move(command), key_)).status;
   };
   EXPECT_EQ(update(now_us_).code(), absl::StatusCode::kInvalidArgument);
   ASSERT_TRUE(update(now_us_ + kSecond).ok());
@@ -459,9 +457,9 @@ TEST_F(TimedItemsTest, AMessagesTtlIsSeenBesideAFarTime) {
 
 TEST_F(TimedItemsTest, ALargeSessionIsSeldomLookedThroughAndLosesSomeAtATime) {
   WriteRequest put = NewPut(key_, std::vector<Line>(900, Line{"user", "a"}));
-  put.settings->token_limit = 20;
-  put.settings->chat_history_token_ratio = 0.5;
-  put.settings->token_flush_size = 1;
+  SettingsOf(put)->token_limit = 20;
+  SettingsOf(put)->chat_history_token_ratio = 0.5;
+  SettingsOf(put)->token_flush_size = 1;
   const std::int64_t at = now_us_ + kSecond;
   MustDo(WithTimes(std::move(put), at));
   PutLine("b", at + kSecond);
@@ -479,7 +477,7 @@ TEST_F(TimedItemsTest, ALargeSessionIsSeldomLookedThroughAndLosesSomeAtATime) {
 TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937 random(seed);
-    if (seed > 0) MustDo(NewWrite(WriteKind::kDeleteSession, key_));
+    if (seed > 0) MustDo(NewWrite(commands::DeleteSession(), key_));
     Create(seed % 2 == 0 ? RetentionSettings() : RetentionSettings{{}, {}, {}, 1000 * kTtl});
     std::vector<std::pair<std::string, std::int64_t>> messages, contents;
     for (int step = 0; step < 150; ++step) {

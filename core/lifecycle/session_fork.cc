@@ -78,7 +78,7 @@ void SessionFork::Begin() {
         self->Fail(std::move(status));
         return;
       }
-      self->Submit(WriteKind::kBeginStaged, {}, [self](absl::Status status) {
+      self->Submit(commands::BeginStaged{self->staged_}, [self](absl::Status status) {
         if (status.ok()) {
           self->CopyNext();
         } else if (absl::IsAlreadyExists(status)) {
@@ -205,19 +205,15 @@ absl::StatusOr<std::int64_t> SessionFork::EndOfCopy() const {
           {{"field", "up_to_position"}, {"last_position", std::to_string(row.next_position - 1)}});
     }
   } else if (!request_.up_to_message_id.empty()) {
-    WriteRequest named;
-    named.kind = WriteKind::kUpdateMessage;
-    named.key = request_.source;
-    named.message_id = request_.up_to_message_id;
-    MEMORYD_ASSIGN_OR_RETURN(
-        const FoundMessages found,
-        FindMessages(*options_.store, *options_.bodies, {row, base_.config}, named));
-    if (!found.status.ok()) {
+    MEMORYD_ASSIGN_OR_RETURN(const MessagePtr named,
+                             FindMessage(*options_.store, request_.source, {row, base_.config},
+                                         request_.up_to_message_id));
+    if (named == nullptr) {
       return Error(absl::StatusCode::kNotFound, "MESSAGE_NOT_FOUND",
                    "up_to_message_id: the session has no such message",
                    {{"field", "up_to_message_id"}});
     }
-    last = found.messages.front()->position;
+    last = named->position;
   }
   return last + 1;
 }
@@ -299,13 +295,14 @@ void SessionFork::CopyNext() {
     } else if (rows->empty()) {
       self->Publish();
     } else {
-      self->Submit(WriteKind::kAddStaged, *std::move(rows), [self](absl::Status status) {
-        if (status.ok()) {
-          self->CopyNext();
-        } else {
-          self->Fail(std::move(status));
-        }
-      });
+      self->Submit(commands::AddStaged{self->staged_, *std::move(rows)},
+                   [self](absl::Status status) {
+                     if (status.ok()) {
+                       self->CopyNext();
+                     } else {
+                       self->Fail(std::move(status));
+                     }
+                   });
     }
   });
 }
@@ -346,13 +343,12 @@ void SessionFork::Publish() {
       const SessionRow& copy = self->staged_->row;
       self->staged_->usage = StoredUsage(copy);
       WriteRequest publish;
-      publish.kind = WriteKind::kPublishStaged;
+      publish.command = commands::PublishStaged{self->staged_};
       publish.key = self->request_.target;
       publish.deadline = self->request_.deadline;
       publish.request_id = self->request_.request_id;
       publish.fingerprint = self->request_.fingerprint;
       publish.encode_reply = self->request_.encode_reply;
-      publish.staged = self->staged_;
       self->options_.writes->Submit(
           std::move(publish), [self](absl::Status published, std::string reply, bool replayed) {
             if (!published.ok()) {
@@ -373,8 +369,8 @@ void SessionFork::Publish() {
   });
 }
 
-void SessionFork::Submit(WriteKind kind, StagedRows rows, std::function<void(absl::Status)> then) {
-  SubmitStaged(*options_.writes, request_.target, kind, staged_, std::move(rows), request_.deadline,
+void SessionFork::Submit(WriteCommand step, std::function<void(absl::Status)> then) {
+  SubmitStaged(*options_.writes, request_.target, std::move(step), request_.deadline,
                std::move(then));
 }
 
@@ -388,7 +384,7 @@ void SessionFork::Fail(absl::Status status) {
 
 // What could not be dropped goes when a session of this id is made, or with its tombstone.
 void SessionFork::Drop(std::function<void()> then) {
-  Submit(WriteKind::kDropStaged, {}, [then = std::move(then)](const absl::Status& /*status*/) {
+  Submit(commands::DropStaged{staged_}, [then = std::move(then)](const absl::Status& /*status*/) {
     if (then) then();
   });
 }

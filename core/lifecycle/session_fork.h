@@ -92,7 +92,7 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
   // Whether what was copied is what the source held when the copy began.
   bool SourceStands() const;
   bool HasWhatIsCopied(const Session& now) const;
-  void Submit(WriteKind kind, StagedRows rows, std::function<void(absl::Status)> then);
+  void Submit(WriteCommand step, std::function<void(absl::Status)> then);
   // Ends the call, after what is staged has been given up.
   void Fail(absl::Status status);
   void Drop(std::function<void()> then);

@@ -56,24 +56,24 @@ std::chrono::steady_clock::time_point SessionImport::Deadline() const {
 }
 
 void SessionImport::Begin(Done done) {
-  SubmitStaged(*options_.writes, request_.key, WriteKind::kBeginStaged, staged_, {}, Deadline(),
+  SubmitStaged(*options_.writes, request_.key, commands::BeginStaged{staged_}, Deadline(),
                std::move(done));
 }
 
 void SessionImport::Add(ImportedItems items, Done done) {
   auto piece = std::make_shared<Piece>();
-  piece->counted.messages = std::move(items.messages);
-  piece->counted.contents = std::move(items.contents);
+  piece->items.messages = std::move(items.messages);
+  piece->items.contents = std::move(items.contents);
   piece->archived = std::move(items.archived);
-  piece->keep_alive = std::move(items.keep_alive);
-  if (absl::Status status = CheckRoles(*staged_->config, piece->counted.messages); !status.ok()) {
+  piece->items.keep_alive = std::move(items.keep_alive);
+  if (absl::Status status = CheckRoles(*staged_->config, piece->items.messages); !status.ok()) {
     done(std::move(status));
     return;
   }
   auto task = std::make_shared<TokenCounting::Task>();
   task->tenant = request_.key.tenant;
   task->rules = staged_->config->counting;
-  task->request = &piece->counted;
+  task->items = &piece->items;
   task->done = [self = shared_from_this(), piece,
                 done = std::move(done)](absl::StatusOr<TokenCounts> counts) {
     std::shared_ptr<const StagedRows> rows;
@@ -99,22 +99,22 @@ void SessionImport::Add(ImportedItems items, Done done) {
 
 absl::StatusOr<StagedRows> SessionImport::Take(Piece& piece, const TokenCounts& tokens) {
   SessionRow& row = staged_->row;
-  WriteRequest& counted = piece.counted;
+  IncomingItems& items = piece.items;
   StagedRows rows;
   const auto note_time = [&row](const Message& item) {
     if (item.ids->expire_us > 0) row.drop_us = 1;
   };
-  for (std::size_t i = 0; i < counted.messages.size(); ++i) {
-    counted.messages[i].message.token_count = tokens.messages[i];
+  for (std::size_t i = 0; i < items.messages.size(); ++i) {
+    items.messages[i].message.token_count = tokens.messages[i];
     const MessagePtr message =
-        WithRoleOfBody(MessagePtr(counted.messages[i].message), staged_->config->user_roles);
+        WithRoleOfBody(MessagePtr(items.messages[i].message), staged_->config->user_roles);
     MEMORYD_RETURN_IF_ERROR(Place(*message, piece.archived[i], i));
     note_time(*message);
     rows.messages.push_back(message);
   }
-  for (std::size_t i = 0; i < counted.contents.size(); ++i) {
-    counted.contents[i].content.token_count = tokens.contents[i];
-    ContentPtr content(counted.contents[i].content);
+  for (std::size_t i = 0; i < items.contents.size(); ++i) {
+    items.contents[i].content.token_count = tokens.contents[i];
+    ContentPtr content(items.contents[i].content);
     MEMORYD_RETURN_IF_ERROR(CheckPosition("contents", i, content->position, row.next_content));
     row.next_content = content->position + 1;
     note_time(*content);
@@ -187,7 +187,7 @@ void SessionImport::Write(std::shared_ptr<const StagedRows> rows, std::size_t me
     done(absl::OkStatus());
     return;
   }
-  SubmitStaged(*options_.writes, request_.key, WriteKind::kAddStaged, staged_, std::move(piece),
+  SubmitStaged(*options_.writes, request_.key, commands::AddStaged{staged_, std::move(piece)},
                Deadline(),
                [self = shared_from_this(), rows = std::move(rows), message, content,
                 done = std::move(done)](absl::Status status) {
@@ -215,11 +215,10 @@ void SessionImport::Publish(std::int64_t message_count, std::int64_t content_cou
   if (last_archived_ > 0) row.watermark = last_archived_ + 1;
   if (row.content_count == 0) row.content_generation = 0;
   WriteRequest publish;
-  publish.kind = WriteKind::kPublishStaged;
+  publish.command = commands::PublishStaged{staged_};
   publish.key = request_.key;
   publish.deadline = Deadline();
   publish.encode_reply = request_.encode_reply;
-  publish.staged = staged_;
   options_.writes->Submit(
       std::move(publish),
       [done = std::move(done)](absl::Status status, std::string reply, bool /*replayed*/) {
@@ -232,7 +231,7 @@ void SessionImport::Publish(std::int64_t message_count, std::int64_t content_cou
 }
 
 void SessionImport::Drop() {
-  SubmitStaged(*options_.writes, request_.key, WriteKind::kDropStaged, staged_, {}, Deadline(),
+  SubmitStaged(*options_.writes, request_.key, commands::DropStaged{staged_}, Deadline(),
                [self = shared_from_this()](const absl::Status& /*status*/) {});
 }
 

@@ -70,9 +70,8 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
  private:
   // What Add() takes, as it is counted.
   struct Piece {
-    WriteRequest counted;  // Its messages and contents.
+    IncomingItems items;
     std::vector<bool> archived;
-    std::shared_ptr<const void> keep_alive;
   };
   // Into rows as they are stored.
   absl::StatusOr<StagedRows> Take(Piece& piece, const TokenCounts& tokens);

@@ -128,10 +128,11 @@ void SubjectErase::EraseNext() {
       ForgetReplies(key);
       return;
     }
-    Submit(WriteKind::kDeleteSession, key, [this, key](const SessionCounts& removed, bool) {
-      receipt_.removed += removed;
-      ForgetReplies(key);
-    });
+    Submit(commands::DeleteSession{request_.subject}, key,
+           [this, key](const SessionCounts& removed, bool) {
+             receipt_.removed += removed;
+             ForgetReplies(key);
+           });
   }
 }
 
@@ -141,7 +142,7 @@ void SubjectErase::ForgetReplies(const SessionKey& key) {
     options_.done(replies.status());
     return;
   }
-  Submit(WriteKind::kForgetSession, key,
+  Submit(commands::ForgetSession{request_.subject}, key,
          [this, key, count = *replies](const SessionCounts&, bool changed) {
            if (changed) receipt_.replies += count;
            options_.forget(key);
@@ -149,12 +150,11 @@ void SubjectErase::ForgetReplies(const SessionKey& key) {
          });
 }
 
-void SubjectErase::Submit(WriteKind kind, const SessionKey& key,
+void SubjectErase::Submit(WriteCommand command, const SessionKey& key,
                           std::function<void(SessionCounts, bool)> then) {
   WriteRequest write;
-  write.kind = kind;
+  write.command = std::move(command);
   write.key = key;
-  write.subject = request_.subject;
   write.deadline = request_.deadline;
   write.encode_reply = &EncodeErased;
   options_.writes->Submit(

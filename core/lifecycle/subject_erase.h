@@ -80,7 +80,8 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   void RemoveTraces();
   bool IsLate() const;
   void Answer(std::string left);
-  void Submit(WriteKind kind, const SessionKey& key, std::function<void(SessionCounts, bool)> then);
+  void Submit(WriteCommand command, const SessionKey& key,
+              std::function<void(SessionCounts, bool)> then);
 
   const Options options_;
   const EraseRequest request_;

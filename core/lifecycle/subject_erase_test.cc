@@ -19,7 +19,7 @@ class SubjectEraseTest : public EngineTest {
 
   void PutFor(const SessionKey& key, const std::string& subject, const std::string& request_id) {
     WriteRequest put = NewPut(key, {{"user", "a"}, {"user", "b"}});
-    if (!subject.empty()) put.settings->subject = subject;
+    if (!subject.empty()) SettingsOf(put)->subject = subject;
     put.request_id = request_id;
     put.fingerprint = "fingerprint of " + request_id;
     MustDo(std::move(put));
@@ -97,7 +97,7 @@ TEST_F(SubjectEraseTest, ACallRepeatedAfterwardsStoresNothing) {
   PutFor(key, "ada", "r");
   MustErase("ada");
   WriteRequest again = NewPut(key, {{"user", "a"}, {"user", "b"}});
-  again.settings->subject = "ada";
+  SettingsOf(again)->subject = "ada";
   again.request_id = "r";
   again.fingerprint = "fingerprint of r";
   EXPECT_EQ(ErrorReason(Do(std::move(again)).status), "REQUEST_FORGOTTEN");
@@ -109,7 +109,7 @@ TEST_F(SubjectEraseTest, ACallRepeatedAfterwardsStoresNothing) {
 TEST_F(SubjectEraseTest, RepliesOfASessionDeletedBeforeGoToo) {
   const SessionKey key{"tenant", "a"};
   PutFor(key, "ada", "r");
-  MustDo(NewWrite(WriteKind::kDeleteSession, key, {}));
+  MustDo(NewWrite(commands::DeleteSession(), key, {}));
   const EraseReceipt erased = MustErase("ada");
   EXPECT_EQ(erased.removed, SessionCounts());
   EXPECT_EQ(erased.replies, 1);

@@ -108,8 +108,7 @@ TEST_F(ContentPageTest, WhatComesMeanwhileComesAtTheEnd) {
 }
 
 TEST_F(ContentPageTest, AResetOfTheActiveLeavesAGapAndTheContents) {
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kActive;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kActive}, kKey);
   MustDo(std::move(reset));
   EXPECT_EQ(AllPages(Request(2)), "c1 c2|c3 c4");
   MustDo(NewPut(kKey, {{"user", "m4"}}));
@@ -119,8 +118,7 @@ TEST_F(ContentPageTest, AResetOfTheActiveLeavesAGapAndTheContents) {
 TEST_F(ContentPageTest, AResetOfEverythingEndsTheRound) {
   PageRequest request = Request(5);
   const Page first = MustRead(request);
-  WriteRequest reset = NewWrite(WriteKind::kReset, kKey);
-  reset.scope = ResetScope::kEverything;
+  WriteRequest reset = NewWrite(commands::Reset{ResetScope::kEverything}, kKey);
   MustDo(std::move(reset));
   request.generation = first.row.generation;
   request.from_content = first.next_content;

@@ -42,7 +42,7 @@ class EmbeddingSearchFixture : public SearchFixture {
     settings.chat_history_token_ratio = 0.5;
     settings.token_flush_size = 1;
     settings.ranking.embedder = std::move(embedder);
-    Commit(WithSettings(WriteKind::kCreateSession, settings));
+    Commit(WithSettings(commands::CreateSession(), settings));
   }
 
   std::optional<Job> NextJob() {
@@ -66,8 +66,8 @@ class EmbeddingSearchFixture : public SearchFixture {
         real_->ReadRange(kKey, job.message_generation, {job.begin, job.end}, kAll, kAll);
     EXPECT_TRUE(rows.ok()) << rows.status();
     for (const MessagePtr& row : *rows) feed.messages.emplace_back().row = row;
-    WriteRequest end = Plain(WriteKind::kEndJob);
-    JobOutcome& outcome = end.job_outcome.emplace();
+    WriteRequest end = Plain(commands::EndJob());
+    JobOutcome& outcome = OutcomeOf(end);
     outcome.job = job.key;
     outcome.fed = session_.blocks.at(kBlock);
     outcome.read_revision = session_.row.revision;
@@ -128,8 +128,9 @@ class EmbeddingSearchFixture : public SearchFixture {
     }
     return messages;
   }
-  WriteRequest OfMessage(WriteKind kind, const MessagePtr& message, std::vector<Line> lines = {}) {
-    WriteRequest request = Plain(kind, std::move(lines));
+  WriteRequest OfMessage(WriteCommand command, const MessagePtr& message,
+                         std::vector<Line> lines = {}) {
+    WriteRequest request = Plain(std::move(command), std::move(lines));
     request.found.emplace();
     request.found->generation = session_.row.generation;
     request.found->revision = session_.row.revision;
@@ -200,7 +201,7 @@ TEST_F(EmbeddingSearchTest, AChangedMessageIsNeverFoundByItsOldText) {
   Create();
   CommitNotes({}, {{"user", "dog"}, {"user", "cat"}});
   RunAllJobs();
-  Commit(OfMessage(WriteKind::kUpdateMessage, Stored()[0], {{"user", "bird"}}));
+  Commit(OfMessage(commands::UpdateMessage(), Stored()[0], {{"user", "bird"}}));
   EXPECT_THAT(FindTexts("dog", 1), ElementsAre("message 2: cat"));
   RunAllJobs();
   const auto found = Find(*search_, "dog");
@@ -220,7 +221,7 @@ TEST_F(EmbeddingSearchTest, ThoseOfAnotherEmbedderAreNotMixed) {
   blocks_.models.other->model = HashEmbedder::kReversed;
   SessionSettings settings;
   settings.ranking.embedder = "other";
-  Commit(WithSettings(WriteKind::kUpdateSession, settings));
+  Commit(WithSettings(commands::UpdateSession(), settings));
   // The first ones serve while the others are made.
   CommitNotes({}, {{"user", "late"}});
   EXPECT_EQ(FindTexts("cat", 1).size(), 1U);
@@ -282,28 +283,28 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
     const std::uint64_t choice = Pick(40);
     const std::vector<MessagePtr> stored = Stored();
     if (choice == 0) {
-      Commit(Plain(WriteKind::kDeleteSession));
+      Commit(Plain(commands::DeleteSession()));
     } else if (choice == 1) {
-      Commit(Plain(WriteKind::kSet, RandomLines(3)));
+      Commit(Plain(commands::Set(), RandomLines(3)));
     } else if (choice < 6) {
       Commit(Reset(kScopes[Pick(std::size(kScopes))]));
     } else if (choice == 6) {
       SessionSettings settings;
       settings.ranking.embedder = std::array{"", "hash", "other"}[Pick(3)];
-      Commit(WithSettings(WriteKind::kUpdateSession, settings));
+      Commit(WithSettings(commands::UpdateSession(), settings));
     } else if (choice < 10 && !stored.empty()) {
-      Commit(OfMessage(WriteKind::kDeleteMessage, stored[Pick(stored.size())]));
+      Commit(OfMessage(commands::DeleteMessage(), stored[Pick(stored.size())]));
     } else if (choice < 15 && !stored.empty()) {
       const std::vector<Line> line = {{"user", fmt::format("new {}", ++count_)}};
-      Commit(OfMessage(WriteKind::kUpdateMessage, stored[Pick(stored.size())], line));
+      Commit(OfMessage(commands::UpdateMessage(), stored[Pick(stored.size())], line));
     } else if (choice < 30) {
-      Commit(Plain(WriteKind::kPut, RandomLines(Pick(8) == 0 ? 300 : 4)));
+      Commit(Plain(commands::Put(), RandomLines(Pick(8) == 0 ? 300 : 4)));
     } else if (choice < 33) {
       EndLate();
     } else if (const auto job = NextJob()) {
       if (choice == 33) {
         WriteRequest failed = Run(*job);
-        failed.job_outcome->state = JobState::kFailed;
+        OutcomeOf(failed).state = JobState::kFailed;
         Commit(std::move(failed));
       } else {
         late_.push_back(Run(*job));

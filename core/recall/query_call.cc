@@ -28,9 +28,8 @@ void NoteEmbedder(WriteQueue& writes, const SessionKey& key, const EmbeddingStat
                   const EmbeddingSource& embedder) {
   if (state.next.has_value()) return;
   WriteRequest write;
-  write.kind = WriteKind::kNoteEmbedder;
   write.key = key;
-  write.embedder = embedder;
+  write.command = commands::NoteEmbedder{embedder};
   write.deadline = std::chrono::steady_clock::now() + kNoteTime;
   write.encode_reply = [](const WriteResult&) { return std::string(); };
   // If this fails the next Query notes it.

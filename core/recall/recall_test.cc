@@ -102,12 +102,12 @@ class RecallTest : public SearchFixture {
     settings.token_limit = long_term + 10;
     settings.chat_history_token_ratio = 10.0 / static_cast<double>(long_term + 10);
     settings.token_flush_size = 1;
-    Commit(WithSettings(WriteKind::kCreateSession, settings));
+    Commit(WithSettings(commands::CreateSession(), settings));
   }
   // So that all before it is archived.
   void Archive() { CommitNotes({}, {{"user", "filler"}, {"user", "filler"}}); }
   void CreateList() {
-    Commit(WithSettings(WriteKind::kCreateSession, WordSettings(Profile::kAutogenList)));
+    Commit(WithSettings(commands::CreateSession(), WordSettings(Profile::kAutogenList)));
   }
 };
 
@@ -329,7 +329,7 @@ TEST_F(RecallTest, AtMostFiveAreRecalledAndAsManyAsFit) {
 
   // Six tokens each; the long one, which has fourteen, is passed over for what fits: those beside
   // it.
-  Commit(Plain(WriteKind::kDeleteSession));
+  Commit(Plain(commands::DeleteSession()));
   CreateWith(13);
   CommitNotes({}, {{"user", "red x"},
                    {"user", "red red red red red red red red red red"},
@@ -420,7 +420,7 @@ TEST_F(RecallTest, OnlyWhatIsSearchedNeedsAnIndex) {
   EXPECT_TRUE(Recall::NeedsIndex(Info(), UpdateContextRequest()));
   EXPECT_TRUE(Query("red").ok());
   EXPECT_GT(recall_->search().ByteSize(), 0U);
-  Commit(Plain(WriteKind::kDeleteSession));
+  Commit(Plain(commands::DeleteSession()));
   EXPECT_FALSE(Recall::NeedsIndex(Info(), QueryRequest()));
   EXPECT_THAT(Query("red")->items, IsEmpty());
   EXPECT_EQ(recall_->search().ByteSize(), 0U) << "a deleted session's index is dropped";

@@ -25,13 +25,13 @@ class SearchHistoryTest : public SearchFixture, public ::testing::WithParamInter
     return text + std::to_string(++count_);
   }
 
-  WriteRequest RandomPut(WriteKind kind) {
+  WriteRequest RandomPut(WriteCommand command) {
     static constexpr const char* kRoles[] = {"user", "user", "assistant", "system"};
     std::vector<Line> lines(Pick(4));
     for (Line& line : lines) line = {kRoles[Pick(std::size(kRoles))], RandomText()};
     std::vector<Note> notes(Pick(3));
     for (Note& note : notes) note = {RandomText()};
-    return WithContents(Plain(kind, std::move(lines)), std::move(notes));
+    return WithContents(Plain(std::move(command), std::move(lines)), std::move(notes));
   }
 
   void Step() {
@@ -43,13 +43,13 @@ class SearchHistoryTest : public SearchFixture, public ::testing::WithParamInter
     }
     const std::uint64_t choice = Pick(24);
     if (choice == 0) {
-      Commit(Plain(WriteKind::kDeleteSession));
+      Commit(Plain(commands::DeleteSession()));
     } else if (choice == 1) {
-      Commit(RandomPut(WriteKind::kSet));
+      Commit(RandomPut(commands::Set()));
     } else if (choice < 5) {
       Commit(Reset(kScopes[Pick(std::size(kScopes))]));
     } else {
-      Commit(RandomPut(WriteKind::kPut));
+      Commit(RandomPut(commands::Put()));
     }
     if (Pick(3) == 0) Sweep();
   }

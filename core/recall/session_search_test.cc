@@ -69,7 +69,7 @@ TEST_F(SessionSearchTest, ReadsNoMoreThanWhatCameSinceTheLastSearch) {
   EXPECT_EQ(RowsReadBy("late"), 1U);
   EXPECT_THAT(FindTexts("late"), ElementsAre("message 51: late word", "content 51: late note"));
   // A change that leaves messages and contents alone.
-  Commit(WithSettings(WriteKind::kUpdateSession, SessionSettings()));
+  Commit(WithSettings(commands::UpdateSession(), SessionSettings()));
   EXPECT_EQ(RowsReadBy("late"), 0U);
 }
 
@@ -95,7 +95,7 @@ TEST_F(SessionSearchTest, EveryCutIsNoticedBeforeTheAnswer) {
       EXPECT_EQ(
           static_cast<std::int64_t>(expected.size()),
           session_.row.active_count + session_.row.archived_count + session_.row.content_count);
-      Commit(Plain(WriteKind::kDeleteSession));
+      Commit(Plain(commands::DeleteSession()));
     }
   }
 }
@@ -104,10 +104,10 @@ TEST_F(SessionSearchTest, ASetAndASessionMadeAnewLeaveNothingOfTheOld) {
   Create();
   CommitNotes({{"old note"}}, {{"user", "old message"}});
   EXPECT_THAT(FindTexts("old"), SizeIs(2));
-  Commit(WithContents(Plain(WriteKind::kSet, {{"user", "new message"}}), {{"new note"}}));
+  Commit(WithContents(Plain(commands::Set(), {{"user", "new message"}}), {{"new note"}}));
   EXPECT_THAT(FindTexts("old"), IsEmpty());
   EXPECT_THAT(FindTexts("new"), ElementsAre("message 2: new message", "content 2: new note"));
-  Commit(Plain(WriteKind::kDeleteSession));
+  Commit(Plain(commands::DeleteSession()));
   Create();
   EXPECT_THAT(FindTexts("new"), IsEmpty());
   CommitNotes({{"third"}});
@@ -178,7 +178,7 @@ TEST_F(SessionSearchTest, AnErrorWhileContentsComeForTheFirstTimeHidesNone) {
   });
   EXPECT_TRUE(absl::IsUnavailable(Find("word", session_.row).status()));
   store_->FailReads(absl::OkStatus());
-  Commit(WithContents(Plain(WriteKind::kSet), {{"word again"}}));
+  Commit(WithContents(Plain(commands::Set()), {{"word again"}}));
   EXPECT_THAT(FindTexts("word"), ElementsAre("content 1501: word again"));
 }
 

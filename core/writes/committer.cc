@@ -27,9 +27,9 @@ constexpr std::chrono::milliseconds kMaxBatchTime(250);
 constexpr int kLossesBeforeAlone = 3;
 
 // Which ids the caller gave; the store does not say which one is taken.
-std::string FieldOfIds(const WriteRequest& request) {
-  if (request.contents.empty()) return "messages.message_id";
-  if (request.messages.empty()) return "contents.content_id";
+std::string FieldOfIds(const IncomingItems& items) {
+  if (items.contents.empty()) return "messages.message_id";
+  if (items.messages.empty()) return "contents.content_id";
   return "messages.message_id or contents.content_id";
 }
 
@@ -398,7 +398,7 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
         }
         Refuse(write, Error(absl::StatusCode::kAlreadyExists, "MESSAGE_ID_EXISTS",
                             "a message_id or content_id is stored already; nothing was stored",
-                            {{"field", FieldOfIds(write->request)}}));
+                            {{"field", FieldOfIds(ItemsOf(write->request.command))}}));
         break;
       case CommitOutcome::kRequestIdTaken:
         // Not every write of the group need be the one with the record.

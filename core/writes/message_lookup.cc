@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -37,12 +38,6 @@ absl::StatusOr<MessagePtr> FindRow(Store& store, const SessionKey& key, std::uin
     if (!found.empty() && MessageId(*found.front(), generation) == id) return found.front();
   }
   return nullptr;
-}
-
-absl::StatusOr<MessagePtr> FindMessage(Store& store, const SessionKey& key, const SessionRow& row,
-                                       const std::string& id) {
-  return FindRow(store, key, row.generation, id,
-                 [&row](std::int64_t position) { return IsStored(row, position); });
 }
 
 // The stored messages around `position`, ascending.
@@ -141,12 +136,18 @@ absl::Status RoleNotGranted(const std::string& field) {
                {{"field", field}});
 }
 
-StatusFilter GoingWith(const WriteRequest& request) {
-  if (request.kind == WriteKind::kReset && request.scope == ResetScope::kActive) {
-    return StatusFilter::kActive;
-  }
-  if (request.kind == WriteKind::kReset && request.scope == ResetScope::kArchived) {
-    return StatusFilter::kArchived;
+StatusFilter GoingWith(const WriteCommand& command) {
+  const auto* const reset = std::get_if<commands::Reset>(&command);
+  if (reset == nullptr) return StatusFilter::kAll;
+  switch (reset->scope) {
+    case ResetScope::kActive:
+      return StatusFilter::kActive;
+    case ResetScope::kArchived:
+      return StatusFilter::kArchived;
+    case ResetScope::kProfile:
+    case ResetScope::kMessages:
+    case ResetScope::kEverything:
+      break;
   }
   return StatusFilter::kAll;
 }
@@ -154,7 +155,7 @@ StatusFilter GoingWith(const WriteRequest& request) {
 // Whether the caller may take out every message that a Set, Reset or DeleteSession would.
 absl::Status CheckRolesOfAll(Store& store, const BodyReader& bodies, const SessionRow& row,
                              const WriteRequest& request) {
-  const StatusFilter status = GoingWith(request);
+  const StatusFilter status = GoingWith(request.command);
   // An earlier look of this call. A message of one status may have got another since.
   const bool looked = request.found.has_value() && request.found->status.ok() &&
                       request.found->generation == row.generation && status == StatusFilter::kAll;
@@ -181,9 +182,8 @@ absl::Status CheckRolesOfAll(Store& store, const BodyReader& bodies, const Sessi
 }  // namespace
 
 bool MustCheckRoles(const WriteRequest& request) {
-  const bool takes_all = request.kind == WriteKind::kSet || request.kind == WriteKind::kReset ||
-                         request.kind == WriteKind::kDeleteSession;
-  return takes_all && request.limits != nullptr && request.limits->may_write != nullptr;
+  return TraitsOf(request.command).finds == CommandTraits::Finds::kRoles &&
+         request.limits != nullptr && request.limits->may_write != nullptr;
 }
 
 absl::StatusOr<OldestActive> ReadOldest(Store& store, const SessionKey& key, const SessionRow& row,
@@ -205,6 +205,14 @@ absl::StatusOr<MemoryBudget::Hold> TakeForOldest(MemoryBudget& budget, std::stri
   return budget.Take(tenant, MemoryUse::kRequests, bytes);
 }
 
+absl::StatusOr<MessagePtr> FindMessage(Store& store, const SessionKey& key, const SessionInfo& info,
+                                       const std::string& id) {
+  if (!info.exists()) return nullptr;
+  const SessionRow& row = info.row;
+  return FindRow(store, key, row.generation, id,
+                 [&row](std::int64_t position) { return IsStored(row, position); });
+}
+
 absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, const SessionInfo& info,
                                        const std::string& id) {
   if (!info.exists()) return SessionNotFound();
@@ -218,6 +226,109 @@ absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, cons
   if (found == nullptr) return ContentNotFound();
   return found;
 }
+
+namespace {
+
+// What `found`, of a session that is there, has to have beside the session's numbers for a command.
+// Only an error of the store is returned; why there is nothing is told in `found`.
+class Finder {
+ public:
+  Finder(Store& store, const BodyReader& bodies, const SessionInfo& info,
+         const WriteRequest& request, FoundMessages& found)
+      : store_(store), bodies_(bodies), info_(info), request_(request), found_(found) {}
+
+  absl::Status operator()(const commands::UpdateMessage& update) {
+    MEMORYD_RETURN_IF_ERROR(FindNamed(update.message_id));
+    return CheckRolesOfFound();
+  }
+
+  absl::Status operator()(const commands::DeleteMessage& deletion) {
+    MEMORYD_RETURN_IF_ERROR(FindNamed(deletion.message_id));
+    if (!found_.status.ok()) return absl::OkStatus();
+    const MessagePtr named = found_.messages.front();
+    if (!named->ids->calls.empty() || !named->ids->results.empty()) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> around,
+                               ReadAround(store_, request_.key, info_.row, named->position));
+      std::vector<MessagePtr> tied = TiedTo(named->position, around);
+      if (tied.size() > 1 && !deletion.with_tool_messages) {
+        found_.status = ToolPair(tied, info_.row.generation, named);
+        return absl::OkStatus();
+      }
+      if (!tied.empty()) found_.messages = std::move(tied);
+    }
+    return CheckRolesOfFound();
+  }
+
+  absl::Status operator()(const commands::UpdateContent& update) {
+    return FindNamedContent(update.content_id);
+  }
+  absl::Status operator()(const commands::DeleteContent& deletion) {
+    return FindNamedContent(deletion.content_id);
+  }
+
+  absl::Status operator()(const commands::EditFact& edit) {
+    for (const std::string& id : edit.fact.evidence) {
+      MEMORYD_ASSIGN_OR_RETURN(MessagePtr evidence, FindMessage(store_, request_.key, info_, id));
+      if (evidence == nullptr) {
+        found_.status = MessageNotFound("message_ids");
+        return absl::OkStatus();
+      }
+      found_.messages.push_back(std::move(evidence));
+    }
+    std::sort(found_.messages.begin(), found_.messages.end(),
+              [](const MessagePtr& a, const MessagePtr& b) { return a->position < b->position; });
+    return absl::OkStatus();
+  }
+
+  // The others name nothing.
+  template <typename Other>
+  absl::Status operator()(const Other& /*command*/) {
+    static_assert(Other::kTraits.finds == CommandTraits::Finds::kNothing ||
+                  Other::kTraits.finds == CommandTraits::Finds::kRoles);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status FindNamed(const std::string& id) {
+    MEMORYD_ASSIGN_OR_RETURN(MessagePtr named, FindMessage(store_, request_.key, info_, id));
+    if (named == nullptr) {
+      found_.status = MessageNotFound("message_id");
+    } else {
+      found_.messages = {std::move(named)};
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindNamedContent(const std::string& id) {
+    found_.generation = info_.row.content_generation;
+    const auto content = FindContent(store_, request_.key, info_, id);
+    if (content.ok()) {
+      found_.messages = {*content};
+    } else if (absl::IsNotFound(content.status())) {
+      found_.status = content.status();
+    } else {
+      return content.status();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRolesOfFound() {
+    if (request_.limits == nullptr || !request_.limits->may_write) return absl::OkStatus();
+    for (const MessagePtr& message : found_.messages) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::string role, RoleOf(bodies_, *message));
+      if (!request_.limits->may_write(role)) found_.status = RoleNotGranted("message_id");
+    }
+    return absl::OkStatus();
+  }
+
+  Store& store_;
+  const BodyReader& bodies_;
+  const SessionInfo& info_;
+  const WriteRequest& request_;
+  FoundMessages& found_;
+};
+
+}  // namespace
 
 absl::StatusOr<FoundMessages> FindMessages(Store& store, const BodyReader& bodies,
                                            const SessionInfo& info, const WriteRequest& request) {
@@ -240,54 +351,7 @@ absl::StatusOr<FoundMessages> FindMessages(Store& store, const BodyReader& bodie
     found.status = SessionNotFound();
     return found;
   }
-  if (request.kind == WriteKind::kUpdateContent || request.kind == WriteKind::kDeleteContent) {
-    found.generation = info.row.content_generation;
-    const auto content = FindContent(store, request.key, info, request.message_id);
-    if (content.ok()) {
-      found.messages = {*content};
-    } else if (absl::IsNotFound(content.status())) {
-      found.status = content.status();
-    } else {
-      return content.status();
-    }
-    return found;
-  }
-  if (request.kind == WriteKind::kEditFact) {
-    for (const std::string& id : request.fact_edit.evidence) {
-      MEMORYD_ASSIGN_OR_RETURN(MessagePtr evidence, FindMessage(store, request.key, info.row, id));
-      if (evidence == nullptr) {
-        found.status = MessageNotFound("message_ids");
-        return found;
-      }
-      found.messages.push_back(std::move(evidence));
-    }
-    std::sort(found.messages.begin(), found.messages.end(),
-              [](const MessagePtr& a, const MessagePtr& b) { return a->position < b->position; });
-    return found;
-  }
-  MEMORYD_ASSIGN_OR_RETURN(const MessagePtr named,
-                           FindMessage(store, request.key, info.row, request.message_id));
-  if (named == nullptr) {
-    found.status = MessageNotFound("message_id");
-    return found;
-  }
-  found.messages = {named};
-  const bool has_part = !named->ids->calls.empty() || !named->ids->results.empty();
-  if (request.kind == WriteKind::kDeleteMessage && has_part) {
-    MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> around,
-                             ReadAround(store, request.key, info.row, named->position));
-    std::vector<MessagePtr> tied = TiedTo(named->position, around);
-    if (tied.size() > 1 && !request.with_tool_messages) {
-      found.status = ToolPair(tied, info.row.generation, named);
-      return found;
-    }
-    if (!tied.empty()) found.messages = std::move(tied);
-  }
-  if (request.limits == nullptr || !request.limits->may_write) return found;
-  for (const MessagePtr& message : found.messages) {
-    MEMORYD_ASSIGN_OR_RETURN(const std::string role, RoleOf(bodies, *message));
-    if (!request.limits->may_write(role)) found.status = RoleNotGranted("message_id");
-  }
+  MEMORYD_RETURN_IF_ERROR(std::visit(Finder(store, bodies, info, request, found), request.command));
   return found;
 }
 

@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_WRITES_MESSAGE_LOOKUP_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,10 @@ absl::StatusOr<FoundMessages> FindMessages(Store& store, const BodyReader& bodie
 
 // Whether roles have to be looked at before all messages, or all of a status, are taken out.
 bool MustCheckRoles(const WriteRequest& request);
+
+// The message of this id, null for none; also where the session is not there. Blocks.
+absl::StatusOr<MessagePtr> FindMessage(Store& store, const SessionKey& key, const SessionInfo& info,
+                                       const std::string& id);
 
 // The content of this id. Blocks. NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
 absl::StatusOr<ContentPtr> FindContent(Store& store, const SessionKey& key, const SessionInfo& info,

@@ -42,10 +42,10 @@ TEST_F(QuotasTest, MessagesCountUntilTheyAreRemoved) {
   MustDo(WithContents(NewPut({"tenant", "other"}, {}), {{"a content counts too"}}));
   ExpectExceeded(Do(NewPut(kKey, {{"user", "c"}})), "messages", 3);
   EXPECT_EQ(engine_->stats().refused_messages, 2U);
-  MustDo(NewWrite(WriteKind::kDeleteSession, {"tenant", "other"}));
+  MustDo(NewWrite(commands::DeleteSession(), {"tenant", "other"}));
   MustDo(NewPut(kKey, {{"user", "c"}}));
   EXPECT_THAT(Bodies(kKey), ::testing::ElementsAre("a", "b", "c"));
-  MustDo(NewWrite(WriteKind::kReset, kKey));
+  MustDo(NewWrite(commands::Reset(), kKey));
   MustDo(NewPut(kKey, {{"user", "e"}, {"user", "f"}, {"user", "g"}}));
 }
 
@@ -68,8 +68,8 @@ TEST_F(QuotasTest, AQuotaMayChangeAndComeAndGo) {
 TEST_F(QuotasTest, SessionsCountAndAnotherTenantsDoNot) {
   Start(WithQuota({.sessions = 2}));
   MustDo(NewPut(kKey, {{"user", "a"}}));
-  MustDo(NewWrite(WriteKind::kCreateSession, {"tenant", "second"}));
-  ExpectExceeded(Do(NewWrite(WriteKind::kCreateSession, {"tenant", "third"})), "sessions", 2);
+  MustDo(NewWrite(commands::CreateSession(), {"tenant", "second"}));
+  ExpectExceeded(Do(NewWrite(commands::CreateSession(), {"tenant", "third"})), "sessions", 2);
   ExpectExceeded(Do(NewPut({"tenant", "third"}, {{"user", "a"}})), "sessions", 2);
   MustDo(NewPut(kKey, {{"user", "a session that is there grows"}}));
   MustDo(NewPut({"another", "session"}, {{"user", "a"}}));
@@ -81,40 +81,40 @@ TEST_F(QuotasTest, BytesCountAndASetTakesWhatItGivesBack) {
   Start(WithQuota({.bytes = config + 10}));
   MustDo(NewPut(kKey, {{"user", "12345678"}}));
   ExpectExceeded(Do(NewPut(kKey, {{"user", "123"}})), "bytes", config + 8);
-  MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "1234567890"}}));
-  ExpectExceeded(Do(NewWrite(WriteKind::kSet, kKey, {{"user", "12345678901"}})), "bytes",
+  MustDo(NewWrite(commands::Set(), kKey, {{"user", "1234567890"}}));
+  ExpectExceeded(Do(NewWrite(commands::Set(), kKey, {{"user", "12345678901"}})), "bytes",
                  config + 10);
-  MustDo(NewWrite(WriteKind::kSet, kKey, {{"user", "1"}}));
+  MustDo(NewWrite(commands::Set(), kKey, {{"user", "1"}}));
   MustDo(NewPut(kKey, {{"user", "23456789"}}));
 }
 
 TEST_F(QuotasTest, ConfigurationsCount) {
   Start(WithQuota({.bytes = 1000}));
-  const auto with_text = [](WriteKind kind, const SessionKey& key, std::size_t bytes) {
-    WriteRequest write = NewWrite(kind, key);
+  const auto with_text = [](WriteCommand command, const SessionKey& key, std::size_t bytes) {
+    WriteRequest write = NewWrite(std::move(command), key);
     BlockSettings block;
     block.name = "rules";
     block.kind = "static";
     block.content = {std::string(bytes, '\0')};
-    write.settings.emplace().blocks = {block};
+    SettingsOf(write).emplace().blocks = {block};
     return write;
   };
   const SessionKey other{"tenant", "other"};
-  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, kKey, 1000)), "bytes", 0);
-  MustDo(with_text(WriteKind::kCreateSession, kKey, 300));
+  ExpectExceeded(Do(with_text(commands::CreateSession(), kKey, 1000)), "bytes", 0);
+  MustDo(with_text(commands::CreateSession(), kKey, 300));
   const std::int64_t used = real_->ReadUsage("tenant")->bytes;
   EXPECT_GE(used, 300);
-  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, other, 600)), "bytes", used);
-  ExpectExceeded(Do(with_text(WriteKind::kPut, other, 600)), "bytes", used);
-  ExpectExceeded(Do(with_text(WriteKind::kUpdateSession, kKey, 1000)), "bytes", used);
-  MustDo(with_text(WriteKind::kUpdateSession, kKey, 1));
-  MustDo(with_text(WriteKind::kCreateSession, other, 300));
+  ExpectExceeded(Do(with_text(commands::CreateSession(), other, 600)), "bytes", used);
+  ExpectExceeded(Do(with_text(commands::Put(), other, 600)), "bytes", used);
+  ExpectExceeded(Do(with_text(commands::UpdateSession(), kKey, 1000)), "bytes", used);
+  MustDo(with_text(commands::UpdateSession(), kKey, 1));
+  MustDo(with_text(commands::CreateSession(), other, 300));
   // By what is counted along, and by what is stored.
   const std::int64_t both = real_->ReadUsage("tenant")->bytes;
-  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, {"tenant", "third"}, 600)), "bytes", both);
-  MustDo(NewWrite(WriteKind::kDeleteSession, kKey));
-  MustDo(NewWrite(WriteKind::kDeleteSession, other));
-  ExpectExceeded(Do(with_text(WriteKind::kCreateSession, kKey, 1000)), "bytes", 0);
+  ExpectExceeded(Do(with_text(commands::CreateSession(), {"tenant", "third"}, 600)), "bytes", both);
+  MustDo(NewWrite(commands::DeleteSession(), kKey));
+  MustDo(NewWrite(commands::DeleteSession(), other));
+  ExpectExceeded(Do(with_text(commands::CreateSession(), kKey, 1000)), "bytes", 0);
 }
 
 TEST_F(QuotasTest, WhatWasStoredBeforeTheStartCounts) {

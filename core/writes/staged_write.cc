@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 
@@ -13,18 +14,17 @@ constexpr std::chrono::seconds kTimeToDrop(5);
 
 }  // namespace
 
-void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteKind kind,
-                  std::shared_ptr<const StagedSession> staged, StagedRows rows,
+void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteCommand step,
                   std::chrono::steady_clock::time_point deadline,
                   std::function<void(absl::Status)> then) {
   WriteRequest write;
-  write.kind = kind;
   write.key = key;
-  write.deadline =
-      kind == WriteKind::kDropStaged ? std::chrono::steady_clock::now() + kTimeToDrop : deadline;
-  write.byte_size = rows.bytes;
-  write.staged = std::move(staged);
-  write.staged_rows = std::move(rows);
+  const bool drops = std::holds_alternative<commands::DropStaged>(step);
+  write.deadline = drops ? std::chrono::steady_clock::now() + kTimeToDrop : deadline;
+  if (const auto* const add = std::get_if<commands::AddStaged>(&step)) {
+    write.byte_size = add->rows.bytes;
+  }
+  write.command = std::move(step);
   write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
   writes.Submit(std::move(write),
                 [then = std::move(then)](absl::Status status, const std::string& /*reply*/,

@@ -19,10 +19,9 @@ namespace memoryd {
 inline constexpr std::int64_t kPieceRows = 250;
 inline constexpr std::int64_t kPieceBytes = std::int64_t{512} << 10;
 
-// Submits kBeginStaged, kAddStaged or kDropStaged; giving up has time of its own. Nobody sees what
+// Submits a BeginStaged, AddStaged or DropStaged; giving up has time of its own. Nobody sees what
 // becomes of it, so an unknown outcome is UNAVAILABLE.
-void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteKind kind,
-                  std::shared_ptr<const StagedSession> staged, StagedRows rows,
+void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteCommand step,
                   std::chrono::steady_clock::time_point deadline,
                   std::function<void(absl::Status)> then);
 

@@ -23,7 +23,7 @@ void TokenCounting::TakeTurn(const std::shared_ptr<Task>& task) {
   try {
     if (task->has_ended && task->has_ended()) return;
     MemoryBudget::Hold memory = memory_.Count(task->tenant, MemoryUse::kRequests, 0);
-    all = rules_.CountNext(task->rules, *task->request, kTurnBytes, memory, task->progress);
+    all = rules_.CountNext(task->rules, *task->items, kTurnBytes, memory, task->progress);
     if (all.ok() && !*all) {
       Start(task);
       return;

@@ -11,8 +11,8 @@
 #include "core/base/memory_budget.h"
 #include "core/calls/executor.h"
 #include "core/model/session_config.h"
+#include "core/writes/incoming.h"
 #include "core/writes/token_rules.h"
-#include "core/writes/write.h"
 
 namespace memoryd {
 
@@ -23,7 +23,7 @@ class TokenCounting {
   struct Task {
     std::string tenant;
     CountingRules rules;
-    const WriteRequest* request = nullptr;  // Until `done`.
+    const IncomingItems* items = nullptr;  // Until `done`.
     CountProgress progress;
     // Whether nobody waits for the counts any more; then the task is dropped. May be empty.
     std::function<bool()> has_ended;

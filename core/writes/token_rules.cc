@@ -42,17 +42,17 @@ bool IsMedia(CountedPart::Kind kind) {
          kind == CountedPart::Kind::kVideo || kind == CountedPart::Kind::kDocument;
 }
 
-absl::StatusOr<TokenCounts> CountedByCaller(const WriteRequest& request) {
+absl::StatusOr<TokenCounts> CountedByCaller(const IncomingItems& items) {
   TokenCounts counts;
-  for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    const std::optional<std::int64_t>& given = request.messages[i].token_count;
+  for (std::size_t i = 0; i < items.messages.size(); ++i) {
+    const std::optional<std::int64_t>& given = items.messages[i].token_count;
     if (!given.has_value()) {
       return InvalidField(fmt::format("messages[{}].token_count", i),
                           "is required, since the session's tokenizer is `caller`");
     }
     counts.messages.push_back(*given);
   }
-  for (const IncomingContent& content : request.contents) {
+  for (const IncomingContent& content : items.contents) {
     const bool is_text = content.value.kind == CountedPart::Kind::kText;
     counts.contents.push_back(is_text ? kContentOverhead +
                                             static_cast<std::int64_t>(content.value.text.size() / 4)
@@ -106,33 +106,32 @@ class TokenRules::Effort {
   MemoryBudget::Hold* const memory_;
 };
 
-absl::StatusOr<bool> TokenRules::CountWithin(const CountingRules& rules,
-                                             const WriteRequest& request, std::int64_t cost,
-                                             CountProgress& progress) const {
+absl::StatusOr<bool> TokenRules::CountWithin(const CountingRules& rules, const IncomingItems& items,
+                                             std::int64_t cost, CountProgress& progress) const {
   Effort effort(cost, nullptr);
-  return CountOn(rules, request, effort, progress);
+  return CountOn(rules, items, effort, progress);
 }
 
-absl::StatusOr<bool> TokenRules::CountNext(const CountingRules& rules, const WriteRequest& request,
+absl::StatusOr<bool> TokenRules::CountNext(const CountingRules& rules, const IncomingItems& items,
                                            std::int64_t cost, MemoryBudget::Hold& memory,
                                            CountProgress& progress) const {
   Effort effort(cost, &memory);
-  return CountOn(rules, request, effort, progress);
+  return CountOn(rules, items, effort, progress);
 }
 
-absl::StatusOr<bool> TokenRules::CountOn(const CountingRules& rules, const WriteRequest& request,
+absl::StatusOr<bool> TokenRules::CountOn(const CountingRules& rules, const IncomingItems& items,
                                          Effort& effort, CountProgress& progress) const {
   TokenCounts& counts = progress.counts;
-  if (request.RowCount() == 0) return true;
+  if (items.count() == 0) return true;
   if (rules.tokenizer == "caller") {
-    MEMORYD_ASSIGN_OR_RETURN(counts, CountedByCaller(request));
+    MEMORYD_ASSIGN_OR_RETURN(counts, CountedByCaller(items));
     return true;
   }
-  counts.messages.reserve(request.messages.size());
+  counts.messages.reserve(items.messages.size());
   MEMORYD_ASSIGN_OR_RETURN(const std::shared_ptr<const TokenCounter> counter,
                            MakeTokenCounter(rules.tokenizer, vocabulary_directory_));
-  while (counts.messages.size() < request.messages.size()) {
-    const IncomingMessage& message = request.messages[counts.messages.size()];
+  while (counts.messages.size() < items.messages.size()) {
+    const IncomingMessage& message = items.messages[counts.messages.size()];
     for (; progress.steps <= 2 * message.parts.size(); ++progress.steps) {
       MEMORYD_ASSIGN_OR_RETURN(const std::optional<std::int64_t> tokens,
                                CountStep(rules, *counter, message, progress.steps, effort));
@@ -142,8 +141,8 @@ absl::StatusOr<bool> TokenRules::CountOn(const CountingRules& rules, const Write
     counts.messages.push_back(std::exchange(progress.tokens, 0));
     progress.steps = 0;
   }
-  while (counts.contents.size() < request.contents.size()) {
-    const CountedPart& value = request.contents[counts.contents.size()].value;
+  while (counts.contents.size() < items.contents.size()) {
+    const CountedPart& value = items.contents[counts.contents.size()].value;
     if (value.kind != CountedPart::Kind::kText) {
       counts.contents.push_back(kNamedContent);
       continue;

@@ -13,7 +13,7 @@
 #include "core/base/memory_budget.h"
 #include "core/model/session_config.h"
 #include "core/tokens/token_counter.h"
-#include "core/writes/write.h"
+#include "core/writes/incoming.h"
 
 namespace memoryd {
 
@@ -35,17 +35,17 @@ class TokenRules {
   // for 4 KiB in any language, and mostly for 32 KiB of English.
   static constexpr std::int64_t kCheapCost = 4608;
 
-  // Counts a request's messages and contents, from where `progress` is and as long as that costs no
+  // Counts messages and contents, from where `progress` is and as long as that costs no
   // more than `cost` (TokenCounter::CountWithin) in all; true once all are counted.
   // INVALID_ARGUMENT naming the message when the tokenizer is `caller` and a message brings no
   // count; FAILED_PRECONDITION when a vocabulary is missing.
-  absl::StatusOr<bool> CountWithin(const CountingRules& rules, const WriteRequest& request,
+  absl::StatusOr<bool> CountWithin(const CountingRules& rules, const IncomingItems& items,
                                    std::int64_t cost, CountProgress& progress) const;
 
   // The same for a thread of its own: the next text may cost what it will, and further ones are
   // counted until `cost` is spent. Takes from `memory`, and gives back, what counting takes.
   // RESOURCE_EXHAUSTED `MEMORY_SHORT` where there is not enough.
-  absl::StatusOr<bool> CountNext(const CountingRules& rules, const WriteRequest& request,
+  absl::StatusOr<bool> CountNext(const CountingRules& rules, const IncomingItems& items,
                                  std::int64_t cost, MemoryBudget::Hold& memory,
                                  CountProgress& progress) const;
 
@@ -55,7 +55,7 @@ class TokenRules {
  private:
   class Effort;
 
-  absl::StatusOr<bool> CountOn(const CountingRules& rules, const WriteRequest& request,
+  absl::StatusOr<bool> CountOn(const CountingRules& rules, const IncomingItems& items,
                                Effort& effort, CountProgress& progress) const;
   // What a message's step counts: its overhead or metadata, then the first and second text of each
   // part. None when that would be too much.

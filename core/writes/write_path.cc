@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -20,13 +21,6 @@ namespace {
 // time somebody else has been successful, so that the more there are the more tries it takes.
 constexpr int kFindTries = 100;
 
-// Whether the write may need what the operator says of sessions: it makes one where there is none,
-// or gives one a template.
-bool TakesDefaults(WriteKind kind) {
-  return kind == WriteKind::kPut || kind == WriteKind::kSet || kind == WriteKind::kCreateSession ||
-         kind == WriteKind::kUpdateSession;
-}
-
 // Whether a Put archives messages of the session before it can be decided on.
 bool MakesRoom(CachedSession& place) {
   MutexLock lock(place.mutex);
@@ -35,37 +29,19 @@ bool MakesRoom(CachedSession& place) {
          place.session.config->counting.profile == Profile::kDefault;
 }
 
-// Whether the write names messages or a content that must be found before it is decided on.
-bool NamesStored(const WriteRequest& request) {
-  switch (request.kind) {
-    case WriteKind::kUpdateMessage:
-    case WriteKind::kDeleteMessage:
-    case WriteKind::kUpdateContent:
-    case WriteKind::kDeleteContent:
+// Whether something must be found before the write is decided on.
+bool MustFind(const WriteRequest& request) {
+  switch (TraitsOf(request.command).finds) {
+    case CommandTraits::Finds::kNothing:
+      return false;
+    case CommandTraits::Finds::kNamed:
       return true;
-    case WriteKind::kEditFact:
-      return !request.fact_edit.evidence.empty();
-    default:
+    case CommandTraits::Finds::kEvidence:
+      return !std::get<commands::EditFact>(request.command).fact.evidence.empty();
+    case CommandTraits::Finds::kRoles:
       return MustCheckRoles(request);
   }
-}
-
-// Jobs are bounded by themselves, and a model has been paid for what they found out. A copy is
-// bounded by the call that makes it, and what it has staged had better go. So is an erasure, of
-// which one write is under way at a time, and a Put that makes room first.
-bool IsForced(const WriteRequest& request) {
-  switch (request.kind) {
-    case WriteKind::kEndJob:
-    case WriteKind::kAddStaged:
-    case WriteKind::kPublishStaged:
-    case WriteKind::kDropStaged:
-    case WriteKind::kForgetSession:
-    case WriteKind::kArchiveOldest:
-    case WriteKind::kStoreUsage:
-      return true;
-    default:
-      return !request.subject.empty();
-  }
+  return false;
 }
 
 }  // namespace
@@ -115,14 +91,14 @@ absl::Status WritePath::AdmitInTime(const WriteRequest& request) {
 }
 
 absl::StatusOr<Admission::Place> WritePath::Admit(const WriteRequest& request) {
-  const bool forced = IsForced(request);
+  const bool forced = IsForced(request.command);
   if (!forced) MEMORYD_RETURN_IF_ERROR(AdmitInTime(request));
   return options_.calls->Admit(request.key.tenant, static_cast<std::int64_t>(request.byte_size),
                                forced);
 }
 
 void WritePath::Submit(WriteRequest request, Write::Done done) {
-  if (NamesStored(request)) {
+  if (MustFind(request)) {
     FindAndSubmit(std::make_shared<const WriteRequest>(std::move(request)), done, kFindTries);
   } else {
     SubmitFound(std::move(request), std::move(done));
@@ -137,9 +113,7 @@ void WritePath::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request
       return;
     }
     WriteRequest write = *request;
-    if (found->status.ok() && write.edit) {
-      found->status = write.edit(*found, write);
-    }
+    if (found->status.ok()) found->status = Complete(write.command, *found);
     write.found = *std::move(found);
     std::shared_ptr<const WriteRequest> next = request;
     if (MustCheckRoles(write)) {
@@ -196,7 +170,7 @@ std::shared_ptr<Write> WritePath::Begin(WriteRequest request, Admission::Place p
 }
 
 void WritePath::SubmitFound(WriteRequest request, Write::Done done) {
-  if (*options_.defaults_of && TakesDefaults(request.kind)) {
+  if (*options_.defaults_of && TraitsOf(request.command).takes_defaults) {
     request.defaults_of = options_.defaults_of;
   }
   auto place = Admit(request);
@@ -239,9 +213,10 @@ void WritePath::SubmitFound(WriteRequest request, Write::Done done) {
 
 absl::Status WritePath::CheckBlocks(const Write& write) const {
   const WriteRequest& request = write.request;
-  if (!request.settings.has_value() && request.template_name.empty()) return absl::OkStatus();
-  SessionSettings settings = request.settings.value_or(SessionSettings());
-  if (request.kind == WriteKind::kUpdateSession) {
+  const RequestedConfig& asked = ConfigOf(request.command);
+  if (asked.empty()) return absl::OkStatus();
+  SessionSettings settings = asked.settings.value_or(SessionSettings());
+  if (std::holds_alternative<commands::UpdateSession>(request.command)) {
     std::string config;
     {
       MutexLock lock(write.session->mutex);
@@ -267,9 +242,10 @@ std::optional<CountingRules> WritePath::CountingRulesOf(const Write& write) {
   }
   const auto defaults = DefaultsFor(write.request);
   if (!defaults.ok()) return std::nullopt;
-  if (defaults->from == nullptr && !write.request.settings.has_value()) return CountingRules();
-  auto resolved = SessionConfig::Resolve(defaults->from == nullptr ? *write.request.settings
-                                                                   : defaults->from->settings);
+  const std::optional<SessionSettings>& asked = ConfigOf(write.request.command).settings;
+  if (defaults->from == nullptr && !asked.has_value()) return CountingRules();
+  auto resolved =
+      SessionConfig::Resolve(defaults->from == nullptr ? *asked : defaults->from->settings);
   if (!resolved.ok()) return std::nullopt;
   return resolved->counting;
 }
@@ -281,8 +257,8 @@ void WritePath::CountAndEnqueue(std::shared_ptr<Write> write) {
   CountProgress progress;
   absl::StatusOr<bool> all = true;
   if (rules.has_value()) {
-    all =
-        options_.token_rules->CountWithin(*rules, write->request, TokenRules::kCheapCost, progress);
+    all = options_.token_rules->CountWithin(*rules, ItemsOf(write->request.command),
+                                            TokenRules::kCheapCost, progress);
     if (all.ok() && !*all) {
       CountApart(write, *std::move(rules), std::move(progress));
       return;
@@ -300,7 +276,7 @@ void WritePath::CountApart(const std::shared_ptr<Write>& write, CountingRules ru
   auto task = std::make_shared<TokenCounting::Task>();
   task->tenant = write->session->key.tenant;
   task->rules = rules;
-  task->request = &write->request;
+  task->items = &ItemsOf(write->request.command);
   task->progress = std::move(progress);
   task->has_ended = [write] { return write->finished(); };
   task->done = [this, write, rules = std::move(rules)](absl::StatusOr<TokenCounts> counts) {
@@ -328,7 +304,7 @@ Committer& WritePath::CommitterOf(const SessionKey& session) {
 }
 
 void WritePath::Enqueue(std::shared_ptr<Write> write) {
-  if (write->request.kind == WriteKind::kPut && MakesRoom(*write->session)) {
+  if (std::holds_alternative<commands::Put>(write->request.command) && MakesRoom(*write->session)) {
     ArchiveOldest(std::move(write));
     return;
   }
@@ -346,7 +322,6 @@ void WritePath::ArchiveOldest(std::shared_ptr<Write> write) {
 
 void WritePath::ArchivePiece(const std::shared_ptr<Write>& write) {
   WriteRequest archive;
-  archive.kind = WriteKind::kArchiveOldest;
   archive.key = write->session->key;
   archive.deadline = write->deadline();
   archive.encode_reply = [](const WriteResult&) { return std::string(); };
@@ -362,7 +337,7 @@ void WritePath::ArchivePiece(const std::shared_ptr<Write>& write) {
     write->Finish(Reported(oldest.status()));
     return;
   }
-  archive.oldest = *std::move(oldest);
+  archive.command = commands::ArchiveOldest{*std::move(oldest)};
   SubmitFound(std::move(archive),
               [this, write, memory](const absl::Status& status, const std::string&, bool) {
                 memory->Release();

@@ -64,8 +64,8 @@ class WritePath final : public WriteQueue, private UndecidedWrites {
   WritePath(const WritePath&) = delete;
   WritePath& operator=(const WritePath&) = delete;
 
-  // For kUpdateMessage and kDeleteMessage the message is found first, for kUpdateContent and
-  // kDeleteContent the content, for kEditFact the evidence. NOT_FOUND `SESSION_NOT_FOUND`,
+  // For an UpdateMessage or DeleteMessage the message is found first, for an UpdateContent or
+  // DeleteContent the content, for an EditFact the evidence. NOT_FOUND `SESSION_NOT_FOUND`,
   // `MESSAGE_NOT_FOUND` or `CONTENT_NOT_FOUND`, FAILED_PRECONDITION `TOOL_PAIR`.
   void Submit(WriteRequest request, Write::Done done) override;
 

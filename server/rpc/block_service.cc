@@ -31,14 +31,14 @@ absl::Status CheckPlace(const Request& request) {
   return CheckId("block", request.block(), kMaxBlockName);
 }
 
-template <typename Request>
-absl::StatusOr<WriteRequest> BlockWrite(const Call<Request>& call, WriteKind kind) {
+// The command `write` becomes, of the block and by the caller.
+template <typename Kind, typename Request>
+absl::StatusOr<Kind*> BlockCommand(const Call<Request>& call, WriteRequest& write) {
   MEMORYD_RETURN_IF_ERROR(CheckPlace(call->request()));
-  WriteRequest write;
-  write.kind = kind;
-  write.block = call->request().block();
-  write.writer = call->caller().principal;
-  return write;
+  Kind& command = write.command.emplace<Kind>();
+  command.block = call->request().block();
+  command.writer = call->caller().principal;
+  return &command;
 }
 
 // `text` as a fact keeps it.
@@ -79,13 +79,13 @@ absl::StatusOr<FactEdit> FromProto(const v1::AddFactRequest& request) {
 }
 
 // What rests on a message that need not be believed need not either.
-absl::Status NoteUntrusted(const FoundMessages& found, WriteRequest& write) {
+absl::Status NoteUntrusted(const FoundMessages& found, FactEdit& fact) {
   for (const MessagePtr& stored : found.messages) {
     v1::Message message;
     if (!ParseBody(stored->body, message)) {
       return absl::DataLossError("a stored body can't be read back");
     }
-    write.fact_edit.untrusted_evidence |= message.untrusted();
+    fact.untrusted_evidence |= message.untrusted();
   }
   return absl::OkStatus();
 }
@@ -158,10 +158,12 @@ void BlockService::UndoBlockChange(RpcCallPtr rpc) {
   RunUnary<v1::UndoBlockChangeRequest>(
       environment_, Method::kUndoBlockChange, std::move(rpc),
       [this](const Call<v1::UndoBlockChangeRequest>& call) -> absl::Status {
-        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kUndoBlockChange));
+        WriteRequest write;
+        MEMORYD_ASSIGN_OR_RETURN(commands::UndoBlockChange* const undo,
+                                 BlockCommand<commands::UndoBlockChange>(call, write));
         write.encode_reply = &UndoBlockChangeReply;
-        write.change = call->request().change();
-        if (write.change < 1) return InvalidField("change", "must be at least 1");
+        undo->change = call->request().change();
+        if (undo->change < 1) return InvalidField("change", "must be at least 1");
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::UndoBlockChangeResponse::kReplayedFieldNumber);
@@ -173,10 +175,12 @@ void BlockService::AddFact(RpcCallPtr rpc) {
   RunUnary<v1::AddFactRequest>(
       environment_, Method::kAddFact, std::move(rpc),
       [this](const Call<v1::AddFactRequest>& call) -> absl::Status {
-        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        WriteRequest write;
+        MEMORYD_ASSIGN_OR_RETURN(commands::EditFact* const edit,
+                                 BlockCommand<commands::EditFact>(call, write));
         write.encode_reply = &AddFactReply;
-        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit, FromProto(call->request()));
-        write.edit = &NoteUntrusted;
+        MEMORYD_ASSIGN_OR_RETURN(edit->fact, FromProto(call->request()));
+        edit->judge = &NoteUntrusted;
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::AddFactResponse::kReplayedFieldNumber);
         return absl::OkStatus();
@@ -187,11 +191,13 @@ void BlockService::UpdateFact(RpcCallPtr rpc) {
   RunUnary<v1::UpdateFactRequest>(
       environment_, Method::kUpdateFact, std::move(rpc),
       [this](const Call<v1::UpdateFactRequest>& call) -> absl::Status {
-        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        WriteRequest write;
+        MEMORYD_ASSIGN_OR_RETURN(commands::EditFact* const edit,
+                                 BlockCommand<commands::EditFact>(call, write));
         write.encode_reply = &UpdateFactReply;
-        write.fact_edit.kind = FactEdit::Kind::kCorrect;
-        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.fact_id, ReadFactId(call->request().fact_id()));
-        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.text, ReadFactText(call->request().text()));
+        edit->fact.kind = FactEdit::Kind::kCorrect;
+        MEMORYD_ASSIGN_OR_RETURN(edit->fact.fact_id, ReadFactId(call->request().fact_id()));
+        MEMORYD_ASSIGN_OR_RETURN(edit->fact.text, ReadFactText(call->request().text()));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::UpdateFactResponse::kReplayedFieldNumber);
         return absl::OkStatus();
@@ -202,10 +208,12 @@ void BlockService::DeleteFact(RpcCallPtr rpc) {
   RunUnary<v1::DeleteFactRequest>(
       environment_, Method::kDeleteFact, std::move(rpc),
       [this](const Call<v1::DeleteFactRequest>& call) -> absl::Status {
-        MEMORYD_ASSIGN_OR_RETURN(WriteRequest write, BlockWrite(call, WriteKind::kEditFact));
+        WriteRequest write;
+        MEMORYD_ASSIGN_OR_RETURN(commands::EditFact* const edit,
+                                 BlockCommand<commands::EditFact>(call, write));
         write.encode_reply = &DeleteFactReply;
-        write.fact_edit.kind = FactEdit::Kind::kDelete;
-        MEMORYD_ASSIGN_OR_RETURN(write.fact_edit.fact_id, ReadFactId(call->request().fact_id()));
+        edit->fact.kind = FactEdit::Kind::kDelete;
+        MEMORYD_ASSIGN_OR_RETURN(edit->fact.fact_id, ReadFactId(call->request().fact_id()));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::DeleteFactResponse::kReplayedFieldNumber);
         return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/base/sha256.h"
@@ -16,9 +17,10 @@
 namespace memoryd {
 
 absl::Status EncodeHandedOn(const HandedOn& from, WriteRequest& write) {
+  IncomingItems& items = std::get<commands::Put>(write.command).items;
   const auto messages = std::make_shared<std::vector<v1::Message>>();
   messages->reserve(from.messages.size());
-  write.messages.clear();
+  items.messages.clear();
   for (const BlockMessage& handed : from.messages) {
     v1::Message& message = messages->emplace_back();
     if (!ParseBody(handed.row->body, message)) {
@@ -32,9 +34,9 @@ absl::Status EncodeHandedOn(const HandedOn& from, WriteRequest& write) {
     provenance.source_session_id = from.source_session_id;
     provenance.source_message_id = handed.id;
     MEMORYD_ASSIGN_OR_RETURN(IncomingMessage incoming, FromProto(message, provenance));
-    write.messages.push_back(std::move(incoming));
+    items.messages.push_back(std::move(incoming));
   }
-  write.keep_alive = messages;
+  items.keep_alive = messages;
   const Sha256Digest digest = Sha256(fmt::format("{}\n{}", from.source_session_id, from.job_id));
   write.request_id = "handed-on-";
   for (const unsigned char byte : digest) write.request_id += fmt::format("{:02x}", byte);

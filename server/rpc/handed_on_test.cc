@@ -32,19 +32,20 @@ TEST_F(HandedOnTest, WhoWroteItAndWhereItComesFromGoWithIt) {
   message.set_untrusted(true);
   Add(message);
   const WriteRequest write = Encode("s1", "job");
-  ASSERT_EQ(write.messages.size(), 1U);
+  const std::vector<IncomingMessage>& messages = ItemsOf(write.command).messages;
+  ASSERT_EQ(messages.size(), 1U);
   v1::Message stored;
-  ASSERT_TRUE(stored.ParseFromString(write.messages[0].message.body));
+  ASSERT_TRUE(stored.ParseFromString(messages[0].message.body));
   EXPECT_EQ(stored.text(), "Likes tea.");
   EXPECT_EQ(stored.writer(), "token:web");
   EXPECT_TRUE(stored.untrusted());
   EXPECT_EQ(stored.source_session_id(), "s1");
   EXPECT_EQ(stored.source_message_id(), "id0");
   EXPECT_FALSE(stored.has_token_count());
-  EXPECT_EQ(write.messages[0].message.ids->message_id, "");
-  EXPECT_EQ(write.messages[0].token_count, 7);
-  ASSERT_EQ(write.messages[0].parts.size(), 1U);
-  EXPECT_EQ(write.messages[0].parts[0].text, "Likes tea.");
+  EXPECT_EQ(messages[0].message.ids->message_id, "");
+  EXPECT_EQ(messages[0].token_count, 7);
+  ASSERT_EQ(messages[0].parts.size(), 1U);
+  EXPECT_EQ(messages[0].parts[0].text, "Likes tea.");
 }
 
 TEST_F(HandedOnTest, OneJobIsOneRequest) {

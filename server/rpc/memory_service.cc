@@ -24,7 +24,7 @@ using Call = std::shared_ptr<ParsedCall<Request>>;
 
 // Fills in the message as the request changes the stored one.
 absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const FoundMessages& found,
-                         WriteRequest& write) {
+                         IncomingItems& items) {
   const v1::UpdateMessageRequest& request = call->request();
   const Message& stored = *found.messages.front();
   const auto message = std::make_shared<v1::Message>();
@@ -58,15 +58,14 @@ absl::Status EditMessage(const Call<v1::UpdateMessageRequest>& call, const Found
   from.source_session_id = source_session_id;
   from.source_message_id = source_message_id;
   MEMORYD_ASSIGN_OR_RETURN(IncomingMessage incoming, FromProto(*message, from));
-  write.messages = {std::move(incoming)};
-  write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(message)>>(
-      write.keep_alive, message);
+  items.messages = {std::move(incoming)};
+  items.keep_alive = message;
   return absl::OkStatus();
 }
 
 // The same of a content.
 absl::Status EditContent(const Call<v1::UpdateContentRequest>& call, const FoundMessages& found,
-                         WriteRequest& write) {
+                         IncomingItems& items) {
   const v1::UpdateContentRequest& request = call->request();
   const auto content = std::make_shared<v1::Content>();
   if (!ParseBody(found.messages.front()->body, *content)) {
@@ -92,9 +91,8 @@ absl::Status EditContent(const Call<v1::UpdateContentRequest>& call, const Found
   if (request.has_metadata_json()) content->set_metadata_json(request.metadata_json());
   MEMORYD_ASSIGN_OR_RETURN(IncomingContent incoming,
                            FromProto(*content, ProvenanceOf(call->caller())));
-  write.contents = {std::move(incoming)};
-  write.keep_alive = std::make_shared<std::pair<std::shared_ptr<const void>, decltype(content)>>(
-      write.keep_alive, content);
+  items.contents = {std::move(incoming)};
+  items.keep_alive = content;
   return absl::OkStatus();
 }
 
@@ -122,14 +120,15 @@ void MemoryService::Put(RpcCallPtr rpc) {
       [this](const Call<v1::PutRequest>& call) -> absl::Status {
         v1::PutRequest& request = call->mutable_request();
         WriteRequest write;
-        write.kind = WriteKind::kPut;
+        auto& put = write.command.emplace<commands::Put>();
+        put.items.keep_alive = call;
         write.encode_reply = &PutReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         const Provenance from = ProvenanceOf(call->caller());
-        MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages(), from));
-        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
-        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents(), from));
-        MEMORYD_RETURN_IF_ERROR(TakeConfig(request, write));
+        MEMORYD_ASSIGN_OR_RETURN(put.items.messages, FromProto(*request.mutable_messages(), from));
+        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), put.items.messages));
+        MEMORYD_ASSIGN_OR_RETURN(put.items.contents, FromProto(*request.mutable_contents(), from));
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(request, put.config));
         if (request.has_wait()) {
           if (request.wait().seconds() < 0 || request.wait().nanos() < 0) {
             return InvalidField("wait", "must not be negative");
@@ -220,13 +219,14 @@ void MemoryService::Set(RpcCallPtr rpc) {
       [this](const Call<v1::SetRequest>& call) -> absl::Status {
         v1::SetRequest& request = call->mutable_request();
         WriteRequest write;
-        write.kind = WriteKind::kSet;
+        auto& set = write.command.emplace<commands::Set>();
+        set.items.keep_alive = call;
         write.encode_reply = &SetReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         const Provenance from = ProvenanceOf(call->caller());
-        MEMORYD_ASSIGN_OR_RETURN(write.messages, FromProto(*request.mutable_messages(), from));
-        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), write.messages));
-        MEMORYD_ASSIGN_OR_RETURN(write.contents, FromProto(*request.mutable_contents(), from));
+        MEMORYD_ASSIGN_OR_RETURN(set.items.messages, FromProto(*request.mutable_messages(), from));
+        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), set.items.messages));
+        MEMORYD_ASSIGN_OR_RETURN(set.items.contents, FromProto(*request.mutable_contents(), from));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write), v1::SetResponse::kReplayedFieldNumber);
         return absl::OkStatus();
@@ -237,12 +237,11 @@ void MemoryService::Reset(RpcCallPtr rpc) {
   RunUnary<v1::ResetRequest>(environment_, Method::kReset, std::move(rpc),
                              [this](const Call<v1::ResetRequest>& call) -> absl::Status {
                                WriteRequest write;
-                               write.kind = WriteKind::kReset;
                                write.encode_reply = &ResetReply;
                                if (!v1::ResetScope_IsValid(call->request().scope())) {
                                  return InvalidField("scope", "is not a known value");
                                }
-                               write.scope = FromProto(call->request().scope());
+                               write.command = commands::Reset{FromProto(call->request().scope())};
                                MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
                                SubmitWrite(engine_, call, std::move(write),
                                            v1::ResetResponse::kReplayedFieldNumber);
@@ -255,13 +254,13 @@ void MemoryService::UpdateMessage(RpcCallPtr rpc) {
       environment_, Method::kUpdateMessage, std::move(rpc),
       [this](const Call<v1::UpdateMessageRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kUpdateMessage;
+        auto& update = write.command.emplace<commands::UpdateMessage>();
         write.encode_reply = &UpdateMessageReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
-        write.message_id = call->request().message_id();
-        write.edit = [call](const FoundMessages& found, WriteRequest& change) {
-          return EditMessage(call, found, change);
+        update.message_id = call->request().message_id();
+        update.edit = [call](const FoundMessages& found, IncomingItems& items) {
+          return EditMessage(call, found, items);
         };
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
@@ -275,12 +274,12 @@ void MemoryService::DeleteMessage(RpcCallPtr rpc) {
       environment_, Method::kDeleteMessage, std::move(rpc),
       [this](const Call<v1::DeleteMessageRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kDeleteMessage;
+        auto& deletion = write.command.emplace<commands::DeleteMessage>();
         write.encode_reply = &DeleteMessageReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("message_id", call->request().message_id(), kMaxIdBytes));
-        write.message_id = call->request().message_id();
-        write.with_tool_messages = call->request().with_tool_messages();
+        deletion.message_id = call->request().message_id();
+        deletion.with_tool_messages = call->request().with_tool_messages();
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::DeleteMessageResponse::kReplayedFieldNumber);
@@ -310,13 +309,13 @@ void MemoryService::UpdateContent(RpcCallPtr rpc) {
       environment_, Method::kUpdateContent, std::move(rpc),
       [this](const Call<v1::UpdateContentRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kUpdateContent;
+        auto& update = write.command.emplace<commands::UpdateContent>();
         write.encode_reply = &UpdateContentReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("content_id", call->request().content_id(), kMaxIdBytes));
-        write.message_id = call->request().content_id();
-        write.edit = [call](const FoundMessages& found, WriteRequest& change) {
-          return EditContent(call, found, change);
+        update.content_id = call->request().content_id();
+        update.edit = [call](const FoundMessages& found, IncomingItems& items) {
+          return EditContent(call, found, items);
         };
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
@@ -330,11 +329,11 @@ void MemoryService::DeleteContent(RpcCallPtr rpc) {
       environment_, Method::kDeleteContent, std::move(rpc),
       [this](const Call<v1::DeleteContentRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kDeleteContent;
+        auto& deletion = write.command.emplace<commands::DeleteContent>();
         write.encode_reply = &DeleteContentReply;
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(call->request().session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckId("content_id", call->request().content_id(), kMaxIdBytes));
-        write.message_id = call->request().content_id();
+        deletion.content_id = call->request().content_id();
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::DeleteContentResponse::kReplayedFieldNumber);

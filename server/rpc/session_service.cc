@@ -30,9 +30,9 @@ void SessionService::CreateSession(RpcCallPtr rpc) {
       environment_, Method::kCreateSession, std::move(rpc),
       [this](const Call<v1::CreateSessionRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kCreateSession;
+        auto& create = write.command.emplace<commands::CreateSession>();
         write.encode_reply = &CreateSessionReply;
-        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), write));
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), create.config));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::CreateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);
@@ -96,9 +96,9 @@ void SessionService::UpdateSession(RpcCallPtr rpc) {
       environment_, Method::kUpdateSession, std::move(rpc),
       [this](const Call<v1::UpdateSessionRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kUpdateSession;
+        auto& update = write.command.emplace<commands::UpdateSession>();
         write.encode_reply = &UpdateSessionReply;
-        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), write));
+        MEMORYD_RETURN_IF_ERROR(TakeConfig(call->request(), update.config));
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),
                     v1::UpdateSessionResponse::kReplayedFieldNumber, /*with_session_id=*/true);
@@ -111,7 +111,7 @@ void SessionService::DeleteSession(RpcCallPtr rpc) {
       environment_, Method::kDeleteSession, std::move(rpc),
       [this](const Call<v1::DeleteSessionRequest>& call) -> absl::Status {
         WriteRequest write;
-        write.kind = WriteKind::kDeleteSession;
+        write.command = commands::DeleteSession();
         write.encode_reply = &DeleteSessionReply;
         MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
         SubmitWrite(engine_, call, std::move(write),

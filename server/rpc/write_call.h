@@ -49,10 +49,8 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
   write.key = {call->tenant(), request.session_id()};
   write.byte_size = request.ByteSizeLong();
-  MEMORYD_RETURN_IF_ERROR(
-      call->TakeMore(DecodedBytes(write.messages.size() + write.contents.size())));
+  MEMORYD_RETURN_IF_ERROR(call->TakeMore(DecodedBytes(write.RowCount())));
   write.deadline = call->deadline();
-  write.keep_alive = call;
   write.trace = call->trace();
   write.limits = LimitsOf(call->caller());
   if constexpr (requires { request.expected_revision(); }) {
@@ -75,17 +73,17 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
 
 // Takes over what a request says of how a session is to remember.
 template <typename Request>
-absl::Status TakeConfig(const Request& request, WriteRequest& write) {
+absl::Status TakeConfig(const Request& request, RequestedConfig& config) {
   if (request.template_().empty()) {
     if (request.has_config()) {
-      MEMORYD_ASSIGN_OR_RETURN(write.settings, FromProto(request.config()));
+      MEMORYD_ASSIGN_OR_RETURN(config.settings, FromProto(request.config()));
     }
     return absl::OkStatus();
   }
   MEMORYD_RETURN_IF_ERROR(CheckId("template", request.template_(), kMaxIdBytes));
-  write.template_name = request.template_();
+  config.template_name = request.template_();
   if (request.has_config()) {
-    MEMORYD_ASSIGN_OR_RETURN(write.settings, FromConfigBesideTemplate(request.config()));
+    MEMORYD_ASSIGN_OR_RETURN(config.settings, FromConfigBesideTemplate(request.config()));
   }
   return absl::OkStatus();
 }

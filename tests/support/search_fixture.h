@@ -73,7 +73,7 @@ class SearchFixture : public SessionDraftTest {
     ASSERT_EQ(results.front().outcome, CommitOutcome::kCommitted) << results.front().status;
   }
   void CommitNotes(std::vector<Note> notes, std::vector<Line> lines = {}) {
-    Commit(WithContents(Plain(WriteKind::kPut, std::move(lines)), std::move(notes)));
+    Commit(WithContents(Plain(commands::Put(), std::move(lines)), std::move(notes)));
   }
   // What the sweeper does.
   void Sweep() { ASSERT_TRUE(real_->Purge({0, std::int64_t{1} << 60, 1'000'000}).ok()); }
@@ -83,7 +83,7 @@ class SearchFixture : public SessionDraftTest {
     settings.token_limit = 20;
     settings.chat_history_token_ratio = 0.5;
     settings.token_flush_size = 1;
-    Commit(WithSettings(WriteKind::kCreateSession, settings));
+    Commit(WithSettings(commands::CreateSession(), settings));
   }
 
   MemoryBudget budget_{0};

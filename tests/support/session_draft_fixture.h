@@ -35,7 +35,8 @@ class SessionDraftTest : public ::testing::Test {
     SessionDraft::Decision decision = draft.Add(write);
     if (decision.kind != DecisionKind::kCount) return decision;
     CountProgress progress;
-    const auto all = rules_.CountWithin(*write.count_with, write.request, kAnyCost, progress);
+    const auto all =
+        rules_.CountWithin(*write.count_with, ItemsOf(write.request.command), kAnyCost, progress);
     EXPECT_TRUE(all.ok() && *all) << all.status();
     write.token_counts = std::move(progress.counts);
     write.counted_with = write.count_with;
@@ -69,19 +70,15 @@ class SessionDraftTest : public ::testing::Test {
   }
 
   WriteRequest Put(std::vector<Line> lines) { return NewPut(kKey, std::move(lines)); }
-  WriteRequest Plain(WriteKind kind, std::vector<Line> lines = {}) {
-    return NewWrite(kind, kKey, std::move(lines));
+  WriteRequest Plain(WriteCommand command, std::vector<Line> lines = {}) {
+    return NewWrite(std::move(command), kKey, std::move(lines));
   }
-  WriteRequest WithSettings(WriteKind kind, SessionSettings settings) {
-    WriteRequest request = Plain(kind);
-    request.settings = std::move(settings);
+  WriteRequest WithSettings(WriteCommand command, SessionSettings settings) {
+    WriteRequest request = Plain(std::move(command));
+    SettingsOf(request) = std::move(settings);
     return request;
   }
-  WriteRequest Reset(ResetScope scope) {
-    WriteRequest request = Plain(WriteKind::kReset);
-    request.scope = scope;
-    return request;
-  }
+  WriteRequest Reset(ResetScope scope) { return Plain(commands::Reset{scope}); }
 
   // Threshold 10 tokens, flushes of at least one: two messages of one word stay active.
   void CreateSmall(Profile profile = Profile::kDefault) {
@@ -89,13 +86,13 @@ class SessionDraftTest : public ::testing::Test {
     settings.token_limit = 20;
     settings.chat_history_token_ratio = 0.5;
     settings.token_flush_size = 1;
-    MustStore(WithSettings(WriteKind::kCreateSession, settings));
+    MustStore(WithSettings(commands::CreateSession(), settings));
   }
   // Position 1 pinned, 2 archived, 3 and 4 active.
   void FillSmall() {
     CreateSmall();
     MustStore(
-        Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+        Plain(commands::Put(), {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
     ASSERT_EQ(session_.row.watermark, 3);
   }
 

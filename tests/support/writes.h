@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/model/session.h"
@@ -61,15 +63,45 @@ inline SessionSettings WordSettings(Profile profile = Profile::kDefault) {
   return settings;
 }
 
+// What the command of a write brings, which can bring something.
+inline IncomingItems& ItemsOf(WriteRequest& request) {
+  IncomingItems* items = nullptr;
+  std::visit(
+      [&items](auto& command) {
+        if constexpr (requires { command.items; }) items = &command.items;
+      },
+      request.command);
+  return *items;
+}
+
+// The settings that the command of a write asks for, which can ask for some.
+inline std::optional<SessionSettings>& SettingsOf(WriteRequest& request) {
+  RequestedConfig* config = nullptr;
+  std::visit(
+      [&config](auto& command) {
+        if constexpr (requires { command.config; }) config = &command.config;
+      },
+      request.command);
+  return config->settings;
+}
+
+// What the job of a write that ends one has found out.
+inline JobOutcome& OutcomeOf(WriteRequest& request) {
+  return std::get<commands::EndJob>(request.command).outcome;
+}
+
 // A write with an hour to live. The body of a message is its text.
-inline WriteRequest NewWrite(WriteKind kind, const SessionKey& key, std::vector<Line> lines = {}) {
+inline WriteRequest NewWrite(WriteCommand command, const SessionKey& key,
+                             std::vector<Line> lines = {}) {
   const auto owned = std::make_shared<const std::vector<Line>>(std::move(lines));
   WriteRequest request;
-  request.kind = kind;
+  request.command = std::move(command);
   request.key = key;
   request.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
   request.encode_reply = &ReadableReply;
-  request.keep_alive = owned;
+  if (owned->empty()) return request;
+  IncomingItems& items = ItemsOf(request);
+  items.keep_alive = owned;
   for (const Line& line : *owned) {
     IncomingMessage incoming;
     incoming.message.role = RoleOf(line.role);
@@ -77,7 +109,7 @@ inline WriteRequest NewWrite(WriteKind kind, const SessionKey& key, std::vector<
     incoming.message.body = line.text;
     incoming.role = line.role;
     incoming.parts.push_back({CountedPart::Kind::kText, line.text, {}, {}});
-    request.messages.push_back(std::move(incoming));
+    items.messages.push_back(std::move(incoming));
     request.byte_size += line.text.size();
   }
   return request;
@@ -85,28 +117,31 @@ inline WriteRequest NewWrite(WriteKind kind, const SessionKey& key, std::vector<
 
 // The write with contents besides, each a text that is its own body.
 inline WriteRequest WithContents(WriteRequest request, std::vector<Note> notes) {
+  if (notes.empty()) return request;
   const auto owned = std::make_shared<const std::vector<Note>>(std::move(notes));
+  IncomingItems& items = ItemsOf(request);
   for (const Note& note : *owned) {
     IncomingContent incoming;
     incoming.content.SetMessageId(note.content_id);
     incoming.content.body = note.text;
     incoming.value = {CountedPart::Kind::kText, note.text, {}, {}};
-    request.contents.push_back(std::move(incoming));
+    items.contents.push_back(std::move(incoming));
     request.byte_size += note.text.size();
   }
-  request.keep_alive = std::make_shared<
+  items.keep_alive = std::make_shared<
       std::pair<std::shared_ptr<const void>, std::shared_ptr<const std::vector<Note>>>>(
-      std::move(request.keep_alive), owned);
+      std::move(items.keep_alive), owned);
   return request;
 }
 
 // The write with a time of its own for each item; 0: none.
 inline WriteRequest WithTimes(WriteRequest request, std::int64_t expire_us) {
   if (expire_us == 0) return request;
-  for (IncomingMessage& incoming : request.messages) {
+  IncomingItems& items = ItemsOf(request);
+  for (IncomingMessage& incoming : items.messages) {
     incoming.message.ids.value().expire_us = expire_us;
   }
-  for (IncomingContent& incoming : request.contents) {
+  for (IncomingContent& incoming : items.contents) {
     incoming.content.ids.value().expire_us = expire_us;
   }
   return request;
@@ -114,8 +149,8 @@ inline WriteRequest WithTimes(WriteRequest request, std::int64_t expire_us) {
 
 // A Put that creates the session with WordSettings() where there is none.
 inline WriteRequest NewPut(const SessionKey& key, std::vector<Line> lines) {
-  WriteRequest request = NewWrite(WriteKind::kPut, key, std::move(lines));
-  request.settings = WordSettings();
+  WriteRequest request = NewWrite(commands::Put(), key, std::move(lines));
+  SettingsOf(request) = WordSettings();
   return request;
 }
 

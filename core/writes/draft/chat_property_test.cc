@@ -116,10 +116,10 @@ class ChatPropertyTest : public SessionDraftTest, public ::testing::WithParamInt
       for (int word = 0; word < sent->words; ++word) text += "w ";
       lines.push_back({sent->role, text});
     }
-    WriteRequest request = Plain(WriteKind::kPut, std::move(lines));
+    WriteRequest request = Plain(commands::Put(), std::move(lines));
     std::size_t i = 0;
     for (auto sent = begin; sent != end; ++sent, ++i) {
-      MessageDraft& message = request.messages[i].message;
+      MessageDraft& message = ItemsOf(request).messages[i].message;
       message.role = ParseRole(sent->role, session_.config->user_roles);
       if (!sent->calls.empty()) message.ids.value().calls = sent->calls;
       if (!sent->results.empty()) message.ids.value().results = sent->results;
@@ -266,7 +266,7 @@ TEST_P(ChatPropertyTest, AGetIsWhatProvidersAcceptAndWhatLeftWasFedOnce) {
     SCOPED_TRACE(chat);
     session_ = Session::Absent();
     fed_.clear();
-    MustStore(WithSettings(WriteKind::kCreateSession, RandomSettings()));
+    MustStore(WithSettings(commands::CreateSession(), RandomSettings()));
     const std::vector<Sent> sent = RandomChat();
     for (auto next = sent.begin(); next != sent.end();) {
       const auto left = static_cast<std::size_t>(sent.end() - next);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <variant>
+
 #include "core/writes/draft/session_draft.h"
 #include "tests/support/session_draft_fixture.h"
 
@@ -30,25 +32,24 @@ class SessionBlocksTest : public SessionDraftTest {
     settings.blocks = {Block("core", "static"), Block("facts", "fact-extraction"),
                        Block("deaf", "worker", R"({"accept_short_term_memory":false})"),
                        Block("notes", "worker", R"({"accept_short_term_memory":true})")};
-    MustStore(WithSettings(WriteKind::kCreateSession, settings));
+    MustStore(WithSettings(commands::CreateSession(), settings));
   }
   // Positions 1 and 2 archived, one flush, and 3 and 4 active.
   void FillWithBlocks() {
     CreateWithBlocks();
-    MustStore(Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}, {"user", "c"}, {"user", "d"}}));
+    MustStore(Plain(commands::Put(), {{"user", "a"}, {"user", "b"}, {"user", "c"}, {"user", "d"}}));
     ASSERT_EQ(session_.row.watermark, 3);
   }
 
   WriteRequest EndJob(const std::string& block, std::int64_t number, std::string state = "s",
                       JobState how = JobState::kDone) {
-    WriteRequest request = Plain(WriteKind::kEndJob);
-    request.job_outcome.emplace();
-    request.job_outcome->job = {kKey, session_.row.block_generation, block, number};
-    request.job_outcome->state = how;
-    request.job_outcome->block_state = std::move(state);
-    request.job_outcome->read_revision = session_.row.revision;
+    WriteRequest request = Plain(commands::EndJob());
+    OutcomeOf(request).job = {kKey, session_.row.block_generation, block, number};
+    OutcomeOf(request).state = how;
+    OutcomeOf(request).block_state = std::move(state);
+    OutcomeOf(request).read_revision = session_.row.revision;
     if (const auto fed = session_.blocks.find(block); fed != session_.blocks.end()) {
-      request.job_outcome->fed = fed->second;
+      OutcomeOf(request).fed = fed->second;
     }
     return request;
   }
@@ -79,9 +80,9 @@ TEST_F(SessionBlocksTest, AFlushMakesAJobForEachBlockThatTakesMessages) {
   EXPECT_NE(session_.row.block_generation, 0u);
   EXPECT_EQ(State("facts").next, 2);
   EXPECT_EQ(State("facts").done, 0);
-  MustStore(Plain(WriteKind::kPut, {{"user", "e"}}));
+  MustStore(Plain(commands::Put(), {{"user", "e"}}));
   EXPECT_THAT(Jobs(), ElementsAre("facts 2 [3, 4)", "notes 2 [3, 4)"));
-  MustStore(Plain(WriteKind::kPut, {}));
+  MustStore(Plain(commands::Put(), {}));
   EXPECT_THAT(Jobs(), IsEmpty());
 }
 
@@ -98,33 +99,34 @@ TEST_F(SessionBlocksTest, EveryPutIsAJobForABlockThatNamesAnotherSession) {
       Block("user", "session", R"({"session_id":"other"})"),
       Block("seen", "session", R"({"session_id":"other","accept_short_term_memory":false})"),
       Block("facts", "fact-extraction")};
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
-  MustStore(Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}}));
+  MustStore(WithSettings(commands::CreateSession(), settings));
+  MustStore(Plain(commands::Put(), {{"user", "a"}, {"user", "b"}}));
   EXPECT_THAT(Jobs(), ElementsAre("user 1 [1, 3)"));
-  MustStore(Plain(WriteKind::kPut, {}));
+  MustStore(Plain(commands::Put(), {}));
   EXPECT_THAT(Jobs(), IsEmpty());
-  MustStore(Plain(WriteKind::kPut, {{"user", "c"}}));
+  MustStore(Plain(commands::Put(), {{"user", "c"}}));
   EXPECT_THAT(Jobs(), ElementsAre("user 2 [3, 4)"));
-  MustStore(Plain(WriteKind::kSet, {{"user", "d"}}));
+  MustStore(Plain(commands::Set(), {{"user", "d"}}));
   EXPECT_THAT(Jobs(), IsEmpty());
 }
 
 TEST_F(SessionBlocksTest, APutForOneGenerationMakesNoOther) {
-  WriteRequest put = Plain(WriteKind::kPut, {{"user", "a"}});
-  put.only_generation = 1;
+  WriteRequest put = Plain(commands::Put(), {{"user", "a"}});
+  auto& command = std::get<commands::Put>(put.command);
+  command.only_generation = 1;
   ExpectRefused(put, absl::StatusCode::kAborted, "SESSION_REPLACED");
   CreateWithBlocks();
   ExpectRefused(put, absl::StatusCode::kAborted, "SESSION_REPLACED");
-  put.only_generation = session_.row.generation;
+  command.only_generation = session_.row.generation;
   MustStore(put);
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   ExpectRefused(put, absl::StatusCode::kAborted, "SESSION_REPLACED");
 }
 
 TEST_F(SessionBlocksTest, EveryRoundOfLlamaIndexIsAJob) {
   CreateWithBlocks(Profile::kLlamaIndex);
   std::vector<Line> lines(16, Line{"user", "w"});
-  MustStore(Plain(WriteKind::kPut, lines));
+  MustStore(Plain(commands::Put(), lines));
   EXPECT_THAT(Jobs(),
               ElementsAre("facts 1 [1, 2)", "notes 1 [1, 2)", "facts 2 [2, 3)", "notes 2 [2, 3)",
                           "facts 3 [3, 4)", "notes 3 [3, 4)", "facts 4 [4, 5)", "notes 4 [4, 5)",
@@ -133,11 +135,11 @@ TEST_F(SessionBlocksTest, EveryRoundOfLlamaIndexIsAJob) {
 
 TEST_F(SessionBlocksTest, AJobEndsOnceAndInItsTurn) {
   FillWithBlocks();
-  MustStore(Plain(WriteKind::kPut, {{"user", "e"}}));
+  MustStore(Plain(commands::Put(), {{"user", "e"}}));
   ExpectUnchanged(EndJob("facts", 2, "too early"));
   WriteRequest end = EndJob("facts", 1, "first");
-  end.job_outcome->entries = {"x", "y"};
-  end.job_outcome->usage = {1, 2, 3};
+  OutcomeOf(end).entries = {"x", "y"};
+  OutcomeOf(end).usage = {1, 2, 3};
   MustStore(std::move(end));
   EXPECT_EQ(State("facts").state, "first");
   EXPECT_EQ(State("facts").done, 1);
@@ -158,7 +160,7 @@ TEST_F(SessionBlocksTest, AJobEndsOnceAndInItsTurn) {
 
 TEST_F(SessionBlocksTest, AJobFedBeforeItsBlockChangedIsRefused) {
   FillWithBlocks();
-  MustStore(Plain(WriteKind::kPut, {{"user", "e"}}));
+  MustStore(Plain(commands::Put(), {{"user", "e"}}));
   WriteRequest late = EndJob("facts", 1, "late");
   // As another server's undo would leave it.
   auto changed = std::make_shared<BlockState>(State("facts"));
@@ -171,7 +173,7 @@ TEST_F(SessionBlocksTest, AJobFedBeforeItsBlockChangedIsRefused) {
   EXPECT_EQ(State("facts").state, "again");
   // What is given up changes nothing, whatever it was fed.
   WriteRequest given_up = EndJob("facts", 2, "", JobState::kCancelled);
-  given_up.job_outcome->fed = nullptr;
+  OutcomeOf(given_up).fed = nullptr;
   MustStore(std::move(given_up));
   EXPECT_EQ(State("facts").state, "again");
 }
@@ -190,10 +192,7 @@ TEST_F(SessionBlocksTest, AChangeIsUndoneInWhatTheBlockKnowsNow) {
   facts.history = {{past, FactEnd::kReplaced, 1, 5, "job", {2}, {2}, {}}};
   MustStore(EndJob("facts", 1, facts.ToJson()));
   const auto undo = [this](const std::string& block, std::int64_t change) {
-    WriteRequest request = Plain(WriteKind::kUndoBlockChange);
-    request.block = block;
-    request.change = change;
-    return request;
+    return Plain(commands::UndoBlockChange{block, change, {}});
   };
   ExpectRefused(undo("other", 1), absl::StatusCode::kNotFound, "BLOCK_NOT_FOUND");
   ExpectRefused(undo("notes", 1), absl::StatusCode::kFailedPrecondition, "BLOCK_KEEPS_NO_HISTORY");
@@ -209,7 +208,7 @@ TEST_F(SessionBlocksTest, AChangeIsUndoneInWhatTheBlockKnowsNow) {
   EXPECT_EQ(State("facts").update_us, 7000);
   ASSERT_EQ(change_->blocks.size(), 1u);
   EXPECT_THAT(change_->ended_jobs, IsEmpty());
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   ExpectRefused(undo("facts", 2), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
 }
 
@@ -217,13 +216,13 @@ TEST_F(SessionBlocksTest, AFactIsAddedByHandBesideWhatAJobFindsOut) {
   SessionSettings settings = WordSettings();
   settings.blocks = {
       Block("facts", "fact-extraction", R"({"model":"m","facts":["configured"],"max_facts":2})")};
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   const auto edit = [this](std::string text) {
-    WriteRequest request = Plain(WriteKind::kEditFact);
-    request.block = "facts";
-    request.fact_edit.text = std::move(text);
-    request.writer = "token:ann";
-    return request;
+    commands::EditFact command;
+    command.block = "facts";
+    command.fact.text = std::move(text);
+    command.writer = "token:ann";
+    return Plain(std::move(command));
   };
   now_us_ = 7000;
   MustStore(edit("by hand"));
@@ -237,24 +236,25 @@ TEST_F(SessionBlocksTest, AFactIsAddedByHandBesideWhatAJobFindsOut) {
   MustStore(edit("third"));
   ExpectRefused(edit("fourth"), absl::StatusCode::kFailedPrecondition, "BLOCK_FULL");
   WriteRequest other = edit("x");
-  other.block = "other";
+  std::get<commands::EditFact>(other.command).block = "other";
   ExpectRefused(std::move(other), absl::StatusCode::kNotFound, "BLOCK_NOT_FOUND");
   WriteRequest late = edit("x");
   late.expected_revision = 1;
   ExpectRefused(std::move(late), absl::StatusCode::kAborted, "REVISION_MISMATCH");
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   ExpectRefused(edit("x"), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
 }
 
 TEST_F(SessionBlocksTest, EvidenceThatHasChangedIsLookedForAnew) {
   SessionSettings settings = WordSettings();
   settings.blocks = {Block("facts", "fact-extraction", R"({"model":"m"})")};
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
-  MustStore(Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}}));
-  WriteRequest add = Plain(WriteKind::kEditFact);
-  add.block = "facts";
-  add.fact_edit.text = "by hand";
-  add.fact_edit.evidence = {"given"};
+  MustStore(WithSettings(commands::CreateSession(), settings));
+  MustStore(Plain(commands::Put(), {{"user", "a"}, {"user", "b"}}));
+  commands::EditFact command;
+  command.block = "facts";
+  command.fact.text = "by hand";
+  command.fact.evidence = {"given"};
+  WriteRequest add = Plain(std::move(command));
   add.found.emplace();
   add.found->generation = session_.row.generation;
   add.found->revision = session_.row.revision;
@@ -272,8 +272,8 @@ TEST_F(SessionBlocksTest, EvidenceThatHasChangedIsLookedForAnew) {
 TEST_F(SessionBlocksTest, AJobGivenUpLeavesTheStateAndLetsTheNextOneOn) {
   FillWithBlocks();
   MustStore(EndJob("facts", 1, "first"));
-  MustStore(Plain(WriteKind::kPut, {{"user", "e"}}));
-  MustStore(Plain(WriteKind::kPut, {{"user", "f"}}));
+  MustStore(Plain(commands::Put(), {{"user", "e"}}));
+  MustStore(Plain(commands::Put(), {{"user", "f"}}));
   MustStore(EndJob("facts", 2, "lost", JobState::kFailed));
   EXPECT_EQ(State("facts").state, "first");
   EXPECT_EQ(State("facts").done, 2);
@@ -284,16 +284,14 @@ TEST_F(SessionBlocksTest, AJobGivenUpLeavesTheStateAndLetsTheNextOneOn) {
 TEST_F(SessionBlocksTest, AFailedJobIsFedAgainBehindTheOthers) {
   FillWithBlocks();
   const Job failed = change_->jobs.front();
-  MustStore(Plain(WriteKind::kPut, {{"user", "e"}}));
+  MustStore(Plain(commands::Put(), {{"user", "e"}}));
   MustStore(EndJob("facts", 1, "", JobState::kFailed));
-  WriteRequest retry = Plain(WriteKind::kRetryJob);
-  retry.job = failed;
+  WriteRequest retry = Plain(commands::RetryJob{failed});
   MustStore(std::move(retry));
   EXPECT_THAT(Jobs(), ElementsAre("facts 3 [1, 3)"));
 
   MustStore(Reset(ResetScope::kArchived));
-  retry = Plain(WriteKind::kRetryJob);
-  retry.job = failed;
+  retry = Plain(commands::RetryJob{failed});
   ExpectRefused(std::move(retry), absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE");
 }
 
@@ -301,20 +299,20 @@ TEST_F(SessionBlocksTest, NothingComesBackAfterASetOrReset) {
   const auto clear = [this](int how) {
     switch (how) {
       case 0:
-        return Plain(WriteKind::kSet, {{"user", "new"}});
+        return Plain(commands::Set(), {{"user", "new"}});
       case 1:
         return Reset(ResetScope::kEverything);
       case 2:
         return Reset(ResetScope::kProfile);
       default:
-        return Plain(WriteKind::kDeleteSession);
+        return Plain(commands::DeleteSession());
     }
   };
   for (const int how : {0, 1, 2, 3}) {
     session_ = Session::Absent();
     FillWithBlocks();
     WriteRequest known = EndJob("facts", 1, "known");
-    known.job_outcome->entries = {"x"};
+    OutcomeOf(known).entries = {"x"};
     MustStore(std::move(known));
     const WriteRequest late = EndJob("notes", 1, "late");
     const std::uint64_t entries = State("facts").entry_generation;
@@ -329,7 +327,7 @@ TEST_F(SessionBlocksTest, NothingComesBackAfterASetOrReset) {
     if (how == 3) continue;
     // The session goes on with numbers of its own.
     std::vector<Line> lines(4, Line{"user", "w"});
-    MustStore(Plain(WriteKind::kPut, lines));
+    MustStore(Plain(commands::Put(), lines));
     EXPECT_EQ(change_->jobs.front().key.number, 1);
     EXPECT_NE(session_.row.block_generation, generation);
     ExpectUnchanged(late);
@@ -340,7 +338,7 @@ TEST_F(SessionBlocksTest, LlamaIndexKeepsWhatBlocksKnowButNotWhatTheyWouldHaveBe
   const auto clear = [this](int how) {
     switch (how) {
       case 0:
-        return Plain(WriteKind::kSet, {{"user", "new"}});
+        return Plain(commands::Set(), {{"user", "new"}});
       case 1:
         return Reset(ResetScope::kProfile);
       default:
@@ -351,7 +349,7 @@ TEST_F(SessionBlocksTest, LlamaIndexKeepsWhatBlocksKnowButNotWhatTheyWouldHaveBe
     session_ = Session::Absent();
     CreateWithBlocks(Profile::kLlamaIndex);
     std::vector<Line> lines(12, Line{"user", "w"});
-    MustStore(Plain(WriteKind::kPut, lines));
+    MustStore(Plain(commands::Put(), lines));
     ASSERT_THAT(Jobs(), ::testing::SizeIs(4));
     MustStore(EndJob("facts", 1, "known"));
     const std::uint64_t generation = session_.row.block_generation;
@@ -361,7 +359,7 @@ TEST_F(SessionBlocksTest, LlamaIndexKeepsWhatBlocksKnowButNotWhatTheyWouldHaveBe
     EXPECT_EQ(State("facts").state, "known");
     ExpectUnchanged(EndJob("facts", 2, "late"));
     ExpectUnchanged(EndJob("notes", 1, "late"));
-    MustStore(Plain(WriteKind::kPut, lines));
+    MustStore(Plain(commands::Put(), lines));
     EXPECT_EQ(change_->jobs.front().key.number, 3);
   }
 }
@@ -376,14 +374,14 @@ TEST_F(SessionBlocksTest, ResetOfTheActiveLeavesTheJobs) {
 TEST_F(SessionBlocksTest, ABlockThatGoesOrChangesItsKindForgets) {
   FillWithBlocks();
   WriteRequest known = EndJob("notes", 1, "known");
-  known.job_outcome->entries = {"x"};
+  OutcomeOf(known).entries = {"x"};
   MustStore(std::move(known));
-  MustStore(Plain(WriteKind::kPut, {{"user", "e"}}));
+  MustStore(Plain(commands::Put(), {{"user", "e"}}));
   const std::uint64_t entries = State("notes").entry_generation;
   SessionSettings settings;
   settings.blocks = {Block("core", "static"), Block("facts", "fact-extraction"),
                      Block("notes", "summary")};
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
   EXPECT_EQ(State("notes").state, "");
   ASSERT_EQ(change_->garbage.size(), 1u);
   EXPECT_EQ(change_->garbage.front().generation, entries);
@@ -393,11 +391,11 @@ TEST_F(SessionBlocksTest, ABlockThatGoesOrChangesItsKindForgets) {
   ExpectUnchanged(EndJob("notes", 2, "late"));
   // The other block's jobs are what they were, and numbers go on.
   MustStore(EndJob("facts", 1, "fact"));
-  MustStore(Plain(WriteKind::kPut, {{"user", "f"}}));
+  MustStore(Plain(commands::Put(), {{"user", "f"}}));
   EXPECT_THAT(Jobs(), ElementsAre("facts 3 [4, 5)", "notes 3 [4, 5)"));
 
   // The same blocks once more change nothing.
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
   EXPECT_THAT(change_->blocks, IsEmpty());
   EXPECT_EQ(State("facts").state, "fact");
 }
@@ -406,7 +404,7 @@ TEST_F(SessionBlocksTest, PutsOfOneDraftMakeTheJobsThatTheyWouldMakeApart) {
   CreateWithBlocks();
   SessionDraft draft = NewDraft();
   for (const char* text : {"a", "b", "c", "d"}) {
-    ASSERT_EQ(Add(draft, Plain(WriteKind::kPut, {{"user", text}})).kind, DecisionKind::kStore);
+    ASSERT_EQ(Add(draft, Plain(commands::Put(), {{"user", text}})).kind, DecisionKind::kStore);
   }
   change_ = draft.TakeChange(kKey);
   draft.ApplyTo(session_);

@@ -15,7 +15,7 @@ using ::testing::UnorderedElementsAre;
 class SessionContentsTest : public SessionDraftTest {
  protected:
   WriteRequest PutNotes(std::vector<Note> notes, std::vector<Line> lines = {}) {
-    return WithContents(Plain(WriteKind::kPut, std::move(lines)), std::move(notes));
+    return WithContents(Plain(commands::Put(), std::move(lines)), std::move(notes));
   }
   // Position 1 pinned, 2 archived, 3 and 4 active; contents 1 and 2.
   void FillWithContents() {
@@ -62,8 +62,9 @@ TEST_F(SessionContentsTest, APutAppendsThemUnderAGenerationOfTheirOwn) {
 
 TEST_F(SessionContentsTest, OneIsChangedOrDeletedInPlace) {
   FillWithContents();
-  const auto named = [this](WriteKind kind, const ContentPtr& content, std::vector<Note> notes) {
-    WriteRequest request = WithContents(Plain(kind), std::move(notes));
+  const auto named = [this](WriteCommand command, const ContentPtr& content,
+                            std::vector<Note> notes) {
+    WriteRequest request = WithContents(Plain(std::move(command)), std::move(notes));
     request.found.emplace();
     request.found->generation = session_.row.content_generation;
     request.found->revision = session_.row.revision;
@@ -72,8 +73,8 @@ TEST_F(SessionContentsTest, OneIsChangedOrDeletedInPlace) {
   };
   const ContentPtr first = change_->contents[0];
   const SessionRow before = session_.row;
-  WriteRequest update = named(WriteKind::kUpdateContent, first, {{"one and more"}});
-  WriteRequest late = named(WriteKind::kDeleteContent, first, {});
+  WriteRequest update = named(commands::UpdateContent(), first, {{"one and more"}});
+  WriteRequest late = named(commands::DeleteContent(), first, {});
   MustStore(std::move(update));
   ASSERT_EQ(change_->replaced_contents.size(), 1U);
   const ContentPtr changed = change_->replaced_contents[0];
@@ -89,7 +90,7 @@ TEST_F(SessionContentsTest, OneIsChangedOrDeletedInPlace) {
   EXPECT_EQ(session_.row.active_tokens, before.active_tokens);
   ExpectRefused(std::move(late), absl::StatusCode::kAborted, "CONTENT_CHANGED");
 
-  MustStore(named(WriteKind::kDeleteContent, changed, {}));
+  MustStore(named(commands::DeleteContent(), changed, {}));
   ASSERT_EQ(change_->erased_entries.size(), 1U);
   EXPECT_EQ(change_->erased_entries[0].generation, before.content_generation);
   EXPECT_EQ(change_->erased_entries[0].positions.begin, 1);
@@ -123,14 +124,14 @@ TEST_F(SessionContentsTest, SeveralPutsShareOneChange) {
 TEST_F(SessionContentsTest, TheyNeverLeaveShortTermMemoryForItHoldsNoneOfThem) {
   CreateSmall();
   MustStore(PutNotes({{"w w w w w w w w w w w w w w w w w w w w w w w w w w w w"}}));
-  EXPECT_EQ(Apply(Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}})).reply,
+  EXPECT_EQ(Apply(Plain(commands::Put(), {{"user", "a"}, {"user", "b"}})).reply,
             "revision 3 positions 1,2 archived 0 removed 0+0");
 }
 
 TEST_F(SessionContentsTest, ASetReplacesThem) {
   FillWithContents();
   const SessionRow before = session_.row;
-  WriteRequest set = WithContents(Plain(WriteKind::kSet, {{"user", "x"}}), {{"three"}});
+  WriteRequest set = WithContents(Plain(commands::Set(), {{"user", "x"}}), {{"three"}});
   EXPECT_EQ(Apply(std::move(set)).reply,
             "revision 4 positions 5 archived 0 removed 3+1 contents 3 removed 2");
   EXPECT_NE(session_.row.content_generation, before.content_generation);
@@ -139,16 +140,16 @@ TEST_F(SessionContentsTest, ASetReplacesThem) {
   EXPECT_THAT(Garbage(), UnorderedElementsAre(fmt::format("{} 0 5", before.generation),
                                               fmt::format("{} 0 3", before.content_generation)));
 
-  EXPECT_EQ(Apply(Plain(WriteKind::kSet)).reply,
+  EXPECT_EQ(Apply(Plain(commands::Set())).reply,
             "revision 5 positions  archived 0 removed 1+0 contents  removed 1");
   ExpectNoContents();
 }
 
 TEST_F(SessionContentsTest, ASetOfAnUnknownSessionCreatesItWithThem) {
-  MustStore(WithContents(Plain(WriteKind::kSet), {}));
+  MustStore(WithContents(Plain(commands::Set()), {}));
   ExpectNoContents();
   session_ = Session::Absent();
-  WriteRequest set = WithContents(Plain(WriteKind::kSet), {{"a"}, {"b"}});
+  WriteRequest set = WithContents(Plain(commands::Set()), {{"a"}, {"b"}});
   // The default tokenizer would need a vocabulary.
   Write write(std::move(set), place_, {});
   write.counted_with = session_.config->counting;
@@ -207,7 +208,7 @@ TEST_F(SessionContentsTest, ResetOfEverythingWithoutMessagesLeavesTheirRowsToThe
 TEST_F(SessionContentsTest, ADeletedSessionComesBackWithoutThem) {
   FillWithContents();
   const SessionRow before = session_.row;
-  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).reply,
+  EXPECT_EQ(Apply(Plain(commands::DeleteSession())).reply,
             "revision 4 positions  archived 0 removed 3+1 contents  removed 2");
   ExpectNoContents();
   EXPECT_THAT(Garbage(), UnorderedElementsAre(fmt::format("{} 0 5", before.generation),
@@ -221,14 +222,14 @@ TEST_F(SessionContentsTest, ADeletedSessionComesBackWithoutThem) {
 
 TEST_F(SessionContentsTest, CreatingASessionAnewLeavesNoneOfATombstones) {
   FillWithContents();
-  MustStore(Plain(WriteKind::kDeleteSession));
-  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings()));
+  MustStore(Plain(commands::DeleteSession()));
+  MustStore(WithSettings(commands::CreateSession(), WordSettings()));
   ExpectNoContents();
 }
 
 TEST_F(SessionContentsTest, WhatAServerThatKnewNoContentsLeftIsGarbage) {
   FillWithContents();
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   // Such a server leaves these columns as they were.
   session_.row.content_generation = 77;
   session_.row.content_count = 2;
@@ -242,13 +243,13 @@ TEST_F(SessionContentsTest, CountingRulesAreFixedByTheFirstContent) {
   CreateSmall();
   SessionSettings settings;
   settings.image_token_count = 7;
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
   MustStore(PutNotes({{"one"}}));
   settings.image_token_count = 8;
-  ExpectRefused(WithSettings(WriteKind::kUpdateSession, settings),
+  ExpectRefused(WithSettings(commands::UpdateSession(), settings),
                 absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED");
   MustStore(Reset(ResetScope::kEverything));
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
 }
 
 TEST_F(SessionContentsTest, ResetOfTheActiveTakesThePinnedThatAResetOfTheArchivedLeft) {
@@ -266,12 +267,10 @@ TEST_F(SessionContentsTest, ResetOfTheActiveTakesThePinnedThatAResetOfTheArchive
 class ContentTokensTest : public ::testing::Test {
  protected:
   std::int64_t Count(const CountingRules& rules, CountedPart::Kind kind, std::string_view text) {
-    WriteRequest request;
-    IncomingContent content;
-    content.value = {kind, text, {}, {}};
-    request.contents = {content};
+    IncomingItems items;
+    items.contents.emplace_back().value = {kind, text, {}, {}};
     CountProgress progress;
-    const auto all = TokenRules("").CountWithin(rules, request, TokenRules::kCheapCost, progress);
+    const auto all = TokenRules("").CountWithin(rules, items, TokenRules::kCheapCost, progress);
     EXPECT_TRUE(all.ok() && *all) << all.status();
     const std::vector<std::int64_t>& contents = progress.counts.contents;
     return contents.size() == 1 ? contents.front() : -1;

@@ -6,7 +6,9 @@
 #include <array>
 #include <iterator>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -88,8 +90,8 @@ absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
   return absl::OkStatus();
 }
 
-FactJob CallerOf(const WriteRequest& request, std::int64_t now_us) {
-  return {"", now_us, request.writer, request.limits == nullptr ? 1 : request.limits->max_trust};
+FactJob CallerOf(const WriteRequest& request, const std::string& writer, std::int64_t now_us) {
+  return {"", now_us, writer, request.limits == nullptr ? 1 : request.limits->max_trust};
 }
 
 std::int64_t Size(std::string_view text) { return static_cast<std::int64_t>(text.size()); }
@@ -127,19 +129,20 @@ absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSett
 }
 
 absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request) {
+  const RequestedConfig& asked = ConfigOf(request.command);
   SessionDefaults defaults;
   if (request.defaults_of != nullptr) {
     MEMORYD_ASSIGN_OR_RETURN(defaults,
-                             (*request.defaults_of)(request.key.tenant, request.template_name));
-  } else if (!request.template_name.empty()) {
+                             (*request.defaults_of)(request.key.tenant, asked.template_name));
+  } else if (!asked.template_name.empty()) {
     return InvalidField("template", "the server has no templates");
   }
-  if (request.template_name.empty() && request.settings.has_value()) defaults.from = nullptr;
+  if (asked.template_name.empty() && asked.settings.has_value()) defaults.from = nullptr;
   return defaults;
 }
 
 SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults) {
-  SessionSettings settings = request.settings.value_or(SessionSettings());
+  SessionSettings settings = ConfigOf(request.command).settings.value_or(SessionSettings());
   if (defaults.from == nullptr) {
     LimitNewBlocks(request, nullptr, settings);
   } else {
@@ -151,8 +154,9 @@ SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults
 
 absl::StatusOr<SessionSettings> SettingsOfUpdate(const WriteRequest& request,
                                                  const SessionSettings& old) {
-  const SessionSettings changes = request.settings.value_or(SessionSettings());
-  if (request.template_name.empty()) return old.With(changes);
+  const RequestedConfig& asked = ConfigOf(request.command);
+  const SessionSettings changes = asked.settings.value_or(SessionSettings());
+  if (asked.template_name.empty()) return old.With(changes);
   MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(request));
   SessionSettings settings = SettingsFrom(*defaults.from, request.key);
   if (old.subject.has_value()) settings.subject = old.subject;
@@ -203,7 +207,7 @@ TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
 }
 
 std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {
-  if (request.kind == WriteKind::kUpdateSession) {
+  if (std::holds_alternative<commands::UpdateSession>(request.command)) {
     if (!exists()) return 0;
     const auto old = SessionSettings::FromJson(row_.config);
     if (!old.ok()) return 0;
@@ -215,39 +219,52 @@ std::int64_t SessionDraft::ConfigGrowth(const WriteRequest& request) const {
   return defaults.ok() ? Size(SettingsOfNew(request, *defaults).ToJson()) : 0;
 }
 
-TenantUsage SessionDraft::Growth(const Write& write) const {
-  const WriteRequest& request = write.request;
-  if (request.kind == WriteKind::kUpdateMessage || request.kind == WriteKind::kUpdateContent) {
-    if (!request.found->status.ok()) return {};
-    const MessageDraft& now = request.messages.empty() ? request.contents.front().content
-                                                       : request.messages.front().message;
-    return {0, 0, Bytes(now) - Bytes(*request.found->messages.front())};
-  }
-  // A piece too: what there is no room for is refused before all of it is staged.
-  if (request.kind == WriteKind::kBeginStaged || request.kind == WriteKind::kAddStaged ||
-      request.kind == WriteKind::kPublishStaged) {
-    return exists() ? TenantUsage() : request.staged->usage;
-  }
+TenantUsage SessionDraft::ItemGrowth(const WriteRequest& request) const {
   TenantUsage growth;
-  if (request.kind == WriteKind::kUpdateSession) {
-    growth.bytes = ConfigGrowth(request);
-    return growth;
-  }
-  const bool adds = request.kind == WriteKind::kPut || request.kind == WriteKind::kSet ||
-                    request.kind == WriteKind::kCreateSession;
-  if (!adds) return {};
   growth.bytes = ConfigGrowth(request);
   if (!exists()) growth.sessions = 1;
-  growth.messages = static_cast<std::int64_t>(request.RowCount());
-  for (const IncomingMessage& incoming : request.messages) growth.bytes += Bytes(incoming.message);
-  for (const IncomingContent& incoming : request.contents) growth.bytes += Bytes(incoming.content);
-  if (request.kind == WriteKind::kSet) {
-    const TenantUsage replaced = UsageOf(row_);
-    growth.messages -= replaced.messages;
-    // The configuration stays.
-    if (exists()) growth.bytes -= replaced.bytes - Size(row_.config);
-  }
+  const IncomingItems& items = ItemsOf(request.command);
+  growth.messages = static_cast<std::int64_t>(items.count());
+  for (const IncomingMessage& incoming : items.messages) growth.bytes += Bytes(incoming.message);
+  for (const IncomingContent& incoming : items.contents) growth.bytes += Bytes(incoming.content);
   return growth;
+}
+
+TenantUsage SessionDraft::Growth(const Write& write) const {
+  const WriteRequest& request = write.request;
+  const auto of_edit = [&request](const auto& now) -> TenantUsage {
+    return {0, 0, Bytes(now) - Bytes(*request.found->messages.front())};
+  };
+  return std::visit(
+      [&]<typename Kind>([[maybe_unused]] const Kind& command) -> TenantUsage {
+        if constexpr (std::is_same_v<Kind, commands::Put> ||
+                      std::is_same_v<Kind, commands::CreateSession>) {
+          return ItemGrowth(request);
+        } else if constexpr (std::is_same_v<Kind, commands::Set>) {
+          TenantUsage growth = ItemGrowth(request);
+          const TenantUsage replaced = UsageOf(row_);
+          growth.messages -= replaced.messages;
+          // The configuration stays.
+          if (exists()) growth.bytes -= replaced.bytes - Size(row_.config);
+          return growth;
+        } else if constexpr (std::is_same_v<Kind, commands::UpdateSession>) {
+          return {0, 0, ConfigGrowth(request)};
+        } else if constexpr (std::is_same_v<Kind, commands::UpdateMessage>) {
+          if (!request.found->status.ok()) return {};
+          return of_edit(command.items.messages.front().message);
+        } else if constexpr (std::is_same_v<Kind, commands::UpdateContent>) {
+          if (!request.found->status.ok()) return {};
+          return of_edit(command.items.contents.front().content);
+        } else if constexpr (std::is_same_v<Kind, commands::BeginStaged> ||
+                             std::is_same_v<Kind, commands::AddStaged> ||
+                             std::is_same_v<Kind, commands::PublishStaged>) {
+          // A piece too: what there is no room for is refused before all of it is staged.
+          return exists() ? TenantUsage() : command.staged->usage;
+        } else {
+          return {};
+        }
+      },
+      request.command);
 }
 
 TenantUsage SessionDraft::Change() const {
@@ -275,61 +292,11 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
     }
   }
   // Rows of a piece are none of the session that other writes of the batch would go on from.
-  if (dirty_ && (staged_ || request.staged != nullptr)) {
+  if (dirty_ && (staged_ || TraitsOf(request.command).is_staged)) {
     return Refused(absl::AbortedError("a session in pieces is written by commits of its own"));
   }
-  staged_ = request.staged != nullptr;
-  switch (request.kind) {
-    case WriteKind::kPut:
-      return AddPut(write);
-    case WriteKind::kSet:
-      return AddSet(write);
-    case WriteKind::kReset:
-      return AddReset(request);
-    case WriteKind::kCreateSession:
-      return AddCreate(request);
-    case WriteKind::kUpdateSession:
-      return AddUpdate(request);
-    case WriteKind::kDeleteSession:
-      return AddDelete(request);
-    case WriteKind::kForgetSession:
-      return AddForget(request);
-    case WriteKind::kUpdateMessage:
-      return AddMessageUpdate(write);
-    case WriteKind::kDeleteMessage:
-      return AddMessageDelete(request);
-    case WriteKind::kUpdateContent:
-      return AddContentUpdate(write);
-    case WriteKind::kDeleteContent:
-      return AddContentDelete(request);
-    case WriteKind::kBeginStaged:
-      return AddStagedBegin(request);
-    case WriteKind::kAddStaged:
-      return AddStagedRows(request);
-    case WriteKind::kPublishStaged:
-      return AddStagedPublish(request);
-    case WriteKind::kDropStaged:
-      return AddStagedDrop(request);
-    case WriteKind::kEndJob:
-      return AddJobEnd(request);
-    case WriteKind::kRetryJob:
-      return AddJobRetry(request);
-    case WriteKind::kUndoBlockChange:
-      return AddUndo(request);
-    case WriteKind::kEditFact:
-      return AddFactEdit(request);
-    case WriteKind::kSweep:
-      return AddSweep(request);
-    case WriteKind::kTakeOutEntries:
-      return AddEntryRemoval(request);
-    case WriteKind::kStoreUsage:
-      return AddUsageAlone(request);
-    case WriteKind::kNoteEmbedder:
-      return AddEmbedder(request);
-    case WriteKind::kArchiveOldest:
-      return AddArchive(request);
-  }
-  return Refused(absl::InternalError("a write of an unknown kind"));
+  staged_ = TraitsOf(request.command).is_staged;
+  return std::visit([&](const auto& command) { return Apply(command, write); }, request.command);
 }
 
 absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
@@ -358,10 +325,11 @@ absl::Status SessionDraft::CheckConfig(const WriteRequest& request) const {
   const auto mismatch = [](std::string_view message) {
     return Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH", message);
   };
-  if (request.template_name.empty() && !request.settings.has_value()) return absl::OkStatus();
-  SessionSettings settings = request.settings.value_or(SessionSettings());
-  if (!request.template_name.empty()) {
-    if (request.template_name != config_->template_name) {
+  const RequestedConfig& asked = ConfigOf(request.command);
+  if (asked.empty()) return absl::OkStatus();
+  SessionSettings settings = asked.settings.value_or(SessionSettings());
+  if (!asked.template_name.empty()) {
+    if (asked.template_name != config_->template_name) {
       return mismatch(
           "template: the session exists and does not have this template; leave template out, name "
           "the one that GetSession shows, or give the session this one with UpdateSession");
@@ -385,13 +353,14 @@ absl::Status SessionDraft::CheckConfig(const WriteRequest& request) const {
 
 std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
                                                                 const SessionConfig& config) const {
-  if (absl::Status status = CheckRoles(config, write.request.messages); !status.ok()) {
+  const IncomingItems& items = ItemsOf(write.request.command);
+  if (absl::Status status = CheckRoles(config, items.messages); !status.ok()) {
     return Refused(std::move(status));
   }
   if (write.counted_with == config.counting) return std::nullopt;
   CountProgress progress;
   const absl::StatusOr<bool> all =
-      rules_.CountWithin(config.counting, write.request, TokenRules::kCheapCost, progress);
+      rules_.CountWithin(config.counting, items, TokenRules::kCheapCost, progress);
   if (!all.ok()) return Refused(all.status());
   if (!*all) {
     write.count_with = config.counting;
@@ -402,27 +371,24 @@ std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
   return std::nullopt;
 }
 
-absl::Status SessionDraft::CheckTimes(const WriteRequest& request) const {
-  // What is handed on may have taken its time.
-  if (request.only_generation.has_value()) return absl::OkStatus();
-  for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    if (request.messages[i].message.IsExpired(now_us_)) {
+absl::Status SessionDraft::CheckTimes(const IncomingItems& items) const {
+  for (std::size_t i = 0; i < items.messages.size(); ++i) {
+    if (items.messages[i].message.IsExpired(now_us_)) {
       return TimeIsOver(fmt::format("messages[{}].expire_time", i));
     }
   }
-  for (std::size_t i = 0; i < request.contents.size(); ++i) {
-    if (request.contents[i].content.IsExpired(now_us_)) {
+  for (std::size_t i = 0; i < items.contents.size(); ++i) {
+    if (items.contents[i].content.IsExpired(now_us_)) {
       return TimeIsOver(fmt::format("contents[{}].expire_time", i));
     }
   }
   return absl::OkStatus();
 }
 
-SessionDraft::Decision SessionDraft::AddPut(Write& write) {
+SessionDraft::Decision SessionDraft::Apply(const commands::Put& put, Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  if (request.only_generation.has_value() &&
-      (!exists() || row_.generation != *request.only_generation)) {
+  if (put.only_generation.has_value() && (!exists() || row_.generation != *put.only_generation)) {
     return Refused(Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
                          "the session was replaced or deleted meanwhile"));
   }
@@ -436,11 +402,16 @@ SessionDraft::Decision SessionDraft::AddPut(Write& write) {
     if (!made.ok()) return Refused(made.status());
     config = *std::move(made);
   }
-  if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
+  // What is handed on may have taken its time.
+  if (!put.only_generation.has_value()) {
+    if (absl::Status status = CheckTimes(put.items); !status.ok()) return Refused(status);
+  }
   if (auto decision = CountTokens(write, *config); decision.has_value())
     return *std::move(decision);
-  const auto put = [&](SessionDraft& copy) { copy.Put(write, settings, *config); };
-  if (absl::Status status = CheckActiveBytes(request, put); !status.ok()) return Refused(status);
+  const auto draft = [&](SessionDraft& copy) { copy.Put(write, settings, *config); };
+  if (absl::Status status = CheckActiveBytes(put.items, active_bytes_, draft); !status.ok()) {
+    return Refused(status);
+  }
   const std::size_t jobs = jobs_.size();
   WriteResult result = Put(write, settings, *config);
   NoteJobs(write, jobs);
@@ -460,13 +431,13 @@ WriteResult SessionDraft::Put(const Write& write, const SessionSettings& setting
 }
 
 absl::Status SessionDraft::CheckActiveBytes(
-    const WriteRequest& request, const std::function<void(SessionDraft& copy)>& draft) const {
-  std::int64_t bytes = request.kind == WriteKind::kSet ? 0 : active_bytes_;
-  for (const IncomingMessage& incoming : request.messages)
+    const IncomingItems& items, std::int64_t bytes,
+    const std::function<void(SessionDraft& copy)>& draft) const {
+  for (const IncomingMessage& incoming : items.messages)
     bytes += Bytes(incoming.message) + kActiveMessageBytes;
   if (bytes <= max_active_bytes_) return absl::OkStatus();
-  for (std::size_t i = 0; i < request.messages.size(); ++i) {
-    const std::int64_t size = Bytes(request.messages[i].message);
+  for (std::size_t i = 0; i < items.messages.size(); ++i) {
+    const std::int64_t size = Bytes(items.messages[i].message);
     if (size + kActiveMessageBytes <= max_active_bytes_) continue;
     return InvalidField(fmt::format("messages[{}]", i),
                         fmt::format("must be at most {} bytes, by the setting active_mib; got {}",
@@ -495,7 +466,7 @@ void SessionDraft::NoteJobs(Write& write, std::size_t first) {
   if (!write.jobs.empty() && write.WaitsForJobs()) write.usage = std::make_shared<UsageCount>();
 }
 
-SessionDraft::Decision SessionDraft::AddSet(Write& write) {
+SessionDraft::Decision SessionDraft::Apply(const commands::Set& set, Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckGoing(request); !status.ok()) return Refused(status);
@@ -506,11 +477,13 @@ SessionDraft::Decision SessionDraft::AddSet(Write& write) {
     if (!made.ok()) return Refused(made.status());
     config = *std::move(made);
   }
-  if (absl::Status status = CheckTimes(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckTimes(set.items); !status.ok()) return Refused(status);
   if (auto decision = CountTokens(write, *config); decision.has_value())
     return *std::move(decision);
-  const auto set = [&](SessionDraft& copy) { copy.Set(write, settings, *config); };
-  if (absl::Status status = CheckActiveBytes(request, set); !status.ok()) return Refused(status);
+  const auto draft = [&](SessionDraft& copy) { copy.Set(write, settings, *config); };
+  if (absl::Status status = CheckActiveBytes(set.items, 0, draft); !status.ok()) {
+    return Refused(status);
+  }
   WriteResult result = Set(write, settings, *config);
   // What was there before went with what it was to feed.
   NoteJobs(write, 0);
@@ -539,8 +512,9 @@ WriteResult SessionDraft::Set(const Write& write, const SessionSettings& setting
   return result;
 }
 
-SessionDraft::Decision SessionDraft::AddArchive(const WriteRequest& request) {
-  const OldestActive& oldest = *request.oldest;
+SessionDraft::Decision SessionDraft::Apply(const commands::ArchiveOldest& archive, Write& write) {
+  const WriteRequest& request = write.request;
+  const OldestActive& oldest = archive.oldest;
   if (!exists() || whole() || row_.generation != oldest.generation ||
       row_.revision != oldest.revision || active_bytes_ <= max_active_bytes_) {
     return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
@@ -556,11 +530,12 @@ SessionDraft::Decision SessionDraft::AddArchive(const WriteRequest& request) {
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::Reset& reset, Write& write) {
+  const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckGoing(request); !status.ok()) return Refused(status);
   if (!exists()) return NothingToRemove(request);
-  ResetScope scope = request.scope;
+  ResetScope scope = reset.scope;
   if (scope == ResetScope::kProfile && config_->counting.profile == Profile::kLlamaIndex) {
     scope = ResetScope::kMessages;
   }
@@ -603,7 +578,8 @@ SessionDraft::Decision SessionDraft::AddReset(const WriteRequest& request) {
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::CreateSession& create, Write& write) {
+  const WriteRequest& request = write.request;
   if (exists()) {
     return Refused(SessionExists("session_id"));
   }
@@ -614,14 +590,15 @@ SessionDraft::Decision SessionDraft::AddCreate(const WriteRequest& request) {
   return Stored(request, WriteResult());
 }
 
-SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::UpdateSession& update, Write& write) {
+  const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   const auto old_settings = SessionSettings::FromJson(row_.config);
   if (!old_settings.ok()) return Refused(old_settings.status());
   auto settings = SettingsOfUpdate(request, *old_settings);
   if (!settings.ok()) return Refused(settings.status());
-  const bool from_template = !request.template_name.empty();
+  const bool from_template = !update.config.template_name.empty();
   if (!from_template) LimitNewBlocks(request, config_.get(), *settings);
   auto config = SessionConfig::Resolve(*settings);
   if (!config.ok()) return Refused(config.status());
@@ -662,10 +639,11 @@ SessionDraft::Decision SessionDraft::AddUpdate(const WriteRequest& request) {
   return Stored(request, WriteResult());
 }
 
-SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::DeleteSession& deletion, Write& write) {
+  const WriteRequest& request = write.request;
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckGoing(request); !status.ok()) return Refused(status);
-  if (!exists() || (!request.subject.empty() && request.subject != config_->subject)) {
+  if (!exists() || (!deletion.subject.empty() && deletion.subject != config_->subject)) {
     return NothingToRemove(request);
   }
   WriteResult result;
@@ -681,8 +659,9 @@ SessionDraft::Decision SessionDraft::AddDelete(const WriteRequest& request) {
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddForget(const WriteRequest& request) {
-  if (!row_.deleted || row_.subject != request.subject) return NothingToRemove(request);
+SessionDraft::Decision SessionDraft::Apply(const commands::ForgetSession& forget, Write& write) {
+  const WriteRequest& request = write.request;
+  if (!row_.deleted || row_.subject != forget.subject) return NothingToRemove(request);
   RemoveStaged();
   ForgetReplies();
   row_.subject.clear();
@@ -713,10 +692,11 @@ void SessionDraft::SetConfig(const SessionSettings& settings, SessionConfig conf
 }
 
 std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
+  const std::vector<IncomingMessage>& incoming = ItemsOf(write.request.command).messages;
   std::vector<MessagePtr> messages;
-  messages.reserve(write.request.messages.size());
-  for (std::size_t i = 0; i < write.request.messages.size(); ++i) {
-    MessagePtr message(write.request.messages[i].message,
+  messages.reserve(incoming.size());
+  for (std::size_t i = 0; i < incoming.size(); ++i) {
+    MessagePtr message(incoming[i].message,
                        {row_.next_position++, write.token_counts.messages[i], now_us_});
     if (!config_->user_roles.empty()) {
       message = WithRoleOfBody(std::move(message), config_->user_roles);
@@ -745,7 +725,7 @@ std::vector<MessagePtr> SessionDraft::Append(const Write& write) {
 }
 
 std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
-  const std::vector<IncomingContent>& contents = write.request.contents;
+  const std::vector<IncomingContent>& contents = ItemsOf(write.request.command).contents;
   if (contents.empty()) return {};
   // 0 says that there is no content.
   while (row_.content_generation == 0) row_.content_generation = random_();
@@ -1011,7 +991,8 @@ void SessionDraft::AddUsage(const Usage& usage) {
 }
 
 // What has been taken is part of every commit; this is one for its sake.
-SessionDraft::Decision SessionDraft::AddUsageAlone(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::StoreUsage& /*command*/, Write& write) {
+  const WriteRequest& request = write.request;
   if (exists()) return Stored(request, WriteResult());
   return {Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
 }
@@ -1020,8 +1001,9 @@ SessionDraft::Decision SessionDraft::AddUsageAlone(const WriteRequest& request) 
 // Reset: what it found out must not be stored again, or come back. One that began with another
 // state than the block has now would take back what changed that; one whose messages were changed
 // or deleted since it read them has learnt what nobody says.
-SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
-  const JobOutcome& outcome = *request.job_outcome;
+SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& write) {
+  const WriteRequest& request = write.request;
+  const JobOutcome& outcome = end.outcome;
   const BlockState* const current = exists() && row_.block_generation == outcome.job.generation
                                         ? FindBlock(outcome.job.block)
                                         : nullptr;
@@ -1083,8 +1065,9 @@ SessionDraft::Decision SessionDraft::AddJobEnd(const WriteRequest& request) {
 }
 
 // Later jobs went on meanwhile, so the messages are fed once more behind them.
-SessionDraft::Decision SessionDraft::AddJobRetry(const WriteRequest& request) {
-  const Job& failed = *request.job;
+SessionDraft::Decision SessionDraft::Apply(const commands::RetryJob& retry, Write& write) {
+  const WriteRequest& request = write.request;
+  const Job& failed = retry.failed;
   const auto is_block = [&failed](const BlockSettings& block) {
     return block.name == failed.key.block && (block.TakesMessages() || block.TakesPuts());
   };
@@ -1108,42 +1091,44 @@ SessionDraft::Decision SessionDraft::AddJobRetry(const WriteRequest& request) {
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddUndo(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::UndoBlockChange& undo, Write& write) {
+  const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  const BlockSettings* const settings = FindBlockSettings(request.block);
+  const BlockSettings* const settings = FindBlockSettings(undo.block);
   if (settings == nullptr) return Refused(BlockNotFound());
-  const BlockState* const current = FindBlock(request.block);
+  const BlockState* const current = FindBlock(undo.block);
   auto undone = UndoBlockChange(*settings, config_->counting.profile,
                                 current == nullptr ? "" : std::string_view(current->state),
-                                request.change, CallerOf(request, now_us_));
+                                undo.change, CallerOf(request, undo.writer, now_us_));
   if (!undone.ok()) return Refused(undone.status());
-  ChangeBlock(request.block).state = std::move(undone->state);
+  ChangeBlock(undo.block).state = std::move(undone->state);
   WriteResult result;
   result.facts = std::move(undone->facts);
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddFactEdit(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::EditFact& edit, Write& write) {
+  const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  const BlockSettings* const settings = FindBlockSettings(request.block);
+  const BlockSettings* const settings = FindBlockSettings(edit.block);
   if (settings == nullptr) return Refused(BlockNotFound());
-  FactEdit edit = request.fact_edit;
+  FactEdit fact = edit.fact;
   if (request.found.has_value()) {
     if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
-    edit.evidence.clear();
+    fact.evidence.clear();
     for (const MessagePtr& message : request.found->messages) {
-      edit.evidence.push_back(MessageId(*message, row_.generation));
+      fact.evidence.push_back(MessageId(*message, row_.generation));
     }
   }
-  const BlockState* const current = FindBlock(request.block);
+  const BlockState* const current = FindBlock(edit.block);
   auto edited = EditBlockFact(*settings, config_->counting.profile,
-                              current == nullptr ? "" : std::string_view(current->state), edit,
-                              CallerOf(request, now_us_));
+                              current == nullptr ? "" : std::string_view(current->state), fact,
+                              CallerOf(request, edit.writer, now_us_));
   if (!edited.ok()) return Refused(edited.status());
   MakeBlockGeneration();
-  ChangeBlock(request.block).state = std::move(edited->state);
+  ChangeBlock(edit.block).state = std::move(edited->state);
   WriteResult result;
   result.edited_fact = std::move(edited->edited);
   return Stored(request, std::move(result));
@@ -1155,23 +1140,24 @@ void SessionDraft::RemoveStaged() {
   RemoveBlocks();
 }
 
-absl::Status SessionDraft::CheckStaged(const WriteRequest& request) const {
-  const std::string_view field = request.staged->id_field;
+absl::Status SessionDraft::CheckStaged(const StagedSession& staged) const {
+  const std::string_view field = staged.id_field;
   if (exists()) return SessionExists(field);
-  if (row_.deleted && row_.generation == request.staged->row.generation) return absl::OkStatus();
+  if (row_.deleted && row_.generation == staged.row.generation) return absl::OkStatus();
   return Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
                std::string(field) + ": another call makes a session of this id");
 }
 
 // The tombstone names what will be stored, so that whoever finds it can have that purged, and shows
 // nothing of it: there is nothing between its floor and its next position, and no content.
-SessionDraft::Decision SessionDraft::AddStagedBegin(const WriteRequest& request) {
-  if (exists()) return Refused(SessionExists(request.staged->id_field));
-  const SessionRow& staged = request.staged->row;
+SessionDraft::Decision SessionDraft::Apply(const commands::BeginStaged& begin, Write& write) {
+  const WriteRequest& request = write.request;
+  if (exists()) return Refused(SessionExists(begin.staged->id_field));
+  const SessionRow& staged = begin.staged->row;
   if (row_.revision == 0) row_.create_us = now_us_;
   RemoveStaged();
-  if (row_.subject != request.staged->config->subject) ForgetReplies();
-  row_.subject = request.staged->config->subject;
+  if (row_.subject != begin.staged->config->subject) ForgetReplies();
+  row_.subject = begin.staged->config->subject;
   row_.deleted = true;
   row_.generation = staged.generation;
   row_.next_position = std::max(row_.next_position, staged.next_position);
@@ -1180,7 +1166,7 @@ SessionDraft::Decision SessionDraft::AddStagedBegin(const WriteRequest& request)
   row_.content_generation = staged.content_generation;
   row_.next_content = std::max(row_.next_content, staged.next_content);
   row_.block_generation = staged.block_generation;
-  for (const BlockState& block : request.staged->blocks) {
+  for (const BlockState& block : begin.staged->blocks) {
     if (block.entry_generation == 0) continue;
     BlockState& state = ChangeBlock(block.name);
     state.entry_generation = block.entry_generation;
@@ -1190,11 +1176,12 @@ SessionDraft::Decision SessionDraft::AddStagedBegin(const WriteRequest& request)
   return Stored(request, WriteResult());
 }
 
-SessionDraft::Decision SessionDraft::AddStagedRows(const WriteRequest& request) {
-  if (absl::Status status = CheckStaged(request); !status.ok()) return Refused(status);
-  stored_ = request.staged_rows.messages;
-  stored_contents_ = request.staged_rows.contents;
-  entries_ = request.staged_rows.entries;
+SessionDraft::Decision SessionDraft::Apply(const commands::AddStaged& add, Write& write) {
+  const WriteRequest& request = write.request;
+  if (absl::Status status = CheckStaged(*add.staged); !status.ok()) return Refused(status);
+  stored_ = add.rows.messages;
+  stored_contents_ = add.rows.contents;
+  entries_ = add.rows.entries;
   // How far they reach may not have been known when it was begun.
   if (!stored_.empty()) {
     row_.next_position = std::max(row_.next_position, stored_.back()->position + 1);
@@ -1206,9 +1193,10 @@ SessionDraft::Decision SessionDraft::AddStagedRows(const WriteRequest& request) 
   return Stored(request, WriteResult());
 }
 
-SessionDraft::Decision SessionDraft::AddStagedPublish(const WriteRequest& request) {
-  if (absl::Status status = CheckStaged(request); !status.ok()) return Refused(status);
-  const StagedSession& staged = *request.staged;
+SessionDraft::Decision SessionDraft::Apply(const commands::PublishStaged& publish, Write& write) {
+  const WriteRequest& request = write.request;
+  if (absl::Status status = CheckStaged(*publish.staged); !status.ok()) return Refused(status);
+  const StagedSession& staged = *publish.staged;
   const std::int64_t revision = row_.revision;
   row_ = staged.row;
   row_.revision = revision;
@@ -1227,8 +1215,9 @@ SessionDraft::Decision SessionDraft::AddStagedPublish(const WriteRequest& reques
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddStagedDrop(const WriteRequest& request) {
-  if (absl::Status status = CheckStaged(request); !status.ok()) return Refused(status);
+SessionDraft::Decision SessionDraft::Apply(const commands::DropStaged& drop, Write& write) {
+  const WriteRequest& request = write.request;
+  if (absl::Status status = CheckStaged(*drop.staged); !status.ok()) return Refused(status);
   RemoveStaged();
   return Stored(request, WriteResult());
 }
@@ -1236,11 +1225,6 @@ SessionDraft::Decision SessionDraft::AddStagedDrop(const WriteRequest& request) 
 absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
   const FoundMessages& found = *request.found;
   if (!found.status.ok()) return found.status;
-  if (request.kind == WriteKind::kUpdateContent || request.kind == WriteKind::kDeleteContent) {
-    const bool same =
-        row_.content_generation == found.generation && row_.edit_revision <= found.revision;
-    return same ? absl::OkStatus() : ContentChanged();
-  }
   // One that has left short-term memory since then may have been reset with it.
   const auto is_stored = [this, &found](const MessagePtr& message) {
     const std::int64_t position = message->position;
@@ -1262,6 +1246,14 @@ absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
   return same ? absl::OkStatus() : MessageChanged();
 }
 
+absl::Status SessionDraft::CheckFoundContent(const WriteRequest& request) const {
+  const FoundMessages& found = *request.found;
+  if (!found.status.ok()) return found.status;
+  const bool same =
+      row_.content_generation == found.generation && row_.edit_revision <= found.revision;
+  return same ? absl::OkStatus() : ContentChanged();
+}
+
 absl::Status SessionDraft::CheckGoing(const WriteRequest& request) const {
   if (!request.found.has_value()) return absl::OkStatus();
   const FoundMessages& found = *request.found;
@@ -1272,13 +1264,13 @@ absl::Status SessionDraft::CheckGoing(const WriteRequest& request) const {
   return same ? found.status : MessageChanged();
 }
 
-SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
+SessionDraft::Decision SessionDraft::Apply(const commands::UpdateMessage& update, Write& write) {
   const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
   const Message& stored = *request.found->messages.front();
-  const IncomingMessage& incoming = request.messages.front();
+  const IncomingMessage& incoming = update.items.messages.front();
   if (stored.IsExpired(now_us_)) return Refused(MessageNotFound());
   if (incoming.message.IsExpired(now_us_)) return Refused(TimeIsOver("expire_time"));
   if (!std::ranges::is_permutation(stored.ids->calls, incoming.message.ids->calls) ||
@@ -1327,7 +1319,9 @@ SessionDraft::Decision SessionDraft::AddMessageUpdate(Write& write) {
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddMessageDelete(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::DeleteMessage& /*command*/,
+                                           Write& write) {
+  const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
@@ -1372,17 +1366,17 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
   row_.edit_revision = row_.revision + 1;
 }
 
-SessionDraft::Decision SessionDraft::AddContentUpdate(Write& write) {
+SessionDraft::Decision SessionDraft::Apply(const commands::UpdateContent& update, Write& write) {
   const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFoundContent(request); !status.ok()) return Refused(status);
   const Content& stored = *request.found->messages.front();
   if (stored.IsExpired(now_us_)) return Refused(ContentNotFound());
   if (auto decision = CountTokens(write, *config_); decision.has_value())
     return *std::move(decision);
   ContentDraft changed(stored);
-  changed.body = request.contents.front().content.body;
+  changed.body = update.items.contents.front().content.body;
   changed.token_count = write.token_counts.contents.front();
   ContentPtr content(changed);
   row_.content_bytes =
@@ -1394,10 +1388,12 @@ SessionDraft::Decision SessionDraft::AddContentUpdate(Write& write) {
   return Stored(request, std::move(result));
 }
 
-SessionDraft::Decision SessionDraft::AddContentDelete(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::DeleteContent& /*command*/,
+                                           Write& write) {
+  const WriteRequest& request = write.request;
   if (!exists()) return Refused(SessionNotFound());
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
-  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFoundContent(request); !status.ok()) return Refused(status);
   const ContentPtr& content = request.found->messages.front();
   erased_entries_.push_back({row_.content_generation, {content->position, content->position + 1}});
   --row_.content_count;
@@ -1447,7 +1443,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   dirty_ = true;
   ++row_.revision;
   row_.update_us = now_us_;
-  SetDueTimes(request.kind);
+  SetDueTimes(TraitsOf(request.command));
   EmbedMessages();
   EmbedEntries();
   result.revision = row_.revision;

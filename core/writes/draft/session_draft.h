@@ -36,7 +36,7 @@ absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request);
 // session is left out, since the operator could not know of which sessions the template would be.
 SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults);
 
-// How a session remembers after a kUpdateSession that remembered by `old`. A template replaces all
+// How a session remembers after an UpdateSession that remembered by `old`. A template replaces all
 // but whom the session is about, and the retention that the template does not have.
 // INVALID_ARGUMENT: there is no template of that name.
 absl::StatusOr<SessionSettings> SettingsOfUpdate(const WriteRequest& request,
@@ -81,7 +81,7 @@ class SessionDraft {
   // Leases them to this server: it will run them itself.
   void LeaseJobs(std::uint64_t lease, std::int64_t lease_us);
 
-  static bool CanShare(const Write& write) { return write.request.kind == WriteKind::kPut; }
+  static bool CanShare(const Write& write) { return TraitsOf(write.request.command).shares_commit; }
 
   // By how much a write would have the tenant store more, at least; nothing for what adds nothing.
   TenantUsage Growth(const Write& write) const;
@@ -111,52 +111,55 @@ class SessionDraft {
   void ApplyTo(Session& session);
 
  private:
-  Decision AddPut(Write& write);
+  Decision Apply(const commands::Put& command, Write& write);
   // What AddPut() and AddSet() do once nothing is against it.
   WriteResult Put(const Write& write, const SessionSettings& settings, const SessionConfig& config);
   WriteResult Set(const Write& write, const SessionSettings& settings, const SessionConfig& config);
-  Decision AddSet(Write& write);
-  Decision AddArchive(const WriteRequest& request);
-  Decision AddReset(const WriteRequest& request);
-  Decision AddCreate(const WriteRequest& request);
-  Decision AddUpdate(const WriteRequest& request);
-  Decision AddDelete(const WriteRequest& request);
-  Decision AddForget(const WriteRequest& request);
-  Decision AddStagedBegin(const WriteRequest& request);
-  Decision AddStagedRows(const WriteRequest& request);
-  Decision AddStagedPublish(const WriteRequest& request);
-  Decision AddStagedDrop(const WriteRequest& request);
-  Decision AddJobEnd(const WriteRequest& request);
-  Decision AddJobRetry(const WriteRequest& request);
-  Decision AddUndo(const WriteRequest& request);
-  Decision AddFactEdit(const WriteRequest& request);
-  Decision AddSweep(const WriteRequest& request);
-  Decision AddEntryRemoval(const WriteRequest& request);
-  Decision AddUsageAlone(const WriteRequest& request);
-  Decision AddEmbedder(const WriteRequest& request);
-  Decision AddMessageUpdate(Write& write);
-  Decision AddMessageDelete(const WriteRequest& request);
-  Decision AddContentUpdate(Write& write);
-  Decision AddContentDelete(const WriteRequest& request);
+  Decision Apply(const commands::Set& command, Write& write);
+  Decision Apply(const commands::ArchiveOldest& command, Write& write);
+  Decision Apply(const commands::Reset& command, Write& write);
+  Decision Apply(const commands::CreateSession& command, Write& write);
+  Decision Apply(const commands::UpdateSession& command, Write& write);
+  Decision Apply(const commands::DeleteSession& command, Write& write);
+  Decision Apply(const commands::ForgetSession& command, Write& write);
+  Decision Apply(const commands::BeginStaged& command, Write& write);
+  Decision Apply(const commands::AddStaged& command, Write& write);
+  Decision Apply(const commands::PublishStaged& command, Write& write);
+  Decision Apply(const commands::DropStaged& command, Write& write);
+  Decision Apply(const commands::EndJob& command, Write& write);
+  Decision Apply(const commands::RetryJob& command, Write& write);
+  Decision Apply(const commands::UndoBlockChange& command, Write& write);
+  Decision Apply(const commands::EditFact& command, Write& write);
+  Decision Apply(const commands::Sweep& command, Write& write);
+  Decision Apply(const commands::TakeOutEntries& command, Write& write);
+  Decision Apply(const commands::StoreUsage& command, Write& write);
+  Decision Apply(const commands::NoteEmbedder& command, Write& write);
+  Decision Apply(const commands::UpdateMessage& command, Write& write);
+  Decision Apply(const commands::DeleteMessage& command, Write& write);
+  Decision Apply(const commands::UpdateContent& command, Write& write);
+  Decision Apply(const commands::DeleteContent& command, Write& write);
 
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
   // What the session stores.
   static TenantUsage UsageOf(const SessionRow& row);
+  // By how much the tenant stores more by a command that may make the session and adds items.
+  TenantUsage ItemGrowth(const WriteRequest& request) const;
   // By how much the session's configuration grows.
   std::int64_t ConfigGrowth(const WriteRequest& request) const;
   // Of the bodies alone.
   std::int64_t ActiveBytes() const;
   // Whether the active messages are at hand.
   bool whole() const { return base_.whole || base_removed_; }
-  // OK when the write leaves no more active than may be. `draft`, which makes the changes in a
-  // copy, is called only where it might.
-  absl::Status CheckActiveBytes(const WriteRequest& request,
+  // OK when the items, put to what makes `bytes` active, leave no more active than may be. `draft`,
+  // which makes the changes in a copy, is called only where they might.
+  absl::Status CheckActiveBytes(const IncomingItems& items, std::int64_t bytes,
                                 const std::function<void(SessionDraft& copy)>& draft) const;
   // Whether another message of this size may be pinned.
   bool MayPin(std::int64_t size) const;
   absl::Status CheckRevision(const WriteRequest& request) const;
   // OK when what was found for the write is what is stored.
   absl::Status CheckFound(const WriteRequest& request) const;
+  absl::Status CheckFoundContent(const WriteRequest& request) const;
   // OK when the roles were looked at of all that a Set, Reset or DeleteSession takes out, and are
   // the caller's; also where nobody had to look.
   absl::Status CheckGoing(const WriteRequest& request) const;
@@ -167,7 +170,7 @@ class SessionDraft {
   // OK when what the request asks for beside messages is what the session is.
   absl::Status CheckConfig(const WriteRequest& request) const;
   // OK when the tombstone is that of the session that the write is about.
-  absl::Status CheckStaged(const WriteRequest& request) const;
+  absl::Status CheckStaged(const StagedSession& staged) const;
   // None once the write is counted.
   std::optional<Decision> CountTokens(Write& write, const SessionConfig& config) const;
   // Starts a live row where there is none.
@@ -206,7 +209,7 @@ class SessionDraft {
   // The sweeper is to look at the session when the time of this one is over, if it has one.
   void NoteTime(const Message& item);
   // INVALID_ARGUMENT for a new item whose time is over.
-  absl::Status CheckTimes(const WriteRequest& request) const;
+  absl::Status CheckTimes(const IncomingItems& items) const;
   // Takes out by themselves messages that are in the session, ascending.
   void TakeOut(std::vector<MessagePtr> messages, WriteResult& result);
   // Takes out what has a time of its own that is over.
@@ -225,8 +228,8 @@ class SessionDraft {
   std::int64_t FirstToFeed() const;
   // When the oldest active message is due, of a session without archived ones; 0: never.
   std::int64_t NextActiveDrop() const;
-  // When the sweeper looks at the session, as a write of this kind leaves it.
-  void SetDueTimes(WriteKind kind);
+  // When the sweeper looks at the session, as a command with these traits leaves it.
+  void SetDueTimes(const CommandTraits& traits);
   // Ranges of a generation that touch become one.
   void AddGarbage(std::uint64_t generation, PositionRange range);
   // Forgets what a block, or all of them, know. A block that goes keeps its row, empty, so that its

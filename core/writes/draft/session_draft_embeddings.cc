@@ -130,10 +130,11 @@ void SessionDraft::NoteAnswer(const std::string& before, BlockState& state) {
 
 // A Query has asked the session's embedder, and another model has answered than made what it was to
 // be compared with.
-SessionDraft::Decision SessionDraft::AddEmbedder(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, Write& write) {
+  const WriteRequest& request = write.request;
   Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
                      request.encode_reply(WriteResult())};
-  const EmbeddingSource& by = *request.embedder;
+  const EmbeddingSource& by = note.source;
   const BlockState* const found = exists() ? FindBlock(std::string(kRetrievalBlock)) : nullptr;
   if (found == nullptr || !config_->EmbedsMessages() ||
       !by.IsNamed(config_->ranking.embedder_worker, config_->ranking.embedder)) {

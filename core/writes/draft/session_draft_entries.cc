@@ -197,10 +197,11 @@ std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState
   return after->ToJson();
 }
 
-SessionDraft::Decision SessionDraft::AddEntryRemoval(const WriteRequest& request) {
+SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& command, Write& write) {
+  const WriteRequest& request = write.request;
   Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
                      request.encode_reply(WriteResult())};
-  const EntryRemoval& removal = *request.entry_removal;
+  const EntryRemoval& removal = command.removal;
   const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
   if (settings == nullptr || !HasEntries(*settings)) return unchanged;
   const BlockState* const found = FindBlock(removal.block);

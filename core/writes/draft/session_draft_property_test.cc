@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/storage/sqlite/sqlite_store.h"
@@ -84,23 +85,26 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   }
 
   WriteRequest RandomWrite(bool put) {
-    static constexpr WriteKind kKinds[] = {WriteKind::kSet, WriteKind::kReset,
-                                           WriteKind::kUpdateSession, WriteKind::kDeleteSession,
-                                           WriteKind::kReset};
+    static const WriteCommand kCommands[] = {commands::Set(), commands::Reset(),
+                                             commands::UpdateSession(), commands::DeleteSession(),
+                                             commands::Reset()};
     static constexpr ResetScope kScopes[] = {ResetScope::kProfile, ResetScope::kActive,
                                              ResetScope::kArchived, ResetScope::kMessages,
                                              ResetScope::kEverything};
-    const WriteKind kind = put ? WriteKind::kPut : kKinds[Pick(std::size(kKinds))];
-    const bool has_messages = kind == WriteKind::kPut || kind == WriteKind::kSet;
-    WriteRequest request = NewWrite(kind, kKey, has_messages ? RandomLines() : std::vector<Line>());
+    const WriteCommand command =
+        put ? WriteCommand(commands::Put()) : kCommands[Pick(std::size(kCommands))];
+    const bool has_messages = put || std::holds_alternative<commands::Set>(command);
+    WriteRequest request =
+        NewWrite(command, kKey, has_messages ? RandomLines() : std::vector<Line>());
     if (has_messages) request = WithContents(std::move(request), RandomNotes());
-    request.scope = kScopes[Pick(std::size(kScopes))];
-    if (kind == WriteKind::kUpdateSession) {
-      request.settings = SessionSettings();
-      request.settings->token_limit = 20 + static_cast<std::int64_t>(Pick(100));
-      request.settings->retention = RandomRetention();
+    const ResetScope scope = kScopes[Pick(std::size(kScopes))];
+    if (auto* const reset = std::get_if<commands::Reset>(&request.command)) reset->scope = scope;
+    if (std::holds_alternative<commands::UpdateSession>(command)) {
+      SettingsOf(request) = SessionSettings();
+      SettingsOf(request)->token_limit = 20 + static_cast<std::int64_t>(Pick(100));
+      SettingsOf(request)->retention = RandomRetention();
     }
-    if (kind == WriteKind::kPut && !session_.exists()) request.settings = RandomSettings();
+    if (put && !session_.exists()) SettingsOf(request) = RandomSettings();
     if (Pick(3) == 0) {
       request = WithRequestId(std::move(request), std::to_string(++request_count_));
     }

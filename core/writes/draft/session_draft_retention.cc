@@ -210,35 +210,29 @@ std::int64_t SessionDraft::NextActiveDrop() const {
   return due > now_us_ ? due : retention.DropAt(now_us_ - retention.message_ttl_us) + kSoonUs;
 }
 
-void SessionDraft::SetDueTimes(WriteKind kind) {
+void SessionDraft::SetDueTimes(const CommandTraits& traits) {
   const Retention& retention = config_->retention;
   if (!exists()) {
     row_.expire_us = row_.drop_us = 0;
     return;
   }
-  switch (kind) {
-    case WriteKind::kEndJob:
-    case WriteKind::kStoreUsage:
-    case WriteKind::kSweep:
-    case WriteKind::kTakeOutEntries:
-    case WriteKind::kNoteEmbedder:
-      // Nobody's wish to keep the session.
+  switch (traits.renews) {
+    case CommandTraits::Renews::kNothing:
       if (retention.session_ttl_us == 0) row_.expire_us = 0;
       break;
-    case WriteKind::kUpdateSession:
-    case WriteKind::kPublishStaged:
+    case CommandTraits::Renews::kExpiryAndAges:
       // How old the messages are is for the sweeper to find out.
       row_.drop_us = UsageOf(row_).messages > 0 ? now_us_ : 0;
       [[fallthrough]];
-    default:
+    case CommandTraits::Renews::kExpiry:
       row_.expire_us = retention.ExpiryAt(now_us_);
+      break;
   }
   if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
   if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
-    const bool swept = kind == WriteKind::kSweep || kind == WriteKind::kTakeOutEntries;
     const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
     // What is due already stays so, however often the session is written.
-    LookAt(swept || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
+    LookAt(traits.is_sweep || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
   }
   // Never sooner than it is due.
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
@@ -305,15 +299,16 @@ void SessionDraft::RetireOldFacts() {
   }
 }
 
-SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
-  const SweepRequest& sweep = *request.sweep;
+SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write& write) {
+  const WriteRequest& request = write.request;
+  const SweepRequest& sweep = command.due;
   Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
                      request.encode_reply(WriteResult())};
   if (!exists() || row_.generation != sweep.generation) return unchanged;
   const Retention& retention = config_->retention;
   if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
       std::max(row_.expire_us, sweep.expire_us) <= now_us_) {
-    return AddDelete(request);
+    return Apply(commands::DeleteSession(), write);
   }
   WriteResult result;
   if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
@@ -337,8 +332,8 @@ SessionDraft::Decision SessionDraft::AddSweep(const WriteRequest& request) {
   result.removed_archived = sweep.leaving.archived;
   if (ArchivedButOpening(row_) == 0) {
     // Where only its oldest messages are at hand, what comes behind is looked at the next time.
-    if (!base_.whole && request.oldest.has_value() && row_.revision == request.oldest->revision) {
-      oldest_.assign(request.oldest->messages.begin(), request.oldest->messages.end());
+    if (!base_.whole && command.oldest.has_value() && row_.revision == command.oldest->revision) {
+      oldest_.assign(command.oldest->messages.begin(), command.oldest->messages.end());
     }
     const LeavingMessages active = WhatLeaves(sweep.keep_from);
     DropMessages(active, BytesOfArchived(active));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <list>
+#include <variant>
 
 #include "tests/support/session_draft_fixture.h"
 
@@ -40,19 +41,19 @@ TEST_F(SessionDraftTest, SeveralPutsShareOneChange) {
   EXPECT_EQ(change.row.revision, 2);
   EXPECT_THAT(Bodies(change.messages), ElementsAre("a", "b"));
   EXPECT_TRUE(SessionDraft::CanShare(Write(Put({}), place_, {})));
-  EXPECT_FALSE(SessionDraft::CanShare(Write(Plain(WriteKind::kSet), place_, {})));
+  EXPECT_FALSE(SessionDraft::CanShare(Write(Plain(commands::Set()), place_, {})));
 }
 
 TEST_F(SessionDraftTest, AnEqualConfigurationIsIgnoredAndAnotherOneRefused) {
   MustStore(Put({{"user", "a"}}));
   // Equal in effect, though it names a default.
   WriteRequest equal = Put({{"user", "b"}});
-  equal.settings->token_limit = 30000;
+  SettingsOf(equal)->token_limit = 30000;
   MustStore(std::move(equal));
   EXPECT_FALSE(change_->write_config);
 
   WriteRequest other = Put({{"user", "c"}});
-  other.settings->token_limit = 29999;
+  SettingsOf(other)->token_limit = 29999;
   ExpectRefused(std::move(other), absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
 }
 
@@ -76,8 +77,11 @@ const SessionDefaultsLookup* NoSuchTemplate() {
 }
 
 WriteRequest From(WriteRequest request, const std::string& name, SessionTemplatePtr from) {
-  request.settings.reset();
-  request.template_name = name;
+  std::visit(
+      [&name](auto& command) {
+        if constexpr (requires { command.config; }) command.config = {std::nullopt, name};
+      },
+      request.command);
   request.defaults_of = Always(SessionDefaults{std::move(from), {}});
   return request;
 }
@@ -120,7 +124,7 @@ TEST_F(SessionDraftTest, OfATemplateTheNameAloneIsCompared) {
                 absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
   // What it said is a configuration as any other.
   WriteRequest equal = Put({{"user", "e"}});
-  equal.settings->token_limit = 500;
+  SettingsOf(equal)->token_limit = 500;
   MustStore(std::move(equal));
 }
 
@@ -137,9 +141,8 @@ TEST_F(SessionDraftTest, OfASessionThatIsThereNobodyAsksForDefaults) {
     ++asked;
     return SessionDefaults();
   };
-  for (const WriteKind kind : {WriteKind::kPut, WriteKind::kSet}) {
-    WriteRequest request = Plain(kind, {{"user", "b"}});
-    request.settings.reset();
+  for (const WriteCommand& command : std::vector<WriteCommand>{commands::Put(), commands::Set()}) {
+    WriteRequest request = Plain(command, {{"user", "b"}});
     request.defaults_of = &lookup;
     MustStore(std::move(request));
   }
@@ -161,10 +164,10 @@ TEST_F(SessionDraftTest, ABlockThatShowsTheSessionItselfIsNotTakenFromATemplate)
   settings.blocks = {Showing(kKey.session), Showing("other")};
   const auto from = std::make_shared<const SessionTemplate>(SessionTemplate{"talk", settings});
   for (const std::string name : {"", "talk"}) {
-    MustStore(From(Plain(WriteKind::kSet), name, from));
+    MustStore(From(Plain(commands::CreateSession()), name, from));
     EXPECT_EQ(session_.config->template_name, "talk");
     EXPECT_THAT(session_.config->blocks, ElementsAre(Showing("other")));
-    MustStore(Plain(WriteKind::kDeleteSession));
+    MustStore(Plain(commands::DeleteSession()));
   }
 }
 
@@ -174,12 +177,12 @@ TEST_F(SessionDraftTest, AnUpdateGivesASessionATemplate) {
   old.time_zone = "Asia/Tokyo";
   old.retention.keep_messages = 7;
   old.token_flush_size = 3;
-  MustStore(WithSettings(WriteKind::kCreateSession, old));
+  MustStore(WithSettings(commands::CreateSession(), old));
   MustStore(From(Put({{"user", "a"}}), "", nullptr));
   ExpectRefused(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 500)),
                 absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH");
 
-  MustStore(From(Plain(WriteKind::kUpdateSession), "chat", TemplateNamed("chat", 500)));
+  MustStore(From(Plain(commands::UpdateSession()), "chat", TemplateNamed("chat", 500)));
   EXPECT_EQ(session_.config->template_name, "chat");
   EXPECT_EQ(session_.config->token_limit, 500);
   // What it does not say is the default, as in a session that is made from it.
@@ -191,15 +194,15 @@ TEST_F(SessionDraftTest, AnUpdateGivesASessionATemplate) {
   MustStore(From(Put({{"user", "b"}}), "chat", TemplateNamed("chat", 500)));
 
   // Whom it is about may be said beside it, and a template may be given again.
-  WriteRequest about = From(Plain(WriteKind::kUpdateSession), "chat", TemplateNamed("chat", 600));
-  about.settings.emplace().subject = "bob";
+  WriteRequest about = From(Plain(commands::UpdateSession()), "chat", TemplateNamed("chat", 600));
+  SettingsOf(about).emplace().subject = "bob";
   MustStore(std::move(about));
   EXPECT_EQ(session_.config->token_limit, 600);
   EXPECT_EQ(session_.row.subject, "bob");
   // Without a name the session's stays.
   SessionSettings small;
   small.token_limit = 90;
-  MustStore(WithSettings(WriteKind::kUpdateSession, small));
+  MustStore(WithSettings(commands::UpdateSession(), small));
   EXPECT_EQ(session_.config->template_name, "chat");
 }
 
@@ -208,9 +211,9 @@ TEST_F(SessionDraftTest, AnUpdateGivesNoTemplateThatCantBe) {
   SessionSettings settings = TemplateNamed("chat", 500)->settings;
   settings.tokenizer = "cl100k_base";
   const auto counted = std::make_shared<const SessionTemplate>(SessionTemplate{"chat", settings});
-  ExpectRefused(From(Plain(WriteKind::kUpdateSession), "chat", counted),
+  ExpectRefused(From(Plain(commands::UpdateSession()), "chat", counted),
                 absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED");
-  ExpectRefused(FromUnknown(Plain(WriteKind::kUpdateSession)), absl::StatusCode::kInvalidArgument,
+  ExpectRefused(FromUnknown(Plain(commands::UpdateSession())), absl::StatusCode::kInvalidArgument,
                 "INVALID_FIELD");
 }
 
@@ -219,7 +222,7 @@ TEST_F(SessionDraftTest, WhoeverIsLimitedMayGiveATemplateThatTakesNothingAway) {
   const SessionSettings settings = WithRules(TemplateNamed("chat", 500)->settings);
   const auto limits = LittleTrust();
   const auto give = [&](SessionTemplatePtr from) {
-    WriteRequest update = From(Plain(WriteKind::kUpdateSession), from->name, from);
+    WriteRequest update = From(Plain(commands::UpdateSession()), from->name, from);
     update.limits = limits;
     return update;
   };
@@ -230,20 +233,21 @@ TEST_F(SessionDraftTest, WhoeverIsLimitedMayGiveATemplateThatTakesNothingAway) {
 }
 
 TEST_F(SessionDraftTest, AnUnknownTemplateMakesNoSession) {
-  for (const WriteKind kind : {WriteKind::kPut, WriteKind::kCreateSession}) {
-    ExpectRefused(FromUnknown(Plain(kind)), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
+  for (const WriteCommand& command :
+       std::vector<WriteCommand>{commands::Put(), commands::CreateSession()}) {
+    ExpectRefused(FromUnknown(Plain(command)), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
   }
 }
 
 TEST_F(SessionDraftTest, WhomASessionIsAboutGoesBeforeItsTemplate) {
-  WriteRequest request = From(Plain(WriteKind::kCreateSession), "chat", TemplateNamed("chat", 500));
-  request.settings.emplace().subject = "ann";
+  WriteRequest request = From(Plain(commands::CreateSession()), "chat", TemplateNamed("chat", 500));
+  SettingsOf(request).emplace().subject = "ann";
   MustStore(std::move(request));
   EXPECT_EQ(session_.row.subject, "ann");
   EXPECT_EQ(session_.config->token_limit, 500);
   for (const auto& [subject, same] : {std::pair("ann", true), std::pair("bob", false)}) {
     WriteRequest put = From(Put({{"user", "a"}}), "chat", TemplateNamed("chat", 500));
-    put.settings.emplace().subject = subject;
+    SettingsOf(put).emplace().subject = subject;
     EXPECT_EQ(Apply(std::move(put)).kind == DecisionKind::kStore, same) << subject;
   }
 }
@@ -251,30 +255,30 @@ TEST_F(SessionDraftTest, WhomASessionIsAboutGoesBeforeItsTemplate) {
 TEST_F(SessionDraftTest, ATemplateIsTheOperatorsWordWhoeverNamesIt) {
   SessionSettings settings = WithRules({});
   const auto limits = LittleTrust();
-  WriteRequest own = WithSettings(WriteKind::kCreateSession, settings);
+  WriteRequest own = WithSettings(commands::CreateSession(), settings);
   own.limits = limits;
   ExpectRefused(std::move(own), absl::StatusCode::kPermissionDenied, "CONFIG_NOT_GRANTED");
   settings.template_name = "chat";
   WriteRequest named =
-      From(Plain(WriteKind::kCreateSession), "chat",
+      From(Plain(commands::CreateSession()), "chat",
            std::make_shared<const SessionTemplate>(SessionTemplate{"chat", settings}));
   named.limits = limits;
   MustStore(std::move(named));
 }
 
 TEST_F(SessionDraftTest, ATenantsTemplateIsForASetToo) {
-  MustStore(From(Plain(WriteKind::kSet, {{"user", "a"}}), "", TemplateNamed("chat", 500)));
+  MustStore(From(Plain(commands::Set(), {{"user", "a"}}), "", TemplateNamed("chat", 500)));
   EXPECT_EQ(session_.config->template_name, "chat");
   SessionSettings changes;
   changes.token_limit = 700;
-  MustStore(WithSettings(WriteKind::kUpdateSession, changes));
+  MustStore(WithSettings(commands::UpdateSession(), changes));
   EXPECT_EQ(session_.config->template_name, "chat");
   EXPECT_EQ(session_.config->token_limit, 700);
 }
 
 TEST_F(SessionDraftTest, AnInvalidConfigurationNamesItsField) {
   WriteRequest request = Put({{"user", "a"}});
-  request.settings->token_limit = 0;
+  SettingsOf(request)->token_limit = 0;
   ExpectRefused(std::move(request), absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
 }
 
@@ -288,13 +292,13 @@ TEST_F(SessionDraftTest, ExpectedRevisionZeroMeansNoSession) {
   MustStore(WithRevision(Put({{"user", "c"}}), 1));
   ExpectRefused(WithRevision(Put({{"user", "d"}}), 1), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
-  ExpectRefused(WithRevision(Plain(WriteKind::kSet), 3), absl::StatusCode::kAborted,
+  ExpectRefused(WithRevision(Plain(commands::Set()), 3), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
   ExpectRefused(WithRevision(Reset(ResetScope::kProfile), 1), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
-  ExpectRefused(WithRevision(Plain(WriteKind::kUpdateSession), 1), absl::StatusCode::kAborted,
+  ExpectRefused(WithRevision(Plain(commands::UpdateSession()), 1), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
-  ExpectRefused(WithRevision(Plain(WriteKind::kDeleteSession), 1), absl::StatusCode::kAborted,
+  ExpectRefused(WithRevision(Plain(commands::DeleteSession()), 1), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
 }
 
@@ -328,7 +332,7 @@ TEST_F(SessionDraftTest, AtMostEightMessagesArePinned) {
 
 TEST_F(SessionDraftTest, ProfileLlamaIndexPinsNothing) {
   WriteRequest request = Put({{"system", "s"}, {"user", "u"}});
-  request.settings = WordSettings(Profile::kLlamaIndex);
+  SettingsOf(request) = WordSettings(Profile::kLlamaIndex);
   MustStore(std::move(request));
   EXPECT_THAT(session_.row.pinned, IsEmpty());
   EXPECT_EQ(session_.row.active_tokens, 2);
@@ -336,10 +340,10 @@ TEST_F(SessionDraftTest, ProfileLlamaIndexPinsNothing) {
 
 TEST_F(SessionDraftTest, AFlushMovesTheWatermarkAndTheCounts) {
   CreateSmall();
-  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}}));
+  MustStore(Plain(commands::Put(), {{"system", "s"}, {"user", "a"}, {"user", "b"}}));
   EXPECT_EQ(session_.row.archived_count, 0) << "10 tokens without the pinned are not above 10";
 
-  const auto decision = Apply(Plain(WriteKind::kPut, {{"user", "c"}, {"user", "d"}}));
+  const auto decision = Apply(Plain(commands::Put(), {{"user", "c"}, {"user", "d"}}));
   EXPECT_EQ(decision.reply, "revision 3 positions 4,5 archived 2 removed 0+0");
   EXPECT_EQ(session_.row.watermark, 4);
   EXPECT_EQ(session_.row.floor, 1);
@@ -353,9 +357,9 @@ TEST_F(SessionDraftTest, AFlushMovesTheWatermarkAndTheCounts) {
 TEST_F(SessionDraftTest, AMessageMayBeFlushedByTheChangeThatStoresIt) {
   CreateSmall();
   SessionDraft draft = NewDraft();
-  Add(draft, Plain(WriteKind::kPut, {{"user", "a"}, {"user", "b"}}));
-  Add(draft, Plain(WriteKind::kPut, {{"user", "c"}}));
-  const auto third = Add(draft, Plain(WriteKind::kPut, {{"user", "d"}, {"user", "e"}}));
+  Add(draft, Plain(commands::Put(), {{"user", "a"}, {"user", "b"}}));
+  Add(draft, Plain(commands::Put(), {{"user", "c"}}));
+  const auto third = Add(draft, Plain(commands::Put(), {{"user", "d"}, {"user", "e"}}));
   EXPECT_EQ(third.reply, "revision 4 positions 4,5 archived 2 removed 0+0");
 
   const SessionChange change = draft.TakeChange(kKey);
@@ -369,8 +373,8 @@ TEST_F(SessionDraftTest, PolicyBufferNeverFlushes) {
   CreateSmall();
   SessionSettings buffer;
   buffer.policy = PolicyKind::kBuffer;
-  MustStore(WithSettings(WriteKind::kUpdateSession, buffer));
-  MustStore(Plain(WriteKind::kPut, std::vector<Line>(50, {"user", "word"})));
+  MustStore(WithSettings(commands::UpdateSession(), buffer));
+  MustStore(Plain(commands::Put(), std::vector<Line>(50, {"user", "word"})));
   EXPECT_EQ(session_.row.archived_count, 0);
   EXPECT_EQ(session_.row.active_count, 50);
 }
@@ -378,7 +382,7 @@ TEST_F(SessionDraftTest, PolicyBufferNeverFlushes) {
 TEST_F(SessionDraftTest, SetReplacesTheMessagesUnderANewGeneration) {
   FillSmall();
   const std::uint64_t before = session_.row.generation;
-  const auto decision = Apply(Plain(WriteKind::kSet, {{"system", "t"}, {"user", "x"}}));
+  const auto decision = Apply(Plain(commands::Set(), {{"system", "t"}, {"user", "x"}}));
 
   EXPECT_EQ(decision.reply, "revision 3 positions 5,6 archived 0 removed 3+1");
   EXPECT_NE(session_.row.generation, before);
@@ -393,43 +397,43 @@ TEST_F(SessionDraftTest, SetReplacesTheMessagesUnderANewGeneration) {
 
 TEST_F(SessionDraftTest, SetFlushesUnderDefaultButNotUnderLlamaIndex) {
   CreateSmall();
-  EXPECT_EQ(Apply(Plain(WriteKind::kSet, {{"user", "a"}, {"user", "b"}, {"user", "c"}})).reply,
+  EXPECT_EQ(Apply(Plain(commands::Set(), {{"user", "a"}, {"user", "b"}, {"user", "c"}})).reply,
             "revision 2 positions 1,2,3 archived 1 removed 0+0");
 
   session_ = Session::Absent();
   CreateSmall(Profile::kLlamaIndex);
   const std::vector<Line> lines(3, {"user", "four words are here"});
-  EXPECT_EQ(Apply(Plain(WriteKind::kSet, lines)).reply,
+  EXPECT_EQ(Apply(Plain(commands::Set(), lines)).reply,
             "revision 2 positions 1,2,3 archived 0 removed 0+0");
-  EXPECT_EQ(Apply(Plain(WriteKind::kPut, {})).reply,
+  EXPECT_EQ(Apply(Plain(commands::Put(), {})).reply,
             "revision 3 positions  archived 1 removed 0+0");
 }
 
 TEST_F(SessionDraftTest, CreateSessionRefusesAnExistingOne) {
-  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings()));
-  ExpectRefused(WithSettings(WriteKind::kCreateSession, WordSettings()),
+  MustStore(WithSettings(commands::CreateSession(), WordSettings()));
+  ExpectRefused(WithSettings(commands::CreateSession(), WordSettings()),
                 absl::StatusCode::kAlreadyExists, "SESSION_EXISTS");
 }
 
 TEST_F(SessionDraftTest, CountingRulesAreFixedOnceASessionHasAMessage) {
-  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings()));
-  MustStore(WithSettings(WriteKind::kUpdateSession, WordSettings(Profile::kLlamaIndex)));
-  MustStore(WithSettings(WriteKind::kUpdateSession, WordSettings()));
-  MustStore(Plain(WriteKind::kPut, {{"user", "a"}}));
+  MustStore(WithSettings(commands::CreateSession(), WordSettings()));
+  MustStore(WithSettings(commands::UpdateSession(), WordSettings(Profile::kLlamaIndex)));
+  MustStore(WithSettings(commands::UpdateSession(), WordSettings()));
+  MustStore(Plain(commands::Put(), {{"user", "a"}}));
 
   SessionSettings limit;
   limit.token_limit = 500;
-  MustStore(WithSettings(WriteKind::kUpdateSession, limit));
+  MustStore(WithSettings(commands::UpdateSession(), limit));
   EXPECT_EQ(session_.config->token_limit, 500);
   EXPECT_EQ(session_.config->token_flush_size, 50) << "a default follows what it derives from";
   EXPECT_EQ(session_.config->counting.tokenizer, "whitespace") << "what is absent stays";
 
   SessionSettings images;
   images.image_token_count = 1;
-  ExpectRefused(WithSettings(WriteKind::kUpdateSession, images),
+  ExpectRefused(WithSettings(commands::UpdateSession(), images),
                 absl::StatusCode::kFailedPrecondition, "CONFIG_FIXED");
   MustStore(Reset(ResetScope::kMessages));
-  MustStore(WithSettings(WriteKind::kUpdateSession, images));
+  MustStore(WithSettings(commands::UpdateSession(), images));
 }
 
 TEST_F(SessionDraftTest, ARepeatedRequestGetsTheStoredReply) {
@@ -445,8 +449,8 @@ TEST_F(SessionDraftTest, ARepeatedRequestGetsTheStoredReply) {
   EXPECT_EQ(other.kind, DecisionKind::kReplay);
   EXPECT_EQ(ErrorReason(other.status), "REQUEST_ID_REUSED");
   // Of another kind, over a replacement of everything.
-  MustStore(Plain(WriteKind::kSet));
-  EXPECT_EQ(Apply(WithRequestId(Plain(WriteKind::kDeleteSession), "r", 'g')).kind,
+  MustStore(Plain(commands::Set()));
+  EXPECT_EQ(Apply(WithRequestId(Plain(commands::DeleteSession()), "r", 'g')).kind,
             DecisionKind::kReplay);
   EXPECT_EQ(session_.row.revision, 2);
 }
@@ -475,7 +479,7 @@ TEST_F(SessionDraftTest, ARefusedWriteLeavesTheDraftAsItWas) {
   SessionDraft draft = NewDraft();
   Add(draft, Put({{"user", "b"}}));
   WriteRequest mismatch = WithRequestId(Put({{"user", "no"}}), "r");
-  mismatch.settings->token_limit = 1;
+  SettingsOf(mismatch)->token_limit = 1;
   EXPECT_EQ(Add(draft, std::move(mismatch)).kind, DecisionKind::kRefused);
   EXPECT_EQ(Add(draft, WithRevision(Put({{"user", "no"}}), 0)).kind, DecisionKind::kRefused);
   Add(draft, Put({{"user", "c"}}));
@@ -490,7 +494,7 @@ TEST_F(SessionDraftTest, ARefusedWriteLeavesTheDraftAsItWas) {
 TEST_F(SessionDraftTest, ARefusedPutToAnUnknownSessionLeavesNothingToStore) {
   SessionDraft draft = NewDraft();
   WriteRequest request = Put({{"user", "a"}});
-  request.settings->tokenizer = "caller";
+  SettingsOf(request)->tokenizer = "caller";
   const auto decision = Add(draft, std::move(request));
   EXPECT_EQ(decision.kind, DecisionKind::kRefused);
   EXPECT_THAT(ErrorDetails(decision.status), ElementsAre(Pair("field", "messages[0].token_count")));
@@ -498,8 +502,8 @@ TEST_F(SessionDraftTest, ARefusedPutToAnUnknownSessionLeavesNothingToStore) {
 }
 
 TEST_F(SessionDraftTest, CountsMadeUnderOtherRulesAreMadeAnew) {
-  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings(Profile::kLlamaIndex)));
-  Write write(Plain(WriteKind::kPut, {{"user", "a b"}}), place_, {});
+  MustStore(WithSettings(commands::CreateSession(), WordSettings(Profile::kLlamaIndex)));
+  Write write(Plain(commands::Put(), {{"user", "a b"}}), place_, {});
   write.token_counts.messages = {100};
   write.counted_with = CountingRules();
   SessionDraft draft = NewDraft();
@@ -507,7 +511,7 @@ TEST_F(SessionDraftTest, CountsMadeUnderOtherRulesAreMadeAnew) {
   EXPECT_EQ(draft.TakeChange(kKey).messages[0]->token_count, 2);
 
   // And those made under the session's own are trusted.
-  Write counted(Plain(WriteKind::kPut, {{"user", "a b"}}), place_, {});
+  Write counted(Plain(commands::Put(), {{"user", "a b"}}), place_, {});
   counted.token_counts.messages = {7};
   counted.counted_with = session_.config->counting;
   SessionDraft second = NewDraft();
@@ -516,9 +520,9 @@ TEST_F(SessionDraftTest, CountsMadeUnderOtherRulesAreMadeAnew) {
 }
 
 TEST_F(SessionDraftTest, ProfileLlamaIndexRefusesRolesThatItsLibraryDoesNotKnow) {
-  MustStore(WithSettings(WriteKind::kCreateSession, WordSettings(Profile::kLlamaIndex)));
-  MustStore(Plain(WriteKind::kPut, {{"chatbot", "a"}, {"model", "b"}}));
-  ExpectRefused(Plain(WriteKind::kPut, {{"user", "a"}, {"narrator", "b"}}),
+  MustStore(WithSettings(commands::CreateSession(), WordSettings(Profile::kLlamaIndex)));
+  MustStore(Plain(commands::Put(), {{"chatbot", "a"}, {"model", "b"}}));
+  ExpectRefused(Plain(commands::Put(), {{"user", "a"}, {"narrator", "b"}}),
                 absl::StatusCode::kInvalidArgument, "INVALID_FIELD");
 }
 

@@ -24,11 +24,11 @@ class SessionEmbeddingsTest : public SessionDraftTest {
     settings.chat_history_token_ratio = 0.5;
     settings.token_flush_size = 1;
     settings.ranking.embedder = std::move(embedder);
-    MustStore(WithSettings(WriteKind::kCreateSession, settings));
+    MustStore(WithSettings(commands::CreateSession(), settings));
   }
   void PutMany(std::int64_t count) {
     MustStore(
-        Plain(WriteKind::kPut, std::vector<Line>(static_cast<std::size_t>(count), {"user", "a"})));
+        Plain(commands::Put(), std::vector<Line>(static_cast<std::size_t>(count), {"user", "a"})));
   }
   // Null when there is none.
   const BlockState* State() {
@@ -47,9 +47,8 @@ class SessionEmbeddingsTest : public SessionDraftTest {
     return ranges;
   }
   WriteRequest EndJob(std::vector<std::int64_t> positions, JobState how = JobState::kDone) {
-    WriteRequest request = Plain(WriteKind::kEndJob);
-    request.job_outcome.emplace();
-    JobOutcome& outcome = *request.job_outcome;
+    WriteRequest request = Plain(commands::EndJob());
+    JobOutcome& outcome = OutcomeOf(request);
     outcome.job = {kKey, session_.row.block_generation, kBlock, State()->done + 1};
     outcome.state = how;
     outcome.read_revision = session_.row.revision;
@@ -103,9 +102,9 @@ class SessionEmbeddingsTest : public SessionDraftTest {
       return g.generation == generation && g.begin == 0 && g.end >= end;
     });
   }
-  WriteRequest OfMessage(WriteKind kind, std::vector<MessagePtr> messages,
+  WriteRequest OfMessage(WriteCommand command, std::vector<MessagePtr> messages,
                          std::vector<Line> lines = {}) {
-    WriteRequest request = Plain(kind, std::move(lines));
+    WriteRequest request = Plain(std::move(command), std::move(lines));
     request.found.emplace();
     request.found->generation = session_.row.generation;
     request.found->revision = session_.row.revision;
@@ -117,13 +116,9 @@ class SessionEmbeddingsTest : public SessionDraftTest {
     SessionSettings settings;
     settings.ranking.embedder = std::move(name);
     settings.ranking.embedder_worker = std::move(worker);
-    MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+    MustStore(WithSettings(commands::UpdateSession(), settings));
   }
-  WriteRequest Answered(EmbeddingSource by) {
-    WriteRequest request = Plain(WriteKind::kNoteEmbedder);
-    request.embedder = std::move(by);
-    return request;
-  }
+  WriteRequest Answered(EmbeddingSource by) { return Plain(commands::NoteEmbedder{std::move(by)}); }
   void ExpectUnchanged(WriteRequest request) {
     SessionDraft draft = NewDraft();
     Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
@@ -162,7 +157,7 @@ TEST_F(SessionEmbeddingsTest, OneJobAtATimeTakesWhatHasCome) {
 TEST_F(SessionEmbeddingsTest, NobodyWaitsForThem) {
   Create();
   SessionDraft draft = NewDraft();
-  Write write(Plain(WriteKind::kPut, {{"user", "a"}}), place_,
+  Write write(Plain(commands::Put(), {{"user", "a"}}), place_,
               [](absl::Status, std::string, bool) {});
   ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
   EXPECT_THAT(draft.jobs(), SizeIs(1));
@@ -173,7 +168,7 @@ TEST_F(SessionEmbeddingsTest, WithoutAnEmbedderThereAreNone) {
   Create("");
   PutMany(3);
   EXPECT_THAT(Jobs(), IsEmpty());
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   Create("hash", Profile::kAutogenList);
   PutMany(3);
   EXPECT_THAT(Jobs(), IsEmpty());
@@ -182,7 +177,7 @@ TEST_F(SessionEmbeddingsTest, WithoutAnEmbedderThereAreNone) {
 
 TEST_F(SessionEmbeddingsTest, AnEmbedderThatComesLaterTakesAllThatIsStored) {
   Create("");
-  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+  MustStore(Plain(commands::Put(), {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
   Change("hash");
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 5)));
 }
@@ -208,7 +203,7 @@ TEST_F(SessionEmbeddingsTest, AnotherEmbedderBeginsAnewWhereThereIsNothingToServ
   same.ranking.embedder_worker = "worker";
   same.ranking.embedder_weight = 2;
   const BlockState before = *State();
-  MustStore(WithSettings(WriteKind::kUpdateSession, same));
+  MustStore(WithSettings(commands::UpdateSession(), same));
   EXPECT_EQ(*State(), before);
   Change("");
   EXPECT_TRUE(Purged(before.entry_generation, 129));
@@ -220,12 +215,12 @@ TEST_F(SessionEmbeddingsTest, AChangedMessageLosesItsOwnAtOnce) {
   Create();
   PutMany(2);
   End({1, 2});
-  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active[0]}, {{"user", "new"}}));
+  MustStore(OfMessage(commands::UpdateMessage(), {session_.active[0]}, {{"user", "new"}}));
   EXPECT_THAT(Erased(), ElementsAre(std::pair(1, 2)));
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
   WriteRequest late = EndJob({1});
   // Changed again while the job runs: what it has taken in is nobody's text any more.
-  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active[0]}, {{"user", "newer"}}));
+  MustStore(OfMessage(commands::UpdateMessage(), {session_.active[0]}, {{"user", "newer"}}));
   ExpectRefused(late, absl::StatusCode::kAborted, "BLOCK_CHANGED");
   End({1});
   // The second job finds it embedded.
@@ -234,7 +229,7 @@ TEST_F(SessionEmbeddingsTest, AChangedMessageLosesItsOwnAtOnce) {
   // One that no job has been made for yet.
   PutMany(1);
   PutMany(1);
-  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active.back()}, {{"user", "new"}}));
+  MustStore(OfMessage(commands::UpdateMessage(), {session_.active.back()}, {{"user", "new"}}));
   EXPECT_THAT(Erased(), IsEmpty());
   EXPECT_THAT(Jobs(), IsEmpty());
 }
@@ -243,14 +238,14 @@ TEST_F(SessionEmbeddingsTest, ADeletedMessageTakesItsOwnAlong) {
   Create();
   PutMany(2);
   End({1, 2});
-  MustStore(OfMessage(WriteKind::kDeleteMessage, {session_.active[0], session_.active[1]}));
+  MustStore(OfMessage(commands::DeleteMessage(), {session_.active[0], session_.active[1]}));
   EXPECT_THAT(Erased(), ElementsAre(std::pair(1, 2), std::pair(2, 3)));
   EXPECT_THAT(Jobs(), IsEmpty());
 }
 
 TEST_F(SessionEmbeddingsTest, AResetOfActiveMessagesTakesTheirs) {
   Create();
-  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+  MustStore(Plain(commands::Put(), {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
   ASSERT_EQ(session_.row.watermark, 3);
   WriteRequest late = EndJob({1, 2, 3, 4});
   MustStore(Reset(ResetScope::kActive));
@@ -272,7 +267,7 @@ TEST_F(SessionEmbeddingsTest, AResetOfActiveMessagesTakesTheirs) {
 
 TEST_F(SessionEmbeddingsTest, AResetOfArchivedMessagesHasTheOthersEmbeddedAnew) {
   Create();
-  MustStore(Plain(WriteKind::kPut, {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
+  MustStore(Plain(commands::Put(), {{"system", "s"}, {"user", "a"}, {"user", "b"}, {"user", "c"}}));
   const std::uint64_t before = State()->entry_generation;
   MustStore(Reset(ResetScope::kArchived));
   EXPECT_TRUE(Purged(before, 5));
@@ -288,10 +283,10 @@ TEST_F(SessionEmbeddingsTest, AllGoWithTheMessages) {
       PutMany(2);
       const std::uint64_t before = State()->entry_generation;
       const std::int64_t end = State()->next_entry;
-      if (how == 0) MustStore(Plain(WriteKind::kSet, {{"user", "new"}}));
+      if (how == 0) MustStore(Plain(commands::Set(), {{"user", "new"}}));
       if (how == 1) MustStore(Reset(ResetScope::kMessages));
       if (how == 2) MustStore(Reset(ResetScope::kEverything));
-      if (how == 3) MustStore(Plain(WriteKind::kDeleteSession));
+      if (how == 3) MustStore(Plain(commands::DeleteSession()));
       EXPECT_TRUE(Purged(before, end));
       EXPECT_THAT(Jobs(), SizeIs(how == 0 ? 1 : 0));
       if (how == 3) continue;
@@ -300,7 +295,7 @@ TEST_F(SessionEmbeddingsTest, AllGoWithTheMessages) {
       EXPECT_THAT(Jobs(), ElementsAre(std::pair(session_.row.next_position - 1,
                                                 session_.row.next_position)));
       EXPECT_NE(State()->entry_generation, before);
-      MustStore(Plain(WriteKind::kDeleteSession));
+      MustStore(Plain(commands::DeleteSession()));
     }
   }
 }
@@ -309,13 +304,12 @@ TEST_F(SessionEmbeddingsTest, AJobThatFailedCanBeTriedAgain) {
   Create();
   PutMany(2);
   const auto retry = [this](std::int64_t begin, std::int64_t end) {
-    WriteRequest request = Plain(WriteKind::kRetryJob);
-    request.job.emplace();
-    request.job->key = {kKey, session_.row.block_generation, kBlock, 1};
-    request.job->message_generation = session_.row.generation;
-    request.job->begin = begin;
-    request.job->end = end;
-    return request;
+    commands::RetryJob command;
+    command.failed.key = {kKey, session_.row.block_generation, kBlock, 1};
+    command.failed.message_generation = session_.row.generation;
+    command.failed.begin = begin;
+    command.failed.end = end;
+    return Plain(command);
   };
   MustStore(EndJob({}, JobState::kFailed));
   MustStore(retry(1, 3));
@@ -422,7 +416,7 @@ TEST_F(NextEmbeddingsTest, OrByAQuery) {
   ExpectUnchanged(Answered({"hash", "", "m", 3}));
   Change("");
   ExpectUnchanged(Answered(Embedder()));
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   ExpectUnchanged(Answered(Embedder()));
 }
 
@@ -437,13 +431,13 @@ TEST_F(NextEmbeddingsTest, JobsThatWereMadeForOthersAreCancelled) {
   PutMany(1);
   WriteRequest late = EndJob({131});
   MustStore(Answered({"hash", "", "new", 3}));
-  EXPECT_THAT(cancelled(), ElementsAre(late.job_outcome->job.number));
+  EXPECT_THAT(cancelled(), ElementsAre(OutcomeOf(late).job.number));
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 129)));
   ExpectUnchanged(late);
   // One behind the job that finds out.
   MessageDraft archived(*session_.active.front());
   archived.position = 1;
-  MustStore(OfMessage(WriteKind::kUpdateMessage, {archived}, {{"user", "new"}}));
+  MustStore(OfMessage(commands::UpdateMessage(), {archived}, {{"user", "new"}}));
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
   late = EndJob({1});
   model_ = "newer";
@@ -493,7 +487,7 @@ TEST_F(NextEmbeddingsTest, AChangedMessageLosesBoth) {
   End({1, 128});
   using Range = std::pair<std::int64_t, std::int64_t>;
   const MessagePtr newest = session_.active.back();
-  MustStore(OfMessage(WriteKind::kUpdateMessage, {newest}, {{"user", "new"}}));
+  MustStore(OfMessage(commands::UpdateMessage(), {newest}, {{"user", "new"}}));
   EXPECT_THAT(ErasedOf(old_), ElementsAre(Range(130, 131)));
   EXPECT_THAT(ErasedOf(next), ElementsAre(Range(130, 131)));
   EXPECT_THAT(Jobs(), ElementsAre(Range(130, 131)));
@@ -504,11 +498,11 @@ TEST_F(NextEmbeddingsTest, AChangedMessageLosesBoth) {
   // One that they have not come to yet.
   old_ = next;
   Change("third");
-  MustStore(OfMessage(WriteKind::kUpdateMessage, {session_.active.back()}, {{"user", "newer"}}));
+  MustStore(OfMessage(commands::UpdateMessage(), {session_.active.back()}, {{"user", "newer"}}));
   EXPECT_THAT(ErasedOf(old_), ElementsAre(Range(130, 131)));
   EXPECT_THAT(ErasedOf(Made()), IsEmpty());
   EXPECT_THAT(Jobs(), IsEmpty());
-  MustStore(OfMessage(WriteKind::kDeleteMessage, {session_.active.back()}));
+  MustStore(OfMessage(commands::DeleteMessage(), {session_.active.back()}));
   EXPECT_THAT(ErasedOf(old_), ElementsAre(Range(130, 131)));
 }
 
@@ -532,16 +526,16 @@ TEST_F(NextEmbeddingsTest, AllGoWithTheMessagesOrTheEmbedder) {
     Change("other");
     const std::uint64_t next = Made();
     End({1, 128});
-    if (how == 0) MustStore(Plain(WriteKind::kSet, {{"user", "new"}}));
+    if (how == 0) MustStore(Plain(commands::Set(), {{"user", "new"}}));
     if (how == 1) MustStore(Reset(ResetScope::kMessages));
     if (how == 2) MustStore(Reset(ResetScope::kEverything));
     if (how == 3) MustStore(Reset(ResetScope::kArchived));
     if (how == 4) Change("");
-    if (how == 5) MustStore(Plain(WriteKind::kDeleteSession));
+    if (how == 5) MustStore(Plain(commands::DeleteSession()));
     EXPECT_TRUE(Purged(old_, 131));
     EXPECT_TRUE(Purged(next, 131));
     if (how == 5) break;
-    MustStore(Plain(WriteKind::kDeleteSession));
+    MustStore(Plain(commands::DeleteSession()));
     SetUp();
   }
 }
@@ -561,7 +555,7 @@ TEST_F(NextEmbeddingsTest, RetentionTakesOutOfBoth) {
   End({1, 128});
   SessionSettings settings;
   settings.retention.keep_messages = 2;
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
   PutMany(1);
   const auto erased = ErasedOf(old_);
   ASSERT_THAT(erased, SizeIs(1));

@@ -14,9 +14,9 @@ using ::testing::IsEmpty;
 class SessionMessagesTest : public SessionDraftTest {
  protected:
   // Names what is stored at `positions`, as it is now.
-  WriteRequest Named(WriteKind kind, std::vector<MessagePtr> messages,
+  WriteRequest Named(WriteCommand command, std::vector<MessagePtr> messages,
                      std::vector<Line> lines = {}) {
-    WriteRequest request = Plain(kind, std::move(lines));
+    WriteRequest request = Plain(std::move(command), std::move(lines));
     request.found.emplace();
     request.found->generation = session_.row.generation;
     request.found->revision = session_.row.revision;
@@ -25,10 +25,10 @@ class SessionMessagesTest : public SessionDraftTest {
     return request;
   }
   WriteRequest Delete(std::vector<MessagePtr> messages) {
-    return Named(WriteKind::kDeleteMessage, std::move(messages));
+    return Named(commands::DeleteMessage(), std::move(messages));
   }
   WriteRequest Update(const MessagePtr& message, std::string text) {
-    return Named(WriteKind::kUpdateMessage, {message}, {{"user", std::move(text)}});
+    return Named(commands::UpdateMessage(), {message}, {{"user", std::move(text)}});
   }
 
   // All that a store would hold by now, by position.
@@ -94,7 +94,7 @@ TEST_F(SessionMessagesTest, RandomChangesKeepCountsAndOrder) {
           break;
         }
         default:
-          MustStore(Plain(WriteKind::kPut, {{random() % 3 == 0 ? "system" : "user", "word"}}));
+          MustStore(Plain(commands::Put(), {{random() % 3 == 0 ? "system" : "user", "word"}}));
           EXPECT_GT(change_->messages.front()->position, highest);
           highest = change_->messages.front()->position;
       }
@@ -110,7 +110,7 @@ TEST_F(SessionMessagesTest, WhatWasFoundBeforeAnotherChangeIsLookedForAnew) {
   const MessagePtr message = session_.active.back();
   WriteRequest late = Update(message, "late");
   WriteRequest archived = Update(session_.active.front(), "late");
-  MustStore(Plain(WriteKind::kPut, {{"user", "put"}}));
+  MustStore(Plain(commands::Put(), {{"user", "put"}}));
   ASSERT_EQ(session_.active.front(), message);
   ExpectRefused(std::move(archived), absl::StatusCode::kAborted, "MESSAGE_CHANGED");
   MustStore(std::move(late));
@@ -130,35 +130,35 @@ TEST_F(SessionMessagesTest, WhatIsNotFoundIsRefusedForItsReason) {
   WriteRequest request = Delete({});
   request.found->status = absl::NotFoundError("gone");
   ExpectRefused(std::move(request), absl::StatusCode::kNotFound, "");
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   ExpectRefused(Delete({}), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
 }
 
 TEST_F(SessionMessagesTest, PinnedMessagesGoAndNothingIsPinnedBehindAGap) {
   CreateSmall();
-  MustStore(Plain(WriteKind::kPut, {{"system", "a"}, {"system", "b"}, {"user", "c"}}));
+  MustStore(Plain(commands::Put(), {{"system", "a"}, {"system", "b"}, {"user", "c"}}));
   MustStore(Delete({session_.pinned[0]}));
   EXPECT_THAT(session_.row.pinned, ElementsAre(2));
   EXPECT_THAT(change_->erase.size(), 1U);
   MustStore(Delete({session_.active.front()}));
-  MustStore(Plain(WriteKind::kPut, {{"system", "late"}}));
+  MustStore(Plain(commands::Put(), {{"system", "late"}}));
   EXPECT_THAT(session_.row.pinned, ElementsAre(2));
   MustStore(Delete({session_.pinned[0]}));
   MustStore(Delete({session_.active.front()}));
   EXPECT_EQ(session_.row.active_count, 0);
-  MustStore(Plain(WriteKind::kPut, {{"system", "first again"}}));
+  MustStore(Plain(commands::Put(), {{"system", "first again"}}));
   EXPECT_THAT(session_.row.pinned, ElementsAre(5));
 }
 
 TEST_F(SessionMessagesTest, ToolIdsStayWithTheirMessage) {
   CreateSmall();
-  WriteRequest put = Plain(WriteKind::kPut, {{"assistant", "calls"}});
-  put.messages[0].message.ids.value().calls = {"a", "b"};
+  WriteRequest put = Plain(commands::Put(), {{"assistant", "calls"}});
+  ItemsOf(put).messages[0].message.ids.value().calls = {"a", "b"};
   MustStore(std::move(put));
   const MessagePtr message = session_.active.front();
   ExpectRefused(Update(message, "x"), absl::StatusCode::kFailedPrecondition, "TOOL_PAIR");
   WriteRequest same = Update(message, "x");
-  same.messages[0].message.ids.value().calls = {"b", "a"};
+  ItemsOf(same).messages[0].message.ids.value().calls = {"b", "a"};
   MustStore(std::move(same));
   EXPECT_THAT(session_.active.front()->ids->calls, ElementsAre("b", "a"));
   EXPECT_EQ(session_.active.front()->role, Role::kAssistant);

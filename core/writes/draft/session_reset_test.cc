@@ -23,7 +23,7 @@ TEST_F(SessionDraftTest, ResetOfEverythingLeavesTheSessionAndItsRevision) {
     EXPECT_EQ(session_.row.active_count + session_.row.archived_count, 0);
     EXPECT_EQ(session_.row.active_tokens, 0);
     EXPECT_EQ(session_.config->token_limit, 20);
-    EXPECT_EQ(Apply(Plain(WriteKind::kPut, {{"user", "next"}})).reply,
+    EXPECT_EQ(Apply(Plain(commands::Put(), {{"user", "next"}})).reply,
               "revision 4 positions 5 archived 0 removed 0+0");
   }
 }
@@ -46,7 +46,7 @@ TEST_F(SessionDraftTest, ResetOfTheActiveKeepsTheArchived) {
   EXPECT_EQ(change_->garbage.front().begin, 1);
   EXPECT_EQ(change_->garbage.front().end, 2);
   // With archived messages before it, nothing new is pinned.
-  MustStore(Plain(WriteKind::kPut, {{"system", "s"}}));
+  MustStore(Plain(commands::Put(), {{"system", "s"}}));
   EXPECT_THAT(session_.row.pinned, IsEmpty());
 }
 
@@ -57,7 +57,7 @@ TEST_F(SessionDraftTest, ResetOfTheActiveLeavesAllRowsToTheSweeperWhereNothingIs
   EXPECT_EQ(change_->garbage.front().begin, 1);
   EXPECT_EQ(change_->garbage.front().end, 3);
   EXPECT_EQ(session_.row.floor, 3);
-  MustStore(Plain(WriteKind::kPut, {{"system", "t"}}));
+  MustStore(Plain(commands::Put(), {{"system", "t"}}));
   EXPECT_THAT(session_.row.pinned, ElementsAre(3));
 }
 
@@ -75,21 +75,21 @@ TEST_F(SessionDraftTest, ResetOfTheArchivedKeepsThePinnedAndTheActive) {
 
 TEST_F(SessionDraftTest, ResetAndDeleteOfAnUnknownSessionStoreNothing) {
   EXPECT_EQ(Apply(Reset(ResetScope::kProfile)).kind, DecisionKind::kUnchanged);
-  const auto decision = Apply(Plain(WriteKind::kDeleteSession));
+  const auto decision = Apply(Plain(commands::DeleteSession()));
   EXPECT_EQ(decision.kind, DecisionKind::kUnchanged);
   EXPECT_EQ(decision.reply, "revision 0 positions  archived 0 removed 0+0");
 }
 
 TEST_F(SessionDraftTest, ADeletedSessionComesBackWithHigherRevisionsAndPositions) {
   FillSmall();
-  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).reply,
+  EXPECT_EQ(Apply(Plain(commands::DeleteSession())).reply,
             "revision 3 positions  archived 0 removed 3+1");
   EXPECT_FALSE(session_.exists());
   EXPECT_TRUE(change_->row.deleted);
   EXPECT_EQ(change_->row.config, "{}");
   EXPECT_EQ(session_.ByteSize(), 2 * session_.row.config.size());
-  EXPECT_EQ(Apply(Plain(WriteKind::kDeleteSession)).kind, DecisionKind::kUnchanged);
-  ExpectRefused(Plain(WriteKind::kUpdateSession), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
+  EXPECT_EQ(Apply(Plain(commands::DeleteSession())).kind, DecisionKind::kUnchanged);
+  ExpectRefused(Plain(commands::UpdateSession()), absl::StatusCode::kNotFound, "SESSION_NOT_FOUND");
   ExpectRefused(WithRevision(Put({{"user", "x"}}), 3), absl::StatusCode::kAborted,
                 "REVISION_MISMATCH");
 

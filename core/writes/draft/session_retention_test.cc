@@ -31,9 +31,9 @@ class RetentionTest : public SessionDraftTest {
   }
   void CreateKeeping(SessionSettings settings, std::int64_t keep_messages) {
     settings.retention.keep_messages = keep_messages;
-    MustStore(WithSettings(WriteKind::kCreateSession, std::move(settings)));
+    MustStore(WithSettings(commands::CreateSession(), std::move(settings)));
   }
-  void PutLines(std::vector<Line> lines) { MustStore(Plain(WriteKind::kPut, std::move(lines))); }
+  void PutLines(std::vector<Line> lines) { MustStore(Plain(commands::Put(), std::move(lines))); }
   void PutWords(int count) {
     for (int i = 0; i < count; ++i) PutLines({{"user", "a"}});
   }
@@ -46,9 +46,7 @@ class RetentionTest : public SessionDraftTest {
   }
 
   SessionDraft::Decision Sweep(SweepRequest sweep) {
-    WriteRequest request = Plain(WriteKind::kSweep);
-    request.sweep = std::move(sweep);
-    return Apply(std::move(request));
+    return Apply(Plain(commands::Sweep{std::move(sweep), {}}));
   }
   SweepRequest Seen() const {
     SweepRequest sweep;
@@ -105,7 +103,7 @@ TEST_F(RetentionTest, SeveralPutsOfACommitEraseEachRowOnce) {
   PutLines({{"user", "a"}, {"user", "b"}});
   SessionDraft draft = NewDraft();
   for (const char* text : {"c", "d", "e"}) {
-    EXPECT_EQ(Add(draft, Plain(WriteKind::kPut, {{"user", text}})).kind, DecisionKind::kStore);
+    EXPECT_EQ(Add(draft, Plain(commands::Put(), {{"user", text}})).kind, DecisionKind::kStore);
   }
   EXPECT_EQ(draft.retired_messages(), 3);
   const SessionChange change = draft.TakeChange(kKey);
@@ -132,7 +130,7 @@ TEST_F(RetentionTest, ArchivedOnesGoFirst) {
 TEST_F(RetentionTest, TheNewestMessagesWhoseBodiesFitAreKept) {
   SessionSettings settings = Buffer();
   settings.retention.keep_bytes = 6;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutLines({{"system", "s"}, {"user", "aaa"}, {"user", "bb"}});
   EXPECT_THAT(Bodies(session_.active), ElementsAre("aaa", "bb"));
   PutLines({{"user", "c"}});
@@ -149,7 +147,7 @@ TEST_F(RetentionTest, TheNewestMessagesWhoseBodiesFitAreKept) {
 TEST_F(RetentionTest, HowManyArchivedBytesAreTooMuchTheSweeperFindsOut) {
   SessionSettings settings = Small();
   settings.retention.keep_bytes = 5;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutWords(5);
   ASSERT_EQ(session_.row.archived_count, 3);
   EXPECT_EQ(session_.row.drop_us, 0);
@@ -181,11 +179,11 @@ TEST_F(RetentionTest, PinnedOnesCountAndStay) {
 }
 
 TEST_F(RetentionTest, ManyGoBehindTheCommit) {
-  MustStore(WithSettings(WriteKind::kCreateSession, Buffer()));
+  MustStore(WithSettings(commands::CreateSession(), Buffer()));
   for (int i = 0; i < 6; ++i) PutLines(std::vector<Line>(100, Line{"user", "a"}));
   SessionSettings fewer;
   fewer.retention.keep_messages = 10;
-  MustStore(WithSettings(WriteKind::kUpdateSession, fewer));
+  MustStore(WithSettings(commands::UpdateSession(), fewer));
   EXPECT_EQ(session_.row.drop_us, now_us_) << "the sweeper need not wait for a Put";
   PutWords(1);
   ASSERT_THAT(change_->garbage, SizeIs(1));
@@ -198,22 +196,22 @@ TEST_F(RetentionTest, ManyGoBehindTheCommit) {
 TEST_F(RetentionTest, AUnitGoesWithItsFirstMessage) {
   CreateKeeping(Buffer(), 3);
   WriteRequest put =
-      Plain(WriteKind::kPut,
+      Plain(commands::Put(),
             {{"user", "u"}, {"assistant", "call"}, {"tool", "1"}, {"tool", "2"}, {"user", "v"}});
-  put.messages[1].message.ids.value().calls = {"1", "2"};
-  put.messages[2].message.ids.value().results = {"1"};
-  put.messages[3].message.ids.value().results = {"2"};
+  ItemsOf(put).messages[1].message.ids.value().calls = {"1", "2"};
+  ItemsOf(put).messages[2].message.ids.value().results = {"1"};
+  ItemsOf(put).messages[3].message.ids.value().results = {"2"};
   MustStore(std::move(put));
   EXPECT_THAT(Bodies(session_.active), ElementsAre("v"));
 }
 
 TEST_F(RetentionTest, AResultThatCameLateStaysUnseenWithoutItsCall) {
   CreateKeeping(Buffer(), 2);
-  WriteRequest call = Plain(WriteKind::kPut, {{"assistant", "call"}});
-  call.messages[0].message.ids.value().calls = {"1"};
+  WriteRequest call = Plain(commands::Put(), {{"assistant", "call"}});
+  ItemsOf(call).messages[0].message.ids.value().calls = {"1"};
   MustStore(std::move(call));
-  WriteRequest result = Plain(WriteKind::kPut, {{"user", "u"}, {"tool", "result"}});
-  result.messages[1].message.ids.value().results = {"1"};
+  WriteRequest result = Plain(commands::Put(), {{"user", "u"}, {"tool", "result"}});
+  ItemsOf(result).messages[1].message.ids.value().results = {"1"};
   MustStore(std::move(result));
   EXPECT_THAT(Bodies(session_.active), ElementsAre("u", "result"));
   EXPECT_THAT(Bodies(Compose(session_).messages), ElementsAre("u"));
@@ -249,7 +247,7 @@ TEST_F(RetentionTest, NoMessageOutlivesItsTimeForOpeningATurn) {
   SessionSettings settings = Buffer();
   settings.retention.keep_messages = 2;
   settings.retention.message_ttl_us = 16 * kSecond;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   now_us_ = 100 * kSecond;
   PutLines({{"user", "u"}, {"assistant", "1"}, {"assistant", "2"}});
   ASSERT_TRUE(session_.opening);
@@ -269,7 +267,7 @@ TEST_F(RetentionTest, ALibrarysProfileSparesNoOpeningMessage) {
   SessionSettings settings = WordSettings(Profile::kLlamaIndex);
   settings.policy = PolicyKind::kBuffer;
   settings.retention.keep_messages = 2;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutLines({{"user", "u"}, {"assistant", "1"}, {"assistant", "2"}});
   EXPECT_THAT(Bodies(session_.active), ElementsAre("1", "2"));
   EXPECT_EQ(session_.row.opening, 0);
@@ -278,7 +276,7 @@ TEST_F(RetentionTest, ALibrarysProfileSparesNoOpeningMessage) {
 TEST_F(RetentionTest, OldMessagesGoWithTheNextPut) {
   SessionSettings settings = Buffer();
   settings.retention.message_ttl_us = 16 * kSecond;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   EXPECT_EQ(session_.row.drop_us, 0);
   now_us_ = 100 * kSecond + 1;
   PutLines({{"user", "a"}});
@@ -317,10 +315,9 @@ TEST_F(RetentionTest, WhatAnOpenJobHasToFeedStays) {
   EXPECT_EQ(session_.row.drop_us, now_us_ + 30 * kSecond);
 
   for (std::int64_t number = 1; number <= 3; ++number) {
-    WriteRequest end = Plain(WriteKind::kEndJob);
-    end.job_outcome.emplace();
-    end.job_outcome->state = JobState::kCancelled;
-    end.job_outcome->job = {kKey, session_.row.block_generation, "facts", number};
+    WriteRequest end = Plain(commands::EndJob());
+    OutcomeOf(end).state = JobState::kCancelled;
+    OutcomeOf(end).job = {kKey, session_.row.block_generation, "facts", number};
     MustStore(std::move(end));
   }
   PutWords(1);
@@ -331,7 +328,7 @@ TEST_F(RetentionTest, WhatAnOpenJobHasToFeedStays) {
 TEST_F(RetentionTest, TheSweeperTakesWhatItFoundUnlessThatHasChanged) {
   SessionSettings settings = Small();
   settings.retention.message_ttl_us = 16 * kSecond;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutWords(6);
   ASSERT_EQ(session_.row.archived_count, 4);
   SweepRequest sweep = Seen();
@@ -359,7 +356,7 @@ TEST_F(RetentionTest, ASessionExpiresUnlessItIsWritten) {
   SessionSettings settings = Buffer();
   settings.retention.session_ttl_us = 16 * kSecond;
   now_us_ = 100 * kSecond + 1;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   EXPECT_EQ(session_.row.expire_us, 117 * kSecond);
   EXPECT_TRUE(change_->write_expire_us);
   now_us_ = 101 * kSecond;
@@ -388,15 +385,14 @@ TEST_F(RetentionTest, TheEndOfAJobKeepsNoSessionAlive) {
   settings.blocks.emplace(1);
   settings.blocks->front().name = "facts";
   settings.blocks->front().kind = "facts";
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutWords(4);
   const std::int64_t expire_us = session_.row.expire_us;
   // As TouchSessions() may do while a draft is on its way.
   now_us_ += 10 * kSecond;
-  WriteRequest end = Plain(WriteKind::kEndJob);
-  end.job_outcome.emplace();
-  end.job_outcome->state = JobState::kCancelled;
-  end.job_outcome->job = {kKey, session_.row.block_generation, "facts", 1};
+  WriteRequest end = Plain(commands::EndJob());
+  OutcomeOf(end).state = JobState::kCancelled;
+  OutcomeOf(end).job = {kKey, session_.row.block_generation, "facts", 1};
   SessionDraft draft = NewDraft();
   ASSERT_EQ(Add(draft, std::move(end)).kind, DecisionKind::kStore);
   EXPECT_FALSE(draft.TakeChange(kKey).write_expire_us);
@@ -411,7 +407,7 @@ TEST_F(RetentionTest, FactsThatNobodySaysAgainAreRetired) {
   settings.blocks->front().name = "facts";
   settings.blocks->front().kind = "fact-extraction";
   settings.blocks->front().options_json = R"({"model":"m","ttl":60})";
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutWords(3);
   ASSERT_EQ(session_.row.archived_count, 1);
   EXPECT_EQ(session_.row.drop_us, 0);
@@ -420,12 +416,11 @@ TEST_F(RetentionTest, FactsThatNobodySaysAgainAreRetired) {
   TakeIn(known, std::vector{AnsweredFact{"a", {}, {}, {}}, AnsweredFact{"b", {}, {}, {}}}, {},
          {"j", now_us_});
   known.facts[1].last_us += 20 * kSecond;
-  WriteRequest end = Plain(WriteKind::kEndJob);
-  end.job_outcome.emplace();
-  end.job_outcome->job = {kKey, session_.row.block_generation, "facts", 1};
-  end.job_outcome->read_revision = session_.row.revision;
-  end.job_outcome->fed = session_.blocks.at("facts");
-  end.job_outcome->block_state = known.ToJson();
+  WriteRequest end = Plain(commands::EndJob());
+  OutcomeOf(end).job = {kKey, session_.row.block_generation, "facts", 1};
+  OutcomeOf(end).read_revision = session_.row.revision;
+  OutcomeOf(end).fed = session_.blocks.at("facts");
+  OutcomeOf(end).block_state = known.ToJson();
   MustStore(std::move(end));
   EXPECT_EQ(session_.row.drop_us, 160 * kSecond);
   PutWords(1);
@@ -448,13 +443,13 @@ TEST_F(RetentionTest, UpdateSessionTakesItBack) {
   SessionSettings settings = Buffer();
   settings.retention.session_ttl_us = 16 * kSecond;
   settings.retention.message_ttl_us = 16 * kSecond;
-  MustStore(WithSettings(WriteKind::kCreateSession, settings));
+  MustStore(WithSettings(commands::CreateSession(), settings));
   PutWords(1);
   EXPECT_GT(session_.row.drop_us, 0);
   SessionSettings never;
   never.retention.session_ttl_us = 0;
   never.retention.message_ttl_us = 0;
-  MustStore(WithSettings(WriteKind::kUpdateSession, never));
+  MustStore(WithSettings(commands::UpdateSession(), never));
   EXPECT_EQ(session_.row.expire_us, 0);
   EXPECT_EQ(session_.row.drop_us, 0);
   EXPECT_TRUE(change_->write_expire_us);

@@ -1,6 +1,8 @@
 // Sessions that are written in pieces.
 #include <gmock/gmock.h>
 
+#include <variant>
+
 #include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {
@@ -42,17 +44,20 @@ class SessionStagedTest : public SessionDraftTest {
     return staged;
   }
 
-  WriteRequest Staged(WriteKind kind, std::shared_ptr<const StagedSession> staged) {
-    WriteRequest request = Plain(kind);
-    request.staged = std::move(staged);
-    return request;
+  WriteRequest Staged(WriteCommand command, std::shared_ptr<const StagedSession> staged) {
+    std::visit(
+        [&staged](auto& step) {
+          if constexpr (requires { step.staged; }) step.staged = std::move(staged);
+        },
+        command);
+    return Plain(std::move(command));
   }
   WriteRequest Rows(std::shared_ptr<const StagedSession> staged, std::int64_t position) {
-    WriteRequest request = Staged(WriteKind::kAddStaged, std::move(staged));
+    WriteRequest request = Staged(commands::AddStaged(), std::move(staged));
     MessageDraft message;
     message.position = position;
     message.body = "body";
-    request.staged_rows.messages = {message};
+    std::get<commands::AddStaged>(request.command).rows.messages = {message};
     return request;
   }
   static std::vector<std::uint64_t> Generations(const std::vector<Garbage>& garbage) {
@@ -64,7 +69,7 @@ class SessionStagedTest : public SessionDraftTest {
 
 TEST_F(SessionStagedTest, NothingIsSeenUntilItIsPublished) {
   const auto staged = NewStaged(50);
-  MustStore(Staged(WriteKind::kBeginStaged, staged));
+  MustStore(Staged(commands::BeginStaged(), staged));
   EXPECT_FALSE(session_.exists());
   EXPECT_EQ(change_->row.generation, 50U);
   MustStore(Rows(staged, 9));
@@ -76,7 +81,7 @@ TEST_F(SessionStagedTest, NothingIsSeenUntilItIsPublished) {
   }
   EXPECT_THAT(change_->garbage, IsEmpty());
 
-  WriteRequest publish = Staged(WriteKind::kPublishStaged, staged);
+  WriteRequest publish = Staged(commands::PublishStaged(), staged);
   publish.request_id = "r";
   MustStore(std::move(publish));
   EXPECT_TRUE(session_.exists());
@@ -96,64 +101,68 @@ TEST_F(SessionStagedTest, NothingIsSeenUntilItIsPublished) {
 
 TEST_F(SessionStagedTest, WhoeverComesBetweenLeavesWhatWasStagedToTheSweeper) {
   const auto staged = NewStaged(50);
-  MustStore(Staged(WriteKind::kBeginStaged, staged));
+  MustStore(Staged(commands::BeginStaged(), staged));
   MustStore(Rows(staged, 1));
   const auto other = NewStaged(70);
-  MustStore(Staged(WriteKind::kBeginStaged, other));
+  MustStore(Staged(commands::BeginStaged(), other));
   EXPECT_THAT(Generations(change_->garbage), UnorderedElementsAre(50, 51, 52));
   ExpectRefused(Rows(staged, 2), absl::StatusCode::kAborted, "SESSION_REPLACED");
-  ExpectRefused(Staged(WriteKind::kDropStaged, staged), absl::StatusCode::kAborted,
+  ExpectRefused(Staged(commands::DropStaged(), staged), absl::StatusCode::kAborted,
                 "SESSION_REPLACED");
 
-  MustStore(Plain(WriteKind::kCreateSession));
+  MustStore(Plain(commands::CreateSession()));
   EXPECT_THAT(Generations(change_->garbage), UnorderedElementsAre(70, 71, 72));
   EXPECT_TRUE(session_.exists());
-  for (const WriteKind kind : {WriteKind::kBeginStaged, WriteKind::kPublishStaged}) {
-    ExpectRefused(Staged(kind, other), absl::StatusCode::kAlreadyExists, "SESSION_EXISTS");
+  for (const WriteCommand& command :
+       std::vector<WriteCommand>{commands::BeginStaged(), commands::PublishStaged()}) {
+    ExpectRefused(Staged(command, other), absl::StatusCode::kAlreadyExists, "SESSION_EXISTS");
   }
 }
 
 TEST_F(SessionStagedTest, WhatIsDroppedIsGarbageOnce) {
   const auto staged = NewStaged(50);
-  MustStore(Staged(WriteKind::kBeginStaged, staged));
-  MustStore(Staged(WriteKind::kDropStaged, staged));
+  MustStore(Staged(commands::BeginStaged(), staged));
+  MustStore(Staged(commands::DropStaged(), staged));
   EXPECT_THAT(Generations(change_->garbage), UnorderedElementsAre(50, 51, 52));
   EXPECT_FALSE(session_.exists());
-  ExpectRefused(Staged(WriteKind::kPublishStaged, staged), absl::StatusCode::kAborted,
+  ExpectRefused(Staged(commands::PublishStaged(), staged), absl::StatusCode::kAborted,
                 "SESSION_REPLACED");
-  MustStore(Plain(WriteKind::kCreateSession));
+  MustStore(Plain(commands::CreateSession()));
   EXPECT_THAT(change_->garbage, IsEmpty());
 }
 
 TEST_F(SessionStagedTest, APieceIsCommittedWithoutOtherWrites) {
   const auto staged = NewStaged(50);
-  MustStore(Staged(WriteKind::kBeginStaged, staged));
+  MustStore(Staged(commands::BeginStaged(), staged));
   const auto add = [this](SessionDraft& draft, WriteRequest request) {
     Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
     return draft.Add(write).kind;
   };
   const auto pieces = [&] {
-    return std::vector<WriteRequest>{Rows(staged, 9), Staged(WriteKind::kPublishStaged, staged),
-                                     Staged(WriteKind::kDropStaged, staged)};
+    return std::vector<WriteRequest>{Rows(staged, 9), Staged(commands::PublishStaged(), staged),
+                                     Staged(commands::DropStaged(), staged)};
   };
   for (WriteRequest& piece : pieces()) {
     SessionDraft before = NewDraft();
     ASSERT_EQ(add(before, piece), DecisionKind::kStore);
-    EXPECT_EQ(add(before, Plain(WriteKind::kCreateSession)), DecisionKind::kRefused);
+    EXPECT_EQ(add(before, Plain(commands::CreateSession())), DecisionKind::kRefused);
     SessionDraft after = NewDraft();
-    ASSERT_EQ(add(after, Plain(WriteKind::kCreateSession)), DecisionKind::kStore);
+    ASSERT_EQ(add(after, Plain(commands::CreateSession())), DecisionKind::kStore);
     EXPECT_EQ(add(after, std::move(piece)), DecisionKind::kRefused);
   }
 }
 
 TEST_F(SessionStagedTest, ItsUsageCountsOnceItIsPublished) {
   const auto staged = NewStaged(50);
-  for (const WriteKind kind : {WriteKind::kBeginStaged, WriteKind::kPublishStaged}) {
-    Write write(Staged(kind, staged), place_, [](absl::Status, std::string, bool) {});
+  for (const WriteCommand& command :
+       std::vector<WriteCommand>{commands::BeginStaged(), commands::PublishStaged()}) {
+    Write write(Staged(command, staged), place_, [](absl::Status, std::string, bool) {});
     SessionDraft draft = NewDraft();
     EXPECT_EQ(draft.Growth(write), staged->usage);
     ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
-    EXPECT_EQ(draft.Change(), kind == WriteKind::kPublishStaged ? staged->usage : TenantUsage());
+    EXPECT_EQ(draft.Change(), std::holds_alternative<commands::PublishStaged>(command)
+                                  ? staged->usage
+                                  : TenantUsage());
     draft.ApplyTo(session_);
   }
 }

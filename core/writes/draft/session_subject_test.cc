@@ -18,16 +18,11 @@ class SessionSubjectTest : public SessionDraftTest {
   WriteRequest Create(const std::string& subject) {
     SessionSettings settings = WordSettings();
     settings.subject = subject;
-    return WithSettings(WriteKind::kCreateSession, settings);
-  }
-  WriteRequest About(WriteKind kind, const std::string& subject) {
-    WriteRequest request = Plain(kind);
-    request.subject = subject;
-    return request;
+    return WithSettings(commands::CreateSession(), settings);
   }
   WriteRequest PutWithId(const std::string& request_id) {
     WriteRequest put =
-        session_.exists() ? Plain(WriteKind::kPut, {{"user", "a"}}) : Put({{"user", "a"}});
+        session_.exists() ? Plain(commands::Put(), {{"user", "a"}}) : Put({{"user", "a"}});
     put.request_id = request_id;
     put.fingerprint = "fingerprint";
     return put;
@@ -40,11 +35,11 @@ TEST_F(SessionSubjectTest, TheRowFollowsTheConfiguration) {
   EXPECT_EQ(change_->row.subject, "ada");
   SessionSettings settings;
   settings.token_limit = 50;
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
   EXPECT_EQ(change_->row.subject, "ada");
   EXPECT_EQ(session_.config->subject, "ada");
   settings.subject = "";
-  MustStore(WithSettings(WriteKind::kUpdateSession, settings));
+  MustStore(WithSettings(commands::UpdateSession(), settings));
   EXPECT_EQ(change_->row.subject, "");
   EXPECT_EQ(session_.config->subject, "");
   EXPECT_TRUE(change_->write_config);
@@ -52,47 +47,47 @@ TEST_F(SessionSubjectTest, TheRowFollowsTheConfiguration) {
 
 TEST_F(SessionSubjectTest, ASessionIsDeletedOnlyForItsOwnSubject) {
   MustStore(Create("ada"));
-  MustStore(Plain(WriteKind::kPut, {{"user", "a"}}));
+  MustStore(Plain(commands::Put(), {{"user", "a"}}));
   for (const std::string other : {"bob", "ad", "ada "}) {
-    EXPECT_EQ(Apply(About(WriteKind::kDeleteSession, other)).kind, DecisionKind::kUnchanged);
+    EXPECT_EQ(Apply(Plain(commands::DeleteSession{other})).kind, DecisionKind::kUnchanged);
   }
-  EXPECT_EQ(Apply(About(WriteKind::kForgetSession, "ada")).kind, DecisionKind::kUnchanged);
+  EXPECT_EQ(Apply(Plain(commands::ForgetSession{"ada"})).kind, DecisionKind::kUnchanged);
   EXPECT_TRUE(session_.exists());
-  MustStore(About(WriteKind::kDeleteSession, "ada"));
+  MustStore(Plain(commands::DeleteSession{"ada"}));
   EXPECT_FALSE(session_.exists());
 }
 
 TEST_F(SessionSubjectTest, ATombstoneKeepsItUntilItsRepliesAreForgotten) {
   MustStore(Create("ada"));
   MustStore(PutWithId("r"));
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   EXPECT_EQ(change_->row.subject, "ada");
   EXPECT_EQ(session_.config->subject, "");
   EXPECT_THAT(change_->garbage, Not(Forgets()));
   EXPECT_EQ(Apply(PutWithId("r")).kind, DecisionKind::kReplay);
 
   const std::int64_t deleted_us = session_.row.update_us;
-  MustStore(About(WriteKind::kForgetSession, "ada"));
+  MustStore(Plain(commands::ForgetSession{"ada"}));
   EXPECT_EQ(change_->row.subject, "");
   ASSERT_THAT(change_->garbage, SizeIs(1));
   EXPECT_THAT(change_->garbage, Forgets());
   EXPECT_EQ(change_->garbage.front().end, deleted_us + 1);
   EXPECT_THAT(session_.recent_requests, IsEmpty());
-  EXPECT_EQ(Apply(About(WriteKind::kForgetSession, "ada")).kind, DecisionKind::kUnchanged);
+  EXPECT_EQ(Apply(Plain(commands::ForgetSession{"ada"})).kind, DecisionKind::kUnchanged);
 }
 
 TEST_F(SessionSubjectTest, AnotherSubjectsSessionOfTheIdHasTheRepliesForgotten) {
   for (const bool same : {true, false}) {
     MustStore(Create("ada"));
-    MustStore(Plain(WriteKind::kDeleteSession));
+    MustStore(Plain(commands::DeleteSession()));
     MustStore(Create(same ? "ada" : "bob"));
     if (same) {
       EXPECT_THAT(change_->garbage, IsEmpty());
     } else {
       EXPECT_THAT(change_->garbage, Forgets());
     }
-    MustStore(Plain(WriteKind::kDeleteSession));
-    MustStore(About(WriteKind::kForgetSession, same ? "ada" : "bob"));
+    MustStore(Plain(commands::DeleteSession()));
+    MustStore(Plain(commands::ForgetSession{same ? "ada" : "bob"}));
   }
 }
 
@@ -104,26 +99,22 @@ TEST_F(SessionSubjectTest, WhatIsStagedGoesWithItsSubject) {
   auto config = std::make_shared<SessionConfig>();
   config->subject = "ada";
   staged->config = config;
-  const auto write = [&](WriteKind kind) {
-    WriteRequest request = Plain(kind);
-    request.staged = staged;
-    return request;
-  };
-  MustStore(write(WriteKind::kBeginStaged));
+  MustStore(Plain(commands::BeginStaged{staged}));
   EXPECT_EQ(change_->row.subject, "ada");
-  MustStore(About(WriteKind::kForgetSession, "ada"));
+  MustStore(Plain(commands::ForgetSession{"ada"}));
   EXPECT_THAT(change_->garbage, Contains(Field(&Garbage::generation, 50U)));
-  ExpectRefused(write(WriteKind::kPublishStaged), absl::StatusCode::kAborted, "SESSION_REPLACED");
+  ExpectRefused(Plain(commands::PublishStaged{staged}), absl::StatusCode::kAborted,
+                "SESSION_REPLACED");
 
-  MustStore(write(WriteKind::kBeginStaged));
-  MustStore(write(WriteKind::kPublishStaged));
+  MustStore(Plain(commands::BeginStaged{staged}));
+  MustStore(Plain(commands::PublishStaged{staged}));
   EXPECT_EQ(change_->row.subject, "ada");
 }
 
 TEST_F(SessionSubjectTest, TimesOfASessionRiseOverItsTombstoneWhateverTheClockSays) {
   MustStore(Create("ada"));
   now_us_ = 5000;
-  MustStore(Plain(WriteKind::kDeleteSession));
+  MustStore(Plain(commands::DeleteSession()));
   now_us_ = 10;
   MustStore(PutWithId("r"));
   EXPECT_EQ(change_->row.update_us, 5001);

@@ -1,0 +1,60 @@
+#include "core/writes/command.h"
+
+#include <type_traits>
+#include <variant>
+
+namespace memoryd {
+
+const CommandTraits& TraitsOf(const WriteCommand& command) {
+  return std::visit(
+      [](const auto& one) -> const CommandTraits& {
+        return std::remove_cvref_t<decltype(one)>::kTraits;
+      },
+      command);
+}
+
+bool IsForced(const WriteCommand& command) {
+  const auto* const deletion = std::get_if<commands::DeleteSession>(&command);
+  return TraitsOf(command).is_forced || (deletion != nullptr && !deletion->subject.empty());
+}
+
+const IncomingItems& ItemsOf(const WriteCommand& command) {
+  static const auto* const kNone = new IncomingItems();
+  return std::visit(
+      [](const auto& one) -> const IncomingItems& {
+        if constexpr (requires { one.items; }) {
+          return one.items;
+        } else {
+          return *kNone;
+        }
+      },
+      command);
+}
+
+const RequestedConfig& ConfigOf(const WriteCommand& command) {
+  static const auto* const kNone = new RequestedConfig();
+  return std::visit(
+      [](const auto& one) -> const RequestedConfig& {
+        if constexpr (requires { one.config; }) {
+          return one.config;
+        } else {
+          return *kNone;
+        }
+      },
+      command);
+}
+
+absl::Status Complete(WriteCommand& command, const FoundMessages& found) {
+  return std::visit(
+      [&found](auto& one) {
+        if constexpr (requires { one.edit; }) {
+          if (one.edit) return one.edit(found, one.items);
+        } else if constexpr (requires { one.judge; }) {
+          if (one.judge) return one.judge(found, one.fact);
+        }
+        return absl::OkStatus();
+      },
+      command);
+}
+
+}  // namespace memoryd
