@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session.h"
 #include "core/storage/store.h"
+#include "core/writes/draft/requested_config.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
 
@@ -24,26 +26,6 @@ namespace memoryd {
 // Whether a message ahead of the first other one stays in short-term memory for good: of profile
 // `default` those of system and developer.
 bool IsPinnable(const SessionConfig& config, const Message& message);
-
-// INVALID_ARGUMENT that names the block which shows the session that it is of.
-absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks);
-
-// What the operator gives the session that the request makes; no template where the request says by
-// itself how the session remembers. INVALID_ARGUMENT: there is no template of that name.
-absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request);
-
-// How the session remembers that the request makes. A block of a template that shows this very
-// session is left out, since the operator could not know of which sessions the template would be.
-SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults);
-
-// How a session remembers after an UpdateSession that remembered by `old`. A template replaces all
-// but whom the session is about, and the retention that the template does not have.
-// INVALID_ARGUMENT: there is no template of that name.
-absl::StatusOr<SessionSettings> SettingsOfUpdate(const WriteRequest& request,
-                                                 const SessionSettings& old);
-
-// INVALID_ARGUMENT that names the message whose role the profile doesn't allow.
-absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingMessage>& messages);
 
 // A session as the writes of one commit leave it. The base must stay unchanged until the last
 // Add(); a load may replace it afterwards. Not thread-safe.
@@ -111,6 +93,7 @@ class SessionDraft {
   void ApplyTo(Session& session);
 
  private:
+  // What each command does; see core/writes/commands/.
   Decision Apply(const commands::Put& command, Write& write);
   // What AddPut() and AddSet() do once nothing is against it.
   WriteResult Put(const Write& write, const SessionSettings& settings, const SessionConfig& config);
@@ -293,6 +276,9 @@ class SessionDraft {
   Decision NothingToRemove(const WriteRequest& request);
   ActiveView View() const;
   Decision Stored(const WriteRequest& request, WriteResult result);
+  static Decision Refused(absl::Status why) {
+    return {Decision::Kind::kRefused, std::move(why), {}};
+  }
 
   const Session& base_;
   // The base's when the draft began: by TakeChange() another server's commit may be loaded there.

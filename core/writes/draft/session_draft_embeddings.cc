@@ -128,29 +128,6 @@ void SessionDraft::NoteAnswer(const std::string& before, BlockState& state) {
   state.state = embeddings.ToJson();
 }
 
-// A Query has asked the session's embedder, and another model has answered than made what it was to
-// be compared with.
-SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, Write& write) {
-  const WriteRequest& request = write.request;
-  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                     request.encode_reply(WriteResult())};
-  const EmbeddingSource& by = note.source;
-  const BlockState* const found = exists() ? FindBlock(std::string(kRetrievalBlock)) : nullptr;
-  if (found == nullptr || !config_->EmbedsMessages() ||
-      !by.IsNamed(config_->ranking.embedder_worker, config_->ranking.embedder)) {
-    return unchanged;
-  }
-  EmbeddingState embeddings = EmbeddingsOf(found->state);
-  // The jobs that are under way see for themselves what answers them.
-  if (embeddings.next.has_value()) return unchanged;
-  const absl::StatusOr<bool> same = embeddings.Answered(by);
-  if (!same.ok() || *same) return unchanged;
-  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
-  const std::string before = std::exchange(state.state, embeddings.ToJson());
-  NoteAnswer(before, state);
-  return Stored(request, WriteResult());
-}
-
 bool SessionDraft::EraseEmbedding(std::int64_t position) {
   const BlockState* const state = FindBlock(std::string(kRetrievalBlock));
   if (state == nullptr) return false;

@@ -10,6 +10,7 @@
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
+
 bool SessionDraft::IsArchived(std::int64_t position) const {
   return position < row_.watermark &&
          !std::binary_search(row_.pinned.begin(), row_.pinned.end(), position);
@@ -195,44 +196,6 @@ std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState
                           /*late=*/of.begin < fed_to);
   }
   return after->ToJson();
-}
-
-SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& command, Write& write) {
-  const WriteRequest& request = write.request;
-  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                     request.encode_reply(WriteResult())};
-  const EntryRemoval& removal = command.removal;
-  const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
-  if (settings == nullptr || !HasEntries(*settings)) return unchanged;
-  const BlockState* const found = FindBlock(removal.block);
-  if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
-  auto state = EmbeddingState::FromJson(found->state);
-  if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
-  state->log.Open(found->next_entry, random_());
-  state->log.NoteRemoved(removal.numbers, removal.count);
-  if (!removal.more) {
-    state->log.not_before_us = removal.pause_us > 0 ? now_us_ + removal.pause_us : 0;
-    state->log.Forget(removal.log);
-    // Those that were stored since then were not looked at.
-    const bool all = found->next_entry == removal.next_entry;
-    if (removal.by_age) state->log.oldest_us = all ? removal.oldest_us : 0;
-  }
-  for (const EntryRange& stored : EntriesOf(*found)) {
-    for (const NumberRange& range : removal.numbers) {
-      erased_entries_.push_back({stored.generation, {range.begin, range.end}});
-    }
-  }
-  ChangeBlock(removal.block).state = state->ToJson();
-  if (row_.generation == removal.message_generation && settings->TakesMessages()) {
-    for (const PositionRange& range : removal.feed_again) {
-      if (range.begin >= row_.floor) AddJob(removal.block, row_.generation, range);
-    }
-  }
-  // When it is to be looked at for another reason, that write has said so.
-  const bool due = config_->retention.DropsMessages() || timed_ || HasFactTtl();
-  if (!due) row_.drop_us = 0;
-  more_entries_ = removal.more;
-  return Stored(request, WriteResult());
 }
 
 }  // namespace memoryd

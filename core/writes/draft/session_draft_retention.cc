@@ -9,20 +9,14 @@
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/draft/sizes.h"
+#include "core/writes/draft/sweep_times.h"
 
 namespace memoryd {
 namespace {
 
 // So many rows go with the commit; more are purged behind, so that no commit takes long.
 constexpr std::int64_t kErasedAtOnce = 256;
-// When the sweeper looks at what a Put could not take out, and at what it could not take out
-// itself.
-constexpr std::int64_t kSoonUs = 1'000'000;
-constexpr std::int64_t kLaterUs = 30'000'000;
-
-std::int64_t Bytes(const Message& message) {
-  return static_cast<std::int64_t>(message.body.size());
-}
 
 }  // namespace
 
@@ -46,7 +40,7 @@ std::int64_t SessionDraft::FirstToFeed() const {
 std::int64_t SessionDraft::BytesOfArchived(const LeavingMessages& leaving) const {
   if (leaving.archived == 0) return 0;
   std::int64_t bytes = row_.message_bytes - ActiveBytes();
-  if (leaving.keeps_opening && opening_) bytes -= Bytes(*opening_);
+  if (leaving.keeps_opening && opening_) bytes -= BodyBytes(*opening_);
   bytes = std::max<std::int64_t>(0, bytes);
   const std::int64_t count = row_.archived_count - (leaving.keeps_opening ? 1 : 0);
   if (leaving.archived >= count) return bytes;
@@ -76,7 +70,7 @@ void SessionDraft::DropOpening() {
   const PositionRange range{row_.opening, row_.opening + 1};
   --row_.archived_count;
   row_.message_bytes =
-      std::max<std::int64_t>(0, row_.message_bytes - (opening_ ? Bytes(*opening_) : 0));
+      std::max<std::int64_t>(0, row_.message_bytes - (opening_ ? BodyBytes(*opening_) : 0));
   ++retired_messages_;
   row_.opening = 0;
   opening_ = nullptr;
@@ -105,10 +99,10 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
     opening = view.pointer(*leaving.opening);
     kept = opening->position;
     ++row_.archived_count;
-    row_.message_bytes += Bytes(*opening);
+    row_.message_bytes += BodyBytes(*opening);
   }
   for (std::size_t i = 0; i < leaving.active; ++i) {
-    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - Bytes(view.at(i)));
+    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - BodyBytes(view.at(i)));
     active_bytes_ -= ActiveSize(view.at(i));
     row_.active_tokens -= view.at(i).token_count;
   }
@@ -238,48 +232,6 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
 }
 
-void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result) {
-  if (!timed_) return;
-  std::vector<MessagePtr> gone;
-  std::int64_t next_us = sweep.next_expire_us;
-  const auto look = [&](const MessagePtr& message) {
-    const std::int64_t expire_us = message->ids->expire_us;
-    if (expire_us == 0) return;
-    if (message->IsExpired(now_us_) && gone.size() < kExpiredAtOnce) {
-      gone.push_back(message);
-    } else {
-      next_us = next_us == 0 ? expire_us : std::min(next_us, expire_us);
-    }
-  };
-  std::for_each(pinned_.begin(), pinned_.end(), look);
-  for (const MessagePtr& message : sweep.expired_messages) {
-    const std::int64_t position = message->position;
-    if (IsStored(row_, position) && (IsArchived(position) || !base_.whole)) gone.push_back(message);
-  }
-  if (base_.whole) {
-    const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
-    std::for_each(active, base_.active.end(), look);
-  }
-  retired_messages_ += std::ssize(gone);
-  for (const ContentPtr& content : sweep.expired_contents) {
-    const std::int64_t position = content->position;
-    erased_entries_.push_back({row_.content_generation, {position, position + 1}});
-    --row_.content_count;
-    row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - Bytes(*content));
-    ++result.removed_contents;
-  }
-  if (!gone.empty()) {
-    TakeOut(std::move(gone), result);
-  } else if (result.removed_contents > 0) {
-    row_.edit_revision = row_.revision + 1;
-  }
-  // What came behind since it was looked at.
-  const bool moved = row_.watermark != sweep.watermark || row_.next_content != sweep.next_content;
-  if (moved) next_us = next_us == 0 ? now_us_ : std::min(next_us, now_us_);
-  timed_ = next_us > 0;
-  if (timed_) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
-}
-
 bool SessionDraft::HasFactTtl() const {
   return std::any_of(config_->blocks.begin(), config_->blocks.end(),
                      [this](const BlockSettings& block) {
@@ -297,59 +249,6 @@ void SessionDraft::RetireOldFacts() {
     if (facts->state.has_value()) ChangeBlock(block.name).state = *std::move(facts->state);
     if (facts->next_us > 0) LookAt(std::max(facts->next_us, now_us_ + kSoonUs));
   }
-}
-
-SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write& write) {
-  const WriteRequest& request = write.request;
-  const SweepRequest& sweep = command.due;
-  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                     request.encode_reply(WriteResult())};
-  if (!exists() || row_.generation != sweep.generation) return unchanged;
-  const Retention& retention = config_->retention;
-  if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
-      std::max(row_.expire_us, sweep.expire_us) <= now_us_) {
-    return Apply(commands::DeleteSession(), write);
-  }
-  WriteResult result;
-  if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
-    const std::int64_t entries_us = EntriesDueUs();
-    const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
-                       (retention.session_ttl_us > 0 || row_.expire_us == 0);
-    return right ? unchanged : Stored(request, std::move(result));
-  }
-  if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;
-  // What was read of archived messages holds as long as none of them was changed by itself, and no
-  // job was made for them.
-  const bool holds = row_.floor == sweep.floor && row_.edit_revision <= sweep.revision &&
-                     row_.pinned == sweep.pinned && row_.watermark >= sweep.leaving.floor &&
-                     (row_.opening == sweep.opening ||
-                      (row_.opening >= sweep.leaving.floor && sweep.opening == 0)) &&
-                     (row_.revision == sweep.revision || config_->blocks.empty());
-  if (!holds) return unchanged;
-  DropMessages(sweep.leaving, sweep.archived_bytes);
-  if (OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) DropOpening();
-  bool held = sweep.leaving.held;
-  result.removed_archived = sweep.leaving.archived;
-  if (ArchivedButOpening(row_) == 0) {
-    // Where only its oldest messages are at hand, what comes behind is looked at the next time.
-    if (!base_.whole && command.oldest.has_value() && row_.revision == command.oldest->revision) {
-      oldest_.assign(command.oldest->messages.begin(), command.oldest->messages.end());
-    }
-    const LeavingMessages active = WhatLeaves(sweep.keep_from);
-    DropMessages(active, BytesOfArchived(active));
-    held = held || active.held;
-    result.removed_active = static_cast<std::int64_t>(active.active);
-    row_.drop_us = NextActiveDrop();
-    if (View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
-      row_.drop_us = oldest_.empty() ? now_us_ + kLaterUs : now_us_;
-    }
-  } else {
-    row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
-  }
-  if (held) row_.drop_us = now_us_ + kLaterUs;
-  RemoveExpired(sweep, result);
-  RetireOldFacts();
-  return Stored(request, std::move(result));
 }
 
 }  // namespace memoryd

@@ -1,0 +1,65 @@
+#include "core/writes/commands/facts.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/blocks/block_kinds.h"
+#include "core/sessions/session_errors.h"
+#include "core/writes/draft/session_draft.h"
+
+namespace memoryd {
+namespace {
+
+FactJob CallerOf(const WriteRequest& request, const std::string& writer, std::int64_t now_us) {
+  return {"", now_us, writer, request.limits == nullptr ? 1 : request.limits->max_trust};
+}
+
+}  // namespace
+
+SessionDraft::Decision SessionDraft::Apply(const commands::UndoBlockChange& undo, Write& write) {
+  const WriteRequest& request = write.request;
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  const BlockSettings* const settings = FindBlockSettings(undo.block);
+  if (settings == nullptr) return Refused(BlockNotFound());
+  const BlockState* const current = FindBlock(undo.block);
+  auto undone = UndoBlockChange(*settings, config_->counting.profile,
+                                current == nullptr ? "" : std::string_view(current->state),
+                                undo.change, CallerOf(request, undo.writer, now_us_));
+  if (!undone.ok()) return Refused(undone.status());
+  ChangeBlock(undo.block).state = std::move(undone->state);
+  WriteResult result;
+  result.facts = std::move(undone->facts);
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::Apply(const commands::EditFact& edit, Write& write) {
+  const WriteRequest& request = write.request;
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  const BlockSettings* const settings = FindBlockSettings(edit.block);
+  if (settings == nullptr) return Refused(BlockNotFound());
+  FactEdit fact = edit.fact;
+  if (request.found.has_value()) {
+    if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+    fact.evidence.clear();
+    for (const MessagePtr& message : request.found->messages) {
+      fact.evidence.push_back(MessageId(*message, row_.generation));
+    }
+  }
+  const BlockState* const current = FindBlock(edit.block);
+  auto edited = EditBlockFact(*settings, config_->counting.profile,
+                              current == nullptr ? "" : std::string_view(current->state), fact,
+                              CallerOf(request, edit.writer, now_us_));
+  if (!edited.ok()) return Refused(edited.status());
+  MakeBlockGeneration();
+  ChangeBlock(edit.block).state = std::move(edited->state);
+  WriteResult result;
+  result.edited_fact = std::move(edited->edited);
+  return Stored(request, std::move(result));
+}
+
+}  // namespace memoryd

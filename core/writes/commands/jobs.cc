@@ -1,0 +1,152 @@
+#include "core/writes/commands/jobs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/blocks/embedding_state.h"
+#include "core/blocks/fact_ttl.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/draft/session_draft.h"
+
+namespace memoryd {
+namespace {
+
+// One that can't be read is as none: a job says so.
+EmbeddingState EmbeddingsOf(const std::string& state) {
+  return EmbeddingState::FromJson(state).value_or(EmbeddingState());
+}
+
+}  // namespace
+
+// A job that is not the next one of its block has ended before, by another server or by a Set or
+// Reset: what it found out must not be stored again, or come back. One that began with another
+// state than the block has now would take back what changed that; one whose messages were changed
+// or deleted since it read them has learnt what nobody says.
+SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& write) {
+  const WriteRequest& request = write.request;
+  const JobOutcome& outcome = end.outcome;
+  const BlockState* const current = exists() && row_.block_generation == outcome.job.generation
+                                        ? FindBlock(outcome.job.block)
+                                        : nullptr;
+  if (current == nullptr || current->done + 1 != outcome.job.number ||
+      outcome.job.number >= current->next) {
+    return {Decision::Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+  }
+  const bool anew = EmbedsEntries(outcome, *current);
+  const auto removed = anew ? RemovedSince(outcome, *current) : std::vector<NumberRange>();
+  // What was changed or deleted meanwhile is hidden, and taken out, wherever it stands.
+  const bool edited = !anew && row_.edit_revision > outcome.read_revision;
+  const bool outdated = edited || !removed.has_value() || !IsFedState(outcome, *current);
+  if (outcome.state == JobState::kDone && outdated) {
+    return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
+                         "the block has changed since the job was fed to it"));
+  }
+  BlockState& state = ChangeBlock(outcome.job.block);
+  state.done = outcome.job.number;
+  if (outcome.state == JobState::kDone) {
+    const bool embeds = outcome.job.block == kRetrievalBlock;
+    std::string after = StateAfter(outcome, state);
+    const std::string before = std::exchange(state.state, std::move(after));
+    if (embeds) NoteAnswer(before, state);
+    if (!outcome.entries.empty()) {
+      while (state.entry_generation == 0) state.entry_generation = random_();
+    }
+    const std::uint64_t generation = (embeds || anew) && !outcome.entries.empty()
+                                         ? EntriesOf(state).back().generation
+                                         : state.entry_generation;
+    for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
+      // Retention has taken the message meanwhile.
+      if (embeds && !IsStored(row_, outcome.entry_positions[i])) continue;
+      if (anew && HasNumber(*removed, outcome.entry_positions[i])) continue;
+      MessageDraft row;
+      row.position =
+          outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
+      row.ingest_us = now_us_;
+      row.body = outcome.entries[i];
+      if (!outcome.entry_messages.empty()) {
+        const EntryMessages& of = outcome.entry_messages[i];
+        if (of.ingest_us > 0) row.ingest_us = of.ingest_us;
+        if (of.expire_us > 0) row.ids.value().expire_us = of.expire_us;
+      }
+      entries_.push_back({generation, MessagePtr(row)});
+    }
+  } else if (anew) {
+    DropNextEntries(state);
+  }
+  for (const BlockSettings& block : config_->blocks) {
+    if (block.name != outcome.job.block) continue;
+    const auto facts =
+        memoryd::RetireOldFacts(block, config_->counting.profile, state.state, now_us_);
+    if (facts.ok()) LookAt(facts->next_us);
+  }
+  ended_jobs_.push_back({outcome.job, outcome.state, outcome.error, outcome.usage});
+  WriteResult result;
+  result.job_number = outcome.job.number;
+  return Stored(request, std::move(result));
+}
+
+// Later jobs went on meanwhile, so the messages are fed once more behind them.
+SessionDraft::Decision SessionDraft::Apply(const commands::RetryJob& retry, Write& write) {
+  const WriteRequest& request = write.request;
+  const Job& failed = retry.failed;
+  const auto is_block = [&failed](const BlockSettings& block) {
+    return block.name == failed.key.block && (block.TakesMessages() || block.TakesPuts());
+  };
+  bool is_there = std::any_of(config_->blocks.begin(), config_->blocks.end(), is_block);
+  if (failed.key.block == kRetrievalBlock) {
+    // Since it was emptied, jobs of its own come to those messages.
+    const BlockState* const state = FindBlock(failed.key.block);
+    const std::vector<EntryRange> made =
+        state == nullptr ? std::vector<EntryRange>() : EntriesOf(*state);
+    is_there =
+        config_->EmbedsMessages() && !made.empty() && failed.end <= made.back().positions.end;
+  }
+  if (!exists() || row_.block_generation != failed.key.generation || !is_there ||
+      row_.generation != failed.message_generation || failed.begin < row_.floor) {
+    return Refused(Error(absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE",
+                         "job_id: what the job was to feed is gone, or its block is"));
+  }
+  AddJob(failed.key.block, failed.message_generation, {failed.begin, failed.end});
+  WriteResult result;
+  result.job_number = jobs_.back().key.number;
+  return Stored(request, std::move(result));
+}
+
+// What has been taken is part of every commit; this is one for its sake.
+SessionDraft::Decision SessionDraft::Apply(const commands::StoreUsage& /*command*/, Write& write) {
+  const WriteRequest& request = write.request;
+  if (exists()) return Stored(request, WriteResult());
+  return {Decision::Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+}
+
+// A Query has asked the session's embedder, and another model has answered than made what it was to
+// be compared with.
+SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, Write& write) {
+  const WriteRequest& request = write.request;
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  const EmbeddingSource& by = note.source;
+  const BlockState* const found = exists() ? FindBlock(std::string(kRetrievalBlock)) : nullptr;
+  if (found == nullptr || !config_->EmbedsMessages() ||
+      !by.IsNamed(config_->ranking.embedder_worker, config_->ranking.embedder)) {
+    return unchanged;
+  }
+  EmbeddingState embeddings = EmbeddingsOf(found->state);
+  // The jobs that are under way see for themselves what answers them.
+  if (embeddings.next.has_value()) return unchanged;
+  const absl::StatusOr<bool> same = embeddings.Answered(by);
+  if (!same.ok() || *same) return unchanged;
+  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
+  const std::string before = std::exchange(state.state, embeddings.ToJson());
+  NoteAnswer(before, state);
+  return Stored(request, WriteResult());
+}
+
+}  // namespace memoryd

@@ -1,0 +1,123 @@
+#include "core/writes/commands/messages.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/error.h"
+#include "core/blocks/embedding_state.h"
+#include "core/sessions/session_errors.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/draft/sizes.h"
+
+namespace memoryd {
+
+SessionDraft::Decision SessionDraft::Apply(const commands::UpdateMessage& update, Write& write) {
+  const WriteRequest& request = write.request;
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  const Message& stored = *request.found->messages.front();
+  const IncomingMessage& incoming = update.items.messages.front();
+  if (stored.IsExpired(now_us_)) return Refused(MessageNotFound());
+  if (incoming.message.IsExpired(now_us_))
+    return Refused(InvalidField("expire_time", "must be later than now"));
+  if (!std::ranges::is_permutation(stored.ids->calls, incoming.message.ids->calls) ||
+      !std::ranges::is_permutation(stored.ids->results, incoming.message.ids->results)) {
+    return Refused(Error(absl::StatusCode::kFailedPrecondition, "TOOL_PAIR",
+                         "parts: must have the call ids of tools that the message has, since calls "
+                         "and results belong together"));
+  }
+  if (config_->counting.tokenizer == "caller" && !incoming.token_count.has_value()) {
+    return Refused(
+        InvalidField("token_count", "is required, since the session's tokenizer is `caller`"));
+  }
+  if (auto decision = CountTokens(write, *config_); decision.has_value())
+    return *std::move(decision);
+  MessageDraft changed(stored);
+  changed.body = incoming.message.body;
+  MessageIds ids = *incoming.message.ids;
+  ids.message_id = stored.ids->message_id;
+  changed.ids = std::move(ids);
+  changed.token_count = write.token_counts.messages.front();
+  MessagePtr message(changed);
+  const bool active = IsActive(row_, stored.position);
+  const std::int64_t active_bytes =
+      active_bytes_ + (active ? BodyBytes(*message) - BodyBytes(stored) : 0);
+  if (active_bytes > std::max(max_active_bytes_, active_bytes_)) {
+    return Refused(ActiveBytesExceeded("parts", active_bytes, max_active_bytes_));
+  }
+  active_bytes_ = active_bytes;
+  row_.message_bytes =
+      std::max<std::int64_t>(0, row_.message_bytes + BodyBytes(*message) - BodyBytes(stored));
+  if (active) {
+    row_.active_tokens += message->token_count - stored.token_count;
+  }
+  for (MessagePtr& pinned : pinned_) {
+    if (pinned->position == stored.position) pinned = message;
+  }
+  if (row_.opening == stored.position) opening_ = message;
+  NoteTime(*message);
+  replaced_ = message;
+  row_.edit_revision = row_.revision + 1;
+  HideChangedEntries(stored.position);
+  if (EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
+    AddJob(std::string(kRetrievalBlock), row_.generation, {stored.position, stored.position + 1});
+  }
+  WriteResult result;
+  result.messages = {std::move(message)};
+  return Stored(request, std::move(result));
+}
+
+SessionDraft::Decision SessionDraft::Apply(const commands::DeleteMessage& /*command*/,
+                                           Write& write) {
+  const WriteRequest& request = write.request;
+  if (!exists()) return Refused(SessionNotFound());
+  if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
+  WriteResult result;
+  TakeOut(request.found->messages, result);
+  result.messages = deleted_;
+  return Stored(request, std::move(result));
+}
+
+void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result) {
+  deleted_ = std::move(messages);
+  std::vector<NumberRange> archived;
+  for (const MessagePtr& message : deleted_) {
+    const std::int64_t position = message->position;
+    if (IsArchived(position)) AddRange(archived, {position, position + 1});
+    if (!erase_.empty() && erase_.back().end == position) {
+      ++erase_.back().end;
+    } else {
+      erase_.push_back({position, position + 1});
+    }
+    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - BodyBytes(*message));
+    if (IsActive(row_, position)) {
+      --row_.active_count;
+      row_.active_tokens -= message->token_count;
+      active_bytes_ -= ActiveSize(*message);
+      ++result.removed_active;
+    } else {
+      --row_.archived_count;
+      ++result.removed_archived;
+    }
+    EraseEmbedding(position);
+    if (row_.opening == position) {
+      row_.opening = 0;
+      opening_ = nullptr;
+    }
+    std::erase(row_.pinned, position);
+    std::erase_if(pinned_,
+                  [position](const MessagePtr& pinned) { return pinned->position == position; });
+  }
+  HideEntries(archived);
+  result.retired_facts = RetireFacts(deleted_);
+  row_.edit_revision = row_.revision + 1;
+}
+
+}  // namespace memoryd

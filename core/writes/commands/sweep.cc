@@ -1,0 +1,172 @@
+#include "core/writes/commands/sweep.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/embedding_state.h"
+#include "core/policy/policy.h"
+#include "core/sessions/session_errors.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/draft/sizes.h"
+#include "core/writes/draft/sweep_times.h"
+
+namespace memoryd {
+
+SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write& write) {
+  const WriteRequest& request = write.request;
+  const SweepRequest& sweep = command.due;
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  if (!exists() || row_.generation != sweep.generation) return unchanged;
+  const Retention& retention = config_->retention;
+  if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
+      std::max(row_.expire_us, sweep.expire_us) <= now_us_) {
+    return Apply(commands::DeleteSession(), write);
+  }
+  WriteResult result;
+  if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
+    const std::int64_t entries_us = EntriesDueUs();
+    const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
+                       (retention.session_ttl_us > 0 || row_.expire_us == 0);
+    return right ? unchanged : Stored(request, std::move(result));
+  }
+  if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;
+  // What was read of archived messages holds as long as none of them was changed by itself, and no
+  // job was made for them.
+  const bool holds = row_.floor == sweep.floor && row_.edit_revision <= sweep.revision &&
+                     row_.pinned == sweep.pinned && row_.watermark >= sweep.leaving.floor &&
+                     (row_.opening == sweep.opening ||
+                      (row_.opening >= sweep.leaving.floor && sweep.opening == 0)) &&
+                     (row_.revision == sweep.revision || config_->blocks.empty());
+  if (!holds) return unchanged;
+  DropMessages(sweep.leaving, sweep.archived_bytes);
+  if (OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) DropOpening();
+  bool held = sweep.leaving.held;
+  result.removed_archived = sweep.leaving.archived;
+  if (ArchivedButOpening(row_) == 0) {
+    // Where only its oldest messages are at hand, what comes behind is looked at the next time.
+    if (!base_.whole && command.oldest.has_value() && row_.revision == command.oldest->revision) {
+      oldest_.assign(command.oldest->messages.begin(), command.oldest->messages.end());
+    }
+    const LeavingMessages active = WhatLeaves(sweep.keep_from);
+    DropMessages(active, BytesOfArchived(active));
+    held = held || active.held;
+    result.removed_active = static_cast<std::int64_t>(active.active);
+    row_.drop_us = NextActiveDrop();
+    if (View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
+      row_.drop_us = oldest_.empty() ? now_us_ + kLaterUs : now_us_;
+    }
+  } else {
+    row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
+  }
+  if (held) row_.drop_us = now_us_ + kLaterUs;
+  RemoveExpired(sweep, result);
+  RetireOldFacts();
+  return Stored(request, std::move(result));
+}
+
+void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result) {
+  if (!timed_) return;
+  std::vector<MessagePtr> gone;
+  std::int64_t next_us = sweep.next_expire_us;
+  const auto look = [&](const MessagePtr& message) {
+    const std::int64_t expire_us = message->ids->expire_us;
+    if (expire_us == 0) return;
+    if (message->IsExpired(now_us_) && gone.size() < kExpiredAtOnce) {
+      gone.push_back(message);
+    } else {
+      next_us = next_us == 0 ? expire_us : std::min(next_us, expire_us);
+    }
+  };
+  std::for_each(pinned_.begin(), pinned_.end(), look);
+  for (const MessagePtr& message : sweep.expired_messages) {
+    const std::int64_t position = message->position;
+    if (IsStored(row_, position) && (IsArchived(position) || !base_.whole)) gone.push_back(message);
+  }
+  if (base_.whole) {
+    const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
+    std::for_each(active, base_.active.end(), look);
+  }
+  retired_messages_ += std::ssize(gone);
+  for (const ContentPtr& content : sweep.expired_contents) {
+    const std::int64_t position = content->position;
+    erased_entries_.push_back({row_.content_generation, {position, position + 1}});
+    --row_.content_count;
+    row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - BodyBytes(*content));
+    ++result.removed_contents;
+  }
+  if (!gone.empty()) {
+    TakeOut(std::move(gone), result);
+  } else if (result.removed_contents > 0) {
+    row_.edit_revision = row_.revision + 1;
+  }
+  // What came behind since it was looked at.
+  const bool moved = row_.watermark != sweep.watermark || row_.next_content != sweep.next_content;
+  if (moved) next_us = next_us == 0 ? now_us_ : std::min(next_us, now_us_);
+  timed_ = next_us > 0;
+  if (timed_) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
+}
+
+SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& command, Write& write) {
+  const WriteRequest& request = write.request;
+  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
+                     request.encode_reply(WriteResult())};
+  const EntryRemoval& removal = command.removal;
+  const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
+  if (settings == nullptr || !HasEntries(*settings)) return unchanged;
+  const BlockState* const found = FindBlock(removal.block);
+  if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
+  auto state = EmbeddingState::FromJson(found->state);
+  if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
+  state->log.Open(found->next_entry, random_());
+  state->log.NoteRemoved(removal.numbers, removal.count);
+  if (!removal.more) {
+    state->log.not_before_us = removal.pause_us > 0 ? now_us_ + removal.pause_us : 0;
+    state->log.Forget(removal.log);
+    // Those that were stored since then were not looked at.
+    const bool all = found->next_entry == removal.next_entry;
+    if (removal.by_age) state->log.oldest_us = all ? removal.oldest_us : 0;
+  }
+  for (const EntryRange& stored : EntriesOf(*found)) {
+    for (const NumberRange& range : removal.numbers) {
+      erased_entries_.push_back({stored.generation, {range.begin, range.end}});
+    }
+  }
+  ChangeBlock(removal.block).state = state->ToJson();
+  if (row_.generation == removal.message_generation && settings->TakesMessages()) {
+    for (const PositionRange& range : removal.feed_again) {
+      if (range.begin >= row_.floor) AddJob(removal.block, row_.generation, range);
+    }
+  }
+  // When it is to be looked at for another reason, that write has said so.
+  const bool due = config_->retention.DropsMessages() || timed_ || HasFactTtl();
+  if (!due) row_.drop_us = 0;
+  more_entries_ = removal.more;
+  return Stored(request, WriteResult());
+}
+
+SessionDraft::Decision SessionDraft::Apply(const commands::ArchiveOldest& archive, Write& write) {
+  const WriteRequest& request = write.request;
+  const OldestActive& oldest = archive.oldest;
+  if (!exists() || whole() || row_.generation != oldest.generation ||
+      row_.revision != oldest.revision || active_bytes_ <= max_active_bytes_) {
+    return {Decision::Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+  }
+  oldest_.assign(oldest.messages.begin(), oldest.messages.end());
+  const bool more = row_.active_count > std::ssize(row_.pinned) + std::ssize(oldest_);
+  WriteResult result;
+  const std::int64_t surplus = active_bytes_ - max_active_bytes_;
+  result.archived_count = Archive(ByteFlush(View(), surplus, more));
+  // The newest message alone is too much. It may leave, since a Put follows.
+  if (result.archived_count == 0) result.archived_count = Archive(ByteFlush(View(), surplus, true));
+  if (result.archived_count == 0) return Refused(SessionTooLarge(active_bytes_));
+  return Stored(request, std::move(result));
+}
+
+}  // namespace memoryd

@@ -1,0 +1,16 @@
+// When the sweeper looks at a session again.
+#ifndef MEMORYD_CORE_WRITES_DRAFT_SWEEP_TIMES_H_
+#define MEMORYD_CORE_WRITES_DRAFT_SWEEP_TIMES_H_
+
+#include <cstdint>
+
+namespace memoryd {
+
+// After a Put that could not take out all that is due.
+inline constexpr std::int64_t kSoonUs = 1'000'000;
+// After the sweeper could not itself.
+inline constexpr std::int64_t kLaterUs = 30'000'000;
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_WRITES_DRAFT_SWEEP_TIMES_H_
