@@ -186,9 +186,8 @@ void Engine::StoreUsage(const SessionKey& key) {
   write.command = commands::StoreUsage();
   write.key = key;
   write.deadline = std::chrono::steady_clock::now() + kStoreUsageTime;
-  write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
   // What is not stored waits for another commit.
-  Submit(std::move(write), [](const absl::Status&, const std::string&, bool) {});
+  Submit(std::move(write), [](const absl::StatusOr<WriteReply>&) {});
 }
 
 absl::Status Engine::CheckStore() {

@@ -92,14 +92,13 @@ class EngineCountingTest : public EngineTest {
   }
   std::future<WriteOutcome> Start(const std::string& name, WriteRequest request) {
     auto promise = std::make_shared<std::promise<WriteOutcome>>();
-    engine_->Submit(std::move(request),
-                    [this, name, promise](absl::Status status, std::string reply, bool replayed) {
-                      {
-                        MutexLock lock(mutex_);
-                        ended_.push_back(name);
-                      }
-                      promise->set_value({Detached(status), std::move(reply), replayed});
-                    });
+    engine_->Submit(std::move(request), [this, name, promise](absl::StatusOr<WriteReply> reply) {
+      {
+        MutexLock lock(mutex_);
+        ended_.push_back(name);
+      }
+      promise->set_value(OutcomeOf(std::move(reply)));
+    });
     return promise->get_future();
   }
   std::vector<std::string> Ended() {

@@ -68,8 +68,9 @@ class EngineFairnessTest : public EngineTest {
   void StartPut(const std::string& name, const SessionKey& key, std::size_t bytes) {
     WriteRequest put = NewPut(key, {{"user", std::string(bytes, 'x')}});
     put.byte_size = bytes;
-    engine_->Submit(std::move(put), [this, name](const absl::Status& status, const std::string&,
-                                                 bool) { Note(name, status); });
+    engine_->Submit(std::move(put), [this, name](const absl::StatusOr<WriteReply>& reply) {
+      Note(name, reply.status());
+    });
   }
   void Note(const std::string& name, const absl::Status& status) {
     MutexLock lock(mutex_);

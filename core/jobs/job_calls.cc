@@ -45,23 +45,22 @@ void JobCalls::Get(JobKey job, CallEnd end, Done<Job> done) {
 void JobCalls::Submit(WriteRequest write, const std::shared_ptr<ReadCall<Job>>& read, JobKey job) {
   write.key = job.session;
   write.deadline = read->deadline();
-  writes_.Submit(std::move(write), [this, read, job = std::move(job)](const absl::Status& status,
-                                                                      const std::string& reply,
-                                                                      bool /*replayed*/) mutable {
-    if (!status.ok()) {
-      read->Finish(status);
+  writes_.Submit(std::move(write), [this, read, job = std::move(job)](
+                                       const absl::StatusOr<WriteReply>& reply) mutable {
+    if (!reply.ok()) {
+      read->Finish(reply.status());
       return;
     }
-    // The reply is the number of the job to return; none: nothing was changed.
-    if (reply.empty()) {
+    // The job to return; none: nothing was changed.
+    const std::int64_t number = reply->result.job_number;
+    if (number == 0) {
       read->Finish(Error(absl::StatusCode::kFailedPrecondition, "JOB_NOT_FIRST",
                          "job_id: the job has ended, or an earlier one of its block is open"));
       return;
     }
-    calls_.RunAdmitted(job.session.tenant, [this, read, job, reply]() mutable {
-      job.number = std::stoll(reply);
-      read->Finish(FindJob(store_, job));
-    });
+    job.number = number;
+    calls_.RunAdmitted(job.session.tenant,
+                       [this, read, job] { read->Finish(FindJob(store_, job)); });
   });
 }
 
@@ -78,9 +77,6 @@ void JobCalls::Retry(JobKey job, Calls::Deadline deadline, Done<Job> done) {
     } else {
       WriteRequest write;
       write.command = commands::RetryJob{*std::move(found)};
-      write.encode_reply = [](const WriteResult& result) {
-        return std::to_string(result.job_number);
-      };
       Submit(std::move(write), read, job);
     }
   });
@@ -98,9 +94,6 @@ void JobCalls::Cancel(JobKey job, Calls::Deadline deadline, Done<Job> done) {
     auto& end = write.command.emplace<commands::EndJob>();
     end.outcome.job = job;
     end.outcome.state = JobState::kCancelled;
-    write.encode_reply = [](const WriteResult& result) {
-      return result.job_number == 0 ? std::string() : std::to_string(result.job_number);
-    };
     Submit(std::move(write), read, job);
   });
 }

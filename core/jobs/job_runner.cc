@@ -491,15 +491,12 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
   write.deadline = Clock::now() + kEndTime;
   write.byte_size = outcome.block_state.size();
   for (const std::string& entry : outcome.entries) write.byte_size += entry.size();
-  write.encode_reply = [](const WriteResult& result) {
-    return std::string(result.job_number == 0 ? "" : "counts");
-  };
   const JobState state = outcome.state;
   const std::string error = outcome.error;
   write.command = commands::EndJob{std::move(outcome)};
   options_.writes->Submit(
-      std::move(write), [this, attempt, state, error](const absl::Status& status,
-                                                      const std::string& reply, bool /*replayed*/) {
+      std::move(write), [this, attempt, state, error](const absl::StatusOr<WriteReply>& reply) {
+        const absl::Status& status = reply.status();
         const Section section(*this);
         if (!section) return;
         if (ErrorReason(status) == "BLOCK_CHANGED") {
@@ -519,7 +516,7 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
                    /*begun=*/true);
           return;
         }
-        if (!reply.empty()) {
+        if (reply->result.job_number != 0) {
           Increment(state == JobState::kFailed ? options_.stats->jobs_failed
                                                : options_.stats->jobs_done);
         }

@@ -231,7 +231,6 @@ void AttachedSessions::Put(const std::shared_ptr<Handing>& call) {
   write.key = call->other->key;
   write.trace = call->request.session.trace;
   write.deadline = call->request.deadline;
-  write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
   for (const BlockMessage& message : call->request.messages) {
     write.byte_size += message.row->body.size();
   }
@@ -240,15 +239,13 @@ void AttachedSessions::Put(const std::shared_ptr<Handing>& call) {
     call->done(std::move(status));
     return;
   }
-  options_.writes->Submit(
-      std::move(write),
-      [call](absl::Status status, const std::string& /*reply*/, bool /*replayed*/) {
-        if (status.ok()) {
-          call->Done();
-        } else {
-          call->done(std::move(status));
-        }
-      });
+  options_.writes->Submit(std::move(write), [call](const absl::StatusOr<WriteReply>& reply) {
+    if (reply.ok()) {
+      call->Done();
+    } else {
+      call->done(reply.status());
+    }
+  });
 }
 
 }  // namespace memoryd

@@ -32,14 +32,6 @@ constexpr std::int64_t kReadJobs = 1000;
 // read.
 constexpr std::int64_t kPauseUsPerRow = 1000;
 
-constexpr char kExpired[] = "expired";
-constexpr char kChanged[] = "changed";
-
-std::string EncodeSwept(const WriteResult& result) {
-  if (result.removed.sessions > 0) return kExpired;
-  return result.revision > 0 ? kChanged : "";
-}
-
 }  // namespace
 
 // Writes that are under way.
@@ -241,29 +233,27 @@ void SessionExpiry::Submit(const DueSession& due, WriteRequest write,
   round->WaitUntilBelow(kInFlight);
   write.key = due.key;
   write.deadline = std::chrono::steady_clock::now() + kWriteTime;
-  write.encode_reply = &EncodeSwept;
   {
     Round& shared = *round;
     MutexLock lock(shared.mutex);
     ++shared.in_flight;
   }
-  options_.writes->Submit(
-      std::move(write), [this, round, key = due.key](const absl::Status& status,
-                                                     const std::string& reply, bool /*replayed*/) {
-        if (status.ok() && reply == kExpired) {
-          Increment(options_.stats->expired_sessions);
-        }
-        Round& shared = *round;
-        MutexLock lock(shared.mutex);
-        --shared.in_flight;
-        if (status.ok() && !reply.empty()) {
-          ++shared.done;
-          shared.changed_sessions.insert(key);
-        } else {
-          shared.undone.push_back(key);
-        }
-        shared.changed.NotifyAll();
-      });
+  options_.writes->Submit(std::move(write),
+                          [this, round, key = due.key](const absl::StatusOr<WriteReply>& reply) {
+                            if (reply.ok() && reply->result.removed.sessions > 0) {
+                              Increment(options_.stats->expired_sessions);
+                            }
+                            Round& shared = *round;
+                            MutexLock lock(shared.mutex);
+                            --shared.in_flight;
+                            if (reply.ok() && reply->result.revision > 0) {
+                              ++shared.done;
+                              shared.changed_sessions.insert(key);
+                            } else {
+                              shared.undone.push_back(key);
+                            }
+                            shared.changed.NotifyAll();
+                          });
 }
 
 void SessionExpiry::Sweep() {

@@ -350,12 +350,13 @@ void SessionFork::Publish() {
       publish.fingerprint = self->request_.fingerprint;
       publish.encode_reply = self->request_.encode_reply;
       self->options_.writes->Submit(
-          std::move(publish), [self](absl::Status published, std::string reply, bool replayed) {
+          std::move(publish), [self](absl::StatusOr<WriteReply> published) {
             if (!published.ok()) {
-              self->Fail(std::move(published));
+              self->Fail(published.status());
               return;
             }
-            self->options_.done(ForkReply{std::move(reply), replayed});
+            const bool replayed = published->replayed;
+            self->options_.done(ForkReply{std::move(published->encoded), replayed});
             if (replayed) self->Drop(nullptr);
           });
     } else if (self->tries_ < kTries) {

@@ -219,15 +219,14 @@ void SessionImport::Publish(std::int64_t message_count, std::int64_t content_cou
   publish.key = request_.key;
   publish.deadline = Deadline();
   publish.encode_reply = request_.encode_reply;
-  options_.writes->Submit(
-      std::move(publish),
-      [done = std::move(done)](absl::Status status, std::string reply, bool /*replayed*/) {
-        if (status.ok()) {
-          done(std::move(reply));
-        } else {
-          done(std::move(status));
-        }
-      });
+  options_.writes->Submit(std::move(publish),
+                          [done = std::move(done)](absl::StatusOr<WriteReply> published) {
+                            if (published.ok()) {
+                              done(std::move(published->encoded));
+                            } else {
+                              done(published.status());
+                            }
+                          });
 }
 
 void SessionImport::Drop() {

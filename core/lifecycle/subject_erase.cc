@@ -1,8 +1,6 @@
 #include "core/lifecycle/subject_erase.h"
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -18,26 +16,6 @@ constexpr int kLooks = 3;
 constexpr int kTries = 40;
 // The answer is under way by then before the call's deadline.
 constexpr std::chrono::milliseconds kTimeToAnswer(200);
-
-// What a write of an erasure did, as its reply.
-struct Erased {
-  SessionCounts removed;
-  bool changed = false;
-};
-static_assert(std::is_trivially_copyable_v<Erased>);
-
-std::string EncodeErased(const WriteResult& result) {
-  const Erased erased{result.removed, result.revision > 0};
-  std::string reply(sizeof(erased), '\0');
-  std::memcpy(reply.data(), &erased, sizeof(erased));
-  return reply;
-}
-
-Erased DecodeErased(const std::string& reply) {
-  Erased erased;
-  std::memcpy(&erased, reply.data(), sizeof(erased));
-  return erased;
-}
 
 bool HandsOn(const SessionRow& row) {
   const auto settings = SessionSettings::FromJson(row.config);
@@ -156,17 +134,16 @@ void SubjectErase::Submit(WriteCommand command, const SessionKey& key,
   write.command = std::move(command);
   write.key = key;
   write.deadline = request_.deadline;
-  write.encode_reply = &EncodeErased;
-  options_.writes->Submit(
-      std::move(write), [self = shared_from_this(), then = std::move(then)](
-                            absl::Status status, const std::string& reply, bool /*replayed*/) {
-        if (!status.ok()) {
-          self->options_.done(std::move(status));
-          return;
-        }
-        const Erased erased = DecodeErased(reply);
-        self->options_.run([self, then, erased] { then(erased.removed, erased.changed); });
-      });
+  options_.writes->Submit(std::move(write), [self = shared_from_this(), then = std::move(then)](
+                                                const absl::StatusOr<WriteReply>& reply) {
+    if (!reply.ok()) {
+      self->options_.done(reply.status());
+      return;
+    }
+    const SessionCounts removed = reply->result.removed;
+    const bool changed = reply->result.revision > 0;
+    self->options_.run([self, then, removed, changed] { then(removed, changed); });
+  });
 }
 
 void SubjectErase::PurgeSession(const SessionKey& key, std::function<void()> then) {

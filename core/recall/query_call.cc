@@ -31,9 +31,8 @@ void NoteEmbedder(WriteQueue& writes, const SessionKey& key, const EmbeddingStat
   write.key = key;
   write.command = commands::NoteEmbedder{embedder};
   write.deadline = std::chrono::steady_clock::now() + kNoteTime;
-  write.encode_reply = [](const WriteResult&) { return std::string(); };
   // If this fails the next Query notes it.
-  writes.Submit(std::move(write), [](const absl::Status&, const std::string&, bool) {});
+  writes.Submit(std::move(write), [](const absl::StatusOr<WriteReply>&) {});
 }
 
 // Brings up the index of a session that is searched with another.

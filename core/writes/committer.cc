@@ -207,7 +207,7 @@ void Committer::Abandon(Group& group, const CommitResult& result) {
   // Replies that were not given away are what is stored.
   for (auto& [write, reply] : group.stored) {
     if (result.outcome == CommitOutcome::kCommitted) {
-      write->Finish(absl::OkStatus(), std::move(reply));
+      write->Finish(std::move(reply));
     } else if (result.outcome == CommitOutcome::kUnknown) {
       write->Finish(OutcomeUnknown());
     }
@@ -227,7 +227,7 @@ SessionDraft::Decision Committer::Add(Group& group, Write& write) {
     // Else it is decided again.
     const bool is_final = !group.draft->dirty() && (!options_.shared || write.fresh);
     if (is_final) options_.quotas->CountRefusal(status);
-    return {SessionDraft::Decision::Kind::kRefused, std::move(status), {}};
+    return {SessionDraft::Decision::Kind::kRefused, std::move(status)};
   }
   SessionDraft::Decision decision = group.draft->Add(write);
   if (decision.kind != SessionDraft::Decision::Kind::kStore) {
@@ -262,8 +262,7 @@ void Committer::DraftGroup(Group& group) {
         answers.push_back({write,
                            {SessionDraft::Decision::Kind::kReplay,
                             absl::DeadlineExceededError("the deadline passed before the write "
-                                                        "joined a batch; nothing was stored"),
-                            {}}});
+                                                        "joined a batch; nothing was stored")}});
         continue;
       }
       if (!write->BeginCommit()) continue;
@@ -278,7 +277,7 @@ void Committer::DraftGroup(Group& group) {
       SessionDraft::Decision decision = Add(group, *write);
       switch (decision.kind) {
         case SessionDraft::Decision::Kind::kStore:
-          group.stored.emplace_back(write, std::move(decision.reply));
+          group.stored.emplace_back(write, *std::move(decision).Answer());
           break;
         case SessionDraft::Decision::Kind::kReplay:
           if (options_.shared && !write->fresh) {
@@ -313,9 +312,7 @@ void Committer::DraftGroup(Group& group) {
     }
   }
   for (Answer& answer : answers) {
-    const bool replayed = answer.decision.kind == SessionDraft::Decision::Kind::kReplay;
-    answer.write->Finish(std::move(answer.decision.status), std::move(answer.decision.reply),
-                         replayed);
+    answer.write->Finish(std::move(answer.decision).Answer());
   }
   for (auto& write : to_requeue) Requeue(std::move(write));
   for (auto& write : to_reload) {
@@ -371,7 +368,7 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
       }
     }
     if (!jobs.empty() && jobs.front().lease != 0) options_.jobs->Start(group.session, jobs);
-    for (auto& [write, reply] : group.stored) write->Finish(absl::OkStatus(), std::move(reply));
+    for (auto& [write, reply] : group.stored) write->Finish(std::move(reply));
     return;
   }
   SettleUsage(group, result.outcome);
@@ -421,7 +418,7 @@ void Committer::Refuse(const std::shared_ptr<Write>& write, absl::Status status)
   }
   write->BackToQueue();
   options_.undecided->LookUp(
-      write, SessionDraft::Decision{SessionDraft::Decision::Kind::kRefused, std::move(status), {}});
+      write, SessionDraft::Decision{SessionDraft::Decision::Kind::kRefused, std::move(status)});
 }
 
 void Committer::Requeue(std::shared_ptr<Write> write) {

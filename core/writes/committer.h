@@ -94,7 +94,7 @@ class Committer {
     bool closed = false;
     std::optional<SessionDraft> draft;
     // Those to be answered when the change is committed, with their replies.
-    std::vector<std::pair<std::shared_ptr<Write>, std::string>> stored;
+    std::vector<std::pair<std::shared_ptr<Write>, WriteReply>> stored;
     // What the quotas hold for them, and what the tenant stores more once they are committed.
     TenantUsage reserved;
     TenantUsage change;

@@ -59,11 +59,10 @@ class CommitterTest : public EngineTest {
   std::future<WriteOutcome> Enqueue(WriteRequest request) {
     auto promise = std::make_shared<std::promise<WriteOutcome>>();
     std::shared_ptr<CachedSession> session = Loaded(request.key);
-    committer_->Enqueue(std::make_shared<Write>(
-        std::move(request), std::move(session),
-        [promise](absl::Status status, std::string reply, bool replayed) {
-          promise->set_value({Detached(status), std::move(reply), replayed});
-        }));
+    committer_->Enqueue(std::make_shared<Write>(std::move(request), std::move(session),
+                                                [promise](absl::StatusOr<WriteReply> reply) {
+                                                  promise->set_value(OutcomeOf(std::move(reply)));
+                                                }));
     return promise->get_future();
   }
 
@@ -93,9 +92,10 @@ TEST_F(CommitterTest, AWriteThatExpiredInTheQueueIsNotStored) {
   auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
   store_->AwaitStalled(1);
   std::promise<absl::Status> said;
-  auto write = std::make_shared<Write>(
-      NewPut(kKey, {{"user", "expired"}}), Loaded(kKey),
-      [&said](absl::Status status, std::string, bool) { said.set_value(Detached(status)); });
+  auto write = std::make_shared<Write>(NewPut(kKey, {{"user", "expired"}}), Loaded(kKey),
+                                       [&said](const absl::StatusOr<WriteReply>& reply) {
+                                         said.set_value(Detached(reply.status()));
+                                       });
   committer_->Enqueue(write);
   write->Expire();
   EXPECT_EQ(ErrorReason(Await(said.get_future())), "STORE_UNAVAILABLE");
@@ -108,9 +108,10 @@ TEST_F(CommitterTest, AWriteThatExpiredInTheQueueIsNotStored) {
 TEST_F(CommitterTest, AWriteThatExpiresOnItsWayToTheStoreMayBeStored) {
   store_->StallCommits();
   std::promise<absl::Status> said;
-  auto write = std::make_shared<Write>(
-      NewPut(kKey, {{"user", "x"}}), Loaded(kKey),
-      [&said](absl::Status status, std::string, bool) { said.set_value(Detached(status)); });
+  auto write = std::make_shared<Write>(NewPut(kKey, {{"user", "x"}}), Loaded(kKey),
+                                       [&said](const absl::StatusOr<WriteReply>& reply) {
+                                         said.set_value(Detached(reply.status()));
+                                       });
   committer_->Enqueue(write);
   store_->AwaitStalled(1);
   write->Expire();
@@ -134,7 +135,8 @@ TEST_F(CommitterTest, ASessionThatIsNotLoadedIsReadFirst) {
   Reloads reloads([&](std::shared_ptr<Write> write) { reloaded.set_value(std::move(write)); });
   options.undecided = &reloads;
   Committer committer(std::move(options));
-  auto write = std::make_shared<Write>(NewPut(kKey, {}), session, [](absl::Status, auto, bool) {});
+  auto write =
+      std::make_shared<Write>(NewPut(kKey, {}), session, [](const absl::StatusOr<WriteReply>&) {});
   committer.Enqueue(write);
   EXPECT_EQ(Await(reloaded.get_future()), write);
   EXPECT_FALSE(write->finished());

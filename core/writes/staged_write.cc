@@ -25,10 +25,9 @@ void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteCommand step,
     write.byte_size = add->rows.bytes;
   }
   write.command = std::move(step);
-  write.encode_reply = [](const WriteResult& /*result*/) { return std::string(); };
   writes.Submit(std::move(write),
-                [then = std::move(then)](absl::Status status, const std::string& /*reply*/,
-                                         bool /*replayed*/) {
+                [then = std::move(then)](const absl::StatusOr<WriteReply>& reply) {
+                  absl::Status status = reply.status();
                   if (ErrorReason(status) == "OUTCOME_UNKNOWN") status = StoreUnavailable();
                   then(std::move(status));
                 });

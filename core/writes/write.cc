@@ -22,7 +22,7 @@ void Write::Expire() {
   State state = state_.load();
   while (state != State::kFinished) {
     if (!state_.compare_exchange_weak(state, State::kFinished)) continue;
-    done_(state == State::kCommitting ? OutcomeUnknown() : StoreUnavailable(), {}, false);
+    done_(state == State::kCommitting ? OutcomeUnknown() : StoreUnavailable());
     return;
   }
 }

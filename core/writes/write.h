@@ -41,7 +41,7 @@ struct OpenJob {
   std::string error;                 // Of the latest attempt; empty for none.
 };
 
-// What a write did, for the reply.
+// What a write did.
 struct WriteResult {
   std::int64_t revision = 0;
   std::uint64_t generation = 0;
@@ -82,7 +82,8 @@ struct WriteRequest {
   std::string fingerprint;  // With a request_id: SHA-256 of the request, 32 bytes.
   std::size_t byte_size = 0;
   std::chrono::steady_clock::time_point deadline;
-  // The serialized reply; stored with the request_id. Must not depend on anything but its argument.
+  // The reply on the wire; stored with the request_id. Must not depend on anything but its
+  // argument. Null for a write whose reply nobody reads: an empty one is stored.
   std::string (*encode_reply)(const WriteResult& result) = nullptr;
   // Puts and Sets: how long to wait for the jobs they make; with `feed: before_reply` until each
   // has been tried once, up to the deadline.
@@ -106,6 +107,15 @@ struct WriteRequest {
   std::size_t RowCount() const { return ItemsOf(command).count(); }
 };
 
+// The answer to a write that was done, or had nothing to do.
+struct WriteReply {
+  // What it did; nothing where the reply is a recorded one, or came when jobs had been waited for.
+  WriteResult result;
+  // By WriteRequest::encode_reply; empty without one.
+  std::string encoded;
+  bool replayed = false;  // It is that of the first request with this request_id.
+};
+
 // The reply to a request that is recorded already. ALREADY_EXISTS `REQUEST_ID_REUSED` when it was
 // another request; FAILED_PRECONDITION `REQUEST_FORGOTTEN` when the record was forgotten.
 absl::StatusOr<std::string> ReplyOf(const RequestRecord& record, std::string_view fingerprint);
@@ -114,8 +124,8 @@ absl::StatusOr<std::string> ReplyOf(const RequestRecord& record, std::string_vie
 // on it owns all other fields while it does.
 class Write : public PendingCall {
  public:
-  // `done(status, reply, replayed)` is called exactly once, from any thread.
-  using Done = std::function<void(absl::Status, std::string, bool)>;
+  // Called exactly once, from any thread.
+  using Done = std::function<void(absl::StatusOr<WriteReply>)>;
 
   Write(WriteRequest asked, std::shared_ptr<CachedSession> target, Done done)
       : PendingCall(asked.deadline),
@@ -134,10 +144,8 @@ class Write : public PendingCall {
     State expected = State::kCommitting;
     state_.compare_exchange_strong(expected, State::kQueued);
   }
-  void Finish(absl::Status status, std::string reply = {}, bool replayed = false) {
-    if (state_.exchange(State::kFinished) != State::kFinished) {
-      done_(std::move(status), std::move(reply), replayed);
-    }
+  void Finish(absl::StatusOr<WriteReply> reply) {
+    if (state_.exchange(State::kFinished) != State::kFinished) done_(std::move(reply));
   }
   bool finished() const { return state_.load() == State::kFinished; }
   // Whether the reply comes when the jobs have been tried.

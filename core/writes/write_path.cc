@@ -109,7 +109,7 @@ void WritePath::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request
                               const Write::Done& done, int tries) {
   const auto submit = [this, request, done, tries](absl::StatusOr<FoundMessages> found) {
     if (!found.ok()) {
-      done(found.status(), {}, false);
+      done(found.status());
       return;
     }
     WriteRequest write = *request;
@@ -122,15 +122,15 @@ void WritePath::FindAndSubmit(const std::shared_ptr<const WriteRequest>& request
       looked->found = write.found;
       next = std::move(looked);
     }
-    SubmitFound(std::move(write), [this, next = std::move(next), done, tries](
-                                      absl::Status status, std::string reply, bool replayed) {
-      const std::string reason = ErrorReason(status);
-      if (tries > 1 && (reason == "MESSAGE_CHANGED" || reason == "CONTENT_CHANGED")) {
-        FindAndSubmit(next, done, tries - 1);
-      } else {
-        done(std::move(status), std::move(reply), replayed);
-      }
-    });
+    SubmitFound(std::move(write),
+                [this, next = std::move(next), done, tries](absl::StatusOr<WriteReply> reply) {
+                  const std::string reason = ErrorReason(reply.status());
+                  if (tries > 1 && (reason == "MESSAGE_CHANGED" || reason == "CONTENT_CHANGED")) {
+                    FindAndSubmit(next, done, tries - 1);
+                  } else {
+                    done(std::move(reply));
+                  }
+                });
   };
   const auto read =
       options_.calls->Begin<FoundMessages>(request->key.tenant, request->deadline, submit);
@@ -152,18 +152,19 @@ std::shared_ptr<Write> WritePath::Begin(WriteRequest request, Admission::Place p
   auto admitted = std::make_shared<Admitted>();
   admitted->place = std::move(place);
   std::shared_ptr<CachedSession> session = options_.reader->Acquire(request.key);
-  auto write = std::make_shared<Write>(std::move(request), std::move(session),
-                                       [this, admitted, done = std::move(done)](
-                                           absl::Status status, std::string reply, bool replayed) {
-                                         options_.calls->pending().Remove(admitted->write);
-                                         if (!status.ok() || replayed) {
-                                           if (status.ok())
-                                             Increment(options_.calls->stats().replays);
-                                           done(std::move(status), std::move(reply), replayed);
-                                         } else {
-                                           Reply(*admitted->write, std::move(reply), done);
-                                         }
-                                       });
+  auto write = std::make_shared<Write>(
+      std::move(request), std::move(session),
+      [this, admitted, done = std::move(done)](absl::StatusOr<WriteReply> reply) {
+        options_.calls->pending().Remove(admitted->write);
+        if (!reply.ok()) {
+          done(std::move(reply));
+        } else if (reply->replayed) {
+          Increment(options_.calls->stats().replays);
+          done(std::move(reply));
+        } else {
+          Reply(*admitted->write, *std::move(reply), done);
+        }
+      });
   admitted->write = write.get();
   options_.calls->pending().Add(write);
   return write;
@@ -175,7 +176,7 @@ void WritePath::SubmitFound(WriteRequest request, Write::Done done) {
   }
   auto place = Admit(request);
   if (!place.ok()) {
-    done(place.status(), {}, false);
+    done(place.status());
     return;
   }
   const auto write = Begin(std::move(request), *std::move(place), std::move(done));
@@ -324,7 +325,6 @@ void WritePath::ArchivePiece(const std::shared_ptr<Write>& write) {
   WriteRequest archive;
   archive.key = write->session->key;
   archive.deadline = write->deadline();
-  archive.encode_reply = [](const WriteResult&) { return std::string(); };
   auto taken = TakeForOldest(*options_.memory, archive.key.tenant);
   if (!taken.ok()) {
     write->Finish(taken.status());
@@ -339,12 +339,12 @@ void WritePath::ArchivePiece(const std::shared_ptr<Write>& write) {
   }
   archive.command = commands::ArchiveOldest{*std::move(oldest)};
   SubmitFound(std::move(archive),
-              [this, write, memory](const absl::Status& status, const std::string&, bool) {
+              [this, write, memory](const absl::StatusOr<WriteReply>& archived) {
                 memory->Release();
-                if (status.ok()) {
+                if (archived.ok()) {
                   options_.calls->Guarded(write, [&] { Enqueue(write); });
                 } else {
-                  write->Finish(status);
+                  write->Finish(archived.status());
                 }
               });
 }
@@ -391,37 +391,40 @@ void WritePath::Answer(const std::shared_ptr<Write>& write,
   } else if (const auto& record = records->front(); record.has_value()) {
     auto reply = ReplyOf(*record, request.fingerprint);
     if (reply.ok()) {
-      write->Finish(absl::OkStatus(), *std::move(reply), /*replayed=*/true);
+      write->Finish(WriteReply{{}, *std::move(reply), /*replayed=*/true});
     } else {
       write->Finish(reply.status());
     }
   } else if (otherwise.has_value()) {
-    write->Finish(otherwise->status, otherwise->reply);
+    write->Finish(SessionDraft::Decision(*otherwise).Answer());
   } else {
     Enqueue(write);
   }
 }
 
-void WritePath::Reply(const Write& write, std::string reply, const Write::Done& done) {
+void WritePath::Reply(const Write& write, WriteReply reply, const Write::Done& done) {
   const auto& with_open_jobs = write.request.with_open_jobs;
   if (write.jobs.empty() || with_open_jobs == nullptr) {
-    done(absl::OkStatus(), std::move(reply), /*replayed=*/false);
+    done(std::move(reply));
     return;
   }
   const auto& wait_until = write.request.wait_until;
   if (!write.WaitsForJobs()) {
     std::vector<OpenJob> open;
     for (const JobKey& job : write.jobs) open.push_back({job, JobState::kOpen, {}});
-    done(absl::OkStatus(), with_open_jobs(std::move(reply), open, {}), /*replayed=*/false);
+    reply.encoded = with_open_jobs(std::move(reply.encoded), open, {});
+    done(std::move(reply));
     return;
   }
   using Deadline = Calls::Deadline;
   const Deadline deadline = std::min(wait_until.value_or(Deadline::max()), write.deadline());
   options_.jobs->Wait(*write.session, write.jobs, /*one_attempt=*/!wait_until.has_value(), deadline,
-                      [done, with_open_jobs, reply = std::move(reply),
+                      // Not the result: it would keep what was put until the jobs have ended.
+                      [done, with_open_jobs, encoded = std::move(reply.encoded),
                        usage = write.usage](const std::vector<OpenJob>& open) {
-                        done(absl::OkStatus(), with_open_jobs(reply, open, usage->Total()),
-                             /*replayed=*/false);
+                        WriteReply waited;
+                        waited.encoded = with_open_jobs(encoded, open, usage->Total());
+                        done(std::move(waited));
                       });
 }
 

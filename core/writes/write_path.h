@@ -100,7 +100,7 @@ class WritePath final : public WriteQueue, private UndecidedWrites {
   void Answer(const std::shared_ptr<Write>& write,
               const std::optional<SessionDraft::Decision>& otherwise);
   // Replies, once the jobs that the write made have ended where it waits for them.
-  void Reply(const Write& write, std::string reply, const Write::Done& done);
+  void Reply(const Write& write, WriteReply reply, const Write::Done& done);
 
   void Reload(std::shared_ptr<Write> write) override;
   void ReadUsage(std::shared_ptr<Write> write) override;

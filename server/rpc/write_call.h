@@ -120,18 +120,19 @@ std::string ReplyFor(const ParsedCall<Request>& call, std::string reply) {
 template <typename Request>
 void SubmitWrite(Engine& engine, std::shared_ptr<ParsedCall<Request>> call, WriteRequest write,
                  int replayed_field, bool with_session_id = false) {
-  engine.Submit(std::move(write), [call, replayed_field, with_session_id](
-                                      absl::Status status, std::string reply, bool replayed) {
-    if (!status.ok()) {
-      call->Fail(status);
-      return;
-    }
-    if (with_session_id) {
-      reply = WithSessionId(std::move(reply), call->request().session_id());
-    }
-    if (replayed) reply = Replayed(std::move(reply), replayed_field);
-    call->Succeed(ReplyFor(*call, std::move(reply)));
-  });
+  engine.Submit(std::move(write),
+                [call, replayed_field, with_session_id](absl::StatusOr<WriteReply> done) {
+                  if (!done.ok()) {
+                    call->Fail(done.status());
+                    return;
+                  }
+                  std::string reply = std::move(done->encoded);
+                  if (with_session_id) {
+                    reply = WithSessionId(std::move(reply), call->request().session_id());
+                  }
+                  if (done->replayed) reply = Replayed(std::move(reply), replayed_field);
+                  call->Succeed(ReplyFor(*call, std::move(reply)));
+                });
 }
 
 // 0 means the default; more than the limit means the limit.

@@ -40,6 +40,10 @@ struct WriteOutcome {
   std::string reply;
   bool replayed = false;
 };
+inline WriteOutcome OutcomeOf(absl::StatusOr<WriteReply> reply) {
+  if (!reply.ok()) return {Detached(reply.status()), {}, false};
+  return {absl::OkStatus(), std::move(reply->encoded), reply->replayed};
+}
 
 // What a future holds; a call that never ends fails the test rather than hanging it.
 template <typename T>
@@ -94,10 +98,9 @@ class EngineTest : public ::testing::Test {
 
   static std::future<WriteOutcome> Submit(Engine& engine, WriteRequest request) {
     auto promise = std::make_shared<std::promise<WriteOutcome>>();
-    engine.Submit(std::move(request),
-                  [promise](absl::Status status, std::string reply, bool replayed) {
-                    promise->set_value({Detached(status), std::move(reply), replayed});
-                  });
+    engine.Submit(std::move(request), [promise](absl::StatusOr<WriteReply> reply) {
+      promise->set_value(OutcomeOf(std::move(reply)));
+    });
     return promise->get_future();
   }
   std::future<WriteOutcome> Submit(WriteRequest request) {

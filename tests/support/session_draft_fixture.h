@@ -31,7 +31,7 @@ class SessionDraftTest : public ::testing::Test {
 
   // Also counts what takes long, as the engine does.
   SessionDraft::Decision Add(SessionDraft& draft, WriteRequest request) {
-    Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
+    Write write(std::move(request), place_, [](const absl::StatusOr<WriteReply>&) {});
     SessionDraft::Decision decision = draft.Add(write);
     if (decision.kind != DecisionKind::kCount) return decision;
     CountProgress progress;

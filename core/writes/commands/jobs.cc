@@ -37,7 +37,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
                                         : nullptr;
   if (current == nullptr || current->done + 1 != outcome.job.number ||
       outcome.job.number >= current->next) {
-    return {Decision::Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+    return Unchanged(request);
   }
   const bool anew = EmbedsEntries(outcome, *current);
   const auto removed = anew ? RemovedSince(outcome, *current) : std::vector<NumberRange>();
@@ -123,15 +123,14 @@ SessionDraft::Decision SessionDraft::Apply(const commands::RetryJob& retry, Writ
 SessionDraft::Decision SessionDraft::Apply(const commands::StoreUsage& /*command*/, Write& write) {
   const WriteRequest& request = write.request;
   if (exists()) return Stored(request, WriteResult());
-  return {Decision::Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+  return Unchanged(request);
 }
 
 // A Query has asked the session's embedder, and another model has answered than made what it was to
 // be compared with.
 SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, Write& write) {
   const WriteRequest& request = write.request;
-  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                     request.encode_reply(WriteResult())};
+  const Decision unchanged = Unchanged(request);
   const EmbeddingSource& by = note.source;
   const BlockState* const found = exists() ? FindBlock(std::string(kRetrievalBlock)) : nullptr;
   if (found == nullptr || !config_->EmbedsMessages() ||

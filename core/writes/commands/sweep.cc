@@ -21,8 +21,7 @@ namespace memoryd {
 SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write& write) {
   const WriteRequest& request = write.request;
   const SweepRequest& sweep = command.due;
-  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                     request.encode_reply(WriteResult())};
+  const Decision unchanged = Unchanged(request);
   if (!exists() || row_.generation != sweep.generation) return unchanged;
   const Retention& retention = config_->retention;
   if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
@@ -115,8 +114,7 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
 
 SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& command, Write& write) {
   const WriteRequest& request = write.request;
-  Decision unchanged{Decision::Kind::kUnchanged, absl::OkStatus(),
-                     request.encode_reply(WriteResult())};
+  const Decision unchanged = Unchanged(request);
   const EntryRemoval& removal = command.removal;
   const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
   if (settings == nullptr || !HasEntries(*settings)) return unchanged;
@@ -156,7 +154,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::ArchiveOldest& archiv
   const OldestActive& oldest = archive.oldest;
   if (!exists() || whole() || row_.generation != oldest.generation ||
       row_.revision != oldest.revision || active_bytes_ <= max_active_bytes_) {
-    return {Decision::Kind::kUnchanged, absl::OkStatus(), request.encode_reply(WriteResult())};
+    return Unchanged(request);
   }
   oldest_.assign(oldest.messages.begin(), oldest.messages.end());
   const bool more = row_.active_count > std::ssize(row_.pinned) + std::ssize(oldest_);

@@ -27,6 +27,10 @@ namespace {
 
 using Kind = SessionDraft::Decision::Kind;
 
+std::string EncodedReply(const WriteRequest& request, const WriteResult& result) {
+  return request.encode_reply == nullptr ? std::string() : request.encode_reply(result);
+}
+
 absl::Status TimeIsOver(std::string_view field) {
   return InvalidField(field, "must be later than now");
 }
@@ -142,7 +146,7 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
         std::find_if(base_.recent_requests.begin(), base_.recent_requests.end(), known);
     if (found != base_.recent_requests.end()) {
       auto reply = ReplyOf(*found, request.fingerprint);
-      if (!reply.ok()) return {Kind::kReplay, reply.status(), {}};
+      if (!reply.ok()) return {Kind::kReplay, reply.status()};
       return {Kind::kReplay, {}, *std::move(reply)};
     }
   }
@@ -219,7 +223,7 @@ std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
   if (!all.ok()) return Refused(all.status());
   if (!*all) {
     write.count_with = config.counting;
-    return Decision{Decision::Kind::kCount, absl::OkStatus(), {}};
+    return Decision{Decision::Kind::kCount, absl::OkStatus()};
   }
   write.token_counts = std::move(progress.counts);
   write.counted_with = config.counting;
@@ -310,9 +314,18 @@ absl::Status SessionDraft::CheckGoing(const WriteRequest& request) const {
   return same ? found.status : MessageChanged();
 }
 
+absl::StatusOr<WriteReply> SessionDraft::Decision::Answer() && {
+  if (!status.ok()) return std::move(status);
+  return WriteReply{std::move(result), std::move(reply), kind == Kind::kReplay};
+}
+
+SessionDraft::Decision SessionDraft::Unchanged(const WriteRequest& request) {
+  return {Kind::kUnchanged, absl::OkStatus(), EncodedReply(request, WriteResult())};
+}
+
 SessionDraft::Decision SessionDraft::NothingToRemove(const WriteRequest& request) {
-  std::string reply = request.encode_reply(WriteResult());
-  if (request.request_id.empty()) return {Kind::kUnchanged, absl::OkStatus(), std::move(reply)};
+  if (request.request_id.empty()) return Unchanged(request);
+  std::string reply = EncodedReply(request, WriteResult());
   // A retry must not remove what others put meanwhile, so the record is kept, beside a tombstone.
   dirty_ = true;
   if (row_.revision == 0) {
@@ -339,11 +352,11 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   result.content_generation = row_.content_generation;
   result.row = row_;
   result.config = config_;
-  std::string reply = request.encode_reply(result);
+  std::string reply = EncodedReply(request, result);
   if (!request.request_id.empty()) {
     requests_.push_back({request.request_id, request.fingerprint, reply, now_us_});
   }
-  return {Kind::kStore, absl::OkStatus(), std::move(reply)};
+  return {Kind::kStore, absl::OkStatus(), std::move(reply), std::move(result)};
 }
 
 SessionChange SessionDraft::TakeChange(const SessionKey& key) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/blocks/entry_log.h"
 #include "core/policy/policy.h"
 #include "core/sessions/oldest_messages.h"
@@ -41,7 +42,11 @@ class SessionDraft {
     };
     Kind kind = Kind::kRefused;
     absl::Status status;
-    std::string reply;
+    std::string reply = {};   // On the wire, for who asks for it.
+    WriteResult result = {};  // Of kStore and kUnchanged.
+
+    // What the write's caller is told.
+    absl::StatusOr<WriteReply> Answer() &&;
   };
 
   // Random 64-bit numbers for generations and commit tags.
@@ -272,13 +277,13 @@ class SessionDraft {
   void RemoveStaged();
   // The replies that a tombstone's session has left are its subject's: they go with that.
   void ForgetReplies();
+  // There is nothing to store.
+  static Decision Unchanged(const WriteRequest& request);
   // Reset or DeleteSession of a session that is not there.
   Decision NothingToRemove(const WriteRequest& request);
   ActiveView View() const;
   Decision Stored(const WriteRequest& request, WriteResult result);
-  static Decision Refused(absl::Status why) {
-    return {Decision::Kind::kRefused, std::move(why), {}};
-  }
+  static Decision Refused(absl::Status why) { return {Decision::Kind::kRefused, std::move(why)}; }
 
   const Session& base_;
   // The base's when the draft began: by TakeChange() another server's commit may be loaded there.

@@ -121,7 +121,7 @@ class SessionEmbeddingsTest : public SessionDraftTest {
   WriteRequest Answered(EmbeddingSource by) { return Plain(commands::NoteEmbedder{std::move(by)}); }
   void ExpectUnchanged(WriteRequest request) {
     SessionDraft draft = NewDraft();
-    Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
+    Write write(std::move(request), place_, [](const absl::StatusOr<WriteReply>&) {});
     EXPECT_EQ(draft.Add(write).kind, DecisionKind::kUnchanged);
   }
 
@@ -158,7 +158,7 @@ TEST_F(SessionEmbeddingsTest, NobodyWaitsForThem) {
   Create();
   SessionDraft draft = NewDraft();
   Write write(Plain(commands::Put(), {{"user", "a"}}), place_,
-              [](absl::Status, std::string, bool) {});
+              [](const absl::StatusOr<WriteReply>&) {});
   ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
   EXPECT_THAT(draft.jobs(), SizeIs(1));
   EXPECT_THAT(write.jobs, IsEmpty());

@@ -135,7 +135,7 @@ TEST_F(SessionStagedTest, APieceIsCommittedWithoutOtherWrites) {
   const auto staged = NewStaged(50);
   MustStore(Staged(commands::BeginStaged(), staged));
   const auto add = [this](SessionDraft& draft, WriteRequest request) {
-    Write write(std::move(request), place_, [](absl::Status, std::string, bool) {});
+    Write write(std::move(request), place_, [](const absl::StatusOr<WriteReply>&) {});
     return draft.Add(write).kind;
   };
   const auto pieces = [&] {
@@ -156,7 +156,7 @@ TEST_F(SessionStagedTest, ItsUsageCountsOnceItIsPublished) {
   const auto staged = NewStaged(50);
   for (const WriteCommand& command :
        std::vector<WriteCommand>{commands::BeginStaged(), commands::PublishStaged()}) {
-    Write write(Staged(command, staged), place_, [](absl::Status, std::string, bool) {});
+    Write write(Staged(command, staged), place_, [](const absl::StatusOr<WriteReply>&) {});
     SessionDraft draft = NewDraft();
     EXPECT_EQ(draft.Growth(write), staged->usage);
     ASSERT_EQ(draft.Add(write).kind, DecisionKind::kStore);
