@@ -98,34 +98,35 @@ class SessionDraft {
   void ApplyTo(Session& session);
 
  private:
-  // What each command does; see core/writes/commands/.
+  // What each command does, see core/writes/commands/.
   Decision Apply(const commands::Put& command, Write& write);
-  // What AddPut() and AddSet() do once nothing is against it.
-  WriteResult Put(const Write& write, const SessionSettings& settings, const SessionConfig& config);
-  WriteResult Set(const Write& write, const SessionSettings& settings, const SessionConfig& config);
   Decision Apply(const commands::Set& command, Write& write);
-  Decision Apply(const commands::ArchiveOldest& command, Write& write);
   Decision Apply(const commands::Reset& command, Write& write);
   Decision Apply(const commands::CreateSession& command, Write& write);
   Decision Apply(const commands::UpdateSession& command, Write& write);
   Decision Apply(const commands::DeleteSession& command, Write& write);
   Decision Apply(const commands::ForgetSession& command, Write& write);
-  Decision Apply(const commands::BeginStaged& command, Write& write);
-  Decision Apply(const commands::AddStaged& command, Write& write);
-  Decision Apply(const commands::PublishStaged& command, Write& write);
-  Decision Apply(const commands::DropStaged& command, Write& write);
-  Decision Apply(const commands::EndJob& command, Write& write);
-  Decision Apply(const commands::RetryJob& command, Write& write);
-  Decision Apply(const commands::UndoBlockChange& command, Write& write);
-  Decision Apply(const commands::EditFact& command, Write& write);
-  Decision Apply(const commands::Sweep& command, Write& write);
-  Decision Apply(const commands::TakeOutEntries& command, Write& write);
-  Decision Apply(const commands::StoreUsage& command, Write& write);
-  Decision Apply(const commands::NoteEmbedder& command, Write& write);
   Decision Apply(const commands::UpdateMessage& command, Write& write);
   Decision Apply(const commands::DeleteMessage& command, Write& write);
   Decision Apply(const commands::UpdateContent& command, Write& write);
   Decision Apply(const commands::DeleteContent& command, Write& write);
+  Decision Apply(const commands::UndoBlockChange& command, Write& write);
+  Decision Apply(const commands::EditFact& command, Write& write);
+  Decision Apply(const commands::EndJob& command, Write& write);
+  Decision Apply(const commands::RetryJob& command, Write& write);
+  Decision Apply(const commands::StoreUsage& command, Write& write);
+  Decision Apply(const commands::NoteEmbedder& command, Write& write);
+  Decision Apply(const commands::BeginStaged& command, Write& write);
+  Decision Apply(const commands::AddStaged& command, Write& write);
+  Decision Apply(const commands::PublishStaged& command, Write& write);
+  Decision Apply(const commands::DropStaged& command, Write& write);
+  Decision Apply(const commands::Sweep& command, Write& write);
+  Decision Apply(const commands::TakeOutEntries& command, Write& write);
+  Decision Apply(const commands::ArchiveOldest& command, Write& write);
+
+  // What a Put or Set does once nothing is against it.
+  WriteResult Put(const Write& write, const SessionSettings& settings, const SessionConfig& config);
+  WriteResult Set(const Write& write, const SessionSettings& settings, const SessionConfig& config);
 
   bool exists() const { return row_.revision > 0 && !row_.deleted; }
   // What the session stores.
