@@ -108,8 +108,9 @@ def test_what_no_reply_holds_is_to_be_read_in_pages(calls, session_id):
 @pytest.mark.resident
 def test_several_at_once_within_a_small_memory(store, session_id):
     """Each is stored or refused, and the server goes on."""
-    with Server(store, arguments=["--memory-limit-mib=512"]) as server, \
-            server.channel() as channel:
+    # A slow disk takes more than 5 s for what the store writes at once.
+    arguments = ["--memory-limit-mib=512", "--store-timeout-ms=60000"]
+    with Server(store, arguments=arguments) as server, server.channel() as channel:
         calls = Calls(ready(channel))
         assert calls.GetServerInfo().limits.request_bytes >= 30 * MIB
         with concurrent.futures.ThreadPoolExecutor(12) as threads:
