@@ -73,8 +73,9 @@ def settings() -> set[str]:
 
 def test_every_variable_is_known():
     known = CLIENTS | OTHERS | settings()
+    # Decisions and the page on code name macros.
     names = {name: sorted(variables - known) for name, variables in read().items()
-             if not name.startswith("docs/adr/")}
+             if not name.startswith("docs/adr/") and name != "docs/STYLE.md"}
     assert {name: variables for name, variables in names.items() if variables} == {}
 
 

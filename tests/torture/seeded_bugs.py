@@ -154,7 +154,7 @@ BUGS = (
               "  incoming.message.role = ParseRole(message.role());\n"),)),
     SeededBug(
         "reset_without_generation", "Reset and Set leave the generation as it is", _SQLITE,
-        (Edit("core/writes/draft/session_draft.cc",
+        (Edit("core/writes/draft/session_draft_messages.cc",
               "  row_.generation = random_();\n"
               "  row_.floor = row_.watermark = row_.next_position;\n"
               "  row_.pinned.clear();\n",
