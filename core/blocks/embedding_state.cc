@@ -76,6 +76,10 @@ std::string EmbeddingState::ToJson() const {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+EmbeddingState EmbeddingState::FromJsonOrNone(std::string_view json) {
+  return FromJson(json).value_or(EmbeddingState());
+}
+
 absl::StatusOr<EmbeddingState> EmbeddingState::FromJson(std::string_view text) {
   EmbeddingState state;
   if (text.empty()) return state;

@@ -82,6 +82,8 @@ struct EmbeddingState {
   std::string ToJson() const;
   // DATA_LOSS when `json` is not what ToJson() wrote; "" is no embeddings.
   static absl::StatusOr<EmbeddingState> FromJson(std::string_view json);
+  // The same, and no embeddings where it can't be read: a job tells of that.
+  static EmbeddingState FromJsonOrNone(std::string_view json);
 
   // Takes note of what has answered a job. True when the answer belongs to the vectors that are
   // being made. Else false: those are others from now on, a new `next`, or none where the answer

@@ -15,14 +15,15 @@
 namespace memoryd {
 namespace {
 
-// Of one read, which the store's client library holds as well.
+// The bytes of one read. The library of the store holds them too.
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
-// Of a message while a block is fed: the row, what it holds, and what the block makes of that.
+// How often a message is in memory while its block is fed: as a row, as its parts, and as the
+// block's text.
 constexpr std::int64_t kCopies = 3;
 constexpr std::int64_t kMessageBytes = 1024;
 constexpr std::int64_t kSizesAtOnce = 10'000;
 constexpr auto kEmbeddedBytes = static_cast<std::int64_t>(kEmbeddedTextBytes);
-// As many entries as are embedded anew at once.
+// How many entries are re-embedded at once.
 constexpr std::int64_t kEntriesAnew = 128;
 constexpr std::int64_t kEntryBytes = std::int64_t{4} << 20;
 

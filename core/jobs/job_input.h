@@ -33,8 +33,7 @@ class JobInput {
     // The most bytes that the messages of one job may have.
     std::int64_t max_message_bytes = std::int64_t{96} << 20;
   };
-  // Entries that are embedded anew. `end`: behind the last of them, or where the job's end where
-  // there are none.
+  // Entries to be re-embedded. `end` is one behind the last; without entries it is the job's end.
   struct Entries {
     std::vector<MessagePtr> rows;
     std::int64_t end = 0;

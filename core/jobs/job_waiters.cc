@@ -76,7 +76,7 @@ void JobWaiters::Wait(CachedSession& session, const std::vector<JobKey>& jobs, b
       for (const JobKey& job : jobs) waiters_.emplace(job, waiter);
     }
   }
-  // Those that had ended by then.
+  // These jobs had ended before the waiter was added.
   std::vector<JobKey> over;
   {
     MutexLock lock(session.mutex);

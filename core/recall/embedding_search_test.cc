@@ -128,16 +128,6 @@ class EmbeddingSearchFixture : public SearchFixture {
     }
     return messages;
   }
-  WriteRequest OfMessage(WriteCommand command, const MessagePtr& message,
-                         std::vector<Line> lines = {}) {
-    WriteRequest request = Plain(std::move(command), std::move(lines));
-    request.found.emplace();
-    request.found->generation = session_.row.generation;
-    request.found->revision = session_.row.revision;
-    request.found->watermark = session_.row.watermark;
-    request.found->messages = {message};
-    return request;
-  }
 
   BlockFixture blocks_;
 };
@@ -201,7 +191,7 @@ TEST_F(EmbeddingSearchTest, AChangedMessageIsNeverFoundByItsOldText) {
   Create();
   CommitNotes({}, {{"user", "dog"}, {"user", "cat"}});
   RunAllJobs();
-  Commit(OfMessage(commands::UpdateMessage(), Stored()[0], {{"user", "bird"}}));
+  Commit(Named(commands::UpdateMessage(), {Stored()[0]}, {{"user", "bird"}}));
   EXPECT_THAT(FindTexts("dog", 1), ElementsAre("message 2: cat"));
   RunAllJobs();
   const auto found = Find(*search_, "dog");
@@ -293,10 +283,10 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
       settings.ranking.embedder = std::array{"", "hash", "other"}[Pick(3)];
       Commit(WithSettings(commands::UpdateSession(), settings));
     } else if (choice < 10 && !stored.empty()) {
-      Commit(OfMessage(commands::DeleteMessage(), stored[Pick(stored.size())]));
+      Commit(Named(commands::DeleteMessage(), {stored[Pick(stored.size())]}));
     } else if (choice < 15 && !stored.empty()) {
       const std::vector<Line> line = {{"user", fmt::format("new {}", ++count_)}};
-      Commit(OfMessage(commands::UpdateMessage(), stored[Pick(stored.size())], line));
+      Commit(Named(commands::UpdateMessage(), {stored[Pick(stored.size())]}, line));
     } else if (choice < 30) {
       Commit(Plain(commands::Put(), RandomLines(Pick(8) == 0 ? 300 : 4)));
     } else if (choice < 33) {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/storage/stores.h"
 #include "server/wire/stored_body.h"
+#include "tests/support/memory_store.h"
 
 namespace memoryd {
 namespace {
@@ -26,12 +26,9 @@ using Labels = std::vector<ClientMetric::Label>;
 class MetricsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    StoreOptions options;
-    options.url = "sqlite::memory:";
-    auto store = OpenStore(options);
+    auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     real_ = *std::move(store);
-    ASSERT_TRUE(real_->Migrate().ok());
     store_ = std::make_unique<ObservedStore>(real_.get());
     EngineOptions engine_options;
     engine_options.bodies = &bodies_;

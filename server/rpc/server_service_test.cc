@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "core/storage/stores.h"
+#include "tests/support/memory_store.h"
 
 namespace memoryd {
 namespace {
@@ -17,12 +17,9 @@ using ::testing::IsEmpty;
 class ServerInfoTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    StoreOptions options;
-    options.url = "sqlite::memory:";
-    auto store = OpenStore(options);
+    auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     real_ = *std::move(store);
-    ASSERT_TRUE(real_->Migrate().ok());
     store_ = std::make_unique<ObservedStore>(real_.get());
   }
 

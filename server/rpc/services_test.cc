@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/base/memory_budget.h"
-#include "core/storage/stores.h"
 #include "server/wire/stored_body.h"
+#include "tests/support/memory_store.h"
 
 namespace memoryd {
 namespace {
@@ -22,12 +22,9 @@ constexpr std::string_view kReflection =
 class ServicesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    StoreOptions options;
-    options.url = "sqlite::memory:";
-    auto store = OpenStore(options);
+    auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     real_ = *std::move(store);
-    ASSERT_TRUE(real_->Migrate().ok());
     store_ = std::make_unique<ObservedStore>(real_.get());
     engine_options_.bodies = &bodies_;
     engine_options_.memory = &budget_;

@@ -15,8 +15,8 @@
 
 #include "core/base/error.h"
 #include "core/engine/engine.h"
-#include "core/storage/sqlite/sqlite_store.h"
 #include "tests/support/faulty_store.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/plain_body_reader.h"
 #include "tests/support/writes.h"
 
@@ -71,12 +71,9 @@ class EngineTest : public ::testing::Test {
 
  protected:
   void SetUp() override {
-    StoreOptions options;
-    options.url = "sqlite::memory:";
-    auto store = OpenSqliteStore(options);
+    auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     real_ = *std::move(store);
-    ASSERT_TRUE(real_->Migrate().ok());
     store_ = std::make_unique<FaultyStore>(real_.get());
   }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/recall/session_search.h"
-#include "core/storage/sqlite/sqlite_store.h"
 #include "tests/support/faulty_store.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/plain_body_reader.h"
 #include "tests/support/session_draft_fixture.h"
 
@@ -56,12 +56,9 @@ inline absl::StatusOr<Found> FindIn(SessionSearch& search, const SessionKey& key
 class SearchFixture : public SessionDraftTest {
  protected:
   void SetUp() override {
-    StoreOptions options;
-    options.url = "sqlite::memory:";
-    auto store = OpenSqliteStore(options);
+    auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     real_ = *std::move(store);
-    ASSERT_TRUE(real_->Migrate().ok());
     store_ = std::make_unique<FaultyStore>(real_.get());
   }
 

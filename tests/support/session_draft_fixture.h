@@ -73,6 +73,17 @@ class SessionDraftTest : public ::testing::Test {
   WriteRequest Plain(WriteCommand command, std::vector<Line> lines = {}) {
     return NewWrite(std::move(command), kKey, std::move(lines));
   }
+  // Of these messages, found as they are now.
+  WriteRequest Named(WriteCommand command, std::vector<MessagePtr> messages,
+                     std::vector<Line> lines = {}) {
+    WriteRequest request = Plain(std::move(command), std::move(lines));
+    request.found.emplace();
+    request.found->generation = session_.row.generation;
+    request.found->revision = session_.row.revision;
+    request.found->watermark = session_.row.watermark;
+    request.found->messages = std::move(messages);
+    return request;
+  }
   WriteRequest WithSettings(WriteCommand command, SessionSettings settings) {
     WriteRequest request = Plain(std::move(command));
     SettingsOf(request) = std::move(settings);

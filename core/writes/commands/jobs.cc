@@ -16,14 +16,6 @@
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
-namespace {
-
-// One that can't be read is as none: a job says so.
-EmbeddingState EmbeddingsOf(const std::string& state) {
-  return EmbeddingState::FromJson(state).value_or(EmbeddingState());
-}
-
-}  // namespace
 
 // A job that is not the next one of its block has ended before, by another server or by a Set or
 // Reset: what it found out must not be stored again, or come back. One that began with another
@@ -137,7 +129,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, W
       !by.IsNamed(config_->ranking.embedder_worker, config_->ranking.embedder)) {
     return unchanged;
   }
-  EmbeddingState embeddings = EmbeddingsOf(found->state);
+  EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(found->state);
   // The jobs that are under way see for themselves what answers them.
   if (embeddings.next.has_value()) return unchanged;
   const absl::StatusOr<bool> same = embeddings.Answered(by);

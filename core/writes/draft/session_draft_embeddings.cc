@@ -13,11 +13,6 @@ namespace {
 // Of a job that has messages embedded: as many as are asked for at once, and held in memory.
 constexpr std::int64_t kEmbeddedMessages = 128;
 
-// One that can't be read is as none: a job says so.
-EmbeddingState EmbeddingsOf(const std::string& state) {
-  return EmbeddingState::FromJson(state).value_or(EmbeddingState());
-}
-
 }  // namespace
 
 std::vector<EntryRange> SessionDraft::EntriesOf(const BlockState& state) {
@@ -26,7 +21,8 @@ std::vector<EntryRange> SessionDraft::EntriesOf(const BlockState& state) {
     stored.push_back({state.entry_generation, {0, state.next_entry}});
   }
   if (!MayHaveNext(state.state)) return stored;
-  if (const EmbeddingState embeddings = EmbeddingsOf(state.state); embeddings.next.has_value()) {
+  if (const EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(state.state);
+      embeddings.next.has_value()) {
     stored.push_back({embeddings.next->generation, {0, embeddings.next->next_entry}});
   }
   return stored;
@@ -37,7 +33,8 @@ void SessionDraft::EmbedMessages() {
   const std::string block(kRetrievalBlock);
   const BlockState* state = FindBlock(block);
   if (state != nullptr && state->done + 1 < state->next) return;
-  EmbeddingState embeddings = state == nullptr ? EmbeddingState() : EmbeddingsOf(state->state);
+  EmbeddingState embeddings =
+      state == nullptr ? EmbeddingState() : EmbeddingState::FromJsonOrNone(state->state);
   std::optional<NextEmbeddings>& made = embeddings.next;
   const std::int64_t first =
       row_.pinned.empty() ? row_.floor : std::min(row_.floor, row_.pinned.front());
@@ -87,7 +84,7 @@ void SessionDraft::ChangeEmbedder(const SessionConfig& config) {
   if (same && config.EmbedsMessages() == config_->EmbedsMessages()) return;
   const BlockState* const found = FindBlock(block);
   if (found == nullptr) return;
-  EmbeddingState embeddings = EmbeddingsOf(found->state);
+  EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(found->state);
   if (!config.EmbedsMessages() || embeddings.source.size == 0) {
     // Nothing is to serve, or can.
     RemoveBlock(block);
@@ -113,8 +110,8 @@ void SessionDraft::ChangeEmbedder(const SessionConfig& config) {
 }
 
 void SessionDraft::NoteAnswer(const std::string& before, BlockState& state) {
-  const std::optional<NextEmbeddings> was = EmbeddingsOf(before).next;
-  EmbeddingState embeddings = EmbeddingsOf(state.state);
+  const std::optional<NextEmbeddings> was = EmbeddingState::FromJsonOrNone(before).next;
+  EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(state.state);
   std::optional<NextEmbeddings>& now = embeddings.next;
   if (was.has_value() == now.has_value() &&
       (!was.has_value() || was->generation == now->generation)) {
@@ -144,7 +141,7 @@ void SessionDraft::EraseActiveEmbeddings() {
   if (found == nullptr || found->entry_generation == 0) return;
   BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
   // A state that can't be read is mended so.
-  EmbeddingState embeddings = EmbeddingsOf(state.state);
+  EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(state.state);
   ++embeddings.cuts;
   state.state = embeddings.ToJson();
   for (const EntryRange& stored : EntriesOf(state)) {

@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/storage/sqlite/sqlite_store.h"
 #include "core/writes/draft/session_draft.h"
+#include "tests/support/memory_store.h"
 #include "tests/support/writes.h"
 
 namespace memoryd {
@@ -33,12 +33,9 @@ void ExpectSame(const MessagePtr& cached, const MessagePtr& loaded) {
 class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
  protected:
   void SetUp() override {
-    StoreOptions options;
-    options.url = "sqlite::memory:";
-    auto store = OpenSqliteStore(options);
+    auto store = OpenMemoryStore();
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    ASSERT_TRUE(store_->Migrate().ok());
   }
 
   // 0 to `below` - 1. Not a distribution: those differ between libraries.

@@ -102,16 +102,6 @@ class SessionEmbeddingsTest : public SessionDraftTest {
       return g.generation == generation && g.begin == 0 && g.end >= end;
     });
   }
-  WriteRequest OfMessage(WriteCommand command, std::vector<MessagePtr> messages,
-                         std::vector<Line> lines = {}) {
-    WriteRequest request = Plain(std::move(command), std::move(lines));
-    request.found.emplace();
-    request.found->generation = session_.row.generation;
-    request.found->revision = session_.row.revision;
-    request.found->watermark = session_.row.watermark;
-    request.found->messages = std::move(messages);
-    return request;
-  }
   void Change(std::string name, std::string worker = "") {
     SessionSettings settings;
     settings.ranking.embedder = std::move(name);
@@ -215,12 +205,12 @@ TEST_F(SessionEmbeddingsTest, AChangedMessageLosesItsOwnAtOnce) {
   Create();
   PutMany(2);
   End({1, 2});
-  MustStore(OfMessage(commands::UpdateMessage(), {session_.active[0]}, {{"user", "new"}}));
+  MustStore(Named(commands::UpdateMessage(), {session_.active[0]}, {{"user", "new"}}));
   EXPECT_THAT(Erased(), ElementsAre(std::pair(1, 2)));
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
   WriteRequest late = EndJob({1});
   // Changed again while the job runs: what it has taken in is nobody's text any more.
-  MustStore(OfMessage(commands::UpdateMessage(), {session_.active[0]}, {{"user", "newer"}}));
+  MustStore(Named(commands::UpdateMessage(), {session_.active[0]}, {{"user", "newer"}}));
   ExpectRefused(late, absl::StatusCode::kAborted, "BLOCK_CHANGED");
   End({1});
   // The second job finds it embedded.
@@ -229,7 +219,7 @@ TEST_F(SessionEmbeddingsTest, AChangedMessageLosesItsOwnAtOnce) {
   // One that no job has been made for yet.
   PutMany(1);
   PutMany(1);
-  MustStore(OfMessage(commands::UpdateMessage(), {session_.active.back()}, {{"user", "new"}}));
+  MustStore(Named(commands::UpdateMessage(), {session_.active.back()}, {{"user", "new"}}));
   EXPECT_THAT(Erased(), IsEmpty());
   EXPECT_THAT(Jobs(), IsEmpty());
 }
@@ -238,7 +228,7 @@ TEST_F(SessionEmbeddingsTest, ADeletedMessageTakesItsOwnAlong) {
   Create();
   PutMany(2);
   End({1, 2});
-  MustStore(OfMessage(commands::DeleteMessage(), {session_.active[0], session_.active[1]}));
+  MustStore(Named(commands::DeleteMessage(), {session_.active[0], session_.active[1]}));
   EXPECT_THAT(Erased(), ElementsAre(std::pair(1, 2), std::pair(2, 3)));
   EXPECT_THAT(Jobs(), IsEmpty());
 }
@@ -437,7 +427,7 @@ TEST_F(NextEmbeddingsTest, JobsThatWereMadeForOthersAreCancelled) {
   // One behind the job that finds out.
   MessageDraft archived(*session_.active.front());
   archived.position = 1;
-  MustStore(OfMessage(commands::UpdateMessage(), {archived}, {{"user", "new"}}));
+  MustStore(Named(commands::UpdateMessage(), {archived}, {{"user", "new"}}));
   EXPECT_THAT(Jobs(), ElementsAre(std::pair(1, 2)));
   late = EndJob({1});
   model_ = "newer";
@@ -487,7 +477,7 @@ TEST_F(NextEmbeddingsTest, AChangedMessageLosesBoth) {
   End({1, 128});
   using Range = std::pair<std::int64_t, std::int64_t>;
   const MessagePtr newest = session_.active.back();
-  MustStore(OfMessage(commands::UpdateMessage(), {newest}, {{"user", "new"}}));
+  MustStore(Named(commands::UpdateMessage(), {newest}, {{"user", "new"}}));
   EXPECT_THAT(ErasedOf(old_), ElementsAre(Range(130, 131)));
   EXPECT_THAT(ErasedOf(next), ElementsAre(Range(130, 131)));
   EXPECT_THAT(Jobs(), ElementsAre(Range(130, 131)));
@@ -498,11 +488,11 @@ TEST_F(NextEmbeddingsTest, AChangedMessageLosesBoth) {
   // One that they have not come to yet.
   old_ = next;
   Change("third");
-  MustStore(OfMessage(commands::UpdateMessage(), {session_.active.back()}, {{"user", "newer"}}));
+  MustStore(Named(commands::UpdateMessage(), {session_.active.back()}, {{"user", "newer"}}));
   EXPECT_THAT(ErasedOf(old_), ElementsAre(Range(130, 131)));
   EXPECT_THAT(ErasedOf(Made()), IsEmpty());
   EXPECT_THAT(Jobs(), IsEmpty());
-  MustStore(OfMessage(commands::DeleteMessage(), {session_.active.back()}));
+  MustStore(Named(commands::DeleteMessage(), {session_.active.back()}));
   EXPECT_THAT(ErasedOf(old_), ElementsAre(Range(130, 131)));
 }
 

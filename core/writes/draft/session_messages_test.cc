@@ -13,17 +13,6 @@ using ::testing::IsEmpty;
 
 class SessionMessagesTest : public SessionDraftTest {
  protected:
-  // Names what is stored at `positions`, as it is now.
-  WriteRequest Named(WriteCommand command, std::vector<MessagePtr> messages,
-                     std::vector<Line> lines = {}) {
-    WriteRequest request = Plain(std::move(command), std::move(lines));
-    request.found.emplace();
-    request.found->generation = session_.row.generation;
-    request.found->revision = session_.row.revision;
-    request.found->watermark = session_.row.watermark;
-    request.found->messages = std::move(messages);
-    return request;
-  }
   WriteRequest Delete(std::vector<MessagePtr> messages) {
     return Named(commands::DeleteMessage(), std::move(messages));
   }
