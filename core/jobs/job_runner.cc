@@ -118,10 +118,12 @@ void JobRunner::Stop() {
   }
   if (thread_.joinable()) thread_.join();
   waiters_.Close();
-  // So that another server need not wait for the leases to run out. What has ended meanwhile is not
-  // touched.
+  Release(held);
+}
+
+void JobRunner::Release(const std::set<JobKey>& jobs) {
   const auto until = Clock::now() + kGiveBackTime;
-  for (const JobKey& job : held) {
+  for (const JobKey& job : jobs) {
     if (Clock::now() > until || !options_.store->ReleaseJob(lease_, job, 0, {}, {}, false).ok())
       break;
   }
@@ -161,7 +163,13 @@ void JobRunner::Start(const std::shared_ptr<CachedSession>& session, std::vector
     in_order = session->loaded && session->session.config->feed == FeedTime::kBeforeReply;
   }
   const Section section(*this);
-  if (!section) return;
+  if (!section) {
+    // They came while the runner stops, which gives back what it knew of.
+    std::set<JobKey> keys;
+    for (const Job& job : jobs) keys.insert(job.key);
+    Release(keys);
+    return;
+  }
   {
     MutexLock lock(mutex_);
     queue_.Hold(session->key, std::move(jobs), in_order);

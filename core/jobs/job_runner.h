@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -111,7 +112,8 @@ class JobRunner final : public CommittedJobs {
   void WorkerAttached() MEMORYD_EXCLUDES(mutex_);
 
   // Starts nothing more, forgets the models' answers still to come, ends every Wait(), and gives
-  // back what has not ended. When it returns nothing of this runner touches what the options name.
+  // back what has not ended. When it returns nothing of this runner touches what the options name,
+  // but that a Start() still to come gives its jobs back to the store.
   void Stop() MEMORYD_EXCLUDES(mutex_);
 
   // Held now, waiting or running.
@@ -179,6 +181,9 @@ class JobRunner final : public CommittedJobs {
   void Leave(const std::shared_ptr<Attempt>& attempt, JobState state, const std::string& error)
       MEMORYD_EXCLUDES(mutex_);
   std::chrono::milliseconds RetryDelay(std::int64_t attempts) const;
+  // Gives back jobs that have not begun, so that no server has to wait until their leases run out.
+  // What has ended meanwhile is not touched.
+  void Release(const std::set<JobKey>& jobs);
   void Run() MEMORYD_EXCLUDES(mutex_);
   void Claim();
   void Renew();
