@@ -33,6 +33,9 @@ class EngineWriteTest : public EngineTest {
     return request;
   }
 
+  // Late enough for a call to have begun, however slow the machine is, and soon over.
+  static Engine::Deadline Soon() { return In(std::chrono::milliseconds(500)); }
+
   // A Put that is on its way to the stalled store: what comes now meets in the next batch.
   std::future<WriteOutcome> OccupyCommitter() {
     store_->StallCommits();
@@ -317,8 +320,7 @@ TEST_F(EngineWriteTest, CallsThatExpiredStillTakeTheirPlaceInTheBoundedQueue) {
   store_->StallCommits();
   auto on_its_way = Submit(NewPut(kKey, {{"user", "1"}}));
   store_->AwaitStalled(1);
-  EXPECT_FALSE(
-      Do(Due(NewPut(kKey, {{"user", "2"}}), In(std::chrono::milliseconds(1)))).status.ok());
+  EXPECT_FALSE(Do(Due(NewPut(kKey, {{"user", "2"}}), Soon())).status.ok());
   ExpectError(Do(NewPut(kKey, {{"user", "3"}})), absl::StatusCode::kResourceExhausted,
               "QUEUE_FULL");
   store_->ReleaseCommits();
@@ -329,7 +331,7 @@ TEST_F(EngineWriteTest, CallsThatExpiredStillTakeTheirPlaceInTheBoundedQueue) {
 
 TEST_F(EngineWriteTest, AnEngineMayGoWhileLoadsOfExpiredCallsAreUnderWay) {
   store_->StallLoads();
-  auto put = Submit(Due(NewPut(kKey, {{"user", "0"}}), In(std::chrono::milliseconds(1))));
+  auto put = Submit(Due(NewPut(kKey, {{"user", "0"}}), Soon()));
   store_->AwaitStalled(1);
   EXPECT_FALSE(Await(std::move(put)).status.ok());
   std::thread stop([this] { engine_.reset(); });
