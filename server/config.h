@@ -1,17 +1,13 @@
-// The server's settings: flags over environment over file over defaults.
+// What the server is told to do.
 #ifndef MEMORYD_SERVER_CONFIG_H_
 #define MEMORYD_SERVER_CONFIG_H_
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "core/base/server_command.h"
 #include "core/llm/model_settings.h"
 #include "core/storage/stores.h"
 #include "server/access/jwt_verifier.h"
@@ -81,63 +77,12 @@ struct Config {
   bool ListensInPlaintext() const;
 };
 
-// What the command line asks for.
-enum class Command {
-  kServe,
-  kMigrate,
-  kCheckConfig,
-  kPrintConfig,
-  kPrintReference,
-  kVersion,
-  kHelp
-};
+// What no single value can be checked for: TLS, JSON Web Tokens, plaintext, spans, templates of
+// tenants. INVALID_ARGUMENT with one line that names the key.
+absl::Status CheckConfig(const Config& config);
 
-struct CommandLine {
-  Command command = Command::kServe;
-  Config config;
-  // What is printed on standard output is one JSON object.
-  bool json = false;
-  // For kPrintConfig and kPrintReference: what to print.
-  std::string text;
-  // Every setting by its name as it was given, lists as --print-config shows them.
-  std::map<std::string, std::string> settings;
-};
-
-// For `memoryd dev`.
-struct DevDefaults {
-  // Settings, by their names, that have another default than usual.
-  std::map<std::string, std::string> settings;
-  // Words that are no PATH: who types one of them meant the command.
-  std::vector<std::string> commands = {};
-};
-
-// Made once, for any number of command lines; by one thread at a time.
-class CommandLineParser {
- public:
-  CommandLineParser();
-  // Of `memoryd dev`: takes a PATH and `--port` too, and no `migrate`.
-  explicit CommandLineParser(const DevDefaults& defaults);
-  ~CommandLineParser();
-  CommandLineParser(const CommandLineParser&) = delete;
-  CommandLineParser& operator=(const CommandLineParser&) = delete;
-
-  // `environment` holds the variables that begin with MEMORYD_. INVALID_ARGUMENT with one line that
-  // names the key or the flag and where it stands.
-  absl::StatusOr<CommandLine> Parse(int argc, const char* const* argv,
-                                    const std::map<std::string, std::string>& environment);
-
-  std::vector<CommandLineOption> Options() const;
-
- private:
-  struct Declared;
-  const std::unique_ptr<Declared> options_;
-};
-
-// MEMORYD_* of this process.
-std::map<std::string, std::string> MemorydEnvironment();
-
-// Fills in `templates`. INVALID_ARGUMENT with one line, as Parse() has it. Time zones are known by
-// then, see UseZoneFiles().
+// Fills in `templates`. INVALID_ARGUMENT with one line, as CheckConfig() has it. Time zones are
+// known by then, see UseZoneFiles().
 absl::Status CheckTemplates(Config& config);
 
 // Whether an address of Config::listen can be reached from this machine only.

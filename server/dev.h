@@ -5,7 +5,7 @@
 #include <string>
 
 #include "server/announcement.h"
-#include "server/config.h"
+#include "server/command_line.h"
 
 namespace memoryd {
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/access/settings_in_force.h"
 #include "server/access/tenant_limiter.h"
-#include "server/config.h"
+#include "server/command_line.h"
 #include "server/ops/call_log.h"
 #include "server/ops/log.h"
 

@@ -22,7 +22,7 @@
 #include "core/model/time_zone.h"
 #include "server/access.h"
 #include "server/announcement.h"
-#include "server/config.h"
+#include "server/command_line.h"
 #include "server/dev.h"
 #include "server/exposure.h"
 #include "server/migrated_store.h"

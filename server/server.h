@@ -16,7 +16,7 @@
 #include "server/access.h"
 #include "server/access/tenant_limiter.h"
 #include "server/announcement.h"
-#include "server/config.h"
+#include "server/command_line.h"
 #include "server/engine_and_models.h"
 #include "server/http2/http2_server.h"
 #include "server/live_settings.h"

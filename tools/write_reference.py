@@ -15,7 +15,7 @@ SETTINGS = """\
 # Settings
 
 Written by `tools/write_reference.py` from `memoryd --print-reference`: what is to be changed here stands in
-`server/config.cc` and `server/settings/model_config.cc`.
+`server/setting_table.cc` and `server/settings/model_config.cc`.
 
 Every key of the first table is a key of the YAML file (`--config FILE` or `MEMORYD_CONFIG`), an environment
 variable and a flag: `store_timeout_ms`, `MEMORYD_STORE_TIMEOUT_MS`, `--store-timeout-ms`.

@@ -10,6 +10,9 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 
@@ -48,6 +51,11 @@ inline std::string OnOneLine(std::string message) {
   std::replace_if(
       message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
   return message;
+}
+
+// INVALID_ARGUMENT with `message` on one line.
+inline absl::Status InvalidSetting(std::string message) {
+  return absl::InvalidArgumentError(OnOneLine(std::move(message)));
 }
 
 }  // namespace memoryd

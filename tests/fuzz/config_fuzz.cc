@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/config.h"
+#include "server/command_line.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {

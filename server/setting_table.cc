@@ -1,0 +1,497 @@
+#include "server/setting_table.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "core/storage/store_url.h"
+#include "server/binary_path.h"
+#include "server/settings/limits.h"
+#include "server/settings/setting_value.h"
+
+namespace memoryd {
+namespace {
+
+std::string ParseListen(const std::string& value, std::vector<std::string>& out) {
+  out.clear();
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find(',', begin), value.size());
+    out.push_back(value.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const std::string& address : out) {
+    if (address.starts_with("unix:") && address.size() > 5) continue;
+    const std::size_t colon = address.rfind(':');
+    int port = 0;
+    if (colon == std::string::npos || colon == 0 ||
+        !ParseInt(address.substr(colon + 1), 0, 65535, port).empty()) {
+      return "must be HOST:PORT or unix:PATH, several separated by commas";
+    }
+  }
+  return {};
+}
+
+// One address, by its IP or as localhost.
+std::string ParseMetricsListen(const std::string& value, std::string& out) {
+  out.clear();
+  if (value == "off") return {};
+  const std::size_t colon = std::min(value.rfind(':'), value.size());
+  std::string host = value.substr(0, colon);
+  if (host == "localhost") host = "127.0.0.1";
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  in_addr four{};
+  in6_addr six{};
+  const bool is_address =
+      bracketed ? inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &six) == 1
+                : inet_pton(AF_INET, host.c_str(), &four) == 1;
+  int port = 0;
+  if (!is_address || colon == value.size() ||
+      !ParseInt(value.substr(colon + 1), 0, 65535, port).empty()) {
+    return "must be off or IP:PORT, such as 127.0.0.1:9464";
+  }
+  out = fmt::format("{}:{}", host, port);
+  return {};
+}
+
+// Credentials are no part of it: it is printed.
+std::string ParseEndpoint(const std::string& value, std::string& out) {
+  out.clear();
+  if (value == "off") return {};
+  const std::size_t scheme = value.starts_with("http://")    ? 7
+                             : value.starts_with("https://") ? 8
+                                                             : 0;
+  const bool is_url =
+      scheme > 0 && value.size() > scheme && value[scheme] != '/' &&
+      std::ranges::all_of(value, [](char c) { return c > ' ' && c < 0x7F && c != '@'; });
+  if (!is_url) {
+    return "must be off or the URL of a collector, such as http://localhost:4318/v1/traces";
+  }
+  out = value;
+  return {};
+}
+
+std::filesystem::path StateDirectory() {
+  // systemd's, then the XDG base directory specification's.
+  if (const char* directory = std::getenv("STATE_DIRECTORY")) return directory;
+  if (const char* directory = std::getenv("XDG_STATE_HOME")) {
+    return std::filesystem::path(directory) / "memoryd";
+  }
+  if (const char* home = std::getenv("HOME")) {
+    return std::filesystem::path(home) / ".local/state/memoryd";
+  }
+  return "/var/lib/memoryd";
+}
+
+std::string DefaultVocabularyDirectory() {
+  const auto binary = BinaryPath();
+  if (binary.empty()) return "/usr/share/memoryd";
+  return (binary.parent_path().parent_path() / "share/memoryd").string();
+}
+
+std::string Nothing() { return {}; }
+
+std::string Keep(const std::string& value, std::string& out) {
+  out = value;
+  return {};
+}
+
+std::string KeepName(const std::string& value, std::string& out) {
+  out = value;
+  return value.empty() ? "must not be empty" : "";
+}
+
+std::string ParseMode(const std::string& value, unsigned& out) {
+  constexpr int kOctal = 8;
+  constexpr unsigned kMost = 0777;
+  const char* const end = value.data() + value.size();
+  const auto [last, error] = std::from_chars(value.data(), end, out, kOctal);
+  if (error != std::errc() || last != end || out > kMost) {
+    return "must be an octal mode from 0 to 0777";
+  }
+  return {};
+}
+
+constexpr std::array kSettings = {
+    Setting{"listen", "Addresses to serve on: HOST:PORT or unix:PATH, separated by commas.",
+            [] { return std::string("127.0.0.1:50051"); },
+            [](Config& c, const std::string& v) { return ParseListen(v, c.listen); },
+            "Port 0 picks a free one and prints it."},
+    Setting{"allow_plaintext", "Serve without TLS on addresses other machines can reach.",
+            [] { return std::string("false"); },
+            [](Config& c, const std::string& v) { return ParseBool(v, c.allow_plaintext); },
+            "Said as a warning at the start."},
+    Setting{"tls_cert", "PEM file: the server's certificate and its intermediates.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.tls_cert); },
+            "With it all TCP addresses use TLS, 1.2 or newer."},
+    Setting{"tls_key", "PEM file: the key of tls_cert.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.tls_key); },
+            "Refused when users other than its owner and group may read it."},
+    Setting{"tls_client_ca", "PEM file: clients need a certificate that one of these signed.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); },
+            "[Which to choose](ACCESS.md#which-to-choose)."},
+    Setting{"credentials", "YAML file: who may do what in which tenant; none: anybody all.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); },
+            "[Who may do what](ACCESS.md#who-may-do-what)."},
+    Setting{"jwks_file", "JSON file: public keys of those whose JSON Web Tokens are credentials.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.jwks_file); },
+            "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
+    Setting{"jwt_issuer", "What the claim `iss` of JSON Web Tokens must be.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.issuer); },
+            "Wanted with `jwks_file`."},
+    Setting{"jwt_audience", "What the claim `aud` of JSON Web Tokens must be, or hold.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.audience); },
+            "Wanted with `jwks_file`."},
+    Setting{"jwt_tenant_claim", "The claim of JSON Web Tokens that names the tenant.",
+            [] { return std::string("tenant"); },
+            [](Config& c, const std::string& v) { return KeepName(v, c.jwt.tenant_claim); }},
+    Setting{"jwt_rights_claim",
+            "The claim of JSON Web Tokens that has the rights: memoryd:read, memoryd:write….",
+            [] { return std::string("scope"); },
+            [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); },
+            "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
+    Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
+            &Nothing,
+            [](Config& c, const std::string& v) {
+              c.health_listen.clear();
+              return v.empty() ? std::string() : ParseListen(v, c.health_listen);
+            },
+            "`0.0.0.0:50052` for a kubelet."},
+    Setting{"store", "sqlite:PATH, sqlite::memory:, postgresql://…, or as SQLAlchemy has them.",
+            [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
+            [](Config& c, const std::string& v) -> std::string {
+              c.store = v;
+              return std::string(ParseStoreUrl(v).status().message());
+            },
+            "[Spellings](CONFIGURATION.md#the-stores-url), [PostgreSQL](STORES.md#postgresql), "
+            "[SQLite](STORES.md#sqlite).",
+            "`sqlite:memoryd.db` in the state directory"},
+    Setting{"accept_lost_commits",
+            "SQLite: the lost commits of a damaged log to start without, as the refusal to start "
+            "names them. Empty: none.",
+            &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.accept_lost_commits); },
+            "[A damaged log](STORES.md#sqlite)."},
+    Setting{"coherence",
+            "shared: other servers may use the store; exclusive: this one alone; auto: shared on "
+            "PostgreSQL, exclusive on SQLite.",
+            [] { return std::string("auto"); },
+            [](Config& c, const std::string& v) -> std::string {
+              std::string choice;
+              if (std::string error = ParseChoice(v, {"auto", "shared", "exclusive"}, choice);
+                  !error.empty()) {
+                return error;
+              }
+              const StoreKind* kind = FindStoreKind(c.store);
+              c.coherence = choice == "shared"      ? Coherence::kShared
+                            : choice == "exclusive" ? Coherence::kExclusive
+                            : kind != nullptr       ? kind->default_coherence
+                                                    : Coherence::kExclusive;
+              return {};
+            }},
+    Setting{"committers", "Threads, and connections to the store, that commit.",
+            [] { return std::string("2"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); }},
+    Setting{"readers", "Threads, and connections to the store, for cold loads and pages.",
+            [] { return std::string("4"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},
+    Setting{"searchers", "Threads for Query and UpdateContext.", [] { return std::string("2"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.searchers); }},
+    Setting{
+        "store_timeout_ms", "Bound of every call to the store.", [] { return std::string("5000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 60000, c.store_timeout_ms); },
+        "COMMIT included."},
+    Setting{"transaction_pooling", "A pooler in transaction mode stands before PostgreSQL.",
+            [] { return std::string("false"); },
+            [](Config& c, const std::string& v) { return ParseBool(v, c.transaction_pooling); },
+            "Such as PgBouncer: no named statements, no session state."},
+    Setting{"max_pending_calls", "Calls that may wait for the store; more are refused.",
+            [] { return std::string("4096"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.max_pending_calls);
+            },
+            "[Overload](CAPACITY.md#overload)."},
+    Setting{"tenant_calls_per_second", "Calls that a tenant may make a second; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_per_second);
+            },
+            "On each server, a second's worth at once. "
+            "[Tenants](TENANTS.md#tenants-beside-one-another)."},
+    Setting{"tenant_calls_in_flight",
+            "Calls of a tenant that may be under way at a time; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
+            },
+            "On each server."},
+    Setting{"tenant_sessions", "Sessions that a tenant may store; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.sessions);
+            },
+            "[What a tenant may store](TENANTS.md#what-a-tenant-may-store)."},
+    Setting{"tenant_messages", "Messages and contents that a tenant may store; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.messages);
+            }},
+    Setting{"tenant_mib", "MiB of messages and contents that a tenant may store; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.mib);
+            }},
+    Setting{"tenant_session_ttl_s",
+            "Seconds after which a session is deleted that nothing is written to and that was made "
+            "without `retention.session_ttl`; 0: never.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.session_ttl_s);
+            },
+            "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
+    Setting{"tenant_refresh_on_read",
+            "Whether reads count for it in sessions made without `retention.refresh_on_read`.",
+            [] { return std::string("false"); },
+            [](Config& c, const std::string& v) {
+              return ParseBool(v, c.tenants.usual.refresh_on_read);
+            }},
+    Setting{"tenant_keep_messages",
+            "The newest messages that are kept of a session made without "
+            "`retention.keep_messages`; 0: all.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_messages);
+            }},
+    Setting{"tenant_keep_bytes",
+            "The bytes that are kept of the newest messages of a session made without "
+            "`retention.keep_bytes`; 0: all.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_bytes);
+            }},
+    Setting{"tenant_message_ttl_s",
+            "Seconds after which messages go out of a session made without "
+            "`retention.message_ttl`; 0: never.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.message_ttl_s);
+            }},
+    Setting{"tenant_model_tokens_per_day",
+            "Tokens, sent and received, that models may take for a tenant in a day by UTC, on this "
+            "server; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
+                              c.tenants.usual.model_tokens_per_day);
+            }},
+    Setting{"tenant_model_calls_per_day",
+            "Calls of models for a tenant in a day by UTC, on this server; 0: any number.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
+                              c.tenants.usual.model_calls_per_day);
+            }},
+    Setting{
+        "tenant_default_template",
+        "The template, one of `templates`, of a session that is made with neither template nor "
+        "configuration; empty: none.",
+        &Nothing,
+        [](Config& c, const std::string& v) { return Keep(v, c.tenants.usual.default_template); },
+        "[Templates](TENANTS.md#templates-of-sessions)."},
+    Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
+            }},
+    Setting{"active_mib",
+            "MiB of active messages that a session may have, 256 bytes for each included. A tenth "
+            "of the budget of memory where that is less.",
+            [] { return std::string("48"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.active_mib);
+            },
+            "[Active bytes](CAPACITY.md#active-bytes)."},
+    Setting{"index_mib", "Memory for search indexes, in MiB.", [] { return std::string("128"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.index_mib);
+            },
+            "Some 600 bytes a message of a session that is asked, texts not counted. The least "
+            "recently asked go first and are read again when asked."},
+    Setting{"vector_mib", "Memory for the vectors of blocks, in MiB.",
+            [] { return std::string("256"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.vector_mib);
+            },
+            "Those searched least recently are read again."},
+    Setting{
+        "memory_limit_mib",
+        "Memory of the process, in MiB. Bounds what callers may have the server hold; above 80 % "
+        "of it caches shrink, then calls that take memory are refused. 0: the limit of the "
+        "control group, version 1 or 2, if there is one.",
+        [] { return std::string("0"); },
+        [](Config& c, const std::string& v) {
+          return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
+        },
+        "[Memory](CAPACITY.md#memory)."},
+    Setting{"max_request_mib",
+            "Bytes of a request, media and all, in MiB. An eighth of the budget of memory where "
+            "that is less, but at least 4; a server that is told more than 36 does not start then.",
+            [] { return std::to_string(kUsualRequestMib); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, kLeastRequestMib, kMostRequestMib, c.max_request_mib);
+            },
+            "[Large requests](CAPACITY.md#large-requests)."},
+    Setting{"rpc_threads",
+            "Threads that serve connections; 0: half as many as there are cores, at most 4.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 0, 64, c.rpc_threads); },
+            "They parse, check and send, and never wait."},
+    Setting{"max_connections", "Connections that may be open; more are closed as they come.",
+            [] { return std::string("4096"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 1, 1'000'000, c.max_connections);
+            },
+            "[Memory](CAPACITY.md#memory)."},
+    Setting{"max_connections_per_address",
+            "Connections that one IP address, or IPv6 network of 64 bits, may have open.",
+            [] { return std::string("2048"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 1, 1'000'000, c.max_connections_per_address);
+            },
+            "UNIX sockets have no address."},
+    Setting{"unix_socket_mode", "Permissions of UNIX sockets, in octal.",
+            [] { return std::string("0600"); },
+            [](Config& c, const std::string& v) { return ParseMode(v, c.unix_socket_mode); },
+            "`0660` lets the group of the server's user connect."},
+    Setting{"max_connection_age_s",
+            "After so many seconds, a tenth more or less, a connection is told to go; 0: never.",
+            [] { return std::string("1800"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, 1'000'000, c.max_connection_age_s);
+            },
+            "So that clients spread anew over replicas."},
+    Setting{"max_connection_age_grace_s",
+            "Seconds that calls on such a connection have left before it is closed.",
+            [] { return std::string("30"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 1, 1'000'000, c.max_connection_age_grace_s);
+            },
+            "A request that never ends ends here; a worker attaches again, and a Get in that "
+            "moment may name its blocks as missing."},
+    Setting{
+        "block_timeout_ms", "How long a Get waits for a block that asks a model or a worker.",
+        [] { return std::string("2000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 1, 30000, c.block_timeout_ms); },
+        "And a Query for an embedder; at most half of the time that the call has."},
+    Setting{"sweep_interval_ms",
+            "How often sessions and messages that expire are looked for, and what was deleted is "
+            "purged.",
+            [] { return std::string("10000"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 100, 3600000, c.sweep_interval_ms);
+            },
+            "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
+    Setting{
+        "max_running_jobs", "Jobs of blocks that run at a time.", [] { return std::string("64"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); },
+        "Those of one tenant take half."},
+    Setting{"job_attempts", "Attempts before a job is given up.", [] { return std::string("12"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 1000, c.job_attempts); },
+            "[Blocks and their jobs](MODELS.md#blocks-and-their-jobs)."},
+    Setting{"job_retry_ms", "Wait before a job's second attempt; doubles with each.",
+            [] { return std::string("1000"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 600000, c.job_retry_ms); },
+            "Up to ten minutes, drawn from its upper half."},
+    Setting{
+        "job_lease_ms", "How long the jobs of a server that died wait for another.",
+        [] { return std::string("30000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 600000, c.job_lease_ms); },
+        "Leases are prolonged once a second at most, so below some 3000 a job may be run twice, "
+        "though it counts once."},
+    Setting{
+        "job_timeout_ms", "Bound of one attempt of a job.", [] { return std::string("120000"); },
+        [](Config& c, const std::string& v) { return ParseInt(v, 100, 3600000, c.job_timeout_ms); },
+        "All its calls of models together."},
+    Setting{"vocabulary_dir",
+            "Directory of the tokenizers' vocabularies and, in zoneinfo, of the time zones.",
+            &DefaultVocabularyDirectory,
+            [](Config& c, const std::string& v) { return Keep(v, c.vocabulary_dir); }, "",
+            "`../share/memoryd` beside the binary"},
+    Setting{"word_vectors",
+            "Table of word vectors by which Query finds what is alike, .safetensors, or off.",
+            [] { return DefaultVocabularyDirectory() + "/l2_supercat_256.safetensors"; },
+            [](Config& c, const std::string& v) {
+              c.word_vectors = v == "off" ? "" : v;
+              return std::string(v.empty() ? "must be a file or off" : "");
+            },
+            "[Word vectors](MODELS.md#word-vectors).",
+            "`../share/memoryd/l2_supercat_256.safetensors` beside the binary"},
+    Setting{"reflection",
+            "gRPC reflection: on, off, or auto (on where there are credentials, else for local "
+            "addresses only). With credentials it is for the right admin.",
+            [] { return std::string("auto"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"auto", "on", "off"}, c.reflection);
+            }},
+    Setting{"drain_seconds", "How long calls may go on after SIGTERM.",
+            [] { return std::string("10"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); },
+            "[Stopping](DEPLOY.md#stopping)."},
+    Setting{"metrics_listen", "Address of the Prometheus metrics, IP:PORT, or off.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) { return ParseMetricsListen(v, c.metrics_listen); },
+            "Port 0 picks one and prints it. [Metrics](MONITORING.md#metrics)."},
+    Setting{"log_level", "debug, info, warning or error.", [] { return std::string("info"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"debug", "info", "warning", "error"}, c.log_level);
+            },
+            "The log goes to standard error."},
+    Setting{"log_format", "json, text, or auto (text on a terminal, else json).",
+            [] { return std::string("auto"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"auto", "json", "text"}, c.log_format);
+            }},
+    Setting{"log_requests", "Calls that get a line: errors (the server's own), all, none.",
+            [] { return std::string("errors"); },
+            [](Config& c, const std::string& v) {
+              return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
+            },
+            "[Logs](MONITORING.md#logs)."},
+    Setting{"audit_log", "A line for each call that may change memory: a file, stderr, or off.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) {
+              c.audit_log = v == "off" ? "" : v;
+              return std::string(v.empty() ? "must be a file, stderr or off" : "");
+            },
+            "[Audit log](MONITORING.md#audit-log)."},
+    Setting{"otlp_endpoint",
+            "Where spans of sampled calls are sent, by OTLP over HTTP; off: nowhere.",
+            [] { return std::string("off"); },
+            [](Config& c, const std::string& v) { return ParseEndpoint(v, c.otlp_endpoint); },
+            "Only in a build that has OpenTelemetry. [Traces](MONITORING.md#traces)."},
+};
+
+}  // namespace
+
+std::span<const Setting> SettingTable() { return kSettings; }
+
+std::string FlagOf(const Setting& setting) {
+  std::string flag = fmt::format("--{}", setting.name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string VariableOf(const Setting& setting) {
+  std::string variable = fmt::format("MEMORYD_{}", setting.name);
+  for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
+}  // namespace memoryd
