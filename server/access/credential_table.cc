@@ -10,7 +10,7 @@
 #include "core/base/status_macros.h"
 #include "server/settings/setting_value.h"
 #include "server/settings/yaml_text.h"
-#include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 
 namespace memoryd {
 namespace {

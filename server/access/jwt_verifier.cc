@@ -10,7 +10,7 @@
 
 #include "core/base/json_check.h"
 #include "core/base/secret_file.h"
-#include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 
 namespace memoryd {
 namespace {

@@ -18,6 +18,8 @@
 #include "core/blocks/block_kinds.h"
 #include "server/settings/setting_value.h"
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/stored_body.h"
 
 namespace memoryd {

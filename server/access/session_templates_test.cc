@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
 
 namespace memoryd {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "core/base/status_macros.h"
 #include "server/settings/setting_value.h"
-#include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 
 namespace memoryd {
 namespace {

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
 #include "server/wire/timestamp.h"
 
 namespace memoryd {

@@ -13,6 +13,7 @@
 #include "server/rpc/block_reply.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/page_token.h"
 #include "server/wire/stored_body.h"
 

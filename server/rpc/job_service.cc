@@ -9,6 +9,7 @@
 #include "server/rpc/write_call.h"
 #include "server/settings/limits.h"
 #include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/page_token.h"
 #include "server/wire/timestamp.h"
 

@@ -10,6 +10,7 @@
 #include "server/rpc/page_stream.h"
 #include "server/rpc/recall_call.h"
 #include "server/rpc/write_call.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
 #include "server/wire/page_token.h"
 #include "server/wire/stored_body.h"

@@ -13,7 +13,7 @@
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
 #include "server/settings/limits.h"
-#include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
 
 namespace memoryd {

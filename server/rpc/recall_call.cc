@@ -15,6 +15,7 @@
 #include "core/blocks/embedding_state.h"
 #include "server/rpc/block_reply.h"
 #include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
 #include "server/wire/stored_body.h"
 #include "server/wire/wire_writer.h"

@@ -7,6 +7,7 @@
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
 #include "server/wire/memory_insertion.h"
 #include "server/wire/timestamp.h"
 #include "server/wire/wire_writer.h"

@@ -9,6 +9,7 @@
 #include "core/reads/page.h"
 #include "server/settings/limits.h"
 #include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/timestamp.h"
 #include "server/wire/wire_writer.h"
 

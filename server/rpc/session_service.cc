@@ -4,6 +4,7 @@
 
 #include "server/rpc/import_stream.h"
 #include "server/rpc/write_call.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/page_token.h"
 
 namespace memoryd {

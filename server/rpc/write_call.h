@@ -24,6 +24,8 @@
 #include "server/rpc/write_only_reply.h"
 #include "server/settings/limits.h"
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
+#include "server/wire/field_checks.h"
 
 namespace memoryd {
 

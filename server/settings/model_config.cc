@@ -17,7 +17,7 @@
 #include "core/base/status_macros.h"
 #include "server/settings/reference.h"
 #include "server/settings/setting_value.h"
-#include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 
 namespace memoryd {
 namespace {

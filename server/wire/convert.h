@@ -1,4 +1,4 @@
-// Requests of the wire -> what the engine takes. After this, bad input can't exist.
+// Messages and contents of the wire -> what the engine takes. After this, bad input can't exist.
 #ifndef MEMORYD_SERVER_WIRE_CONVERT_H_
 #define MEMORYD_SERVER_WIRE_CONVERT_H_
 
@@ -22,6 +22,8 @@ namespace memoryd {
 
 // Of messages, and of contents.
 inline constexpr int kMaxMessagesPerRequest = 1000;
+// Of a message, and of the content of a block.
+inline constexpr int kMaxParts = 1000;
 
 // What messages or contents take from the request to the commit, beside the parsed request and
 // their texts: measured, of small ones.
@@ -29,24 +31,8 @@ inline constexpr std::int64_t DecodedBytes(std::size_t count) {
   return 768 * static_cast<std::int64_t>(count);
 }
 
-// 1 to `max_bytes` bytes of UTF-8 without control, zero-width or bidirectional-format characters;
-// U+200C and U+200D are taken where they show, see ShowsJoiners().
-absl::Status CheckId(const FieldPath& field, std::string_view value, std::size_t max_bytes);
-
-inline constexpr std::size_t kMaxSessionId = 256;
-inline constexpr std::size_t kMaxSubjectBytes = 256;
-inline constexpr std::size_t kMaxTenant = 128;
-inline constexpr std::size_t kMaxIdBytes = 128;
-inline constexpr std::size_t kMaxRoleBytes = 64;
-inline constexpr int kMaxUserRoles = 16;
-
-absl::Status CheckSessionId(std::string_view value);
-
-// At most `max_bytes` of text.
-absl::Status CheckText(const FieldPath& field, std::string_view value, std::size_t max_bytes);
-
-// Within the years 1 to 9999.
-absl::Status CheckTime(const FieldPath& field, const google::protobuf::Timestamp& time);
+// Checks a part of a message or of a block.
+absl::Status CheckPart(const FieldPath& field, const v1::Part& part);
 
 // Checks the message at `field`, FieldPath() when its fields are the request's own, and tells what
 // is known of it but for its body. One text part becomes `text`. The views in `incoming` point into
@@ -78,21 +64,6 @@ absl::StatusOr<std::vector<IncomingContent>> FromProto(
 
 // The same for what was stored elsewhere, with id, place, writer and times of there.
 absl::StatusOr<ImportedItems> FromProto(v1::ImportItems& items);
-
-// A time by a server's clock, which is not before 1970.
-absl::Status CheckServerTime(const FieldPath& field, const google::protobuf::Timestamp& time);
-
-absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config);
-
-// What stands beside the name of a template: at most `subject` and `time_zone`. INVALID_ARGUMENT
-// that names `template` and the field for anything else.
-absl::StatusOr<SessionSettings> FromConfigBesideTemplate(const v1::SessionConfig& config);
-
-// The block as it was configured.
-v1::Block ToProto(const BlockSettings& settings);
-
-// The configuration, complete.
-v1::SessionConfig ToProto(const SessionConfig& config);
 
 v1::Usage ToProto(const Usage& usage);
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "server/wire/convert_config.h"
+#include "server/wire/field_checks.h"
 
 namespace memoryd {
 namespace {

@@ -13,6 +13,7 @@
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/page_token.h"
 #include "server/wire/timestamp.h"
 

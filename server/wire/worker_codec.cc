@@ -13,6 +13,7 @@
 #include "core/llm/model.h"
 #include "core/model/job.h"
 #include "server/wire/convert.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/stored_body.h"
 #include "server/wire/timestamp.h"
 

@@ -11,6 +11,8 @@
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/stored_body.h"
 #include "tests/fuzz/field_error.h"
 #include "tests/fuzz/require.h"

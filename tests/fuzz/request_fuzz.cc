@@ -24,6 +24,8 @@
 #include "memoryd/v1/worker_service.pb.h"
 #include "server/rpc/parse_request.h"
 #include "server/wire/convert.h"
+#include "server/wire/convert_config.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
 #include "server/wire/page_token.h"
 #include "server/wire/stored_body.h"
