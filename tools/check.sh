@@ -25,6 +25,7 @@ $results step 'packages' tools/install_packages.sh build test check || exit 1
 $results step 'python environment' tools/python_env.sh
 $results step 'layering' tools/check_layering.sh
 $results step 'statements' tools/check_statements.py
+$results step 'sizes' tools/check_sizes.py
 $results step 'manifests' tools/render_kubernetes.py --check
 $results step 'pages' tools/docs.sh
 $results step 'format' tools/format.sh --check

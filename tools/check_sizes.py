@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Refuses a source file of the product over 500 lines, and a header over 250.
+
+LARGER has those that may be larger, how large, and why. What has become smaller leaves it.
+"""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDERS = ("core", "server", "cli", "clients/cpp")
+LIMITS = {".h": 250, ".cc": 500}
+
+LARGER = {
+    "clients/cpp/memoryd/fake_connection.cc": (600, "answers every RPC of the fake"),
+    "core/base/unicode_tables.h": (1100, "a table"),
+    "core/blocks/fact_block.cc": (600, "asks for facts, and reads what came of it"),
+    "core/blocks/fact_state.cc": (560, "all changes of one state, which undo each other"),
+    "core/blocks/model_answer.cc": (600, "the habits of many models, one beside the other"),
+    "core/blocks/vector_block.cc": (540, "one block, with and without its embeddings made anew"),
+    "core/jobs/job_runner.cc": (680, "an attempt of a job has many ends, which share its locks"),
+    "core/recall/session_search.cc": (610, "the steps of one search, which share what they found"),
+    "core/retrieval/session_index.cc": (790, "one index, whose parts share their rows"),
+    "core/retrieval/session_index.h": (320, "one index, whose parts share their rows"),
+    "core/storage/postgres/postgres_store.cc": (560, "one function for each verb of Store"),
+    "core/storage/sqlite/sqlite_commit.cc": (560, "one commit, table by table"),
+    "core/storage/store.h": (420, "the contract of every store"),
+    "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
+    "core/writes/draft/session_draft.h": (350, "the one draft that every command changes"),
+    "server/http2/http2_call.cc": (700, "the states of one call"),
+    "server/http2/http2_connection.cc": (680, "the states of one connection"),
+    "server/rpc/unary_call.h": (270, "a template"),
+}
+
+
+def faults() -> list[str]:
+    found = []
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            usual = LIMITS.get(path.suffix)
+            if usual is None or name.endswith("_test.cc"):
+                continue
+            lines = path.read_bytes().count(b"\n")
+            limit = LARGER[name][0] if name in LARGER else usual
+            if lines > limit:
+                found.append(f"{name}: {lines} lines, at most {limit}")
+            elif name in LARGER and lines <= usual:
+                found.append(f"{name}: {lines} lines, so LARGER need not have it")
+    found += [f"{name}: is in LARGER and is not there" for name in LARGER
+              if not (ROOT / name).is_file()]
+    return found
+
+
+def main() -> int:
+    found = faults()
+    for line in found:
+        print(line)
+    print(f"sizes: {len(found)} refused, {len(LARGER)} larger than usual")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
