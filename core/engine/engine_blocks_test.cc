@@ -135,6 +135,47 @@ TEST_P(EngineBlocksTest, ABlockIsSeenBeforeAndAfterItIsFed) {
   EXPECT_TRUE(std::holds_alternative<std::monostate>(view->knowledge.of_kind));
 }
 
+TEST_P(EngineBlocksTest, AJobThatIsListedAsDoneHasFedItsBlock) {
+  EngineOptions options = WithModels();
+  options.readers = 1;
+  Start(options);
+  const SessionKey key{"tenant", "facts alone"};
+  WriteRequest create = NewWrite(commands::CreateSession(), key);
+  SettingsOf(create) = WordSettings();
+  SettingsOf(create)->token_limit = 1000;
+  SettingsOf(create)->token_flush_size = 1;
+  SettingsOf(create)->chat_history_token_ratio = 0;
+  SettingsOf(create)->blocks = {Block("facts", "fact-extraction", R"({"model":"chat"})")};
+  MustDo(std::move(create));
+  MustDo(NewWrite(commands::Put(), key, {{"user", "one"}}));
+  MustDo(NewWrite(commands::Put(), key, {{"user", "two"}}));
+  // The job is done in the store, and not yet in memory.
+  store_->StallReplies();
+  models_.chat->Answer(R"(<fact evidence="1">new</fact>)");
+  store_->AwaitStalled(1);
+  auto seen = std::make_shared<std::promise<absl::StatusOr<BlockView>>>();
+  auto view = seen->get_future();
+  JobFilter filter;
+  filter.max_jobs = 10;
+  engine_->job_calls().List(
+      key, filter, Far(), [this, key, seen](const absl::StatusOr<std::vector<Job>>& jobs) {
+        ASSERT_TRUE(jobs.ok()) << jobs.status();
+        ASSERT_EQ(jobs->size(), 1U);
+        EXPECT_EQ(jobs->front().state, JobState::kDone);
+        engine_->reads().GetBlock(key, "facts", Far(), [seen](absl::StatusOr<BlockView> block) {
+          seen->set_value(Detached(std::move(block)));
+        });
+      });
+  // By the one reader, behind the list and what would come of it at once.
+  EXPECT_TRUE(GetBlock("core").ok());
+  EXPECT_TRUE(GetBlock("core").ok());
+  store_->ReleaseReplies();
+  const auto block = Await(std::move(view));
+  ASSERT_TRUE(block.ok()) << block.status();
+  ASSERT_NE(block->state, nullptr);
+  EXPECT_EQ(block->state->done, 1);
+}
+
 TEST_P(EngineBlocksTest, WhatIsNotThereIsNotFound) {
   EXPECT_EQ(ErrorReason(GetBlock("other").status()), "BLOCK_NOT_FOUND");
   EXPECT_EQ(ErrorReason(GetBlock("facts", {"tenant", "other"}).status()), "SESSION_NOT_FOUND");

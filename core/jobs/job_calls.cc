@@ -31,7 +31,9 @@ void JobCalls::List(const SessionKey& key, JobFilter filter, CallEnd end,
     if (filter.generation == 0) {
       read->Finish(std::vector<Job>());
     } else {
-      read->Finish(store_.ListJobs(session->key, filter));
+      auto jobs = store_.ListJobs(session->key, filter);
+      // Else a block that a job has fed might be read as it was before.
+      reader_.WhenShown(session, read, [read, jobs = std::move(jobs)] { read->Finish(jobs); });
     }
   });
 }
@@ -39,7 +41,11 @@ void JobCalls::List(const SessionKey& key, JobFilter filter, CallEnd end,
 void JobCalls::Get(JobKey job, CallEnd end, Done<Job> done) {
   const auto read = calls_.Begin<Job>(job.session.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  calls_.Run(job.session.tenant, read, [this, read, job] { read->Finish(FindJob(store_, job)); });
+  calls_.Run(job.session.tenant, read, [this, read, job] {
+    auto found = FindJob(store_, job);
+    reader_.WhenShown(reader_.Acquire(job.session), read,
+                      [read, found = std::move(found)] { read->Finish(found); });
+  });
 }
 
 void JobCalls::Submit(WriteRequest write, const std::shared_ptr<ReadCall<Job>>& read, JobKey job) {

@@ -58,6 +58,10 @@ struct CachedSession {
   // Steps of searches, of which one at a time is run; `searching`: one is queued or runs.
   std::list<std::function<void()>> searches MEMORYD_GUARDED_BY(mutex);
   bool searching MEMORYD_GUARDED_BY(mutex) = false;
+  // A commit of it is with the store: what others read there may not be in `session` yet.
+  bool committing MEMORYD_GUARDED_BY(mutex) = false;
+  // To be called when it no longer is, with no lock held.
+  std::vector<std::function<void()>> after_commit MEMORYD_GUARDED_BY(mutex);
   // Commits lost in a row to other servers; only the owning committer touches it.
   int lost_in_a_row = 0;
   // Owned by the cache's shard.

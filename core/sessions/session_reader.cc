@@ -23,6 +23,21 @@ void SessionReader::RunCurrent(const std::shared_ptr<CachedSession>& session,
   });
 }
 
+void SessionReader::WhenShown(const std::shared_ptr<CachedSession>& session,
+                              const std::shared_ptr<PendingRead>& read,
+                              std::function<void()> work) {
+  std::function<void()> end = [this, read, work = std::move(work)] { calls_.Guarded(read, work); };
+  {
+    MutexLock lock(session->mutex);
+    // Where others write too, every read asks the store for the revision first.
+    if (session->committing && !loader_.shared()) {
+      session->after_commit.push_back(std::move(end));
+      return;
+    }
+  }
+  end();
+}
+
 SessionInfo InfoOf(CachedSession& session) {
   MutexLock lock(session.mutex);
   return {session.session.row, session.session.config};

@@ -2,6 +2,7 @@
 #ifndef MEMORYD_CORE_SESSIONS_SESSION_READER_H_
 #define MEMORYD_CORE_SESSIONS_SESSION_READER_H_
 
+#include <functional>
 #include <memory>
 
 #include "core/calls/calls.h"
@@ -30,6 +31,11 @@ class SessionReader {
   // The same by a reader: for what waits, or takes long.
   void RunCurrent(const std::shared_ptr<CachedSession>& session,
                   const std::shared_ptr<PendingRead>& read, Executor::Task task);
+  // Does `work`, which ends `read`, once the session in memory has what the store had of it when
+  // this was called: so a later read of the session is not older than what was read of the store.
+  // At once, or on the committer's thread: `work` must not take long.
+  void WhenShown(const std::shared_ptr<CachedSession>& session,
+                 const std::shared_ptr<PendingRead>& read, std::function<void()> work);
 
  private:
   Calls& calls_;

@@ -151,10 +151,12 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
       }
       MutexLock lock(group.session->mutex);
       group.change = group.draft->Change();
+      group.session->committing = true;
       changes.push_back(group.draft->TakeChange(group.session->key));
       changed.push_back(&group);
     } catch (...) {
       Abandon(group, {CommitOutcome::kFailed, CaughtException()});
+      EndCommit(*group.session);
     }
   }
   if (changes.empty()) return;
@@ -173,7 +175,10 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
   } catch (...) {
     const CommitResult result = {sent ? CommitOutcome::kUnknown : CommitOutcome::kFailed,
                                  CaughtException()};
-    for (Group* const group : changed) Abandon(*group, result);
+    for (Group* const group : changed) {
+      Abandon(*group, result);
+      EndCommit(*group->session);
+    }
     return;
   }
   for (std::size_t i = 0; i < changed.size(); ++i) {
@@ -182,7 +187,18 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
     } catch (...) {
       Abandon(*changed[i], results[i]);
     }
+    EndCommit(*changed[i]->session);
   }
+}
+
+void Committer::EndCommit(CachedSession& session) {
+  std::vector<std::function<void()>> waiting;
+  {
+    MutexLock lock(session.mutex);
+    session.committing = false;
+    waiting.swap(session.after_commit);
+  }
+  for (const std::function<void()>& done : waiting) done();
 }
 
 // One that may be stored is not counted twice.

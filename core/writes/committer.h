@@ -112,6 +112,9 @@ class Committer {
   void Conclude(Group& group, const CommitResult& result);
   // Ends the writes of a group in whose way an exception came, at the stage that `result` tells.
   void Abandon(Group& group, const CommitResult& result);
+  // The session in memory is what the store has, or is known not to be: calls those who wait for
+  // it.
+  void EndCommit(CachedSession& session);
   // Ends a write that can't be stored, unless it was before and has a record.
   void Refuse(const std::shared_ptr<Write>& write, absl::Status status);
   void Requeue(std::shared_ptr<Write> write);
