@@ -246,7 +246,7 @@ bench-blocks: environment
 bench-overload: environment
 	@$(python) tests/benchmark/overload.py $(ARGS)
 
-## Count instructions that metrics, logs and audit add to a Put. ARGS='--rounds 2'
+## Count instructions that metrics, logs and audit add to a Put. ARGS='--beside BINARY' compares builds
 bench-instructions: environment
 	@tools/install_packages.sh bench
 	@$(python) tests/benchmark/instructions.py $(ARGS)

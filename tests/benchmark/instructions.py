@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What metrics, logs and audit cost: instructions of the server a Put, beside a server without.
 
-usage: instructions.py [--stores sqlite postgresql] [--puts N] [--rounds N]
+usage: instructions.py [--stores sqlite postgresql] [--puts N] [--rounds N] [--beside BINARY]
 
 Each kind of server runs under valgrind's callgrind over a store of its own; one client makes Puts,
 one after the other, to sessions that are in memory. All kinds run at once and take turns. What
@@ -9,6 +9,9 @@ servers do by the clock, such as pings, adds to a round whatever its Puts take, 
 slower the machine: so the lowest round counts. What the counts behind the metrics take, which no
 setting turns off, is told by the source lines that callgrind blames. Prints tables; fails when the
 default configuration costs more than two percent.
+
+With --beside both binaries serve as they come, and what a Put and a Get take is told of each; fails
+when --binary takes over one percent more.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import os
 import pathlib
 import re
@@ -38,6 +42,7 @@ from memoryd.v1 import memory_service_pb2_grpc
 
 SESSIONS = 50
 MOST_OF_DEFAULT = 1.02
+MOST_BESIDE = 1.01
 TRACEPARENT = ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 NOTHING = "nothing"
 DEFAULT = "as it comes"
@@ -74,7 +79,8 @@ class Observed:
              binary, "--listen=127.0.0.1:0", f"--store={store}", "--word-vectors=off", *settings],
             folder / "log")
         self._channel = ready(open_channel(self._server.target))
-        self._put = memory_service_pb2_grpc.MemoryServiceStub(self._channel).Put
+        stub = memory_service_pb2_grpc.MemoryServiceStub(self._channel)
+        self._put, self._get = stub.Put, stub.Get
         self._metadata = [TRACEPARENT] if "traceparent" in kind else None
 
     def stop(self) -> None:
@@ -87,6 +93,10 @@ class Observed:
             self._put(wire.PutRequest(session_id=f"s{number % SESSIONS}", config=config,
                                       messages=[user("x" * 88)]),
                       timeout=600, metadata=self._metadata)
+
+    def get(self, count: int) -> None:
+        for number in range(count):
+            self._get(wire.GetRequest(session_id=f"s{number % SESSIONS}"), timeout=600)
 
     def scrape(self) -> None:
         with urllib.request.urlopen(f"http://{self._server.metrics}/metrics", timeout=600) as reply:
@@ -166,6 +176,38 @@ def measure(arguments: argparse.Namespace, store: str) -> None:
         show(arguments, store, samples, counts, scrape)
 
 
+def compare(arguments: argparse.Namespace, store: str) -> bool:
+    """Whether --binary takes no more than --beside, as far as may be."""
+    binaries = {"before": arguments.beside, "now": arguments.binary}
+    with tempfile.TemporaryDirectory(prefix="memoryd-bench.", dir="/dev/shm") as name, \
+            contextlib.ExitStack() as stack:
+        servers: dict[str, Observed] = {}
+        for build, binary in binaries.items():
+            folder = pathlib.Path(name) / build
+            folder.mkdir()
+            url = processes.new_store(store, folder, f"instructions_{build}")
+            servers[build] = Observed(build, [], binary, url, folder)
+            stack.callback(servers[build].stop)
+        for server in servers.values():
+            server.put(SESSIONS * 2)
+            server.get(SESSIONS)
+        lowest: dict[tuple[str, str], float] = {}
+        for _ in range(arguments.rounds):
+            for build, server in servers.items():
+                for call, work in (("Put", server.put), ("Get", server.get)):
+                    part = server.counted(functools.partial(work, arguments.puts))
+                    taken = instructions(part) / arguments.puts
+                    lowest[call, build] = min(taken, lowest.get((call, build), taken))
+    print(f"\n{store}, the lowest of {arguments.rounds} rounds of {arguments.puts} calls\n")
+    print(report.row("instructions", "before", "now", "ratio"))
+    print(report.row("---", "---:", "---:", "---:"))
+    ratios = {call: lowest[call, "now"] / lowest[call, "before"] for call in ("Put", "Get")}
+    for call, ratio in ratios.items():
+        print(report.row(call, f"{lowest[call, 'before']:,.0f}", f"{lowest[call, 'now']:,.0f}",
+                         f"{ratio:.3f}"))
+    return max(ratios.values()) <= MOST_BESIDE
+
+
 def show(arguments: argparse.Namespace, store: str, samples: dict[str, list[float]],
          counts: list[float], scrape: int) -> None:
     lowest = {kind: min(values) for kind, values in samples.items()}
@@ -187,6 +229,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "build" / "bin" / "memoryd")
+    parser.add_argument("--beside", type=pathlib.Path)
     parser.add_argument("--stores", nargs="+", default=("sqlite", "postgresql"))
     parser.add_argument("--puts", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
@@ -194,6 +237,11 @@ def main() -> None:
     if "postgresql" in arguments.stores and (
             os.environ.get("MEMORYD_TEST_POSTGRES_PARENT") != "/dev/shm"):
         processes.run_with_postgres()
+    if arguments.beside is not None:
+        dearer = [store for store in arguments.stores if not compare(arguments, store)]
+        if dearer:
+            sys.exit(f"{', '.join(dearer)}: takes more than {MOST_BESIDE} of {arguments.beside}")
+        return
     for store in arguments.stores:
         measure(arguments, store)
 
