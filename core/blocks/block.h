@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
+#include "core/blocks/block_traits.h"
 #include "core/llm/model.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
@@ -143,9 +144,9 @@ class Block : public std::enable_shared_from_this<Block> {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  // `section`: see section().
-  explicit Block(const BlockSettings& settings, std::string section = {})
-      : name_(settings.name), priority_(settings.priority), section_(std::move(section)) {}
+  // `traits` are what was read of the settings; null for a block that no configuration has.
+  explicit Block(const BlockSettings& settings, std::shared_ptr<const BlockTraits> traits = nullptr)
+      : name_(settings.name), priority_(settings.priority), traits_(std::move(traits)) {}
   virtual ~Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -155,10 +156,12 @@ class Block : public std::enable_shared_from_this<Block> {
   std::int32_t priority() const { return priority_; }
   // How the insertion puts the block's content, with `{name}` and `{content}`; empty: as
   // `<name>`, the content, `</name>`.
-  const std::string& section() const { return section_; }
+  const std::string& section() const {
+    return traits_ == nullptr ? kNoSection : traits_->section();
+  }
 
-  // Whether messages that leave short-term memory are fed to it.
-  virtual bool feeds() const = 0;
+  // Whether messages are fed to it.
+  virtual bool feeds() const { return traits_ != nullptr && traits_->feed() != BlockFeed::kNever; }
 
   // Whether what it says changes only when it is configured or fed, whatever is being talked of:
   // then Render() is done before it returns and looks at the state alone.
@@ -175,12 +178,14 @@ class Block : public std::enable_shared_from_this<Block> {
   // What the block says now; empty for nothing.
   virtual void Render(RenderRequest request, Done<BlockContent> done) const = 0;
 
-  // What the block knows in `state`, the empty one for never fed. DATA_LOSS when the state can't be
-  // read back. By default, nothing.
+  // What the block knows in `state`, the empty one for never fed, as GetBlock shows it. Called on a
+  // reader; costs what reading the state costs. DATA_LOSS when that can't be read back. By default,
+  // nothing.
   virtual absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const;
 
-  // Whether it has rows of its own, each a VectorEntry.
-  virtual bool has_entries() const { return false; }
+  // See BlockTraits::Values.
+  bool has_entries() const { return traits_ != nullptr && traits_->has_entries(); }
+  std::int64_t ttl_us() const { return traits_ == nullptr ? 0 : traits_->ttl_us(); }
 
   // `content` made shorter by at least `tokens`, or empty: what is left out whole. By default,
   // empty. `counter` lives until `done`.
@@ -189,9 +194,11 @@ class Block : public std::enable_shared_from_this<Block> {
                         Done<BlockContent> done) const;
 
  private:
+  static inline const std::string kNoSection;
+
   const std::string name_;
   const std::int32_t priority_;
-  const std::string section_;
+  const std::shared_ptr<const BlockTraits> traits_;
 };
 
 // The blocks of a session, in the order of its configuration.

@@ -184,7 +184,7 @@ TEST_F(BlockKindsTest, WhatCannotBeReadBackIsAnError) {
 
 TEST_F(BlockKindsTest, OnlyFactsWithHistoryCanBeUndone) {
   const auto reason = [](const std::string& kind, Profile profile, std::string_view stored) {
-    return ErrorReason(UndoBlockChange(Settings(kind), profile, stored, 1, {"", 5}).status());
+    return ErrorReason(TraitsOf(Settings(kind), profile)->UndoChange(stored, 1, {"", 5}).status());
   };
   for (const std::string_view kind : BlockKinds()) {
     EXPECT_EQ(reason(std::string(kind), Profile::kDefault, ""),
@@ -195,7 +195,7 @@ TEST_F(BlockKindsTest, OnlyFactsWithHistoryCanBeUndone) {
   models.chat->replies = {"<fact replaces=\"1\">said</fact>"};
   ASSERT_TRUE(Feed({Text("user", "hi")}).ok());
   const auto undone =
-      UndoBlockChange(Settings("fact-extraction"), Profile::kDefault, state.state, 1, {"", 5});
+      TraitsOf(Settings("fact-extraction"), Profile::kDefault)->UndoChange(state.state, 1, {"", 5});
   ASSERT_TRUE(undone.ok()) << undone.status();
   EXPECT_EQ(FactState::FromJson(undone->state)->facts, undone->facts);
   ASSERT_EQ(undone->facts.size(), 1U);
@@ -220,7 +220,7 @@ TEST_F(BlockKindsTest, AnUndoneChangeLosesNoFact) {
   EXPECT_GT(stored.size(), kMaxBlockState - 8192);
   const std::size_t kept = FactState::FromJson(stored)->history.size();
   const auto undone =
-      UndoBlockChange(Settings("fact-extraction"), Profile::kDefault, stored, 1, {"", 5});
+      TraitsOf(Settings("fact-extraction"), Profile::kDefault)->UndoChange(stored, 1, {"", 5});
   ASSERT_TRUE(undone.ok()) << undone.status();
   EXPECT_EQ(FactState::FromJson(undone->state)->facts.size(), 450 + kept);
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/base/error.h"
@@ -12,15 +14,28 @@ namespace memoryd {
 
 using nlohmann::json;
 
+namespace {
+
+// Options whose strings are names, or are compared and never shown.
+constexpr std::string_view kNameOptions[] = {"embedder", "filter", "model", "session_id"};
+
+bool MayBeShown(const json& value) {
+  return !value.is_number() && !value.is_boolean() && !value.is_null() && !value.empty();
+}
+
+}  // namespace
+
 BlockOptions::BlockOptions(std::string field, std::string_view text) : field_(std::move(field)) {
   if (text.empty()) return;
   if (const absl::Status checked = CheckJsonObject(text); !checked.ok()) {
     status_ = InvalidField(field_, std::string(checked.message()));
+    is_readable_ = false;
     return;
   }
   options_ = json::parse(text, nullptr, false);
   if (options_.is_object()) return;
   options_ = json::object();
+  is_readable_ = false;
   status_ = InvalidField(field_, "can't be read");
 }
 
@@ -139,6 +154,16 @@ json BlockOptions::Scalars(std::string_view name) {
   if (scalars) return *option;
   Refuse(name, "must be an object of strings, numbers, booleans and nulls");
   return json::object();
+}
+
+bool BlockOptions::HasTexts(std::optional<std::string_view> but_for) const {
+  if (!is_readable_) return true;
+  return std::any_of(options_.items().begin(), options_.items().end(), [&](const auto& option) {
+    if (but_for.has_value() && option.key() == *but_for) return false;
+    const bool names = std::find(std::begin(kNameOptions), std::end(kNameOptions), option.key()) !=
+                       std::end(kNameOptions);
+    return !names && MayBeShown(option.value());
+  });
 }
 
 absl::Status BlockOptions::Finish() const {

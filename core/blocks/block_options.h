@@ -37,6 +37,11 @@ class BlockOptions {
   // An object of texts, numbers, booleans and nulls.
   nlohmann::json Scalars(std::string_view name);
 
+  // Whether any option may be a text that is said, or that models are told: of those that are not
+  // known to name something else, every string. True also where the options can't be read.
+  // `but_for` is not looked at.
+  bool HasTexts(std::optional<std::string_view> but_for = std::nullopt) const;
+
   // INVALID_ARGUMENT that names the field and the option: what the methods above refused, or an
   // option that none of them asked for.
   absl::Status Finish() const;
@@ -50,6 +55,7 @@ class BlockOptions {
   nlohmann::json options_ = nlohmann::json::object();
   std::set<std::string, std::less<>> known_;
   absl::Status status_;
+  bool is_readable_ = true;
 };
 
 // The most bytes of a text among the options.

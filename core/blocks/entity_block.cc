@@ -9,6 +9,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/answer_text.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
@@ -192,26 +193,38 @@ bool ReadLines(std::string_view text, EntityAnswer& answer) {
   return any;
 }
 
-class EntityBlock final : public Block {
+class EntityTraits final : public BlockTraits {
  public:
   struct Options {
-    ModelName model;
     std::size_t max_entities = 50;
     std::size_t top_k = 10;
     std::size_t window = 5;
     BlockPrompt prompt;
-    bool feeds = true;
   };
 
-  EntityBlock(const BlockSettings& settings, std::string section, Options options,
+  EntityTraits(Values values, Options options)
+      : BlockTraits(std::move(values)), options_(std::move(options)) {}
+
+  const Options& options() const { return options_; }
+
+  absl::StatusOr<std::shared_ptr<const Block>> Make(
+      const BlockSettings& settings, const std::string& field,
+      const BlockEnvironment& environment) const override;
+
+ private:
+  const Options options_;
+};
+
+class EntityBlock final : public Block {
+ public:
+  EntityBlock(const BlockSettings& settings, const std::shared_ptr<const EntityTraits>& traits,
               const BlockEnvironment& environment)
-      : Block(settings, std::move(section)),
-        options_(std::move(options)),
+      : Block(settings, traits),
+        options_(traits->options()),
+        model_(traits->chat_model()),
         echo_(options_.prompt.text()),
         models_(*environment.models),
         stats_(environment.stats) {}
-
-  bool feeds() const override { return options_.feeds; }
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
     auto state = EntityState::FromJson(request.state.state);
@@ -300,7 +313,7 @@ class EntityBlock final : public Block {
       ChatRequest chat;
       chat.messages.push_back(UserMessage(
           block->options_.prompt.Fill(request, piece.text, {{"existing_entities", known}})));
-      AskForText(block->models_, block->stats_, block->options_.model, block->name(), request,
+      AskForText(block->models_, block->stats_, block->model_, block->name(), request,
                  std::move(chat), [self = shared_from_this()](absl::StatusOr<std::string> reply) {
                    self->Take(std::move(reply));
                  });
@@ -374,14 +387,20 @@ class EntityBlock final : public Block {
     }
   };
 
-  const Options options_;
+  // The traits', which the block keeps alive.
+  const EntityTraits::Options& options_;
+  const ModelName& model_;
   const PromptEcho echo_;
   ModelDirectory& models_;
   BlockStats* const stats_;
-
-  friend absl::StatusOr<std::shared_ptr<const Block>> memoryd::MakeEntityBlock(
-      const BlockSettings&, const std::string&, Profile, const BlockEnvironment&);
 };
+
+absl::StatusOr<std::shared_ptr<const Block>> EntityTraits::Make(
+    const BlockSettings& settings, const std::string& /*field*/,
+    const BlockEnvironment& environment) const {
+  return std::make_shared<const EntityBlock>(
+      settings, std::static_pointer_cast<const EntityTraits>(shared_from_this()), environment);
+}
 
 }  // namespace
 
@@ -443,24 +462,22 @@ bool Mentions(std::string_view text, std::string_view name) {
   return false;
 }
 
-absl::StatusOr<std::shared_ptr<const Block>> MakeEntityBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile /*profile*/,
-                                                             const BlockEnvironment& environment) {
-  BlockOptions options(fmt::format("{}.options_json", field), settings.options_json);
-  EntityBlock::Options entity;
-  entity.model = {settings.worker, options.RequiredText("model")};
+std::shared_ptr<const BlockTraits> ReadEntityTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile /*profile*/) {
+  BlockOptions options(OptionsField(field), settings.options_json);
+  BlockTraits::Values values = ValuesOf(settings, options);
+  EntityTraits::Options entity;
+  values.chat_model = {settings.worker, options.RequiredText("model")};
   entity.max_entities =
       static_cast<std::size_t>(options.Integer("max_entities", 50, 1, kMaxEntities));
   entity.top_k = static_cast<std::size_t>(options.Integer("top_k", 10, 1, kMaxEntities));
   entity.window = static_cast<std::size_t>(options.Integer("retrieval_context_window", 5, 1, 1000));
   entity.prompt =
       BlockPrompt(options.Template("prompt", kPrompt, {"messages", "dated_messages"}), kPrompt);
-  entity.feeds = options.Bool("accept_short_term_memory", true);
-  std::string section = SectionOption(options);
-  MEMORYD_RETURN_IF_ERROR(options.Finish());
-  return std::make_shared<const EntityBlock>(settings, std::move(section), std::move(entity),
-                                             environment);
+  values.feed = FeedOption(options, BlockFeed::kArchived);
+  values.section = SectionOption(options);
+  values.status = options.Finish();
+  return std::make_shared<const EntityTraits>(std::move(values), std::move(entity));
 }
 
 }  // namespace memoryd

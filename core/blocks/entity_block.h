@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 
@@ -22,10 +22,8 @@ namespace memoryd {
 // A model names the entities of the messages and writes the line of each anew, of the old line and
 // of what it read. A Get is told of those whose name stands in the last messages, the ones seen
 // last first.
-absl::StatusOr<std::shared_ptr<const Block>> MakeEntityBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile profile,
-                                                             const BlockEnvironment& environment);
+std::shared_ptr<const BlockTraits> ReadEntityTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile profile);
 
 struct Entity {
   std::string name;

@@ -2,14 +2,10 @@
 #ifndef MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_
 #define MEMORYD_CORE_BLOCKS_FACT_BLOCK_H_
 
-#include <cstddef>
 #include <memory>
-#include <string>
-#include <string_view>
 
-#include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
-#include "core/blocks/fact_state.h"
+#include "core/blocks/block.h"
+#include "core/blocks/fact_traits.h"
 
 namespace memoryd {
 
@@ -28,19 +24,9 @@ namespace memoryd {
 // While the embedder does not answer, it is. Facts: see fact_state.h. An answer that makes no sense
 // takes nothing away and is counted; while condensing fails, there may be half as many facts again
 // as max_facts.
-absl::StatusOr<std::shared_ptr<const Block>> MakeFactBlock(const BlockSettings& settings,
-                                                           const std::string& field,
-                                                           Profile profile,
-                                                           const BlockEnvironment& environment);
-
-// What a block of profile `default` keeps.
-struct KeptFacts {
-  FactState state;
-  std::size_t max_facts = 0;
-};
-
-// `state` as it is stored; "" for a block that was never fed: the facts of its options.
-absl::StatusOr<KeptFacts> ReadKeptFacts(const BlockSettings& settings, std::string_view state);
+std::shared_ptr<const Block> MakeFactBlock(const BlockSettings& settings,
+                                           const std::shared_ptr<const FactTraits>& traits,
+                                           const BlockEnvironment& environment);
 
 }  // namespace memoryd
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/blocks/block_traits.h"
+
 namespace memoryd {
 namespace {
 
@@ -16,6 +18,10 @@ BlockSettings Facts(std::string options_json) {
   settings.kind = "fact-extraction";
   settings.options_json = std::move(options_json);
   return settings;
+}
+
+std::int64_t TtlUs(const BlockSettings& settings, Profile profile) {
+  return TraitsOf(settings, profile)->ttl_us();
 }
 
 FactState Known() {
@@ -32,14 +38,14 @@ FactState Known() {
 }
 
 TEST(FactTtlTest, IsThatOfFactsWithTimes) {
-  EXPECT_EQ(FactTtlUs(Facts(R"({"model":"m","ttl":60})"), Profile::kDefault), 60 * kSecond);
-  EXPECT_EQ(FactTtlUs(Facts(R"({"model":"\"ttl\""})"), Profile::kDefault), 0);
-  EXPECT_EQ(FactTtlUs(Facts(R"({"model":"m","ttl":null})"), Profile::kDefault), 0);
-  EXPECT_EQ(FactTtlUs(Facts(""), Profile::kDefault), 0);
-  EXPECT_EQ(FactTtlUs(Facts(R"({"model":"m","ttl":60})"), Profile::kLlamaIndex), 0);
+  EXPECT_EQ(TtlUs(Facts(R"({"model":"m","ttl":60})"), Profile::kDefault), 60 * kSecond);
+  EXPECT_EQ(TtlUs(Facts(R"({"model":"\"ttl\""})"), Profile::kDefault), 0);
+  EXPECT_EQ(TtlUs(Facts(R"({"model":"m","ttl":null})"), Profile::kDefault), 0);
+  EXPECT_EQ(TtlUs(Facts(""), Profile::kDefault), 0);
+  EXPECT_EQ(TtlUs(Facts(R"({"model":"m","ttl":60})"), Profile::kLlamaIndex), 0);
   BlockSettings other = Facts(R"({"ttl":60})");
   other.kind = "worker";
-  EXPECT_EQ(FactTtlUs(other, Profile::kDefault), 0);
+  EXPECT_EQ(TtlUs(other, Profile::kDefault), 0);
 }
 
 TEST(FactTtlTest, OldFactsLeaveTogetherAndComeBackTogether) {
@@ -62,19 +68,19 @@ TEST(FactTtlTest, OldFactsLeaveTogetherAndComeBackTogether) {
 }
 
 TEST(FactTtlTest, AStateSaysWhenTheNextOneIsOver) {
-  const BlockSettings settings = Facts(R"({"model":"m","ttl":5})");
-  const auto early = RetireOldFacts(settings, Profile::kDefault, Known().ToJson(), 12 * kSecond);
+  const auto traits = TraitsOf(Facts(R"({"model":"m","ttl":5})"), Profile::kDefault);
+  const auto early = traits->OnTime(Known().ToJson(), 12 * kSecond);
   ASSERT_TRUE(early.ok()) << early.status();
   EXPECT_FALSE(early->state.has_value());
   EXPECT_EQ(early->next_us, 15 * kSecond);
-  const auto later = RetireOldFacts(settings, Profile::kDefault, Known().ToJson(), 16 * kSecond);
+  const auto later = traits->OnTime(Known().ToJson(), 16 * kSecond);
   ASSERT_TRUE(later.ok() && later->state.has_value()) << later.status();
   EXPECT_EQ(later->next_us, 25 * kSecond);
   EXPECT_EQ(FactState::FromJson(*later->state).value().facts.size(), 2U);
-  const auto last = RetireOldFacts(settings, Profile::kDefault, *later->state, 99 * kSecond);
+  const auto last = traits->OnTime(*later->state, 99 * kSecond);
   ASSERT_TRUE(last.ok() && last->state.has_value()) << last.status();
   EXPECT_EQ(last->next_us, 0);
-  EXPECT_TRUE(absl::IsDataLoss(RetireOldFacts(settings, Profile::kDefault, "{", 1).status()));
+  EXPECT_TRUE(absl::IsDataLoss(traits->OnTime("{", 1).status()));
 }
 
 }  // namespace

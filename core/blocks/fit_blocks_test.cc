@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/blocks/static_block.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {
@@ -215,10 +214,10 @@ TEST_F(FitBlocksTest, AStaticTextIsCountedOnceForTheSameConditions) {
   BlockFixture fixture;
   BlockSettings settings;
   settings.name = "rules";
+  settings.kind = "static";
   settings.content = {std::string(kBytes, 'w') + " </a>"};
   for (const Profile profile : {kLlama, Profile::kDefault}) {
-    const auto block =
-        MakeStaticBlock(settings, "blocks[0]", profile, fixture.Environment()).value();
+    const auto block = MakeBlock(settings, "blocks[0]", profile, fixture.Environment()).value();
     std::size_t bytes = 0;
     FitRequest request;
     request.session.profile = request.counting.profile = profile;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/other_sessions.h"
@@ -18,14 +20,9 @@ constexpr std::size_t kMaxSessionId = 256;
 
 class SessionBlock final : public Block {
  public:
-  SessionBlock(const BlockSettings& settings, std::string section, std::string other,
+  SessionBlock(const BlockSettings& settings, const std::shared_ptr<const BlockTraits>& traits,
                OtherSessions* sessions)
-      : Block(settings, std::move(section)),
-        feeds_(settings.TakesPuts()),
-        other_(std::move(other)),
-        sessions_(sessions) {}
-
-  bool feeds() const override { return feeds_; }
+      : Block(settings, traits), other_(*traits->other_session()), sessions_(sessions) {}
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
     // So that messages don't go round in a ring of sessions.
@@ -58,32 +55,47 @@ class SessionBlock final : public Block {
  private:
   SessionKey OtherKey(const BlockSession& session) const { return {session.key.tenant, other_}; }
 
-  const bool feeds_;
-  const std::string other_;
+  const std::string& other_;  // The traits', which the block keeps alive.
   OtherSessions* const sessions_;
 };
 
-}  // namespace
+class SessionTraits final : public BlockTraits {
+ public:
+  using BlockTraits::BlockTraits;
 
-absl::StatusOr<std::shared_ptr<const Block>> MakeSessionBlock(const BlockSettings& settings,
-                                                              const std::string& field,
-                                                              Profile /*profile*/,
-                                                              const BlockEnvironment& environment) {
-  const std::string options_field = fmt::format("{}.options_json", field);
-  BlockOptions options(options_field, settings.options_json);
-  std::string section = SectionOption(options);
-  std::string other = options.RequiredText("session_id");
-  options.Bool("accept_short_term_memory", true);
+  absl::StatusOr<std::shared_ptr<const Block>> Make(
+      const BlockSettings& settings, const std::string& /*field*/,
+      const BlockEnvironment& environment) const override {
+    return std::make_shared<const SessionBlock>(settings, shared_from_this(), environment.sessions);
+  }
+};
+
+absl::Status CheckSettings(const BlockSettings& settings, const std::string& field,
+                           const BlockOptions& options, std::string_view other) {
   MEMORYD_RETURN_IF_ERROR(options.Finish());
   if (other.size() > kMaxSessionId) {
-    return InvalidField(options_field,
+    return InvalidField(OptionsField(field),
                         fmt::format("option `session_id` must be at most {} bytes", kMaxSessionId));
   }
   if (!settings.worker.empty()) {
     return InvalidField(fmt::format("{}.worker", field), "is not for kind `session`");
   }
-  return std::make_shared<const SessionBlock>(settings, std::move(section), std::move(other),
-                                              environment.sessions);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::shared_ptr<const BlockTraits> ReadSessionTraits(const BlockSettings& settings,
+                                                     const std::string& field,
+                                                     Profile /*profile*/) {
+  BlockOptions options(OptionsField(field), settings.options_json);
+  BlockTraits::Values values = ValuesOf(settings, options);
+  values.section = SectionOption(options);
+  std::string other = options.RequiredText("session_id");
+  values.feed = FeedOption(options, BlockFeed::kPut);
+  values.status = CheckSettings(settings, field, options, other);
+  if (!other.empty()) values.other_session = std::move(other);
+  return std::make_shared<const SessionTraits>(std::move(values));
 }
 
 }  // namespace memoryd

@@ -5,17 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 
 // Shows what environment.sessions says of the other session, and hands messages on to it. Options:
 // `session_id`, `accept_short_term_memory`, `template`.
-absl::StatusOr<std::shared_ptr<const Block>> MakeSessionBlock(const BlockSettings& settings,
-                                                              const std::string& field,
-                                                              Profile profile,
-                                                              const BlockEnvironment& environment);
+std::shared_ptr<const BlockTraits> ReadSessionTraits(const BlockSettings& settings,
+                                                     const std::string& field, Profile profile);
 
 }  // namespace memoryd
 

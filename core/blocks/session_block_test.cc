@@ -78,11 +78,11 @@ TEST_F(SessionBlockTest, OptionsAreChecked) {
               HasSubstr("at most 256 bytes"));
   EXPECT_THAT(Refused(R"({"session_id":"x","other":1})"), HasSubstr("other"));
   const BlockSettings settings = Settings(R"({"session_id":"x"})");
-  EXPECT_EQ(settings.OtherSession(), "x");
-  EXPECT_TRUE(settings.TakesPuts());
-  EXPECT_FALSE(settings.TakesMessages());
+  const auto traits = TraitsOf(settings, Profile::kDefault);
+  EXPECT_EQ(traits->other_session(), "x");
+  EXPECT_EQ(traits->feed(), BlockFeed::kPut);
   const BlockSettings deaf = Settings(R"({"session_id":"x","accept_short_term_memory":false})");
-  EXPECT_FALSE(deaf.TakesPuts());
+  EXPECT_EQ(TraitsOf(deaf, Profile::kDefault)->feed(), BlockFeed::kNever);
   EXPECT_FALSE(TryMake(deaf, Profile::kDefault).value()->feeds());
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/known_tokens.h"
 #include "core/blocks/memory_text.h"
@@ -16,10 +17,10 @@ namespace {
 
 class StaticBlock final : public Block {
  public:
-  StaticBlock(const BlockSettings& settings, std::string section, std::vector<BlockPart> parts)
-      : Block(settings, std::move(section)), parts_(std::move(parts)) {}
+  StaticBlock(const BlockSettings& settings, std::shared_ptr<const BlockTraits> traits,
+              std::vector<BlockPart> parts)
+      : Block(settings, std::move(traits)), parts_(std::move(parts)) {}
 
-  bool feeds() const override { return false; }
   bool stable() const override { return true; }
   KnownTokens* known_tokens() const override { return &known_tokens_; }
 
@@ -38,28 +39,47 @@ class StaticBlock final : public Block {
   mutable KnownTokens known_tokens_;
 };
 
-}  // namespace
+class StaticTraits final : public BlockTraits {
+ public:
+  StaticTraits(Values values, Profile profile)
+      : BlockTraits(std::move(values)), profile_(profile) {}
 
-absl::StatusOr<std::shared_ptr<const Block>> MakeStaticBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile profile,
-                                                             const BlockEnvironment& environment) {
-  BlockOptions options(fmt::format("{}.options_json", field), settings.options_json);
-  std::string section = SectionOption(options);
-  MEMORYD_RETURN_IF_ERROR(options.Finish());
+  absl::StatusOr<std::shared_ptr<const Block>> Make(
+      const BlockSettings& settings, const std::string& field,
+      const BlockEnvironment& environment) const override;
+
+ private:
+  const Profile profile_;
+};
+
+absl::StatusOr<std::shared_ptr<const Block>> StaticTraits::Make(
+    const BlockSettings& settings, const std::string& field,
+    const BlockEnvironment& environment) const {
   std::vector<BlockPart> parts;
   for (std::size_t i = 0; i < settings.content.size(); ++i) {
     MEMORYD_ASSIGN_OR_RETURN(StoredPart stored, environment.bodies->ReadPart(settings.content[i]));
     BlockPart part = ToBlockPart(std::move(stored), settings.content[i]);
     // In `llama-index` every Get fails on such a part, as in the library.
-    if (profile != Profile::kLlamaIndex && !IsMedia(part.kind) &&
+    if (profile_ != Profile::kLlamaIndex && !IsMedia(part.kind) &&
         part.kind != StoredPart::Kind::kText && part.kind != StoredPart::Kind::kJson) {
       return InvalidField(fmt::format("{}.content[{}]", field, i),
                           "must be text, JSON, an image, audio, a video or a document");
     }
     parts.push_back(std::move(part));
   }
-  return std::make_shared<const StaticBlock>(settings, std::move(section), std::move(parts));
+  return std::make_shared<const StaticBlock>(settings, shared_from_this(), std::move(parts));
+}
+
+}  // namespace
+
+std::shared_ptr<const BlockTraits> ReadStaticTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile profile) {
+  BlockOptions options(OptionsField(field), settings.options_json);
+  BlockTraits::Values values = ValuesOf(settings, options);
+  values.takes_content = true;
+  values.section = SectionOption(options);
+  values.status = options.Finish();
+  return std::make_shared<const StaticTraits>(std::move(values), profile);
 }
 
 }  // namespace memoryd

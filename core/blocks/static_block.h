@@ -5,16 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 
 // Says the content of its settings. Options: `template`.
-absl::StatusOr<std::shared_ptr<const Block>> MakeStaticBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile profile,
-                                                             const BlockEnvironment& environment);
+std::shared_ptr<const BlockTraits> ReadStaticTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile profile);
 
 }  // namespace memoryd
 

@@ -9,6 +9,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/answer_text.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
@@ -83,24 +84,33 @@ bool Read(const Json& json, SummaryState& state) {
   return true;
 }
 
+class SummaryTraits final : public BlockTraits {
+ public:
+  SummaryTraits(Values values, std::int64_t max_tokens, BlockPrompt prompt)
+      : BlockTraits(std::move(values)), max_tokens_(max_tokens), prompt_(std::move(prompt)) {}
+
+  std::int64_t max_tokens() const { return max_tokens_; }
+  const BlockPrompt& prompt() const { return prompt_; }
+
+  absl::StatusOr<std::shared_ptr<const Block>> Make(
+      const BlockSettings& settings, const std::string& field,
+      const BlockEnvironment& environment) const override;
+
+ private:
+  const std::int64_t max_tokens_;
+  const BlockPrompt prompt_;
+};
+
 class SummaryBlock final : public Block {
  public:
-  struct Options {
-    ModelName model;
-    std::int64_t max_tokens = 512;
-    BlockPrompt prompt;
-    bool feeds = true;
-  };
-
-  SummaryBlock(const BlockSettings& settings, std::string section, Options options,
+  SummaryBlock(const BlockSettings& settings, const std::shared_ptr<const SummaryTraits>& traits,
                const BlockEnvironment& environment)
-      : Block(settings, std::move(section)),
-        options_(std::move(options)),
-        echo_(options_.prompt.text()),
+      : Block(settings, traits),
+        options_(*traits),
+        echo_(options_.prompt().text()),
         models_(*environment.models),
         stats_(environment.stats) {}
 
-  bool feeds() const override { return options_.feeds; }
   bool stable() const override { return true; }
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
@@ -115,7 +125,7 @@ class SummaryBlock final : public Block {
     work->done = std::move(done);
     std::size_t bytes = 0;
     for (TranscriptPiece& piece :
-         Transcript(request.messages, kPieceBytes, options_.prompt.ZoneOf(request.session))) {
+         Transcript(request.messages, kPieceBytes, options_.prompt().ZoneOf(request.session))) {
       if (work->state.first_id.empty()) {
         work->state.first_id = request.messages[piece.messages.front()].id;
       }
@@ -197,15 +207,16 @@ class SummaryBlock final : public Block {
         const std::size_t begin = tail.find("<message ");
         state.waiting = std::string(tail.substr(begin == std::string_view::npos ? 0 : begin));
       }
-      const std::string max_tokens = std::to_string(block->options_.max_tokens);
+      const std::string max_tokens = std::to_string(block->options_.max_tokens());
       const std::string summary = EscapeTags(state.summary, kTags);
-      std::string prompt = block->options_.prompt.Fill(
+      std::string prompt = block->options_.prompt().Fill(
           request, state.waiting, {{"summary", summary}, {"max_tokens", max_tokens}});
       ChatRequest chat;
       chat.messages.push_back(UserMessage(std::move(prompt)));
-      chat.max_tokens = block->options_.max_tokens;
-      AskForText(block->models_, block->stats_, block->options_.model, block->name(), request,
-                 std::move(chat), [self = shared_from_this()](absl::StatusOr<std::string> reply) {
+      chat.max_tokens = block->options_.max_tokens();
+      AskForText(block->models_, block->stats_, block->options_.chat_model(), block->name(),
+                 request, std::move(chat),
+                 [self = shared_from_this()](absl::StatusOr<std::string> reply) {
                    self->Take(std::move(reply));
                  });
     }
@@ -216,7 +227,7 @@ class SummaryBlock final : public Block {
         return;
       }
       const std::size_t max_bytes =
-          static_cast<std::size_t>(block->options_.max_tokens) * kBytesPerToken;
+          static_cast<std::size_t>(block->options_.max_tokens()) * kBytesPerToken;
       std::string summary = ReadSummary(*reply, max_bytes);
       if (block->echo_.HasLine(summary) || IsPlaceholder(summary)) summary.clear();
       if (summary.empty()) {
@@ -231,14 +242,18 @@ class SummaryBlock final : public Block {
     }
   };
 
-  const Options options_;
+  const SummaryTraits& options_;  // The block keeps them alive.
   const PromptEcho echo_;
   ModelDirectory& models_;
   BlockStats* const stats_;
-
-  friend absl::StatusOr<std::shared_ptr<const Block>> memoryd::MakeSummaryBlock(
-      const BlockSettings&, const std::string&, Profile, const BlockEnvironment&);
 };
+
+absl::StatusOr<std::shared_ptr<const Block>> SummaryTraits::Make(
+    const BlockSettings& settings, const std::string& /*field*/,
+    const BlockEnvironment& environment) const {
+  return std::make_shared<const SummaryBlock>(
+      settings, std::static_pointer_cast<const SummaryTraits>(shared_from_this()), environment);
+}
 
 // Whether the end of the text says the same again and again, as small models do.
 bool Loops(std::string_view text) {
@@ -347,21 +362,18 @@ std::string ReadSummary(std::string_view answer, std::size_t max_bytes) {
   return std::string(sentences.empty() ? Head(text, max_bytes) : sentences);
 }
 
-absl::StatusOr<std::shared_ptr<const Block>> MakeSummaryBlock(const BlockSettings& settings,
-                                                              const std::string& field,
-                                                              Profile /*profile*/,
-                                                              const BlockEnvironment& environment) {
-  BlockOptions options(fmt::format("{}.options_json", field), settings.options_json);
-  SummaryBlock::Options summary;
-  summary.model = {settings.worker, options.RequiredText("model")};
-  summary.max_tokens = options.Integer("max_tokens", 512, 16, kMaxTokens);
-  summary.prompt =
-      BlockPrompt(options.Template("prompt", kPrompt, {"messages", "dated_messages"}), kPrompt);
-  summary.feeds = options.Bool("accept_short_term_memory", true);
-  std::string section = SectionOption(options);
-  MEMORYD_RETURN_IF_ERROR(options.Finish());
-  return std::make_shared<const SummaryBlock>(settings, std::move(section), std::move(summary),
-                                              environment);
+std::shared_ptr<const BlockTraits> ReadSummaryTraits(const BlockSettings& settings,
+                                                     const std::string& field,
+                                                     Profile /*profile*/) {
+  BlockOptions options(OptionsField(field), settings.options_json);
+  BlockTraits::Values values = ValuesOf(settings, options);
+  values.chat_model = {settings.worker, options.RequiredText("model")};
+  const std::int64_t max_tokens = options.Integer("max_tokens", 512, 16, kMaxTokens);
+  BlockPrompt prompt(options.Template("prompt", kPrompt, {"messages", "dated_messages"}), kPrompt);
+  values.feed = FeedOption(options, BlockFeed::kArchived);
+  values.section = SectionOption(options);
+  values.status = options.Finish();
+  return std::make_shared<const SummaryTraits>(std::move(values), max_tokens, std::move(prompt));
 }
 
 }  // namespace memoryd

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 
@@ -19,10 +19,8 @@ namespace memoryd {
 //
 // A model writes the summary anew, of the old one and of the messages. Messages whose summary came
 // back empty or in a loop wait and are given to it again with the next ones.
-absl::StatusOr<std::shared_ptr<const Block>> MakeSummaryBlock(const BlockSettings& settings,
-                                                              const std::string& field,
-                                                              Profile profile,
-                                                              const BlockEnvironment& environment);
+std::shared_ptr<const BlockTraits> ReadSummaryTraits(const BlockSettings& settings,
+                                                     const std::string& field, Profile profile);
 
 struct SummaryState {
   std::string summary;

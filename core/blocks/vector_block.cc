@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
-#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/memory_text.h"
@@ -40,14 +40,27 @@ constexpr std::size_t kQueryBytes = 2000;
 constexpr std::array<std::string_view, 1> kTags = {"messages"};
 
 struct VectorSettings {
-  ModelName embedder;
   std::size_t top_k = 2;
   std::size_t window = 5;
   std::optional<double> threshold;
   json filter;
   std::string format;  // Empty: the text as it is.
-  bool feeds = true;
-  std::int64_t ttl_us = 0;  // 0: for ever.
+};
+
+class VectorTraits final : public BlockTraits {
+ public:
+  VectorTraits(Values values, VectorSettings vector, Profile profile)
+      : BlockTraits(std::move(values)), vector_(std::move(vector)), profile_(profile) {}
+
+  const VectorSettings& vector() const { return vector_; }
+
+  absl::StatusOr<std::shared_ptr<const Block>> Make(
+      const BlockSettings& settings, const std::string& field,
+      const BlockEnvironment& environment) const override;
+
+ private:
+  const VectorSettings vector_;
+  const Profile profile_;
 };
 
 // What is to be embedded and stored.
@@ -77,15 +90,14 @@ void Draft::Add(const BlockMessage& message) {
 
 class VectorBlock : public Block {
  public:
-  VectorBlock(const BlockSettings& settings, std::string section, VectorSettings vector,
+  VectorBlock(const BlockSettings& settings, const std::shared_ptr<const VectorTraits>& traits,
               const BlockEnvironment& environment)
-      : Block(settings, std::move(section)),
-        vector_(std::move(vector)),
+      : Block(settings, traits),
+        vector_(traits->vector()),
+        embedder_(traits->embedder()),
         models_(*environment.models),
         entries_(*environment.entries),
         run_(environment.run) {}
-
-  bool feeds() const override { return vector_.feeds; }
 
   void Feed(FeedRequest request, Done<FeedResult> done) const override {
     absl::StatusOr<EmbeddingState> known = EmbeddingState::FromJson(request.state.state);
@@ -115,9 +127,9 @@ class VectorBlock : public Block {
     std::vector<std::string> texts;
     texts.reserve(drafts->size());
     for (const Draft& draft : *drafts) texts.push_back(draft.text);
-    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
+    AskEmbedder(models_, embedder_, CallerOf(request.session, request.job_id, request.usage),
                 EmbedPurpose::kText, std::move(texts), request.deadline,
-                [drafts = *std::move(drafts), state = *std::move(known), name = vector_.embedder,
+                [drafts = *std::move(drafts), state = *std::move(known), name = embedder_,
                  done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
                   if (!reply.ok()) {
                     done(reply.status());
@@ -145,7 +157,7 @@ class VectorBlock : public Block {
     entries.top_k = vector_.top_k;
     entries.filter = vector_.filter;
     entries.now_us = request.now_us;
-    entries.ttl_us = vector_.ttl_us;
+    entries.ttl_us = ttl_us();
     absl::StatusOr<EmbeddingState> known = EmbeddingState();
     if (request.state != nullptr) {
       entries.generation = request.state->entry_generation;
@@ -164,7 +176,7 @@ class VectorBlock : public Block {
     // What made the vectors, though others are made by now.
     const EmbeddingSource& made = known->source;
     const bool is_named = !made.embedder.empty();
-    const ModelName embedder = is_named ? ModelName{made.worker, made.embedder} : vector_.embedder;
+    const ModelName embedder = is_named ? ModelName{made.worker, made.embedder} : embedder_;
     AskEmbedder(models_, embedder, CallerOf(request.session, "", request.usage),
                 EmbedPurpose::kQuery, {std::move(query)}, request.deadline,
                 [self = Self(), entries = std::move(entries), source = made, embedder,
@@ -186,8 +198,6 @@ class VectorBlock : public Block {
     return BlockKnowledge{KnownEntries{CountEntries(state), std::move(known.source),
                                        std::move(known.next), state.next_entry}};
   }
-
-  bool has_entries() const override { return true; }
 
  protected:
   const VectorSettings& vector() const { return vector_; }
@@ -240,33 +250,33 @@ class VectorBlock : public Block {
       done(std::move(result));
       return;
     }
-    AskEmbedder(models_, vector_.embedder, CallerOf(request.session, request.job_id, request.usage),
-                EmbedPurpose::kText, std::move(texts), request.deadline,
-                [entries = std::move(entries), result = std::move(result), state = std::move(state),
-                 name = vector_.embedder,
-                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
-                  if (!reply.ok()) {
-                    done(reply.status());
-                    return;
-                  }
-                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
-                  if (!counts.ok()) {
-                    done(counts.status());
-                    return;
-                  }
-                  // Else it begins anew, with those that another model has embedded.
-                  if (*counts) {
-                    for (std::size_t i = 0; i < entries.size(); ++i) {
-                      entries[i].vector = std::move(reply->vectors[i]);
-                      result.entries.push_back(EncodeVectorEntry(entries[i]));
-                    }
-                  } else {
-                    result.entry_positions.clear();
-                    result.entry_messages.clear();
-                  }
-                  result.state = state.ToJson();
-                  done(std::move(result));
-                });
+    AskEmbedder(
+        models_, embedder_, CallerOf(request.session, request.job_id, request.usage),
+        EmbedPurpose::kText, std::move(texts), request.deadline,
+        [entries = std::move(entries), result = std::move(result), state = std::move(state),
+         name = embedder_, done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
+          if (!reply.ok()) {
+            done(reply.status());
+            return;
+          }
+          const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
+          if (!counts.ok()) {
+            done(counts.status());
+            return;
+          }
+          // Else it begins anew, with those that another model has embedded.
+          if (*counts) {
+            for (std::size_t i = 0; i < entries.size(); ++i) {
+              entries[i].vector = std::move(reply->vectors[i]);
+              result.entries.push_back(EncodeVectorEntry(entries[i]));
+            }
+          } else {
+            result.entry_positions.clear();
+            result.entry_messages.clear();
+          }
+          result.state = state.ToJson();
+          done(std::move(result));
+        });
   }
 
   std::shared_ptr<const VectorBlock> Self() const {
@@ -298,7 +308,9 @@ class VectorBlock : public Block {
     }
   }
 
-  const VectorSettings vector_;
+  // The traits', which the block keeps alive.
+  const VectorSettings& vector_;
+  const ModelName& embedder_;
   ModelDirectory& models_;
   EntrySearch& entries_;
   const std::function<void(std::string_view, std::function<void()>)> run_;
@@ -492,39 +504,36 @@ class DefaultVectorBlock final : public VectorBlock {
   }
 };
 
-}  // namespace
-
-ModelName EntryEmbedder(const BlockSettings& settings) {
-  const json options = json::parse(settings.options_json, nullptr, /*allow_exceptions=*/false);
-  if (!options.is_object()) return {settings.worker, ""};
-  const auto embedder = options.find("embedder");
-  const bool is_named = embedder != options.end() && embedder->is_string();
-  return {settings.worker, is_named ? embedder->get<std::string>() : std::string()};
+absl::StatusOr<std::shared_ptr<const Block>> VectorTraits::Make(
+    const BlockSettings& settings, const std::string& /*field*/,
+    const BlockEnvironment& environment) const {
+  const auto self = std::static_pointer_cast<const VectorTraits>(shared_from_this());
+  if (profile_ == Profile::kLlamaIndex) {
+    return std::make_shared<const LlamaVectorBlock>(settings, self, environment);
+  }
+  return std::make_shared<const DefaultVectorBlock>(settings, self, environment);
 }
 
-absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile profile,
-                                                             const BlockEnvironment& environment) {
-  BlockOptions options(fmt::format("{}.options_json", field), settings.options_json);
+}  // namespace
+
+std::shared_ptr<const BlockTraits> ReadVectorTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile profile) {
+  BlockOptions options(OptionsField(field), settings.options_json);
+  BlockTraits::Values values = ValuesOf(settings, options);
   VectorSettings vector;
-  vector.embedder = {settings.worker, options.RequiredText("embedder")};
+  values.has_entries = true;
+  values.embedder = {settings.worker, options.RequiredText("embedder")};
   vector.top_k = static_cast<std::size_t>(options.Integer("top_k", 2, 1, kMaxTopK));
   vector.window =
       static_cast<std::size_t>(options.Integer("retrieval_context_window", 5, 0, kMaxWindow));
   vector.threshold = options.Number("similarity_threshold", -1, 1);
   vector.filter = options.Scalars("filter");
   vector.format = options.Template("format_template", "", {"text"});
-  vector.feeds = options.Bool("accept_short_term_memory", true);
-  vector.ttl_us = options.Integer("ttl", 0, 1, kMaxTtlSeconds) * 1'000'000;
-  std::string section = SectionOption(options);
-  MEMORYD_RETURN_IF_ERROR(options.Finish());
-  if (profile == Profile::kLlamaIndex) {
-    return std::make_shared<const LlamaVectorBlock>(settings, std::move(section), std::move(vector),
-                                                    environment);
-  }
-  return std::make_shared<const DefaultVectorBlock>(settings, std::move(section), std::move(vector),
-                                                    environment);
+  values.feed = FeedOption(options, BlockFeed::kArchived);
+  values.ttl_us = TtlOption(options);
+  values.section = SectionOption(options);
+  values.status = options.Finish();
+  return std::make_shared<const VectorTraits>(std::move(values), std::move(vector), profile);
 }
 
 }  // namespace memoryd

@@ -5,9 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
-#include "core/blocks/model_calls.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 
@@ -24,13 +22,8 @@ namespace memoryd {
 //
 // Else an entry for each turn, in pieces if it is long, with the metadata of its messages; the most
 // similar comes first, and each is a part of its own.
-absl::StatusOr<std::shared_ptr<const Block>> MakeVectorBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile profile,
-                                                             const BlockEnvironment& environment);
-
-// The embedder of a `vector` block. `settings` are a session's, and so were checked.
-ModelName EntryEmbedder(const BlockSettings& settings);
+std::shared_ptr<const BlockTraits> ReadVectorTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile profile);
 
 }  // namespace memoryd
 

@@ -3,16 +3,32 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
+#include "core/blocks/block_options.h"
 #include "core/blocks/model_calls.h"
 
 namespace memoryd {
+namespace {
 
-WorkerBlock::WorkerBlock(const BlockSettings& settings, WorkerBlocks* workers,
-                         ModelDirectory* models)
-    : Block(settings),
+class WorkerTraits final : public BlockTraits {
+ public:
+  using BlockTraits::BlockTraits;
+
+  absl::StatusOr<std::shared_ptr<const Block>> Make(
+      const BlockSettings& settings, const std::string& /*field*/,
+      const BlockEnvironment& environment) const override {
+    return std::make_shared<const WorkerBlock>(settings, shared_from_this(), environment.workers,
+                                               environment.models);
+  }
+};
+
+}  // namespace
+
+WorkerBlock::WorkerBlock(const BlockSettings& settings, std::shared_ptr<const BlockTraits> traits,
+                         WorkerBlocks* workers, ModelDirectory* models)
+    : Block(settings, std::move(traits)),
       at_{settings.worker, settings.name, settings.options_json},
-      feeds_(settings.TakesMessages()),
       workers_(workers),
       models_(models) {}
 
@@ -50,14 +66,15 @@ void WorkerBlock::Truncate(const BlockSession& session, BlockContent content, st
   workers_->Truncate(at_, session, std::move(content), tokens, deadline, std::move(done));
 }
 
-absl::StatusOr<std::shared_ptr<const Block>> MakeWorkerBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile /*profile*/,
-                                                             const BlockEnvironment& environment) {
+std::shared_ptr<const BlockTraits> ReadWorkerTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile /*profile*/) {
+  BlockOptions options(OptionsField(field), settings.options_json);
+  BlockTraits::Values values = ValuesOf(settings, options);
+  values.feed = FeedOption(options, BlockFeed::kArchived);
   if (settings.worker.empty()) {
-    return InvalidField(field + ".worker", "is required for kind `worker`");
+    values.status = InvalidField(field + ".worker", "is required for kind `worker`");
   }
-  return std::make_shared<const WorkerBlock>(settings, environment.workers, environment.models);
+  return std::make_shared<const WorkerTraits>(std::move(values));
 }
 
 }  // namespace memoryd

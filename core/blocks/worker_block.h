@@ -6,7 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/worker_blocks.h"
 
 namespace memoryd {
@@ -15,9 +16,9 @@ namespace memoryd {
 class WorkerBlock final : public Block {
  public:
   // `workers` and `models` outlive the block; null only where the block is never asked.
-  WorkerBlock(const BlockSettings& settings, WorkerBlocks* workers, ModelDirectory* models);
+  WorkerBlock(const BlockSettings& settings, std::shared_ptr<const BlockTraits> traits,
+              WorkerBlocks* workers, ModelDirectory* models);
 
-  bool feeds() const override { return feeds_; }
   void Feed(FeedRequest request, Done<FeedResult> done) const override;
   void Render(RenderRequest request, Done<BlockContent> done) const override;
   absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override;
@@ -31,17 +32,14 @@ class WorkerBlock final : public Block {
   Done<T> Counted(const std::string& job_id, Request& request, Done<T> done) const;
 
   const WorkerBlockName at_;
-  const bool feeds_;
   WorkerBlocks* const workers_;
   ModelDirectory* const models_;  // Is told what the worker's models took.
 };
 
 // The block of this name at the worker of the settings. Options are the worker's business, but for
 // `accept_short_term_memory`.
-absl::StatusOr<std::shared_ptr<const Block>> MakeWorkerBlock(const BlockSettings& settings,
-                                                             const std::string& field,
-                                                             Profile profile,
-                                                             const BlockEnvironment& environment);
+std::shared_ptr<const BlockTraits> ReadWorkerTraits(const BlockSettings& settings,
+                                                    const std::string& field, Profile profile);
 
 }  // namespace memoryd
 

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/mutex.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 namespace {
@@ -56,7 +57,7 @@ class AttachedSessions::Showing : public std::enable_shared_from_this<Showing> {
     }
     for (std::size_t i = 0; i < config->blocks.size(); ++i) {
       const std::shared_ptr<const Block>& block = (**blocks)[i];
-      if (config->blocks[i].OtherSession().has_value()) continue;
+      if (config->blocks[i].traits->other_session().has_value()) continue;
       if (block->stable() || !stable_only_) blocks_.push_back(block);
     }
     if (blocks_.empty()) {

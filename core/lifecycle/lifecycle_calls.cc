@@ -1,6 +1,7 @@
 #include "core/lifecycle/lifecycle_calls.h"
 
 #include "core/base/status_macros.h"
+#include "core/blocks/block_traits.h"
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
@@ -46,6 +47,7 @@ absl::StatusOr<std::shared_ptr<SessionImport>> LifecycleCalls::ImportSession(
   }
   MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(*request.settings));
   if (request.settings->blocks.has_value()) {
+    ReadTraits(*request.settings->blocks, config.counting.profile);
     MEMORYD_RETURN_IF_ERROR(CheckOtherSessions(request.key, *request.settings->blocks));
   }
   MEMORYD_RETURN_IF_ERROR(options_.blocks->Check(*request.settings));

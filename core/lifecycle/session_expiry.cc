@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "core/blocks/block_kinds.h"
-#include "core/blocks/block_ttl.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/lifecycle/entry_sweep.h"
 #include "core/sessions/session_info.h"
@@ -204,21 +203,21 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
 
 absl::Status SessionExpiry::SweepEntries(const DueSession& due, const SessionSettings& listed,
                                          const std::shared_ptr<Round>& round) {
-  if (!listed.blocks.has_value() ||
-      std::none_of(listed.blocks->begin(), listed.blocks->end(), HasEntries)) {
-    return absl::OkStatus();
-  }
+  std::vector<BlockSettings> blocks = listed.blocks.value_or(std::vector<BlockSettings>());
+  ReadTraits(blocks, listed.profile.value_or(Profile::kDefault));
+  std::erase_if(blocks, [](const BlockSettings& block) { return !block.traits->has_entries(); });
+  if (blocks.empty()) return absl::OkStatus();
   MEMORYD_ASSIGN_OR_RETURN(const std::optional<LoadedSession> session,
                            options_.store->LoadSession(due.key, /*max_active_bytes=*/0));
   if (!session.has_value()) return absl::OkStatus();
   for (const BlockState& block : session->blocks) {
     const auto settings =
-        std::find_if(listed.blocks->begin(), listed.blocks->end(),
+        std::find_if(blocks.begin(), blocks.end(),
                      [&block](const BlockSettings& known) { return known.name == block.name; });
-    if (settings == listed.blocks->end() || !HasEntries(*settings)) continue;
+    if (settings == blocks.end()) continue;
     MEMORYD_ASSIGN_OR_RETURN(
         std::optional<EntryRemoval> removal,
-        FindHiddenEntries(*options_.store, due.key, session->row, block, BlockTtlUs(*settings),
+        FindHiddenEntries(*options_.store, due.key, session->row, block, settings->traits->ttl_us(),
                           options_.now_us(), options_.stopping));
     if (!removal.has_value()) continue;
     WriteRequest write;

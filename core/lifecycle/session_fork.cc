@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/sessions/session_info.h"
@@ -111,7 +112,7 @@ absl::Status SessionFork::Plan() {
   MEMORYD_ASSIGN_OR_RETURN(staged_->settings, SessionSettings::FromJson(base_.row.config));
   staged_->config = base_.config;
   for (const BlockSettings& block : base_.config->blocks) {
-    if (block.OtherSession() != request_.target.session) continue;
+    if (block.traits->other_session() != request_.target.session) continue;
     return InvalidField("new_session_id",
                         fmt::format("the copy would show itself: block `{}` shows the session of "
                                     "this id; choose another",

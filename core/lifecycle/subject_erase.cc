@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 namespace {
@@ -20,8 +21,11 @@ constexpr std::chrono::milliseconds kTimeToAnswer(200);
 bool HandsOn(const SessionRow& row) {
   const auto settings = SessionSettings::FromJson(row.config);
   if (!settings.ok() || !settings->blocks.has_value()) return false;
+  const Profile profile = settings->profile.value_or(Profile::kDefault);
   return std::any_of(settings->blocks->begin(), settings->blocks->end(),
-                     [](const BlockSettings& block) { return block.TakesPuts(); });
+                     [profile](const BlockSettings& block) {
+                       return TraitsOf(block, profile)->feed() == BlockFeed::kPut;
+                     });
 }
 
 }  // namespace

@@ -217,16 +217,6 @@ absl::StatusOr<Retention> ResolveRetention(const RetentionSettings& settings) {
   return retention;
 }
 
-constexpr std::string_view kSessionKind = "session";
-
-bool Accepts(const std::string& options_json) {
-  if (options_json.empty()) return true;
-  const json options = json::parse(options_json, nullptr, /*allow_exceptions=*/false);
-  if (!options.is_object()) return true;
-  const auto accepts = options.find("accept_short_term_memory");
-  return accepts == options.end() || *accepts != false;
-}
-
 }  // namespace
 
 std::int64_t Retention::ExpiryAt(std::int64_t now_us) const {
@@ -235,21 +225,6 @@ std::int64_t Retention::ExpiryAt(std::int64_t now_us) const {
 
 std::int64_t Retention::DropAt(std::int64_t ingest_us) const {
   return EndOfStep(ingest_us, message_ttl_us);
-}
-
-bool BlockSettings::TakesMessages() const {
-  return kind != "static" && kind != kSessionKind && Accepts(options_json);
-}
-
-bool BlockSettings::TakesPuts() const { return kind == kSessionKind && Accepts(options_json); }
-
-std::optional<std::string> BlockSettings::OtherSession() const {
-  if (kind != kSessionKind) return std::nullopt;
-  const json options = json::parse(options_json, nullptr, /*allow_exceptions=*/false);
-  if (!options.is_object()) return std::nullopt;
-  const auto id = options.find("session_id");
-  if (id == options.end() || !id->is_string()) return std::nullopt;
-  return id->get<std::string>();
 }
 
 absl::Status CheckTimeZone(const SessionSettings& settings) {

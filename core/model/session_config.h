@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_MODEL_SESSION_CONFIG_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include "core/model/time_zone.h"
 
 namespace memoryd {
+
+class BlockTraits;
 
 enum class Profile { kDefault, kLlamaIndex, kAutogenList };
 enum class PolicyKind { kFifo, kBuffer };
@@ -29,15 +32,15 @@ struct BlockSettings {
   std::string options_json;          // Empty: no options.
   std::vector<std::string> content;  // Serialized memoryd.v1.Part each.
 
-  // Whether messages that leave short-term memory are fed to it: not of kinds `static` and
-  // `session`, nor with the option `"accept_short_term_memory": false`.
-  bool TakesMessages() const;
-  // Whether messages are fed to it when they are put: of kind `session`, without that option.
-  bool TakesPuts() const;
-  // Of kind `session`: the id of the session that it names.
-  std::optional<std::string> OtherSession() const;
+  // What its kind makes of it, where somebody has read that: see core/blocks/block_traits.h. The
+  // configuration of a session has it. It follows from the rest and the profile.
+  std::shared_ptr<const BlockTraits> traits = nullptr;
 
-  friend bool operator==(const BlockSettings&, const BlockSettings&) = default;
+  // Whether the caller's settings are the same.
+  friend bool operator==(const BlockSettings& a, const BlockSettings& b) {
+    return a.name == b.name && a.kind == b.kind && a.priority == b.priority &&
+           a.worker == b.worker && a.options_json == b.options_json && a.content == b.content;
+  }
 };
 
 // What a caller set of RankingOptions; absent fields take their defaults.
@@ -177,7 +180,7 @@ struct SessionConfig {
     return !ranking.embedder.empty() && counting.profile != Profile::kAutogenList;
   }
 
-  // Blocks are taken as they are: MakeBlocks() checks them.
+  // Blocks are taken as they are: MakeBlocks() checks them, and SharedConfig() reads their traits.
   // INVALID_ARGUMENT that names the field of memoryd.v1.SessionConfig.
   static absl::StatusOr<SessionConfig> Resolve(const SessionSettings& settings);
 

@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/blocks/block_ttl.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/sessions/session_errors.h"
@@ -160,7 +159,7 @@ void SessionReads::ReadEntries(const std::shared_ptr<ReadCall<EntryPage>>& read,
       return;
     }
     EntryPageRequest asked = request;
-    asked.ttl_us = BlockTtlUs(at->settings);
+    asked.ttl_us = at->block->ttl_us();
     auto page = memoryd::ReadEntries(*options_.store,
                                      at->state == nullptr ? BlockState() : *at->state, asked);
     // Was the block cleared between the look at its state and the read? Then the second look tells.

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 namespace {
@@ -153,7 +154,7 @@ std::vector<std::string> Recall::OtherSessions(const SessionInfo& info,
                         filter.status != StatusFilter::kAll;
   if (!info.exists() || IsList(info) || own_only) return others;
   for (const BlockSettings& block : info.config->blocks) {
-    std::optional<std::string> other = block.OtherSession();
+    std::optional<std::string> other = block.traits->other_session();
     if (!other.has_value() || *other == request.key.session) continue;
     if (std::find(others.begin(), others.end(), *other) == others.end()) {
       others.push_back(*std::move(other));

@@ -11,6 +11,7 @@
 
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/memory_text.h"
 
 namespace memoryd {
@@ -68,7 +69,7 @@ bool UpdateContextCall::AskOthers(const SessionInfo& info) {
   std::vector<std::pair<std::string, std::string>> others;  // Names of blocks and sessions.
   if (info.exists()) {
     for (const BlockSettings& block : info.config->blocks) {
-      std::optional<std::string> other = block.OtherSession();
+      std::optional<std::string> other = block.traits->other_session();
       if (!other.has_value() || *other == request_.key.session) continue;
       others.emplace_back(block.name, *std::move(other));
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/mutex.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 namespace {
@@ -17,22 +18,44 @@ class ConfigTable {
   std::shared_ptr<const SessionConfig> Get(std::string_view settings_json, SessionConfig config)
       MEMORYD_EXCLUDES(mutex_) {
     const std::size_t hash = std::hash<std::string_view>()(settings_json);
+    std::shared_ptr<const SessionConfig> shared = Find(hash, config);
+    if (shared != nullptr) return shared;
+    // Not under the lock: options may be long.
+    ReadTraits(config.blocks, config.counting.profile);
+    // Not by make_shared: what only the table knows shall take no memory.
+    shared.reset(new SessionConfig(std::move(config)));
+    return Keep(hash, std::move(shared));
+  }
+
+ private:
+  std::shared_ptr<const SessionConfig> Find(std::size_t hash, const SessionConfig& config)
+      MEMORYD_EXCLUDES(mutex_) {
+    std::shared_ptr<const SessionConfig> shared;
+    {
+      MutexLock lock(mutex_);
+      const auto known = configs_.find(hash);
+      if (known != configs_.end()) shared = known->second.lock();
+    }
+    return shared != nullptr && *shared == config ? shared : nullptr;
+  }
+
+  // The one that another thread has kept meanwhile, where it is the same.
+  std::shared_ptr<const SessionConfig> Keep(std::size_t hash,
+                                            std::shared_ptr<const SessionConfig> made)
+      MEMORYD_EXCLUDES(mutex_) {
+    std::shared_ptr<const SessionConfig> shared;
     MutexLock lock(mutex_);
     if (configs_.size() >= sweep_at_) {
       std::erase_if(configs_, [](const auto& entry) { return entry.second.expired(); });
       sweep_at_ = std::max(kLeastSweep, 2 * configs_.size());
     }
     std::weak_ptr<const SessionConfig>& known = configs_[hash];
-    std::shared_ptr<const SessionConfig> shared = known.lock();
-    if (shared == nullptr || *shared != config) {
-      // Not by make_shared: what only the table knows shall take no memory.
-      shared.reset(new SessionConfig(std::move(config)));
-      known = shared;
-    }
-    return shared;
+    shared = known.lock();
+    if (shared != nullptr && *shared == *made) return shared;
+    known = made;
+    return made;
   }
 
- private:
   static constexpr std::size_t kLeastSweep = 64;
 
   Mutex mutex_;

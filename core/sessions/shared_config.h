@@ -9,8 +9,8 @@
 namespace memoryd {
 
 // `config` as one object for all sessions of this process that have it now: agents make many
-// sessions alike. `settings_json` is what it was resolved from, see SessionSettings::ToJson(). Any
-// thread.
+// sessions alike. Its blocks have their traits, which are read once. `settings_json` is what it was
+// resolved from, see SessionSettings::ToJson(). Any thread.
 std::shared_ptr<const SessionConfig> SharedConfig(std::string_view settings_json,
                                                   SessionConfig config);
 

@@ -276,7 +276,8 @@ TEST_F(WorkerRegistryTest, TheBlockOfASessionAsksItsWorker) {
   settings.name = "mentions";
   settings.worker = "w";
   settings.options_json = R"({"a":1})";
-  const auto block = std::make_shared<const WorkerBlock>(settings, &registry_, &registry_);
+  const auto block = std::make_shared<const WorkerBlock>(
+      settings, ReadWorkerTraits(settings, "block", Profile::kDefault), &registry_, &registry_);
   EXPECT_TRUE(block->feeds());
   RenderRequest request;
   request.session.key = {"t", "s"};

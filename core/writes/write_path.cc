@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_traits.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_errors.h"
 #include "core/writes/draft/session_draft.h"
@@ -229,6 +230,7 @@ absl::Status WritePath::CheckBlocks(const Write& write) const {
     MEMORYD_ASSIGN_OR_RETURN(settings, SettingsOfUpdate(request, old));
   }
   if (!settings.blocks.has_value()) return absl::OkStatus();
+  ReadTraits(*settings.blocks, settings.profile.value_or(Profile::kDefault));
   MEMORYD_RETURN_IF_ERROR(CheckOtherSessions(write.session->key, *settings.blocks));
   return options_.blocks->Check(settings);
 }

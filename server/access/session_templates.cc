@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 #include "server/settings/setting_value.h"
 #include "server/wire/convert.h"
 #include "server/wire/convert_config.h"
@@ -231,9 +232,11 @@ absl::StatusOr<SessionSettings> CheckedSettings(const v1::SessionConfig& config)
   MEMORYD_ASSIGN_OR_RETURN(SessionSettings settings, FromProto(config));
   MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", settings.subject.value_or(std::string())));
   MEMORYD_RETURN_IF_ERROR(SessionConfig::Resolve(settings).status());
+  if (!settings.blocks.has_value()) return settings;
+  const Profile profile = settings.profile.value_or(Profile::kDefault);
+  ReadTraits(*settings.blocks, profile);
   const StoredBodyReader bodies;
-  MEMORYD_RETURN_IF_ERROR(CheckBlocks(settings.blocks.value_or(std::vector<BlockSettings>()),
-                                      settings.profile.value_or(Profile::kDefault), bodies));
+  MEMORYD_RETURN_IF_ERROR(CheckBlocks(*settings.blocks, profile, bodies));
   return settings;
 }
 
@@ -341,10 +344,11 @@ std::vector<std::string> MissingModels(const SessionTemplates& templates,
     const std::vector<BlockSettings> blocks =
         settings.blocks.value_or(std::vector<BlockSettings>());
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const ModelNames asked = ModelsOf(blocks[i]);
+      if (!blocks[i].worker.empty()) continue;
+      const auto traits = TraitsOf(blocks[i], settings.profile.value_or(Profile::kDefault));
       const std::string field = fmt::format("blocks[{}]", i);
-      look(name, field, ModelKind::kChat, asked.model);
-      look(name, field, ModelKind::kEmbedding, asked.embedder);
+      look(name, field, ModelKind::kChat, traits->chat_model().model);
+      look(name, field, ModelKind::kEmbedding, traits->embedder().model);
     }
   }
   return lines;

@@ -250,7 +250,8 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   settings.name = "mentions";
   settings.worker = "w";
   CountedAnswers models;
-  const auto block = std::make_shared<const WorkerBlock>(settings, &registry_, &models);
+  const auto block = std::make_shared<const WorkerBlock>(
+      settings, ReadWorkerTraits(settings, "block", Profile::kDefault), &registry_, &models);
   const auto usage = std::make_shared<UsageCount>();
   const BlockSession session{{"default", "s"}, Profile::kDefault};
 

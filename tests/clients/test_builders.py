@@ -14,29 +14,31 @@ from memoryd.v1 import memory_pb2 as wire
 
 OPTIONS = re.compile(r"\boptions\.(?:Integer|Number|Bool|Text|RequiredText|Template|Texts|Scalars)\("
                      r"\"([a-z_]+)\"")
+# Options of several kinds, and what reads them.
+SHARED = {"SectionOption(": "template", "FeedOption(": "accept_short_term_memory", "TtlOption(": "ttl"}
 # Of a block, beside its options.
 FIELDS = {"name", "priority", "worker", "content"}
 # Kind, where its options are read, and one valid value for each of them.
 KINDS = {
-    blocks.static: ("static", {"template": "[{content}]"}),
-    blocks.facts: ("fact", {
+    blocks.static: ("static_block", {"template": "[{content}]"}),
+    blocks.facts: ("fact_traits", {
         "model": "chat", "max_facts": 10, "facts": ["Drinks tea."], "facts_trust": 0.5, "ttl": 60,
         "same_fact_similarity": 0.9, "extraction_prompt": "{messages} {existing_facts} {max_facts}",
         "condense_prompt": "{existing_facts} {max_facts}", "accept_short_term_memory": False,
         "template": "[{content}]"}),
-    blocks.vector: ("vector", {
+    blocks.vector: ("vector_block", {
         "embedder": "e", "top_k": 3, "retrieval_context_window": 1, "similarity_threshold": 0.5,
         "filter": {"topic": "home", "n": 1, "ok": True}, "format_template": "{text}",
         "ttl": datetime.timedelta(days=1), "accept_short_term_memory": True,
         "template": "{name}: {content}"}),
-    blocks.summary: ("summary", {
+    blocks.summary: ("summary_block", {
         "model": "chat", "max_tokens": 100, "prompt": "{messages} {summary} {max_tokens}",
         "accept_short_term_memory": True, "template": "{content}"}),
-    blocks.entities: ("entity", {
+    blocks.entities: ("entity_block", {
         "model": "chat", "max_entities": 10, "top_k": 3, "retrieval_context_window": 2,
         "prompt": "{messages} {existing_entities}", "accept_short_term_memory": True,
         "template": "{content}"}),
-    blocks.session: ("session", {
+    blocks.session: ("session_block", {
         "session_id": "other", "accept_short_term_memory": False, "template": "{content}"}),
 }
 ALL_KINDS = [(build, *rest) for build, rest in KINDS.items()]
@@ -51,14 +53,14 @@ def client(server):
 
 @pytest.mark.parametrize("build,file,values", ALL_KINDS, ids=IDS)
 def test_the_keywords_are_the_servers_options(build, file, values):
-    source = (REPOSITORY / f"core/blocks/{file}_block.cc").read_text(encoding="utf-8")
-    options = set(OPTIONS.findall(source)) | ({"template"} if "SectionOption(" in source else set())
+    source = (REPOSITORY / f"core/blocks/{file}.cc").read_text(encoding="utf-8")
+    options = set(OPTIONS.findall(source)) | {name for reads, name in SHARED.items() if reads in source}
     assert set(inspect.signature(build).parameters) - FIELDS == options == set(values)
 
 
 def test_every_kind_has_a_builder():
-    kinds = re.search(r"kKinds\[\] = \{(.*?)\n\};",
-                      (REPOSITORY / "core/blocks/block_kinds.cc").read_text(encoding="utf-8"), re.DOTALL)
+    kinds = re.search(r"kKinds\[\] = \{(.*?)\n *\};",
+                      (REPOSITORY / "core/blocks/kind_table.cc").read_text(encoding="utf-8"), re.DOTALL)
     made = {build(**values).kind for build, _, values in ALL_KINDS}
     made.add(blocks.worker("w", worker="x").kind)
     assert made == set(re.findall(r"\"([a-z-]+)\"", kinds[1]))

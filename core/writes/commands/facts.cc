@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 #include "core/sessions/session_errors.h"
 #include "core/writes/draft/session_draft.h"
 
@@ -26,9 +26,9 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UndoBlockChange& undo
   const BlockSettings* const settings = FindBlockSettings(undo.block);
   if (settings == nullptr) return Refused(BlockNotFound());
   const BlockState* const current = FindBlock(undo.block);
-  auto undone = UndoBlockChange(*settings, config_->counting.profile,
-                                current == nullptr ? "" : std::string_view(current->state),
-                                undo.change, CallerOf(request, undo.writer, now_us_));
+  auto undone =
+      settings->traits->UndoChange(current == nullptr ? "" : std::string_view(current->state),
+                                   undo.change, CallerOf(request, undo.writer, now_us_));
   if (!undone.ok()) return Refused(undone.status());
   ChangeBlock(undo.block).state = std::move(undone->state);
   WriteResult result;
@@ -51,9 +51,9 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EditFact& edit, Write
     }
   }
   const BlockState* const current = FindBlock(edit.block);
-  auto edited = EditBlockFact(*settings, config_->counting.profile,
-                              current == nullptr ? "" : std::string_view(current->state), fact,
-                              CallerOf(request, edit.writer, now_us_));
+  auto edited =
+      settings->traits->EditFact(current == nullptr ? "" : std::string_view(current->state), fact,
+                                 CallerOf(request, edit.writer, now_us_));
   if (!edited.ok()) return Refused(edited.status());
   MakeBlockGeneration();
   ChangeBlock(edit.block).state = std::move(edited->state);

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
-#include "core/blocks/fact_ttl.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/draft/session_draft.h"
 
@@ -74,9 +74,8 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
   }
   for (const BlockSettings& block : config_->blocks) {
     if (block.name != outcome.job.block) continue;
-    const auto facts =
-        memoryd::RetireOldFacts(block, config_->counting.profile, state.state, now_us_);
-    if (facts.ok()) LookAt(facts->next_us);
+    const auto after = block.traits->OnTime(state.state, now_us_);
+    if (after.ok()) LookAt(after->next_us);
   }
   ended_jobs_.push_back({outcome.job, outcome.state, outcome.error, outcome.usage});
   WriteResult result;
@@ -89,7 +88,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::RetryJob& retry, Writ
   const WriteRequest& request = write.request;
   const Job& failed = retry.failed;
   const auto is_block = [&failed](const BlockSettings& block) {
-    return block.name == failed.key.block && (block.TakesMessages() || block.TakesPuts());
+    return block.name == failed.key.block && block.traits->feed() != BlockFeed::kNever;
   };
   bool is_there = std::any_of(config_->blocks.begin(), config_->blocks.end(), is_block);
   if (failed.key.block == kRetrievalBlock) {

@@ -115,8 +115,10 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
     std::erase_if(pinned_,
                   [position](const MessagePtr& pinned) { return pinned->position == position; });
   }
-  HideEntries(archived);
-  result.retired_facts = RetireFacts(deleted_);
+  std::vector<std::string> ids;
+  ids.reserve(deleted_.size());
+  for (const MessagePtr& message : deleted_) ids.push_back(MessageId(*message, row_.generation));
+  result.retired_facts = TellBlocks({archived, ids, /*changed=*/false, now_us_, random_});
   row_.edit_revision = row_.revision + 1;
 }
 

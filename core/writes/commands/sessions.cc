@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/blocks/block_traits.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/draft/session_draft.h"
@@ -39,6 +40,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UpdateSession& update
   if (!from_template) LimitNewBlocks(request, config_.get(), *settings);
   auto config = SessionConfig::Resolve(*settings);
   if (!config.ok()) return Refused(config.status());
+  ReadTraits(config->blocks, config->counting.profile);
   if (config->counting != config_->counting &&
       row_.active_count + row_.archived_count + row_.content_count > 0) {
     return Refused(Error(

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/policy/policy.h"
 #include "core/sessions/session_errors.h"
@@ -29,7 +29,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
     return Apply(commands::DeleteSession(), write);
   }
   WriteResult result;
-  if (!retention.DropsMessages() && !timed_ && !HasFactTtl()) {
+  if (!retention.DropsMessages() && !timed_ && !HasExpiringState()) {
     const std::int64_t entries_us = EntriesDueUs();
     const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
                        (retention.session_ttl_us > 0 || row_.expire_us == 0);
@@ -66,7 +66,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
   }
   if (held) row_.drop_us = now_us_ + kLaterUs;
   RemoveExpired(sweep, result);
-  RetireOldFacts();
+  ExpireStates();
   return Stored(request, std::move(result));
 }
 
@@ -117,7 +117,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
   const Decision unchanged = Unchanged(request);
   const EntryRemoval& removal = command.removal;
   const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
-  if (settings == nullptr || !HasEntries(*settings)) return unchanged;
+  if (settings == nullptr || !settings->traits->has_entries()) return unchanged;
   const BlockState* const found = FindBlock(removal.block);
   if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
   auto state = EmbeddingState::FromJson(found->state);
@@ -137,13 +137,14 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
     }
   }
   ChangeBlock(removal.block).state = state->ToJson();
-  if (row_.generation == removal.message_generation && settings->TakesMessages()) {
+  if (row_.generation == removal.message_generation &&
+      settings->traits->feed() == BlockFeed::kArchived) {
     for (const PositionRange& range : removal.feed_again) {
       if (range.begin >= row_.floor) AddJob(removal.block, row_.generation, range);
     }
   }
   // When it is to be looked at for another reason, that write has said so.
-  const bool due = config_->retention.DropsMessages() || timed_ || HasFactTtl();
+  const bool due = config_->retention.DropsMessages() || timed_ || HasExpiringState();
   if (!due) row_.drop_us = 0;
   more_entries_ = removal.more;
   return Stored(request, WriteResult());

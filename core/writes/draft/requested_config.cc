@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 
 namespace memoryd {
 namespace {
@@ -37,8 +38,9 @@ bool HasBlock(const SessionConfig* config, const BlockSettings& block) {
 SessionSettings SettingsFrom(const SessionTemplate& from, const SessionKey& key) {
   SessionSettings settings = from.settings;
   if (settings.blocks.has_value()) {
-    std::erase_if(*settings.blocks, [&key](const BlockSettings& block) {
-      return block.OtherSession() == key.session;
+    const Profile profile = settings.profile.value_or(Profile::kDefault);
+    std::erase_if(*settings.blocks, [&key, profile](const BlockSettings& block) {
+      return TraitsOf(block, profile)->other_session() == key.session;
     });
   }
   return settings;
@@ -79,7 +81,7 @@ absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
 
 absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i].OtherSession() != key.session) continue;
+    if (blocks[i].traits->other_session() != key.session) continue;
     return InvalidField(fmt::format("config.blocks[{}].options_json", i),
                         "option `session_id` must be another session");
   }

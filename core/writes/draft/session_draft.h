@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/entry_log.h"
 #include "core/policy/policy.h"
 #include "core/sessions/oldest_messages.h"
@@ -203,10 +204,10 @@ class SessionDraft {
   void TakeOut(std::vector<MessagePtr> messages, WriteResult& result);
   // Takes out what has a time of its own that is over.
   void RemoveExpired(const SweepRequest& sweep, WriteResult& result);
-  // Whether facts of a block go by themselves.
-  bool HasFactTtl() const;
-  // Retires those whose time is over.
-  void RetireOldFacts();
+  // Whether parts of a block's state expire.
+  bool HasExpiringState() const;
+  // Takes out those that have.
+  void ExpireStates();
   // What the session's retention takes out of it, and when the sweeper looks for the next of it.
   void DropOldest();
   void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);
@@ -251,9 +252,7 @@ class SessionDraft {
   // Entries of blocks must not say these messages any more, or what the message at `position` was.
   void HideEntries(const std::vector<NumberRange>& messages);
   void HideChangedEntries(std::int64_t position);
-  // Changes what blocks with entries know of these; those whose state can't be read are left out.
-  void ChangeEntryLogs(const std::function<void(EntryLog&, const BlockState&)>& change);
-  // As EmbedMessages(), for entries of `vector` blocks: those with an EmbeddingState::next.
+  // As EmbedMessages(), for entries of blocks: those with an EmbeddingState::next.
   void EmbedEntries();
   // As ChangeEmbedder(), for `block` as it will be configured.
   void ChangeEntryEmbedder(const BlockSettings& block);
@@ -269,8 +268,8 @@ class SessionDraft {
   std::int64_t EntriesDueUs() const;
   // Whether an archived message may be in entries.
   bool IsArchived(std::int64_t position) const;
-  // Takes the messages out of the evidence of facts; returns how many facts go with them.
-  std::int64_t RetireFacts(const std::vector<MessagePtr>& messages);
+  // Tells all blocks that have a state; returns how many facts they retired.
+  std::int64_t TellBlocks(const GoneMessages& gone);
   void RemoveActiveMessages();
   void RemoveAllMessages();
   void RemoveContents();

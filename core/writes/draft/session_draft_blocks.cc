@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/writes/draft/session_draft.h"
@@ -19,7 +19,7 @@ void SessionDraft::AddJobs(const ActiveView& view, const std::vector<std::size_t
     const PositionRange range{view.at(first).position, view.at(first + round - 1).position + 1};
     first += round;
     for (const BlockSettings& block : config_->blocks) {
-      if (block.TakesMessages()) AddJob(block.name, row_.generation, range);
+      if (block.traits->feed() == BlockFeed::kArchived) AddJob(block.name, row_.generation, range);
     }
   }
 }
@@ -28,7 +28,7 @@ void SessionDraft::AddPutJobs(const std::vector<MessagePtr>& messages) {
   if (messages.empty()) return;
   const PositionRange range{messages.front()->position, messages.back()->position + 1};
   for (const BlockSettings& block : config_->blocks) {
-    if (block.TakesPuts()) AddJob(block.name, row_.generation, range);
+    if (block.traits->feed() == BlockFeed::kPut) AddJob(block.name, row_.generation, range);
   }
 }
 
@@ -153,22 +153,18 @@ void SessionDraft::AddUsage(const Usage& usage) {
   state.state = EncodeUsage(total += usage);
 }
 
-std::int64_t SessionDraft::RetireFacts(const std::vector<MessagePtr>& messages) {
-  std::vector<std::string> ids;
-  ids.reserve(messages.size());
-  for (const MessagePtr& message : messages) ids.push_back(MessageId(*message, row_.generation));
-  std::int64_t count = 0;
+std::int64_t SessionDraft::TellBlocks(const GoneMessages& gone) {
+  std::int64_t retired = 0;
   for (const BlockSettings& block : config_->blocks) {
     const BlockState* const state = FindBlock(block.name);
     if (state == nullptr) continue;
-    auto retired =
-        memoryd::RetireFacts(block, config_->counting.profile, state->state, ids, now_us_);
-    // A state that can't be read has no facts to show; that is no reason to keep the message.
-    if (!retired.ok() || !retired->has_value()) continue;
-    ChangeBlock(block.name).state = std::move((*retired)->state);
-    count += static_cast<std::int64_t>((*retired)->facts);
+    auto after = block.traits->OnMessagesGone(*state, gone);
+    // A state that can't be read has nothing to show; that is no reason to keep the message.
+    if (!after.ok() || !after->state.has_value()) continue;
+    ChangeBlock(block.name).state = *std::move(after->state);
+    retired += after->retired_facts;
   }
-  return count;
+  return retired;
 }
 
 }  // namespace memoryd

@@ -3,10 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "core/blocks/block_kinds.h"
-#include "core/blocks/block_ttl.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
-#include "core/blocks/vector_block.h"
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
@@ -16,36 +14,15 @@ bool SessionDraft::IsArchived(std::int64_t position) const {
          !std::binary_search(row_.pinned.begin(), row_.pinned.end(), position);
 }
 
-void SessionDraft::ChangeEntryLogs(
-    const std::function<void(EntryLog&, const BlockState&)>& change) {
-  for (const BlockSettings& block : config_->blocks) {
-    if (!HasEntries(block)) continue;
-    const BlockState* const found = FindBlock(block.name);
-    if (found == nullptr || found->entry_generation == 0) continue;
-    auto state = EmbeddingState::FromJson(found->state);
-    // One that can't be read has nothing to show.
-    if (!state.ok()) continue;
-    state->log.Open(found->next_entry, random_());
-    if (*state->log.count == 0) continue;
-    change(state->log, *found);
-    ChangeBlock(block.name).state = state->ToJson();
-  }
-}
-
 void SessionDraft::HideEntries(const std::vector<NumberRange>& messages) {
   if (messages.empty()) return;
-  ChangeEntryLogs([&messages](EntryLog& log, const BlockState& block) {
-    for (const NumberRange& range : messages) {
-      log.NoteMark({range.begin, range.end, block.next_entry, /*gone=*/true});
-    }
-  });
+  TellBlocks({messages, {}, /*changed=*/false, now_us_, random_});
 }
 
 void SessionDraft::HideChangedEntries(std::int64_t position) {
   if (!IsArchived(position)) return;
-  ChangeEntryLogs([position](EntryLog& log, const BlockState& block) {
-    log.NoteMark({position, position + 1, block.next_entry, /*gone=*/false});
-  });
+  const NumberRange message{position, position + 1};
+  TellBlocks({{&message, 1}, {}, /*changed=*/true, now_us_, random_});
 }
 
 std::int64_t SessionDraft::EntriesDueUs() const {
@@ -54,10 +31,10 @@ std::int64_t SessionDraft::EntriesDueUs() const {
     due_us = due_us == 0 ? at_us : std::min(due_us, at_us);
   };
   for (const BlockSettings& block : config_->blocks) {
-    if (!HasEntries(block)) continue;
+    if (!block.traits->has_entries()) continue;
     const BlockState* const state = FindBlock(block.name);
     if (state == nullptr || state->entry_generation == 0) continue;
-    const std::int64_t ttl_us = BlockTtlUs(block);
+    const std::int64_t ttl_us = block.traits->ttl_us();
     if (ttl_us == 0 && !MayHideEntries(state->state)) continue;
     const auto known = EmbeddingState::FromJson(state->state);
     if (!known.ok()) continue;
@@ -71,7 +48,7 @@ std::int64_t SessionDraft::EntriesDueUs() const {
 void SessionDraft::EmbedEntries() {
   if (!exists()) return;
   for (const BlockSettings& block : config_->blocks) {
-    const BlockState* const found = HasEntries(block) ? FindBlock(block.name) : nullptr;
+    const BlockState* const found = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
     if (found == nullptr || !MayHaveNext(found->state)) continue;
     auto embeddings = EmbeddingState::FromJson(found->state);
     if (!embeddings.ok() || !embeddings->next.has_value()) continue;
@@ -99,18 +76,18 @@ void SessionDraft::EmbedEntries() {
 }
 
 void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
-  const BlockState* const found = HasEntries(block) ? FindBlock(block.name) : nullptr;
+  const BlockState* const found = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
   if (found == nullptr || found->entry_generation == 0) return;
   auto embeddings = EmbeddingState::FromJson(found->state);
   // One that can't be read a job tells of.
   if (!embeddings.ok()) return;
   const BlockSettings* const before = FindBlockSettings(block.name);
   if (embeddings->source.embedder.empty() && before != nullptr) {
-    const ModelName named = EntryEmbedder(*before);
+    const ModelName& named = before->traits->embedder();
     embeddings->source.embedder = named.model;
     embeddings->source.worker = named.worker;
   }
-  const ModelName now = EntryEmbedder(block);
+  const ModelName& now = block.traits->embedder();
   const EmbeddingSource& last =
       embeddings->next.has_value() ? embeddings->next->source : embeddings->source;
   const bool whole = embeddings->next.has_value() || embeddings->look_again == 0;
@@ -156,7 +133,7 @@ bool SessionDraft::IsFedState(const JobOutcome& outcome, const BlockState& state
   const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
   if (fed == state.state) return true;
   const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
-  if (settings == nullptr || !HasEntries(*settings)) return false;
+  if (settings == nullptr || !settings->traits->has_entries()) return false;
   // The sweeper takes out entries at any time: a slow embedder's jobs would never end.
   const auto before = EmbeddingState::FromJson(fed);
   const auto now = EmbeddingState::FromJson(state.state);
@@ -165,7 +142,7 @@ bool SessionDraft::IsFedState(const JobOutcome& outcome, const BlockState& state
 
 std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState& state) {
   const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
-  if (settings == nullptr || !HasEntries(*settings)) return outcome.block_state;
+  if (settings == nullptr || !settings->traits->has_entries()) return outcome.block_state;
   auto after = EmbeddingState::FromJson(outcome.block_state);
   auto now = EmbeddingState::FromJson(state.state);
   if (!after.ok() || !now.ok()) return outcome.block_state;

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
-#include "core/blocks/fact_ttl.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/draft/session_draft.h"
@@ -176,7 +176,7 @@ void SessionDraft::DropOldest() {
   const bool none_archived = ArchivedButOpening(row_) == 0;
   if (leaving.held || OpeningIsDue(0)) {
     LookAt(now_us_ + kSoonUs);
-  } else if (none_archived && (timed_ || HasFactTtl())) {
+  } else if (none_archived && (timed_ || HasExpiringState())) {
     LookAt(NextActiveDrop());
   } else if (none_archived && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
     row_.drop_us = NextActiveDrop();
@@ -222,7 +222,8 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
       row_.expire_us = retention.ExpiryAt(now_us_);
       break;
   }
-  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasFactTtl()) row_.drop_us = 0;
+  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasExpiringState())
+    row_.drop_us = 0;
   if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
     const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
     // What is due already stays so, however often the session is written.
@@ -232,22 +233,20 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
 }
 
-bool SessionDraft::HasFactTtl() const {
+bool SessionDraft::HasExpiringState() const {
   return std::any_of(config_->blocks.begin(), config_->blocks.end(),
-                     [this](const BlockSettings& block) {
-                       return FactTtlUs(block, config_->counting.profile) > 0;
-                     });
+                     [](const BlockSettings& block) { return block.traits->expires(); });
 }
 
-void SessionDraft::RetireOldFacts() {
+void SessionDraft::ExpireStates() {
   for (const BlockSettings& block : config_->blocks) {
     const BlockState* const state = FindBlock(block.name);
     if (state == nullptr) continue;
-    auto facts = memoryd::RetireOldFacts(block, config_->counting.profile, state->state, now_us_);
-    // A state that can't be read has no facts to show.
-    if (!facts.ok()) continue;
-    if (facts->state.has_value()) ChangeBlock(block.name).state = *std::move(facts->state);
-    if (facts->next_us > 0) LookAt(std::max(facts->next_us, now_us_ + kSoonUs));
+    auto after = block.traits->OnTime(state->state, now_us_);
+    // A state that can't be read has nothing to show.
+    if (!after.ok()) continue;
+    if (after->state.has_value()) ChangeBlock(block.name).state = *std::move(after->state);
+    if (after->next_us > 0) LookAt(std::max(after->next_us, now_us_ + kSoonUs));
   }
 }
 
