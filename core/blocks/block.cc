@@ -1,8 +1,43 @@
 #include "core/blocks/block.h"
 
+#include <algorithm>
+
 #include "core/blocks/block_knowledge.h"
 
 namespace memoryd {
+namespace {
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
+// What a stable block says, part by part: nothing where it can't.
+std::vector<std::string> SaidBy(const Block& block, const BlockSession& session) {
+  RenderRequest render;
+  render.session = session;
+  std::vector<std::string> texts;
+  block.Render(std::move(render), [&texts](absl::StatusOr<BlockContent> said) {
+    if (!said.ok()) return;
+    for (BlockPart& part : said->parts) {
+      if (part.kind == StoredPart::Kind::kText) texts.push_back(std::move(part.text));
+    }
+  });
+  return texts;
+}
+
+template <typename Item>
+std::vector<BlockText> Newest(std::vector<Item> items, std::size_t most) {
+  std::vector<BlockText> texts;
+  for (std::size_t i = items.size() - std::min(items.size(), most); i < items.size(); ++i) {
+    texts.emplace_back(std::move(items[i]));
+  }
+  return texts;
+}
+
+}  // namespace
 
 void FeedRequest::DropBodies(std::size_t bytes) {
   for (BlockMessage& message : messages) {
@@ -18,6 +53,24 @@ void FeedRequest::DropBodies(std::size_t bytes) {
 
 absl::StatusOr<BlockKnowledge> Block::Known(const BlockState& /*state*/) const {
   return BlockKnowledge();
+}
+
+std::vector<BlockText> Block::Texts(const BlockState& state, const BlockSession& session,
+                                    std::size_t most) const {
+  auto known = Known(state);
+  if (!known.ok()) return {};
+  return std::visit(
+      Overloaded{[&](FactState& facts) { return Newest(std::move(facts.facts), most); },
+                 [&](EntityState& entities) { return Newest(std::move(entities.entities), most); },
+                 [&](SummaryState& summary) {
+                   return Newest<std::string>({std::move(summary.summary)}, most);
+                 },
+                 [&](std::monostate&) {
+                   if (!stable()) return std::vector<BlockText>();
+                   return Newest(SaidBy(*this, session), most);
+                 },
+                 [](auto&) { return std::vector<BlockText>(); }},
+      known->of_kind);
 }
 
 void Block::Truncate(const BlockSession& /*session*/, BlockContent /*content*/,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,7 +30,11 @@
 namespace memoryd {
 
 struct BlockKnowledge;
+struct Entity;
 class KnownTokens;
+
+// A text of a block that Query finds, in the form in which it is shown.
+using BlockText = std::variant<std::string, Fact, Entity>;
 
 using BlockDeadline = std::chrono::steady_clock::time_point;
 
@@ -182,6 +187,12 @@ class Block : public std::enable_shared_from_this<Block> {
   // reader; costs what reading the state costs. DATA_LOSS when that can't be read back. By default,
   // nothing.
   virtual absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const;
+
+  // Texts that Query finds, the latest last: the last `most` where there are more. Called on a
+  // searcher when the state has changed. None where the state can't be read back. By default those
+  // that Known() has, facts, entities or a summary; else what a stable() block says.
+  virtual std::vector<BlockText> Texts(const BlockState& state, const BlockSession& session,
+                                       std::size_t most) const;
 
   // See BlockTraits::Values.
   bool has_entries() const { return traits_ != nullptr && traits_->has_entries(); }

@@ -36,7 +36,8 @@ struct WorkerState {
 };
 
 struct BlockKnowledge {
-  // By the block's kind. In `llama-index` a fact has only its text, and there is no history.
+  // The form that the block's kind shows it in; several may share one. In `llama-index` a fact has
+  // only its text, and there is no history.
   std::variant<std::monostate, FactState, SummaryState, EntityState, KnownEntries, WorkerState,
                KnownEmbeddings>
       of_kind;

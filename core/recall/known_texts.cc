@@ -15,30 +15,6 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// What a stable block says, part by part: nothing where it can't.
-std::vector<std::string> SaidBy(const Block& block, const BlockSession& session) {
-  RenderRequest render;
-  render.session = session;
-  std::vector<std::string> texts;
-  block.Render(std::move(render), [&texts](absl::StatusOr<BlockContent> said) {
-    if (!said.ok()) return;
-    for (BlockPart& part : said->parts) {
-      if (part.kind == StoredPart::Kind::kText) texts.push_back(std::move(part.text));
-    }
-  });
-  return texts;
-}
-
-// The last ones, where there are more than there is room for.
-template <typename Item>
-std::vector<KnownText> Newest(const std::string& block, std::vector<Item> items, std::size_t room) {
-  std::vector<KnownText> texts;
-  for (std::size_t i = items.size() - std::min(items.size(), room); i < items.size(); ++i) {
-    texts.push_back({block, std::move(items[i])});
-  }
-  return texts;
-}
-
 }  // namespace
 
 std::string KnownText::text() const {
@@ -58,25 +34,9 @@ KnownTexts::KnownTexts(BlockStates of, const TokenCounter& counter, IndexOptions
 }
 
 void KnownTexts::Add(const Block& block, const BlockState* state, const TokenCounter& counter) {
-  auto known = block.Known(state == nullptr ? BlockState() : *state);
-  if (!known.ok()) return;
-  const std::size_t room = kMaxTexts - texts_.size();
-  std::vector<KnownText> texts = std::visit(
-      Overloaded{
-          [&](FactState& facts) { return Newest(block.name(), std::move(facts.facts), room); },
-          [&](EntityState& entities) {
-            return Newest(block.name(), std::move(entities.entities), room);
-          },
-          [&](SummaryState& summary) {
-            return Newest<std::string>(block.name(), {std::move(summary.summary)}, room);
-          },
-          [&](std::monostate&) {
-            if (!block.stable()) return std::vector<KnownText>();
-            return Newest(block.name(), SaidBy(block, of_.session), room);
-          },
-          [](auto&) { return std::vector<KnownText>(); }},
-      known->of_kind);
-  for (KnownText& text : texts) Add(std::move(text), counter);
+  std::vector<BlockText> texts =
+      block.Texts(state == nullptr ? BlockState() : *state, of_.session, kMaxTexts - texts_.size());
+  for (BlockText& text : texts) Add({block.name(), std::move(text)}, counter);
 }
 
 void KnownTexts::Add(KnownText text, const TokenCounter& counter) {

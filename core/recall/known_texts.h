@@ -22,7 +22,7 @@ namespace memoryd {
 struct KnownText {
   std::string block;
   // A string: a summary, or a text of a block that says always the same.
-  std::variant<std::string, Fact, Entity> item;
+  BlockText item;
   // Of what is ranked and shown of it.
   std::int64_t token_count = 0;
 
@@ -40,10 +40,10 @@ struct BlockStates {
 // Immutable; any thread.
 class KnownTexts {
  public:
-  // What the blocks know: facts, entities, summaries and what stable blocks say, at most kMaxTexts,
-  // of each block the latest first where there are more. Not what workers keep, nor the entries of
-  // vector blocks, which are messages. A block whose state can't be read back is left out: Get and
-  // GetBlock tell. Takes some 20 µs a text.
+  // What the blocks know: the Texts() of each, at most kMaxTexts, of each block the latest where
+  // there are more. Not what workers keep, nor the entries of vector blocks, which are messages. A
+  // block whose state can't be read back is left out: Get and GetBlock tell. Takes some 20 µs a
+  // text.
   KnownTexts(BlockStates of, const TokenCounter& counter, IndexOptions options);
 
   // Whether it was made of these.

@@ -37,7 +37,7 @@ void Fill(const EmbeddingSource& source, v1::EmbeddingSource& proto) {
   proto.set_dimensions(static_cast<std::int32_t>(source.size));
 }
 
-// One for each kind of BlockKnowledge.
+// One for each form of BlockKnowledge.
 struct KnowledgeFiller {
   v1::GetBlockResponse& reply;
 
