@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -144,9 +146,26 @@ absl::StatusOr<bool> EmbeddingState::AnsweredEntries(const EmbeddingSource& by) 
   return false;
 }
 
-// Between quotes of JSON the same would have backslashes.
-bool MayHaveNext(std::string_view state) {
-  return state.find("\"next\":{") != std::string_view::npos;
+std::optional<EmbeddingState> StateWithNext(std::string_view state) {
+  // Between quotes of JSON the same would have backslashes.
+  if (state.find("\"next\":{") == std::string_view::npos) return std::nullopt;
+  auto read = EmbeddingState::FromJson(state);
+  if (!read.ok() || !read->next.has_value()) return std::nullopt;
+  return *std::move(read);
+}
+
+absl::StatusOr<std::int64_t> EntriesDueUs(const BlockState& block, std::int64_t ttl_us,
+                                          std::int64_t now_us) {
+  std::int64_t due_us = 0;
+  if (block.entry_generation == 0 || (ttl_us == 0 && !MayHideEntries(block.state))) return due_us;
+  MEMORYD_ASSIGN_OR_RETURN(const EmbeddingState known, EmbeddingState::FromJson(block.state));
+  const EntryLog& log = known.log;
+  if (log.HasMarks()) due_us = std::max(now_us, log.not_before_us);
+  if (ttl_us > 0 && log.count != 0) {
+    const std::int64_t old_us = log.oldest_us == 0 ? now_us : log.oldest_us + ttl_us;
+    due_us = due_us == 0 ? old_us : std::min(due_us, old_us);
+  }
+  return due_us;
 }
 
 }  // namespace memoryd

@@ -94,8 +94,15 @@ struct EmbeddingState {
   absl::StatusOr<bool> AnsweredEntries(const EmbeddingSource& by);
 };
 
-// Whether a state says that embeddings are made anew, without reading it.
-bool MayHaveNext(std::string_view state);
+// The state of a block whose embeddings are being made anew; nullopt for others, and for what can't
+// be read. Of others the text is searched and not read.
+std::optional<EmbeddingState> StateWithNext(std::string_view state);
+
+// When entries of a block are to be deleted that hides some, or keeps them for `ttl_us`, 0 for
+// ever, in microseconds since the epoch; 0: never. DATA_LOSS for a state that can't be read. That
+// of a block that hides none and keeps all is searched and not read.
+absl::StatusOr<std::int64_t> EntriesDueUs(const BlockState& block, std::int64_t ttl_us,
+                                          std::int64_t now_us);
 
 // How many entries of a block are stored; of kRetrievalBlock, how many messages have been given to
 // jobs.

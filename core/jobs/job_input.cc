@@ -41,9 +41,9 @@ bool IsOfEntries(const BlockState& fed, const Job& job) {
 }
 
 bool EmbedsAnew(const BlockState* fed, const Job& job) {
-  if (fed == nullptr || !MayHaveNext(fed->state)) return false;
-  const auto state = EmbeddingState::FromJson(fed->state);
-  if (!state.ok() || !state->next.has_value()) return false;
+  if (fed == nullptr) return false;
+  const auto state = StateWithNext(fed->state);
+  if (!state.has_value()) return false;
   return fed->name == kRetrievalBlock || state->next->job == job.key.number;
 }
 

@@ -256,8 +256,8 @@ class Finder {
 absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(
     Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
     std::int64_t ttl_us, std::int64_t now_us, const std::function<bool()>& stopping) {
-  if (block.entry_generation == 0) return std::nullopt;
-  if (ttl_us == 0 && !MayHideEntries(block.state)) return std::nullopt;
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t due_us, EntriesDueUs(block, ttl_us, now_us));
+  if (due_us == 0) return std::nullopt;
   MEMORYD_ASSIGN_OR_RETURN(EmbeddingState state, EmbeddingState::FromJson(block.state));
   const bool old = ttl_us > 0 && state.log.count != 0 && state.log.oldest_us + ttl_us <= now_us;
   const bool marked = state.log.HasMarks() && state.log.not_before_us <= now_us;

@@ -177,21 +177,21 @@ absl::Status SessionFork::Plan() {
                         block.entry_generation,
                         {0, state->next_entry}});
     }
-    if (MayHaveNext(block.state)) block.state = EmbeddingsOfCopy(block.state);
+    if (auto known = StateWithNext(block.state); known.has_value()) {
+      block.state = EmbeddingsOfCopy(*std::move(known));
+    }
     MEMORYD_RETURN_IF_ERROR(PlanJobs(*state));
   }
   return absl::OkStatus();
 }
 
 // The copy has those that serve. Others that are being made it makes by itself.
-std::string SessionFork::EmbeddingsOfCopy(const std::string& state) const {
-  auto embeddings = EmbeddingState::FromJson(state);
-  if (!embeddings.ok() || !embeddings->next.has_value()) return state;
+std::string SessionFork::EmbeddingsOfCopy(EmbeddingState embeddings) const {
   NextEmbeddings anew;
   while (anew.generation == 0) anew.generation = options_.random();
-  anew.source = embeddings->next->source;
-  embeddings->next = std::move(anew);
-  return embeddings->ToJson();
+  anew.source = embeddings.next->source;
+  embeddings.next = std::move(anew);
+  return embeddings.ToJson();
 }
 
 absl::StatusOr<std::int64_t> SessionFork::EndOfCopy() const {

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/blocks/embedding_state.h"
 #include "core/model/body_reader.h"
 #include "core/sessions/session.h"
 #include "core/sessions/session_cache.h"
@@ -83,7 +84,8 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
   absl::Status Plan();
   // The first position that is not copied.
   absl::StatusOr<std::int64_t> EndOfCopy() const;
-  std::string EmbeddingsOfCopy(const std::string& state) const;
+  // A state whose embeddings are being made anew, for a copy, which makes its own.
+  std::string EmbeddingsOfCopy(EmbeddingState embeddings) const;
   // The jobs of the source that are open in `state`, each to be done by the copy as well.
   absl::Status PlanJobs(const BlockState& state);
   void CopyNext();

@@ -20,10 +20,8 @@ std::vector<EntryRange> SessionDraft::EntriesOf(const BlockState& state) {
   if (state.entry_generation != 0) {
     stored.push_back({state.entry_generation, {0, state.next_entry}});
   }
-  if (!MayHaveNext(state.state)) return stored;
-  if (const EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(state.state);
-      embeddings.next.has_value()) {
-    stored.push_back({embeddings.next->generation, {0, embeddings.next->next_entry}});
+  if (const auto embeddings = StateWithNext(state.state); embeddings.has_value()) {
+    stored.push_back({embeddings->next->generation, {0, embeddings->next->next_entry}});
   }
   return stored;
 }

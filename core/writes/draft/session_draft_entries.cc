@@ -27,20 +27,13 @@ void SessionDraft::HideChangedEntries(std::int64_t position) {
 
 std::int64_t SessionDraft::EntriesDueUs() const {
   std::int64_t due_us = 0;
-  const auto note = [&due_us](std::int64_t at_us) {
-    due_us = due_us == 0 ? at_us : std::min(due_us, at_us);
-  };
   for (const BlockSettings& block : config_->blocks) {
-    if (!block.traits->has_entries()) continue;
-    const BlockState* const state = FindBlock(block.name);
-    if (state == nullptr || state->entry_generation == 0) continue;
-    const std::int64_t ttl_us = block.traits->ttl_us();
-    if (ttl_us == 0 && !MayHideEntries(state->state)) continue;
-    const auto known = EmbeddingState::FromJson(state->state);
-    if (!known.ok()) continue;
-    const EntryLog& log = known->log;
-    if (log.HasMarks()) note(std::max(now_us_, log.not_before_us));
-    if (ttl_us > 0 && log.count != 0) note(log.oldest_us == 0 ? now_us_ : log.oldest_us + ttl_us);
+    const BlockState* const state = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
+    if (state == nullptr) continue;
+    // One that can't be read shows no entries.
+    const std::int64_t at_us =
+        memoryd::EntriesDueUs(*state, block.traits->ttl_us(), now_us_).value_or(0);
+    if (at_us > 0) due_us = due_us == 0 ? at_us : std::min(due_us, at_us);
   }
   return due_us;
 }
@@ -49,9 +42,9 @@ void SessionDraft::EmbedEntries() {
   if (!exists()) return;
   for (const BlockSettings& block : config_->blocks) {
     const BlockState* const found = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
-    if (found == nullptr || !MayHaveNext(found->state)) continue;
-    auto embeddings = EmbeddingState::FromJson(found->state);
-    if (!embeddings.ok() || !embeddings->next.has_value()) continue;
+    if (found == nullptr) continue;
+    auto embeddings = StateWithNext(found->state);
+    if (!embeddings.has_value()) continue;
     NextEmbeddings& made = *embeddings->next;
     if (made.job > found->done) continue;
     if (made.done < found->next_entry) {
@@ -105,15 +98,14 @@ void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
 }
 
 bool SessionDraft::EmbedsEntries(const JobOutcome& outcome, const BlockState& state) {
-  if (state.name == kRetrievalBlock || !MayHaveNext(state.state)) return false;
-  const auto embeddings = EmbeddingState::FromJson(state.state);
-  return embeddings.ok() && embeddings->next.has_value() &&
-         embeddings->next->job == outcome.job.number;
+  if (state.name == kRetrievalBlock) return false;
+  const auto embeddings = StateWithNext(state.state);
+  return embeddings.has_value() && embeddings->next->job == outcome.job.number;
 }
 
 void SessionDraft::DropNextEntries(BlockState& state) {
-  auto embeddings = EmbeddingState::FromJson(state.state);
-  if (!embeddings.ok() || !embeddings->next.has_value()) return;
+  auto embeddings = StateWithNext(state.state);
+  if (!embeddings.has_value()) return;
   const NextEmbeddings& made = *embeddings->next;
   if (made.generation != 0) AddGarbage(made.generation, {0, made.next_entry});
   embeddings->next.reset();
