@@ -13,6 +13,7 @@
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/latest_state.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
@@ -244,12 +245,14 @@ class EntityBlock final : public Block {
   }
 
   void Render(RenderRequest request, Done<BlockContent> done) const override {
-    const auto state = EntityState::FromJson(
-        request.state == nullptr ? std::string() : WithoutHistory(request.state->state));
+    const auto state = state_.Of(request.state, [](std::string_view text) {
+      return EntityState::FromJson(WithoutHistory(text));
+    });
     if (!state.ok()) {
       done(state.status());
       return;
     }
+    const std::vector<Entity>& entities = (*state)->entities;
     const std::size_t window = std::max<std::size_t>(options_.window, 1);
     const std::size_t begin =
         request.messages.size() > window ? request.messages.size() - window : 0;
@@ -258,7 +261,7 @@ class EntityBlock final : public Block {
       recent += MessageWords(request.messages[i].parts) + '\n';
     }
     BlockContent content;
-    for (auto entity = state->entities.rbegin(); entity != state->entities.rend(); ++entity) {
+    for (auto entity = entities.rbegin(); entity != entities.rend(); ++entity) {
       if (content.parts.size() == options_.top_k) break;
       if (!Mentions(recent, entity->name)) continue;
       BlockPart& part = content.parts.emplace_back();
@@ -393,6 +396,7 @@ class EntityBlock final : public Block {
   const PromptEcho echo_;
   ModelDirectory& models_;
   BlockStats* const stats_;
+  mutable LatestState<EntityState> state_;
 };
 
 absl::StatusOr<std::shared_ptr<const Block>> EntityTraits::Make(

@@ -18,6 +18,7 @@
 #include "core/blocks/fact_state.h"
 #include "core/blocks/fact_text.h"
 #include "core/blocks/fact_ttl.h"
+#include "core/blocks/latest_state.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
@@ -130,14 +131,18 @@ class LlamaFactBlock final : public FactBlockBase {
   }
 
   void Render(RenderRequest request, Done<BlockContent> done) const override {
-    const auto facts =
-        ReadLlamaState(request.state == nullptr ? "" : request.state->state, this->facts());
-    if (!facts.ok()) {
-      done(facts.status());
+    const auto lines =
+        lines_.Of(request.state, [this](std::string_view state) -> absl::StatusOr<std::string> {
+          MEMORYD_ASSIGN_OR_RETURN(const std::vector<std::string> known,
+                                   ReadLlamaState(state, facts()));
+          return known.empty() ? std::string() : LlamaFactLines(known);
+        });
+    if (!lines.ok()) {
+      done(lines.status());
       return;
     }
     BlockContent content;
-    if (!facts->empty()) content.parts.emplace_back().text = LlamaFactLines(*facts);
+    if (!(*lines)->empty()) content.parts.emplace_back().text = **lines;
     done(std::move(content));
   }
 
@@ -214,6 +219,8 @@ class LlamaFactBlock final : public FactBlockBase {
       done(std::move(result));
     }
   };
+
+  mutable LatestState<std::string> lines_;
 };
 
 // ---- default ----
@@ -256,26 +263,16 @@ class FactBlock final : public FactBlockBase {
   }
 
   void Render(RenderRequest request, Done<BlockContent> done) const override {
-    const auto state = traits().Read(
-        request.state == nullptr ? std::string() : WithoutHistory(request.state->state));
-    if (!state.ok()) {
-      done(state.status());
-      return;
+    const auto content =
+        content_.Of(request.state, [this](std::string_view state) -> absl::StatusOr<BlockContent> {
+          MEMORYD_ASSIGN_OR_RETURN(const FactState known, traits().Read(WithoutHistory(state)));
+          return ContentOf(known);
+        });
+    if (content.ok()) {
+      done(**content);
+    } else {
+      done(content.status());
     }
-    // Facts stand in the order in which they were found; the least trusted go first, of equals the
-    // oldest.
-    std::vector<const Fact*> order;
-    for (const Fact& fact : state->facts) order.push_back(&fact);
-    std::stable_sort(order.begin(), order.end(), [](const Fact* a, const Fact* b) {
-      return a->trust != b->trust ? a->trust < b->trust : a->last_us < b->last_us;
-    });
-    BlockContent content;
-    for (const Fact& fact : state->facts) {
-      BlockPart& part = content.parts.emplace_back();
-      part.text = fmt::format("<fact>{}</fact>", EscapeTags(fact.text, kTags));
-      part.rank = std::find(order.begin(), order.end(), &fact) - order.begin();
-    }
-    done(std::move(content));
   }
 
   absl::StatusOr<BlockKnowledge> Known(const BlockState& state) const override {
@@ -421,6 +418,23 @@ class FactBlock final : public FactBlockBase {
     }
   };
 
+  // Facts stand in the order in which they were found; the least trusted go first, of equals the
+  // oldest.
+  static BlockContent ContentOf(const FactState& state) {
+    std::vector<const Fact*> order;
+    for (const Fact& fact : state.facts) order.push_back(&fact);
+    std::stable_sort(order.begin(), order.end(), [](const Fact* a, const Fact* b) {
+      return a->trust != b->trust ? a->trust < b->trust : a->last_us < b->last_us;
+    });
+    BlockContent content;
+    for (const Fact& fact : state.facts) {
+      BlockPart& part = content.parts.emplace_back();
+      part.text = fmt::format("<fact>{}</fact>", EscapeTags(fact.text, kTags));
+      part.rank = std::find(order.begin(), order.end(), &fact) - order.begin();
+    }
+    return content;
+  }
+
   static void RemoveEchoes(const PromptEcho& echo, FactAnswer& answer) {
     std::erase_if(answer.facts,
                   [&echo](const AnsweredFact& fact) { return echo.HasItem(fact.text); });
@@ -428,6 +442,7 @@ class FactBlock final : public FactBlockBase {
 
   const PromptEcho extraction_echo_;
   const PromptEcho condense_echo_;
+  mutable LatestState<BlockContent> content_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/latest_state.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
@@ -140,13 +141,17 @@ class SummaryBlock final : public Block {
   }
 
   void Render(RenderRequest request, Done<BlockContent> done) const override {
-    const auto state = SummaryState::FromJson(request.state == nullptr ? "" : request.state->state);
-    if (!state.ok()) {
-      done(state.status());
+    const auto summary =
+        summary_.Of(request.state, [](std::string_view text) -> absl::StatusOr<std::string> {
+          MEMORYD_ASSIGN_OR_RETURN(SummaryState state, SummaryState::FromJson(text));
+          return std::move(state.summary);
+        });
+    if (!summary.ok()) {
+      done(summary.status());
       return;
     }
     BlockContent content;
-    if (!state->summary.empty()) content.parts.emplace_back().text = state->summary;
+    if (!(*summary)->empty()) content.parts.emplace_back().text = **summary;
     done(std::move(content));
   }
 
@@ -246,6 +251,7 @@ class SummaryBlock final : public Block {
   const PromptEcho echo_;
   ModelDirectory& models_;
   BlockStats* const stats_;
+  mutable LatestState<std::string> summary_;
 };
 
 absl::StatusOr<std::shared_ptr<const Block>> SummaryTraits::Make(

@@ -19,6 +19,7 @@
 #include "core/blocks/block_text.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
+#include "core/blocks/latest_state.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
@@ -158,23 +159,22 @@ class VectorBlock : public Block {
     entries.filter = vector_.filter;
     entries.now_us = request.now_us;
     entries.ttl_us = ttl_us();
-    absl::StatusOr<EmbeddingState> known = EmbeddingState();
     if (request.state != nullptr) {
       entries.generation = request.state->entry_generation;
       entries.next_entry = request.state->next_entry;
-      known = EmbeddingState::FromJson(request.state->state);
     }
+    const auto known = state_.Of(request.state, &EmbeddingState::FromJson);
     if (!known.ok()) {
       done(known.status());
       return;
     }
-    entries.log = std::move(known->log);
+    entries.log = (*known)->log;
     if (SkipsEmbedding(entries)) {
       done(BlockContent());
       return;
     }
     // What made the vectors, though others are made by now.
-    const EmbeddingSource& made = known->source;
+    const EmbeddingSource& made = (*known)->source;
     const bool is_named = !made.embedder.empty();
     const ModelName embedder = is_named ? ModelName{made.worker, made.embedder} : embedder_;
     AskEmbedder(models_, embedder, CallerOf(request.session, "", request.usage),
@@ -314,6 +314,7 @@ class VectorBlock : public Block {
   ModelDirectory& models_;
   EntrySearch& entries_;
   const std::function<void(std::string_view, std::function<void()>)> run_;
+  mutable LatestState<EmbeddingState> state_;
 };
 
 // ---- llama-index ----

@@ -5,6 +5,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/latest_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/model/role.h"
 #include "core/policy/policy.h"
@@ -118,7 +119,9 @@ SessionCounts CountsOf(const Session& session) {
 }
 
 std::size_t ByteSize(const BlockState& state) {
-  return sizeof(BlockState) + 2 * state.name.size() + state.state.size() + 64;
+  // What a block may keep of its state is some thrice as large.
+  const std::size_t read = 3 * std::min(state.state.size(), kMaxReadState);
+  return sizeof(BlockState) + 2 * state.name.size() + state.state.size() + read + 64;
 }
 
 std::size_t ByteSize(const RequestRecord& record) {
