@@ -14,10 +14,8 @@ LIMITS = {".h": 250, ".cc": 500}
 LARGER = {
     "clients/cpp/memoryd/fake_connection.cc": (600, "answers every RPC of the fake"),
     "core/base/unicode_tables.h": (1100, "a table"),
-    "core/blocks/fact_block.cc": (600, "asks for facts, and reads what came of it"),
     "core/blocks/fact_state.cc": (560, "all changes of one state, which undo each other"),
     "core/blocks/model_answer.cc": (600, "the habits of many models, one beside the other"),
-    "core/blocks/vector_block.cc": (540, "one block, with and without its embeddings made anew"),
     "core/jobs/job_runner.cc": (680, "an attempt of a job has many ends, which share its locks"),
     "core/recall/session_search.cc": (610, "the steps of one search, which share what they found"),
     "core/retrieval/session_index.cc": (790, "one index, whose parts share their rows"),

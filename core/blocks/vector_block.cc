@@ -23,6 +23,7 @@
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
+#include "core/blocks/turn_entries.h"
 #include "core/blocks/vector_entry.h"
 #include "core/tokens/python_repr.h"
 
@@ -33,9 +34,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kMaxTopK = 100;
 constexpr std::int64_t kMaxWindow = 1000;
-// Of an entry in profile `default`, and of its metadata. Small embedders read little more.
-constexpr std::size_t kEntryBytes = 2000;
-constexpr std::size_t kMetadataBytes = 4096;
 // Of a query in profile `default`.
 constexpr std::size_t kQueryBytes = 2000;
 constexpr std::array<std::string_view, 1> kTags = {"messages"};
@@ -64,31 +62,6 @@ class VectorTraits final : public BlockTraits {
   const Profile profile_;
 };
 
-// What is to be embedded and stored.
-struct Draft {
-  std::string text;
-  std::string metadata_json;
-  std::vector<EntrySource> sources;
-  std::int64_t ingest_us = 0;
-  std::int64_t expire_us = 0;
-
-  void Add(const BlockMessage& message);
-};
-
-EntrySource SourceOf(const BlockMessage& message) {
-  return {message.row == nullptr ? 0 : message.row->position, message.id};
-}
-
-void Draft::Add(const BlockMessage& message) {
-  EntrySource source = SourceOf(message);
-  if (!sources.empty() && sources.back() == source) return;
-  sources.push_back(std::move(source));
-  if (message.row == nullptr) return;
-  ingest_us = std::max(ingest_us, message.row->ingest_us);
-  const std::int64_t over_us = message.row->ids->expire_us;
-  if (over_us > 0) expire_us = expire_us == 0 ? over_us : std::min(expire_us, over_us);
-}
-
 class VectorBlock : public Block {
  public:
   VectorBlock(const BlockSettings& settings, const std::shared_ptr<const VectorTraits>& traits,
@@ -110,7 +83,7 @@ class VectorBlock : public Block {
       EmbedAnew(request, *std::move(known), std::move(done));
       return;
     }
-    absl::StatusOr<std::vector<Draft>> drafts = DraftsOf(request);
+    absl::StatusOr<std::vector<EntryDraft>> drafts = DraftsOf(request);
     if (!drafts.ok()) {
       done(drafts.status());
       return;
@@ -127,7 +100,7 @@ class VectorBlock : public Block {
     }
     std::vector<std::string> texts;
     texts.reserve(drafts->size());
-    for (const Draft& draft : *drafts) texts.push_back(draft.text);
+    for (const EntryDraft& draft : *drafts) texts.push_back(draft.text);
     AskEmbedder(models_, embedder_, CallerOf(request.session, request.job_id, request.usage),
                 EmbedPurpose::kText, std::move(texts), request.deadline,
                 [drafts = *std::move(drafts), state = *std::move(known), name = embedder_,
@@ -203,14 +176,14 @@ class VectorBlock : public Block {
   const VectorSettings& vector() const { return vector_; }
 
  private:
-  virtual absl::StatusOr<std::vector<Draft>> DraftsOf(const FeedRequest& request) const = 0;
+  virtual absl::StatusOr<std::vector<EntryDraft>> DraftsOf(const FeedRequest& request) const = 0;
   virtual std::string QueryText(const std::vector<BlockMessage>& messages) const = 0;
   virtual bool SkipsEmbedding(const EntryQuery& query) const = 0;
   virtual BlockContent ContentOf(const std::vector<EntryHit>& hits) const = 0;
 
   // Entries of the drafts; without vectors where there are none.
-  static FeedResult ResultOf(std::vector<Draft> drafts, std::vector<std::vector<float>> vectors,
-                             EmbeddingState& state) {
+  static FeedResult ResultOf(std::vector<EntryDraft> drafts,
+                             std::vector<std::vector<float>> vectors, EmbeddingState& state) {
     FeedResult result;
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       VectorEntry entry;
@@ -324,8 +297,8 @@ class LlamaVectorBlock final : public VectorBlock {
   using VectorBlock::VectorBlock;
 
  private:
-  absl::StatusOr<std::vector<Draft>> DraftsOf(const FeedRequest& request) const override {
-    Draft draft;
+  absl::StatusOr<std::vector<EntryDraft>> DraftsOf(const FeedRequest& request) const override {
+    EntryDraft draft;
     bool any = false;
     for (const BlockMessage& message : request.messages) {
       std::string text = JoinedText(message.parts);
@@ -340,7 +313,7 @@ class LlamaVectorBlock final : public VectorBlock {
       draft.Add(message);
       any = true;
     }
-    std::vector<Draft> drafts;
+    std::vector<EntryDraft> drafts;
     if (!any) return drafts;
     draft.metadata_json = WithStringMember("", "session_id", request.session.key.session);
     drafts.push_back(std::move(draft));
@@ -383,80 +356,6 @@ class LlamaVectorBlock final : public VectorBlock {
 
 // ---- default ----
 
-// A message's own metadata over what came before; scalars only, since those can be asked for.
-void MergeMetadata(const StoredMessage& message, json& metadata) {
-  if (message.metadata_json.empty()) return;
-  const json own = json::parse(message.metadata_json, nullptr, false);
-  if (!own.is_object()) return;
-  for (const auto& [name, value] : own.items()) {
-    if (value.is_primitive()) metadata[name] = value;
-  }
-}
-
-std::string MetadataText(const json& metadata) {
-  if (metadata.empty()) return {};
-  std::string text = metadata.dump(-1, ' ', false, json::error_handler_t::replace);
-  return text.size() <= kMetadataBytes ? text : std::string();
-}
-
-// Cuts turns into texts of at most kEntryBytes.
-class TurnCutter {
- public:
-  void Add(const BlockMessage& message) {
-    if (message.parts.role == "user") End();
-    const std::string words = SpokenWords(message.parts);
-    std::string_view rest = PythonStrip(words);
-    if (rest.empty()) return;
-    const std::string speaker =
-        message.parts.name.empty()
-            ? fmt::format("{}: ", message.parts.role)
-            : fmt::format("{} ({}): ", message.parts.role, message.parts.name);
-    while (!rest.empty()) {
-      const std::size_t room = kEntryBytes - std::min(kEntryBytes / 2, speaker.size());
-      const std::string_view piece = Piece(rest, room);
-      rest.remove_prefix(piece.size());
-      if (!draft_.text.empty() &&
-          draft_.text.size() + speaker.size() + piece.size() + 1 > kEntryBytes) {
-        End();
-      }
-      if (!draft_.text.empty()) draft_.text += '\n';
-      draft_.text += speaker;
-      draft_.text += PythonStrip(piece);
-      draft_.Add(message);
-      MergeMetadata(message.parts, metadata_);
-      rest = PythonStrip(rest);
-    }
-  }
-
-  std::vector<Draft> Take() && {
-    End();
-    return std::move(drafts_);
-  }
-
- private:
-  // At most `max_bytes` from the beginning, up to white space if there is some in its second half.
-  static std::string_view Piece(std::string_view text, std::size_t max_bytes) {
-    if (text.size() <= max_bytes) return text;
-    const std::string_view head = Head(text, max_bytes);
-    const std::size_t space = head.find_last_of(" \n\t");
-    return space == std::string_view::npos || space < head.size() / 2 ? head
-                                                                      : head.substr(0, space);
-  }
-
-  void End() {
-    if (!draft_.text.empty()) {
-      draft_.metadata_json = MetadataText(metadata_);
-      drafts_.push_back(std::move(draft_));
-    }
-    draft_ = Draft();
-    metadata_ = json::object();
-  }
-
-  Draft draft_;
-  json metadata_ = json::object();
-  std::vector<Draft> drafts_;
-};
-
 class DefaultVectorBlock final : public VectorBlock {
  public:
   using VectorBlock::VectorBlock;
@@ -468,10 +367,8 @@ class DefaultVectorBlock final : public VectorBlock {
   }
 
  private:
-  absl::StatusOr<std::vector<Draft>> DraftsOf(const FeedRequest& request) const override {
-    TurnCutter cutter;
-    for (const BlockMessage& message : request.messages) cutter.Add(message);
-    return std::move(cutter).Take();
+  absl::StatusOr<std::vector<EntryDraft>> DraftsOf(const FeedRequest& request) const override {
+    return EntriesOfTurns(request.messages);
   }
 
   std::string QueryText(const std::vector<BlockMessage>& messages) const override {
