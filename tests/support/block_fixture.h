@@ -17,6 +17,7 @@
 #include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/entry_index_cache.h"
 #include "core/blocks/other_sessions.h"
 #include "core/model/job.h"
@@ -62,6 +63,27 @@ class FakeOtherSessions final : public OtherSessions {
   std::vector<SessionKey> asked;
   std::vector<std::string> taken;  // Ids of messages.
 };
+
+// Settings of a block of this kind with all that the kind says is required, and nothing else. The
+// models of the fixture are named so that it finds them.
+inline BlockSettings LeastSettings(std::string kind, Profile profile = Profile::kDefault) {
+  BlockSettings settings;
+  settings.name = "block";
+  settings.kind = std::move(kind);
+  std::string options;
+  for (int i = 0; i < 10; ++i) {
+    const std::string refusal(TraitsOf(settings, profile)->status().message());
+    if (refusal.find(".worker: is required") != std::string::npos) settings.worker = "w";
+    const std::size_t begin = refusal.find("option `");
+    const std::size_t end = refusal.find("` is required");
+    if (begin == std::string::npos || end == std::string::npos) continue;
+    const std::string option = refusal.substr(begin + 8, end - begin - 8);
+    const std::string value = option == "model" ? "chat" : option == "embedder" ? "hash" : "other";
+    options += (options.empty() ? "\"" : ",\"") + option + "\":\"" + value + "\"";
+    settings.options_json = "{" + options + "}";
+  }
+  return settings;
+}
 
 // A session with one block, as an engine would run it, without its threads.
 class BlockFixture {
