@@ -277,6 +277,8 @@ def test_halves_of_characters_are_remembered_as_put_does(client, server, user, s
     [put] = client.get(f"{user}-put").to_openai()
     assert client.get(chat).to_openai() == [put, put]
     assert stored in [hit.text for hit in client.recall(user, said)]
+    assert stored in [hit.text for hit in client.query(f"{user}-put", said)]
+    assert client.get(f"{user}-put", input=said).to_openai() == [put]
 
 
 def test_long_texts_are_remembered_as_put_does(client, user):
@@ -626,6 +628,7 @@ def test_a_wrong_template_is_named(of_templates, user):
     with pytest.raises(ValueError, match="template: 'taken' has a block 'user'"):
         client.context(user, chat, "tea", template="taken")
     assert client.count_messages(chat) == 0
+    assert chat not in {session.session_id for session in client.list_sessions(subject=user)}
 
 
 def test_async_takes_templates_too(templated, user):

@@ -20,6 +20,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from google.protobuf.message import Message
 
 from memoryd import _tracing, forms
+from memoryd._wire_text import without_halves
 from memoryd.contexts import Context, UpdatedContext
 from memoryd.errors import MemorydError, error_info
 from memoryd.results import FactChange, Hits, Job, KnownBlock, Session, UndoneChange
@@ -287,7 +288,8 @@ def get(
     """Returns the context for the next model call: `.messages`, or `.to_openai()` and
     `.to_anthropic()`. `input` is the user's next message, which blocks may use to choose what they
     recall."""
-    return Call(_GET, wire.GetRequest(session_id=session_id, input=input), Context, timeout)
+    request = wire.GetRequest(session_id=session_id, input=input and without_halves(input)[0])
+    return Call(_GET, request, Context, timeout)
 
 
 def get_all(
@@ -511,7 +513,7 @@ def query(
     them. memory_service_pb2.QueryRequest describes the arguments."""
     request = wire.QueryRequest(
         session_id=session_id,
-        query=query,
+        query=without_halves(query)[0],
         top_k=top_k,
         filter=filter,
         neighbours=neighbours,

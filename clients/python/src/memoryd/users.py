@@ -187,7 +187,7 @@ def recall(
     if not isinstance(query, str):
         raise TypeError(f"query: must be a str; got {type(query).__name__}")
     found: Hits = yield _calls.query(
-        own, without_halves(query)[0], top_k=top_k, filter=filter, token_budget=token_budget,
+        own, query, top_k=top_k, filter=filter, token_budget=token_budget,
         passages=passages, timeout=timeout)
     return found
 
@@ -337,6 +337,7 @@ def _make(wanted: _Wanted, timeout: float | None) -> Steps[memory.SessionConfig]
     """Makes the session where there is none. Returns the configuration in force."""
     for attempt in range(_TRIES):
         is_last = attempt == _TRIES - 1
+        is_new = False
         try:
             session = yield _calls.get_session(wanted.session_id, timeout=timeout)
         except MemorydError as error:
@@ -349,11 +350,19 @@ def _make(wanted: _Wanted, timeout: float | None) -> Steps[memory.SessionConfig]
                 if refused.reason != "SESSION_EXISTS" or is_last:
                     raise
                 continue  # Another process was faster.
+            is_new = True
         if not _lacks_its_block(session, wanted):
             return _checked(session, wanted)
         try:
+            changed_config = _with_block(session.config, wanted)
+        except ValueError:
+            if is_new:  # Nobody asked for a session that shows no user.
+                yield _calls.delete_session(
+                    wanted.session_id, expected_revision=session.revision, timeout=timeout)
+            raise
+        try:
             session = yield _calls.update_session(
-                wanted.session_id, _with_block(session.config, wanted),
+                wanted.session_id, changed_config,
                 expected_revision=session.revision, timeout=timeout)
             return _checked(session, wanted)
         except MemorydError as error:
