@@ -419,6 +419,19 @@ def test_facts_outlive_the_process(uri, session_id):
     assert third_llm.calls[0][0].additional_kwargs == {"session_id": session_id}
 
 
+def test_facts_are_seen_whichever_process_feeds_the_block(uri, session_id):
+    first, second = (
+        small(uri, session_id,
+              memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM())])
+        for _ in range(2))
+    for number in range(2):
+        first.put_messages(turns(3, first=3 * number))
+        shown = [memory.get()[0].content for memory in (first, second)]
+        assert shown[0] == shown[1]
+        known = [memory.memory_blocks[0].facts for memory in (first, second)]
+        assert known[0] == known[1] and len(known[0]) > number
+
+
 def test_halves_of_characters_are_no_fault_of_a_block(uri, session_id):
     def make() -> Memory:
         blocks = [FactExtractionMemoryBlock(name="facts", llm=ScriptedLLM(said="cut \ud83d")),

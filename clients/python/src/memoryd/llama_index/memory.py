@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import pickle
 import time
 import uuid
@@ -436,9 +437,12 @@ class Memory(LibraryMemory):
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def _load(self) -> None:
-        """Gives facts blocks what the session has of them, once."""
+        """Gives facts blocks what the session has of them."""
         self._leave_to_parent()
-        if self._loaded or _ours(self.sql_store) is None:
+        if _ours(self.sql_store) is None:
+            return
+        if self._loaded:
+            await self._refresh()
             return
         if any(isinstance(block, FactExtractionMemoryBlock) for block in self.memory_blocks):
             store, feeding = self._connected()
@@ -457,6 +461,24 @@ class Memory(LibraryMemory):
                     if missing.block in {wire_name(block.name) for block in self.memory_blocks}:
                         raise BlockError(f"block {missing.block!r}: {missing.reason}")
         self._loaded = True
+
+    async def _refresh(self) -> None:
+        """Gives facts blocks what they were fed elsewhere since they were loaded."""
+        store, feeding = self._connected()
+        if feeding.is_working:
+            return  # What comes of it is newer.
+        client, session_id = _client(store), store.session_id(self.session_id)
+        for block in self.memory_blocks:
+            if not isinstance(block, FactExtractionMemoryBlock):
+                continue
+            try:
+                known = await _background.done(client.get_block(session_id, wire_name(block.name)))
+            except MemorydError as error:
+                if error.code != grpc.StatusCode.NOT_FOUND:
+                    raise
+                continue
+            if known.wire.worker_state:
+                feeding.load(block, json.loads(known.wire.worker_state))
 
     async def _serve(self) -> None:
         store, feeding = self._connected()
