@@ -141,13 +141,13 @@ void SessionReads::ListBlockEntries(EntryPageRequest request, CallEnd end, Done<
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = options_.reader->Acquire(request.key);
   request.now_us = options_.now_us();
-  ReadEntries(read, session, std::move(request), /*again=*/false);
+  ReadEntries(read, session, std::move(request), /*before=*/std::nullopt);
 }
 
 void SessionReads::ReadEntries(const std::shared_ptr<ReadCall<EntryPage>>& read,
                                const std::shared_ptr<CachedSession>& session,
-                               EntryPageRequest request, bool again) {
-  options_.reader->RunCurrent(session, read, [this, session, read, request, again] {
+                               EntryPageRequest request, std::optional<std::uint64_t> before) {
+  options_.reader->RunCurrent(session, read, [this, session, read, request, before] {
     const auto at = options_.blocks->Find(*session, request.block);
     if (!at.ok()) {
       read->Finish(at.status());
@@ -162,9 +162,10 @@ void SessionReads::ReadEntries(const std::shared_ptr<ReadCall<EntryPage>>& read,
     asked.ttl_us = at->block->ttl_us();
     auto page = memoryd::ReadEntries(*options_.store,
                                      at->state == nullptr ? BlockState() : *at->state, asked);
-    // Was the block cleared between the look at its state and the read? Then the second look tells.
-    if (page.ok() && page->has_gap && !again) {
-      ReadEntries(read, session, request, /*again=*/true);
+    // Was the block cleared between the look at its state and the read? Then the next look tells.
+    const std::uint64_t generation = at->state == nullptr ? 0 : at->state->entry_generation;
+    if (page.ok() && page->has_gap && before != generation) {
+      ReadEntries(read, session, request, generation);
     } else {
       read->Finish(std::move(page));
     }
@@ -201,7 +202,8 @@ void SessionReads::ReadRows(const std::shared_ptr<ReadCall<Page>>& read,
     absl::StatusOr<Page> page = stands ? std::move(*before)
                                        : memoryd::ReadPage(*options_.store, *options_.bodies,
                                                            *options_.memory, info, request);
-    if (page.ok() && page->has_gap && before == nullptr) {
+    // Each look that finds another row may have met a commit of its own.
+    if (page.ok() && page->has_gap && !stands) {
       ReadRows(read, session, request, std::make_shared<Page>(*std::move(page)));
     } else if (page.ok() && request.include_total) {
       CountTotal(read, std::make_shared<Page>(*std::move(page)),

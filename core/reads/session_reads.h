@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,9 +76,10 @@ class SessionReads {
   absl::StatusOr<SessionList> List(const std::string& tenant, const std::string& subject,
                                    const std::string& after, std::int64_t max_sessions);
   absl::StatusOr<BlockView> ViewBlock(CachedSession& session, const std::string& block) const;
+  // `before`: the generation of the entries when a gap showed; none at first.
   void ReadEntries(const std::shared_ptr<ReadCall<EntryPage>>& read,
                    const std::shared_ptr<CachedSession>& session, EntryPageRequest request,
-                   bool again);
+                   std::optional<std::uint64_t> before);
   // `before`: what was read until a gap showed; null at first.
   void ReadRows(const std::shared_ptr<ReadCall<Page>>& read,
                 const std::shared_ptr<CachedSession>& session, PageRequest request,
