@@ -201,6 +201,21 @@ TEST_F(EngineReadTest, WhatACommitTakesOutIsMissedOnlyWithWhatItBrings) {
   EXPECT_TRUE(Await(std::move(put)).status.ok());
 }
 
+TEST_F(EngineReadTest, APageIsReadUntilNoCommitTakesRowsOutMeanwhile) {
+  CreateSmall();
+  for (const char* text : {"a", "b", "c", "d", "e", "f"}) {
+    MustDo(NewWrite(commands::Put(), kKey, {{"user", text}}));
+  }
+  std::string next = "g";
+  std::function<void()> put = [&] {
+    MustDo(NewWrite(commands::Put(), kKey, {{"user", next}}));
+    if (next != "j") store_->BeforeNextRows(put);
+    ++next[0];
+  };
+  store_->BeforeNextRows(put);
+  EXPECT_THAT(AllBodies(kKey), ElementsAre("g", "h", "i", "j"));
+}
+
 TEST_F(EngineReadTest, APageThatIsReadAgainIsNotHeldTwice) {
   MemoryBudget budget(4'000'000);
   EngineOptions options = Options();
