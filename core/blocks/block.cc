@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
+#include "core/base/overloaded.h"
 #include "core/blocks/block_knowledge.h"
 
 namespace memoryd {
 namespace {
-
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-template <typename... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // What a stable block says, part by part: nothing where it can't.
 std::vector<std::string> SaidBy(const Block& block, const BlockSession& session) {

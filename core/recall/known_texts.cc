@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/overloaded.h"
 #include "core/blocks/block_knowledge.h"
 
 namespace memoryd {
-namespace {
-
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-template <typename... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;
-
-}  // namespace
-
 std::string KnownText::text() const {
   return std::visit(
       Overloaded{[](const std::string& text) { return text; },
