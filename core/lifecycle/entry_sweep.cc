@@ -257,11 +257,8 @@ absl::StatusOr<std::optional<EntryRemoval>> FindHiddenEntries(
     Store& store, const SessionKey& key, const SessionRow& row, const BlockState& block,
     std::int64_t ttl_us, std::int64_t now_us, const std::function<bool()>& stopping) {
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t due_us, EntriesDueUs(block, ttl_us, now_us));
-  if (due_us == 0) return std::nullopt;
+  if (due_us == 0 || due_us > now_us) return std::nullopt;
   MEMORYD_ASSIGN_OR_RETURN(EmbeddingState state, EmbeddingState::FromJson(block.state));
-  const bool old = ttl_us > 0 && state.log.count != 0 && state.log.oldest_us + ttl_us <= now_us;
-  const bool marked = state.log.HasMarks() && state.log.not_before_us <= now_us;
-  if (!old && !marked) return std::nullopt;
   // Its id is chosen when it is stored.
   state.log.Open(block.next_entry, 0);
   Finder finder(store, key, row, block, std::move(state.log), ttl_us, now_us, stopping);
