@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/embedding_state.h"
 
@@ -34,13 +35,11 @@ class UnknownTraits final : public BlockTraits {
 
 std::shared_ptr<const BlockTraits> ReadUnknown(const BlockSettings& settings,
                                                std::string_view field) {
-  std::vector<std::string_view> names;
-  for (const BlockKind& kind : BlockKindTable()) names.push_back(kind.name);
   BlockOptions options(OptionsField(field), settings.options_json);
   BlockTraits::Values values = ValuesOf(settings, options);
-  values.status =
-      InvalidField(fmt::format("{}.kind", field),
-                   fmt::format("there is no such kind; there are: {}", fmt::join(names, ", ")));
+  values.status = InvalidField(
+      fmt::format("{}.kind", field),
+      fmt::format("there is no such kind; there are: {}", fmt::join(BlockKinds(), ", ")));
   values.takes_content = true;
   values.feed = FeedOption(options, BlockFeed::kArchived);
   return std::make_shared<const UnknownTraits>(std::move(values));

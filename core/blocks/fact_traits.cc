@@ -196,7 +196,7 @@ std::shared_ptr<const BlockTraits> ReadFactTraits(const BlockSettings& settings,
   values.chat_model = {settings.worker, options.RequiredText("model")};
   facts.max_facts = static_cast<std::size_t>(
       options.Integer("max_facts", 50, 1, llama ? kMaxLlamaFacts : kMaxFacts));
-  facts.first_facts = options.Texts("facts");
+  facts.first_facts = options.Texts(kFirstFacts);
   const std::string_view extraction = llama ? kLlamaExtraction : kExtraction;
   facts.extraction_prompt = BlockPrompt(options.Text("extraction_prompt", extraction), extraction);
   const std::string_view condensing = llama ? kLlamaCondensing : kCondensing;
@@ -207,10 +207,10 @@ std::shared_ptr<const BlockTraits> ReadFactTraits(const BlockSettings& settings,
     values.ttl_us = TtlOption(options);
     facts.same_similarity =
         options.Number("same_fact_similarity", 0.5, 1).value_or(facts.same_similarity);
-    facts.first_trust = options.Number("facts_trust", 0, 1);
+    facts.first_trust = options.Number(kFactsTrust, 0, 1);
   }
   values.section = SectionOption(options);
-  const bool has_other_texts = !settings.content.empty() || options.HasTexts("facts");
+  const bool has_other_texts = !settings.content.empty() || options.HasTexts(kFirstFacts);
   values.status = CheckOptions(options, field, facts, llama);
   return std::make_shared<const FactTraits>(std::move(values), std::move(facts), llama,
                                             has_other_texts);
