@@ -101,23 +101,12 @@ class VectorBlock : public Block {
     std::vector<std::string> texts;
     texts.reserve(drafts->size());
     for (const EntryDraft& draft : *drafts) texts.push_back(draft.text);
-    AskEmbedder(models_, embedder_, CallerOf(request.session, request.job_id, request.usage),
-                EmbedPurpose::kText, std::move(texts), request.deadline,
-                [drafts = *std::move(drafts), state = *std::move(known), name = embedder_,
-                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
-                  if (!reply.ok()) {
-                    done(reply.status());
-                    return;
-                  }
-                  // Entries from before this was kept are taken to be of what is asked now.
-                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
-                  if (!counts.ok()) {
-                    done(counts.status());
-                    return;
-                  }
-                  if (!*counts) reply->vectors.clear();
-                  done(ResultOf(std::move(drafts), std::move(reply->vectors), state));
-                });
+    EmbedTexts(
+        request, std::move(texts), *std::move(known),
+        [drafts = *std::move(drafts)](EmbeddingState& state, Vectors vectors) mutable {
+          return ResultOf(std::move(drafts), std::move(vectors), state);
+        },
+        std::move(done));
   }
 
   void Render(RenderRequest request, Done<BlockContent> done) const override {
@@ -176,14 +165,16 @@ class VectorBlock : public Block {
   const VectorSettings& vector() const { return vector_; }
 
  private:
+  using Vectors = std::vector<std::vector<float>>;
+
   virtual absl::StatusOr<std::vector<EntryDraft>> DraftsOf(const FeedRequest& request) const = 0;
   virtual std::string QueryText(const std::vector<BlockMessage>& messages) const = 0;
   virtual bool SkipsEmbedding(const EntryQuery& query) const = 0;
   virtual BlockContent ContentOf(const std::vector<EntryHit>& hits) const = 0;
 
   // Entries of the drafts; without vectors where there are none.
-  static FeedResult ResultOf(std::vector<EntryDraft> drafts,
-                             std::vector<std::vector<float>> vectors, EmbeddingState& state) {
+  static FeedResult ResultOf(std::vector<EntryDraft> drafts, Vectors vectors,
+                             EmbeddingState& state) {
     FeedResult result;
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       VectorEntry entry;
@@ -223,33 +214,47 @@ class VectorBlock : public Block {
       done(std::move(result));
       return;
     }
-    AskEmbedder(
-        models_, embedder_, CallerOf(request.session, request.job_id, request.usage),
-        EmbedPurpose::kText, std::move(texts), request.deadline,
-        [entries = std::move(entries), result = std::move(result), state = std::move(state),
-         name = embedder_, done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
-          if (!reply.ok()) {
-            done(reply.status());
-            return;
-          }
-          const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
-          if (!counts.ok()) {
-            done(counts.status());
-            return;
-          }
+    EmbedTexts(
+        request, std::move(texts), std::move(state),
+        [entries = std::move(entries), result = std::move(result)](EmbeddingState& embedded,
+                                                                   Vectors vectors) mutable {
           // Else it begins anew, with those that another model has embedded.
-          if (*counts) {
+          if (!vectors.empty()) {
             for (std::size_t i = 0; i < entries.size(); ++i) {
-              entries[i].vector = std::move(reply->vectors[i]);
+              entries[i].vector = std::move(vectors[i]);
               result.entries.push_back(EncodeVectorEntry(entries[i]));
             }
           } else {
             result.entry_positions.clear();
             result.entry_messages.clear();
           }
-          result.state = state.ToJson();
-          done(std::move(result));
-        });
+          result.state = embedded.ToJson();
+          return std::move(result);
+        },
+        std::move(done));
+  }
+
+  // Has texts embedded for entries. `then` gets no vectors where another model has answered than
+  // made the entries that there are: those are made anew.
+  void EmbedTexts(const FeedRequest& request, std::vector<std::string> texts, EmbeddingState state,
+                  std::function<FeedResult(EmbeddingState&, Vectors)> then,
+                  Done<FeedResult> done) const {
+    AskEmbedder(models_, embedder_, CallerOf(request.session, request.job_id, request.usage),
+                EmbedPurpose::kText, std::move(texts), request.deadline,
+                [state = std::move(state), name = embedder_, then = std::move(then),
+                 done = std::move(done)](absl::StatusOr<EmbedReply> reply) mutable {
+                  if (!reply.ok()) {
+                    done(reply.status());
+                    return;
+                  }
+                  // Entries from before this was kept are taken to be of what is asked now.
+                  const auto counts = state.AnsweredEntries(SourceOf(name, *reply));
+                  if (!counts.ok()) {
+                    done(counts.status());
+                    return;
+                  }
+                  done(then(state, *counts ? std::move(reply->vectors) : Vectors()));
+                });
   }
 
   std::shared_ptr<const VectorBlock> Self() const {
