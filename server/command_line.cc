@@ -68,12 +68,13 @@ struct CommandLineParser::Declared {
     // Of `memoryd dev`.
     std::string path;
     std::optional<int> port;
-    // As SettingTable() has them; of value where the option was counted.
-    std::vector<std::string> settings = std::vector<std::string>(SettingTable().size());
   };
 
   CLI::App app{"", "memoryd"};
   Given given;
+  // As SettingTable() has them; of value where the option was counted. They stay where they are:
+  // CLI11 has their addresses.
+  std::vector<std::string> texts = std::vector<std::string>(SettingTable().size());
   std::vector<const CLI::Option*> settings;
   std::vector<SettingValue> defaults;
   std::map<std::string, std::size_t> by_variable;
@@ -112,7 +113,7 @@ struct CommandLineParser::Declared {
         if (other != dev->settings.end()) defaults[i].text = other->second;
         help += fmt::format(" [{}]", defaults[i].text);
       }
-      settings.push_back(app.add_option(FlagOf(setting), given.settings[i], help));
+      settings.push_back(app.add_option(FlagOf(setting), texts[i], help));
     }
     if (is_dev) return;
     // Before the subcommand, which inherits it: settings may follow `migrate`.
@@ -202,11 +203,8 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
     int argc, const char* const* argv, const std::map<std::string, std::string>& environment) {
   CommandLine line;
   Declared::Given& given = options_->given;
-  // CLI11 has the addresses of these strings, which move with their vector.
-  std::vector<std::string> settings = std::move(given.settings);
-  for (std::string& setting : settings) setting.clear();
   given = {};
-  given.settings = std::move(settings);
+  for (std::string& text : options_->texts) text.clear();
   try {
     options_->app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -249,7 +247,7 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
   }
   for (std::size_t i = 0; i < SettingTable().size(); ++i) {
     if (options_->settings[i]->count() > 0) {
-      values[i] = {given.settings[i], FlagOf(SettingTable()[i])};
+      values[i] = {options_->texts[i], FlagOf(SettingTable()[i])};
     }
   }
   if (options_->is_dev) MEMORYD_RETURN_IF_ERROR(options_->TakeDevWords(values));
