@@ -8,9 +8,8 @@
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/vector_entry.h"
 #include "core/engine/engine.h"
-#include "core/lifecycle/session_expiry.h"
-#include "tests/support/engine_fixture.h"
 #include "tests/support/fake_models.h"
+#include "tests/support/swept_engine_fixture.h"
 
 namespace memoryd {
 namespace {
@@ -42,7 +41,7 @@ class SharedModels final : public ModelDirectory {
   }
 };
 
-class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<Coherence> {
+class EngineEntriesTest : public SweptEngineTest, public testing::WithParamInterface<Coherence> {
  protected:
   void SetUp() override {
     EngineTest::SetUp();
@@ -53,27 +52,11 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
     engine_.reset();
   }
 
-  void Restart() {
-    Start(Quiet());
-    expiry_ = MakeExpiry();
-  }
+  void Restart() { StartSwept(Quiet()); }
   EngineOptions Quiet() {
     EngineOptions options = Options(GetParam());
     options.models = &models_;
-    options.sweep_interval = std::chrono::hours(1);
     return options;
-  }
-  std::unique_ptr<SessionExpiry> MakeExpiry() {
-    SessionExpiry::Options options;
-    options.store = store_.get();
-    touches_ = std::make_unique<SessionTouches>(store_.get(), &engine_->cache(), &stats_,
-                                                [this] { return now_us_.load(); });
-    options.touches = touches_.get();
-    options.stats = &stats_;
-    options.writes = &engine_->writes();
-    options.now_us = [this] { return now_us_.load(); };
-    options.stopping = [] { return false; };
-    return std::make_unique<SessionExpiry>(std::move(options));
   }
   void Sweep() {
     now_us_ += 3 * kSecond;
@@ -224,10 +207,7 @@ class EngineEntriesTest : public EngineTest, public testing::WithParamInterface<
   }
 
   SharedModels models_;
-  EngineStats stats_;
   SessionSettings settings_;
-  std::unique_ptr<SessionTouches> touches_;
-  std::unique_ptr<SessionExpiry> expiry_;
   std::int64_t put_ = 0;
 };
 

@@ -13,9 +13,7 @@
 #include "core/blocks/block_traits.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/static_block.h"
-#include "core/lifecycle/session_expiry.h"
-#include "core/sessions/session_touches.h"
-#include "tests/support/engine_fixture.h"
+#include "tests/support/swept_engine_fixture.h"
 
 namespace memoryd {
 namespace {
@@ -161,29 +159,11 @@ namespace {
 
 // ---- what the engine does with it ----
 
-class OwnKindTest : public EngineTest {
+class OwnKindTest : public SweptEngineTest {
  protected:
   void SetUp() override {
     EngineTest::SetUp();
-    EngineOptions options = Options();
-    options.sweep_interval = std::chrono::hours(1);
-    Start(std::move(options));
-    touches_ = std::make_unique<SessionTouches>(store_.get(), &engine_->cache(), &stats_,
-                                                [this] { return now_us_.load(); });
-    SessionExpiry::Options expiry;
-    expiry.store = store_.get();
-    expiry.touches = touches_.get();
-    expiry.stats = &stats_;
-    expiry.writes = &engine_->writes();
-    expiry.now_us = [this] { return now_us_.load(); };
-    expiry.stopping = [] { return false; };
-    expiry.max_active_bytes = kAllActive;
-    expiry_ = std::make_unique<SessionExpiry>(std::move(expiry));
-  }
-  void TearDown() override {
-    expiry_.reset();
-    touches_.reset();
-    engine_.reset();
+    StartSwept(Options());
   }
 
   // Each message but the last is archived, and fed to the block.
@@ -255,10 +235,6 @@ class OwnKindTest : public EngineTest {
     for (const BlockPart& part : context->memory) text += part.text;
     return text;
   }
-
-  EngineStats stats_;
-  std::unique_ptr<SessionTouches> touches_;
-  std::unique_ptr<SessionExpiry> expiry_;
 };
 
 TEST_F(OwnKindTest, IsFedShownFoundAndDescribed) {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "tests/support/engine_fixture.h"
+#include "tests/support/swept_engine_fixture.h"
 
 namespace memoryd {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::int64_t kTtl = 16 * kSecond;
 
-class SessionExpiryTest : public EngineTest {
+class SessionExpiryTest : public SweptEngineTest {
  protected:
   void SetUp() override {
     EngineTest::SetUp();
@@ -25,25 +25,8 @@ class SessionExpiryTest : public EngineTest {
   // Sweeps only when a test does.
   void StartQuiet(Coherence coherence, std::int64_t max_active_bytes = kAllActive) {
     EngineOptions options = Options(coherence);
-    options.max_active_bytes = max_active_bytes_ = max_active_bytes;
-    options.sweep_interval = std::chrono::hours(1);
-    expiry_.reset();
-    touches_.clear();
-    Start(std::move(options));
-    expiry_ = MakeExpiry(*engine_);
-  }
-  std::unique_ptr<SessionExpiry> MakeExpiry(Engine& engine) {
-    SessionExpiry::Options options;
-    options.store = store_.get();
-    touches_.push_back(std::make_unique<SessionTouches>(store_.get(), &engine.cache(), &stats_,
-                                                        [this] { return now_us_.load(); }));
-    options.touches = touches_.back().get();
-    options.stats = &stats_;
-    options.writes = &engine.writes();
-    options.now_us = [this] { return now_us_.load(); };
-    options.stopping = [] { return false; };
-    options.max_active_bytes = max_active_bytes_;
-    return std::make_unique<SessionExpiry>(std::move(options));
+    options.max_active_bytes = max_active_bytes;
+    StartSwept(std::move(options), max_active_bytes);
   }
 
   static SessionSettings With(RetentionSettings retention) {
@@ -71,11 +54,6 @@ class SessionExpiryTest : public EngineTest {
     const SessionInfo info = Info(key);
     touches_.front()->NoteRead(key, info.row, *info.config);
   }
-
-  std::int64_t max_active_bytes_ = kAllActive;
-  EngineStats stats_;
-  std::vector<std::unique_ptr<SessionTouches>> touches_;  // Of each engine, the fixture's first.
-  std::unique_ptr<SessionExpiry> expiry_;
 };
 
 TEST_F(SessionExpiryTest, OnlySessionsWhoseTimeIsOverGo) {
