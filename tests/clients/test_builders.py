@@ -12,8 +12,10 @@ import memoryd
 from memoryd import blocks, config, retention, retrieval
 from memoryd.v1 import memory_pb2 as wire
 
+# An option is read by its name, or by a constant that the same file gives its name.
 OPTIONS = re.compile(r"\boptions\.(?:Integer|Number|Bool|Text|RequiredText|Template|Texts|Scalars)\("
-                     r"\"([a-z_]+)\"")
+                     r"(?:\"([a-z_]+)\"|(k\w+))")
+CONSTANTS = re.compile(r"\bconst char\* (k\w+) = \"([a-z_]+)\";")
 # Options of several kinds, and what reads them.
 SHARED = {"SectionOption(": "template", "FeedOption(": "accept_short_term_memory", "TtlOption(": "ttl"}
 # Of a block, beside its options.
@@ -54,7 +56,9 @@ def client(server):
 @pytest.mark.parametrize("build,file,values", ALL_KINDS, ids=IDS)
 def test_the_keywords_are_the_servers_options(build, file, values):
     source = (REPOSITORY / f"core/blocks/{file}.cc").read_text(encoding="utf-8")
-    options = set(OPTIONS.findall(source)) | {name for reads, name in SHARED.items() if reads in source}
+    constants = dict(CONSTANTS.findall(source))
+    options = {name or constants[constant] for name, constant in OPTIONS.findall(source)}
+    options |= {name for reads, name in SHARED.items() if reads in source}
     assert set(inspect.signature(build).parameters) - FIELDS == options == set(values)
 
 
