@@ -12,7 +12,7 @@ FOLDERS = ("core", "server", "cli", "clients/cpp")
 LIMITS = {".h": 250, ".cc": 500}
 
 LARGER = {
-    "clients/cpp/memoryd/fake_connection.cc": (600, "answers every RPC of the fake"),
+    "clients/cpp/memoryd/fake_connection.cc": (620, "answers every RPC of the fake"),
     "core/base/unicode_tables.h": (1100, "a table"),
     "core/blocks/fact_state.cc": (560, "all changes of one state, which undo each other"),
     "core/blocks/model_answer.cc": (600, "the habits of many models, one beside the other"),
@@ -20,9 +20,9 @@ LARGER = {
     "core/recall/session_search.cc": (610, "the steps of one search, which share what they found"),
     "core/retrieval/session_index.cc": (790, "one index, whose parts share their rows"),
     "core/retrieval/session_index.h": (320, "one index, whose parts share their rows"),
-    "core/storage/postgres/postgres_store.cc": (560, "one function for each verb of Store"),
+    "core/storage/postgres/postgres_store.cc": (580, "one function for each verb of Store"),
     "core/storage/sqlite/sqlite_commit.cc": (560, "one commit, table by table"),
-    "core/storage/store.h": (420, "the contract of every store"),
+    "core/storage/store.h": (430, "the contract of every store"),
     "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
     "core/writes/draft/session_draft.h": (350, "the one draft that every command changes"),
     "server/http2/http2_call.cc": (700, "the states of one call"),

@@ -101,6 +101,15 @@ absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadRange(const SessionKe
                [&] { return store_.ReadRange(key, generation, range, max_messages, max_bytes); });
 }
 
+absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadNewest(const SessionKey& key,
+                                                                  std::uint64_t generation,
+                                                                  PositionRange range,
+                                                                  std::int64_t max_messages,
+                                                                  std::int64_t max_bytes) {
+  return Timed(StoreOperation::kReadNewest,
+               [&] { return store_.ReadNewest(key, generation, range, max_messages, max_bytes); });
+}
+
 absl::StatusOr<std::vector<MessagePtr>> ObservedStore::ReadPositions(
     const SessionKey& key, std::uint64_t generation, std::span<const std::int64_t> positions,
     std::int64_t max_bytes) {

@@ -26,6 +26,7 @@ enum class StoreOperation : std::uint8_t {
   kCommit,
   kLoadSession,
   kReadRange,
+  kReadNewest,
   kReadPositions,
   kFindPositions,
   kReadSizes,
@@ -51,14 +52,17 @@ enum class StoreOperation : std::uint8_t {
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 27> kStoreOperations = {
-    "migrate",           "commit",         "load_session", "read_range",
-    "read_positions",    "find_positions", "read_sizes",   "revisions",
-    "find_requests",     "list_sessions",  "list_subject", "count_requests",
-    "read_usage",        "claim_jobs",     "renew_jobs",   "release_job",
-    "list_jobs",         "find_job",       "count_jobs",   "purge",
-    "list_due_sessions", "touch_sessions", "list_garbage", "purge_session",
-    "remove_traces",     "ping",           "describe"};
+inline constexpr std::array<std::string_view, 28> kStoreOperations = {
+    "migrate",           "commit",         "load_session",
+    "read_range",        "read_newest",    "read_positions",
+    "find_positions",    "read_sizes",     "revisions",
+    "find_requests",     "list_sessions",  "list_subject",
+    "count_requests",    "read_usage",     "claim_jobs",
+    "renew_jobs",        "release_job",    "list_jobs",
+    "find_job",          "count_jobs",     "purge",
+    "list_due_sessions", "touch_sessions", "list_garbage",
+    "purge_session",     "remove_traces",  "ping",
+    "describe"};
 // What CauseOf() names an error by: SQLSTATEs by their first two characters, then results of
 // SQLite, and last whatever else there is.
 inline constexpr auto kStoreErrorClasses = std::to_array<std::string_view>({"08",
@@ -129,6 +133,10 @@ class ObservedStore final : public Store {
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
                                                     PositionRange range, std::int64_t max_messages,
                                                     std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<MessagePtr>> ReadNewest(const SessionKey& key,
+                                                     std::uint64_t generation, PositionRange range,
+                                                     std::int64_t max_messages,
+                                                     std::int64_t max_bytes) override;
   absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
                                                         std::uint64_t generation,
                                                         std::span<const std::int64_t> positions,

@@ -303,6 +303,14 @@ class Store {
                                                             std::int64_t max_messages,
                                                             std::int64_t max_bytes) = 0;
 
+  // The same from the range's end: descending, at most `max_messages` and, but for the first, at
+  // most `max_bytes` of bodies. Takes as long as what it returns, however long the range is.
+  virtual absl::StatusOr<std::vector<MessagePtr>> ReadNewest(const SessionKey& key,
+                                                             std::uint64_t generation,
+                                                             PositionRange range,
+                                                             std::int64_t max_messages,
+                                                             std::int64_t max_bytes) = 0;
+
   // Rows of a generation at `positions`, which ascend; what is not there is left out.
   // FAILED_PRECONDITION `REPLY_TOO_LARGE` when their bodies exceed `max_bytes`.
   virtual absl::StatusOr<std::vector<MessagePtr>> ReadPositions(

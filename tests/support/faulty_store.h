@@ -94,7 +94,7 @@ class FaultyStore : public Store {
     return loads_;
   }
 
-  // Rows that ReadRange() has returned so far.
+  // Rows that ReadRange() and ReadNewest() have returned so far.
   std::size_t range_rows() MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return range_rows_;
@@ -154,6 +154,19 @@ class FaultyStore : public Store {
     RunBeforeRows();
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
     auto rows = store_->ReadRange(key, generation, range, max_messages, max_bytes);
+    MutexLock lock(mutex_);
+    if (rows.ok()) range_rows_ += rows->size();
+    return rows;
+  }
+
+  absl::StatusOr<std::vector<MessagePtr>> ReadNewest(const SessionKey& key,
+                                                     std::uint64_t generation, PositionRange range,
+                                                     std::int64_t max_messages,
+                                                     std::int64_t max_bytes) override
+      MEMORYD_EXCLUDES(mutex_) {
+    RunBeforeRows();
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    auto rows = store_->ReadNewest(key, generation, range, max_messages, max_bytes);
     MutexLock lock(mutex_);
     if (rows.ok()) range_rows_ += rows->size();
     return rows;

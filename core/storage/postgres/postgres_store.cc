@@ -91,6 +91,10 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<std::vector<MessagePtr>> ReadRange(const SessionKey& key, std::uint64_t generation,
                                                     PositionRange range, std::int64_t max_messages,
                                                     std::int64_t max_bytes) override;
+  absl::StatusOr<std::vector<MessagePtr>> ReadNewest(const SessionKey& key,
+                                                     std::uint64_t generation, PositionRange range,
+                                                     std::int64_t max_messages,
+                                                     std::int64_t max_bytes) override;
   absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
                                                         std::uint64_t generation,
                                                         std::span<const std::int64_t> positions,
@@ -139,6 +143,11 @@ class PostgresStore : public Store, private PoolDropper {
   // For what may be done twice: tried once more on another connection when its own is lost.
   absl::StatusOr<QueryResult> Run(QueryPool& pool, const Query& query,
                                   const Parameters& parameters);
+  // What kReadRange or kReadNewest finds.
+  absl::StatusOr<std::vector<MessagePtr>> ReadRows(const Query& query, const SessionKey& key,
+                                                   std::uint64_t generation, PositionRange range,
+                                                   std::int64_t max_messages,
+                                                   std::int64_t max_bytes);
   // OK once what the parameters of kConfirmRequests name is replicated wherever it must be.
   absl::Status ConfirmRequests(const std::vector<std::string>& parameters);
 
@@ -216,9 +225,23 @@ absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadRange(const SessionKe
                                                                  PositionRange range,
                                                                  std::int64_t max_messages,
                                                                  std::int64_t max_bytes) {
+  return ReadRows(kReadRange, key, generation, range, max_messages, max_bytes);
+}
+
+absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadNewest(const SessionKey& key,
+                                                                  std::uint64_t generation,
+                                                                  PositionRange range,
+                                                                  std::int64_t max_messages,
+                                                                  std::int64_t max_bytes) {
+  return ReadRows(kReadNewest, key, generation, range, max_messages, max_bytes);
+}
+
+absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadRows(
+    const Query& query, const SessionKey& key, std::uint64_t generation, PositionRange range,
+    std::int64_t max_messages, std::int64_t max_bytes) {
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(readers_, kReadRange,
+      Run(readers_, query,
           {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
            std::to_string(range.begin), std::to_string(range.end), std::to_string(max_messages),
            std::to_string(max_bytes)}));

@@ -608,6 +608,7 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
   const std::vector<Call> calls = {
       {kLoadSession, "('t', 's50', 1000)", Reach::kSession},
       {kReadRange, key + ", 100, 400, 50, 1000000)", Reach::kSession},
+      {kReadNewest, key + ", 100, 400, 50, 1000000)", Reach::kSession},
       {kReadPositions, key + ", '{3,5,7}', 1000000)", Reach::kSession},
       {kFindPositions, key + ", '{id3,id5,id9999}')", Reach::kSession},
       {kReadSizes, key + ", 100, 400, 50)", Reach::kSession},
@@ -679,6 +680,7 @@ TEST(PostgresStoreTest, ReadsOfALargeSessionGoByPrimaryKey) {
   const std::vector<std::pair<Query, std::string>> calls = {
       {kLoadSession, "('t', 's', 1000)"},
       {kReadRange, "('t', 's', " + generation + ", 1000, 300000, 100, 1000000)"},
+      {kReadNewest, "('t', 's', " + generation + ", 1000, 300000, 100, 1000000)"},
   };
   for (const auto& [query, arguments] : calls) {
     database.Run("SET plan_cache_mode = force_generic_plan");
@@ -691,6 +693,10 @@ TEST(PostgresStoreTest, ReadsOfALargeSessionGoByPrimaryKey) {
     EXPECT_THAT(plan, AllOf(HasSubstr("memoryd_messages_pkey"),
                             Not(HasSubstr("Seq Scan on memoryd_messages"))));
     EXPECT_THAT(plan, Not(HasSubstr("Rows Removed by Filter"))) << query.name;
+    if (query.sql == std::string_view(kLoadSession.sql)) continue;
+    // From either end the rows of the page come out of the key in their order, and no others.
+    EXPECT_THAT(plan, AllOf(HasSubstr(" rows=100 loops=1"), Not(HasSubstr("Sort")))) << query.name;
+    EXPECT_THAT(plan, Not(HasSubstr(" rows=299000 loops=1"))) << query.name;
   }
 }
 

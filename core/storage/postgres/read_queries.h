@@ -70,6 +70,17 @@ inline constexpr Query kReadRange{
     "AND position >= $4::bigint AND position < $5::bigint ORDER BY position LIMIT $6::bigint) r) m "
     "WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.position"};
 
+// The newest of them, by the same key from its other end.
+inline constexpr Query kReadNewest{
+    "read_newest",
+    "SELECT " MEMORYD_MESSAGE_COLUMNS
+    " FROM (SELECT *, row_number() OVER (ORDER BY position DESC) AS n, "
+    "sum(octet_length(body)) OVER (ORDER BY position DESC) AS bytes FROM (SELECT * "
+    "FROM memoryd_messages WHERE tenant = $1 AND session = $2 AND generation = $3::bigint "
+    "AND position >= $4::bigint AND position < $5::bigint "
+    "ORDER BY position DESC LIMIT $6::bigint) r) m "
+    "WHERE m.n = 1 OR m.bytes <= $7::bigint ORDER BY m.position DESC"};
+
 inline constexpr Query kReadPositions{
     "read_positions",
     "SELECT " MEMORYD_MESSAGE_COLUMNS

@@ -81,6 +81,8 @@ std::vector<Read> AllReads() {
        [](Store& s) { return s.LoadSession(kKey, -1).status(); }},
       {"ReadRange", Reach::kSession,
        [=](Store& s) { return s.ReadRange(kKey, 1, range, 5, 100).status(); }},
+      {"ReadNewest", Reach::kSession,
+       [=](Store& s) { return s.ReadNewest(kKey, 1, range, 5, 100).status(); }},
       {"ReadPositions", Reach::kSession,
        [](Store& s) { return s.ReadPositions(kKey, 1, std::vector<std::int64_t>{1}, 9).status(); }},
       {"FindPositions", Reach::kSession,

@@ -75,6 +75,12 @@ constexpr char kSelectMessages[] =
     " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
     " ORDER BY position LIMIT ?";
 
+constexpr char kSelectNewest[] =
+    "SELECT position, message_id, role, token_count, ingest_us, tool_ids, body, checksum"
+    " FROM memoryd_messages"
+    " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ? AND position < ?"
+    " ORDER BY position DESC LIMIT ?";
+
 // A body that is missing counts nothing: who reads the message is told.
 constexpr char kSumActive[] =
     "SELECT coalesce(sum(" MEMORYD_LENGTH_OF("body") "), 0), count(*) FROM memoryd_messages"
@@ -173,11 +179,11 @@ absl::StatusOr<MessagePtr> ReadMessage(Database& db, const Query& query) {
   return message;
 }
 
-// Appends to `messages` what ReadRange returns.
-absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t generation,
-                         PositionRange range, std::int64_t max_messages, std::int64_t max_bytes,
-                         std::vector<MessagePtr>& messages) {
-  Query query = db.Prepare(kSelectMessages);
+// Appends to `messages` what `statement` finds of the range, as ReadRange and ReadNewest return it.
+absl::Status AppendRows(Database& db, const char* statement, const SessionKey& key,
+                        std::uint64_t generation, PositionRange range, std::int64_t max_messages,
+                        std::int64_t max_bytes, std::vector<MessagePtr>& messages) {
+  Query query = db.Prepare(statement);
   query.BindText(key.tenant)
       .BindText(key.session)
       .BindBits(generation)
@@ -193,6 +199,12 @@ absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t gene
     if (!first && bytes > max_bytes) return absl::OkStatus();
     messages.push_back(std::move(message));
   }
+}
+
+absl::Status AppendRange(Database& db, const SessionKey& key, std::uint64_t generation,
+                         PositionRange range, std::int64_t max_messages, std::int64_t max_bytes,
+                         std::vector<MessagePtr>& messages) {
+  return AppendRows(db, kSelectMessages, key, generation, range, max_messages, max_bytes, messages);
 }
 
 // How much the active messages are; 0 where the row tells that it is at most `max_bytes`.
@@ -282,6 +294,16 @@ absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey
   std::vector<MessagePtr> messages;
   MEMORYD_RETURN_IF_ERROR(AppendRange(
       db, key, generation, range, std::max<std::int64_t>(0, max_messages), max_bytes, messages));
+  return messages;
+}
+
+absl::StatusOr<std::vector<MessagePtr>> ReadNewest(Database& db, const SessionKey& key,
+                                                   std::uint64_t generation, PositionRange range,
+                                                   std::int64_t max_messages,
+                                                   std::int64_t max_bytes) {
+  std::vector<MessagePtr> messages;
+  MEMORYD_RETURN_IF_ERROR(AppendRows(db, kSelectNewest, key, generation, range,
+                                     std::max<std::int64_t>(0, max_messages), max_bytes, messages));
   return messages;
 }
 

@@ -23,6 +23,11 @@ absl::StatusOr<std::vector<MessagePtr>> ReadRange(Database& db, const SessionKey
                                                   std::int64_t max_messages,
                                                   std::int64_t max_bytes);
 
+absl::StatusOr<std::vector<MessagePtr>> ReadNewest(Database& db, const SessionKey& key,
+                                                   std::uint64_t generation, PositionRange range,
+                                                   std::int64_t max_messages,
+                                                   std::int64_t max_bytes);
+
 absl::StatusOr<std::vector<MessagePtr>> ReadPositions(Database& db, const SessionKey& key,
                                                       std::uint64_t generation,
                                                       std::span<const std::int64_t> positions,

@@ -82,6 +82,14 @@ class SqliteStore final : public Store {
     return sqlite::ReadRange(*db, key, generation, range, max_messages, max_bytes);
   }
 
+  absl::StatusOr<std::vector<MessagePtr>> ReadNewest(const SessionKey& key,
+                                                     std::uint64_t generation, PositionRange range,
+                                                     std::int64_t max_messages,
+                                                     std::int64_t max_bytes) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ReadNewest(*db, key, generation, range, max_messages, max_bytes);
+  }
+
   absl::StatusOr<std::vector<MessagePtr>> ReadPositions(const SessionKey& key,
                                                         std::uint64_t generation,
                                                         std::span<const std::int64_t> positions,
