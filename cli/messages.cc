@@ -29,6 +29,7 @@ struct Arguments {
   // Of `list`.
   std::int64_t limit = 0;
   bool contents = false;
+  bool newest_first = false;
   std::vector<std::string> roles;
   std::vector<std::string> names;
   std::optional<std::string> thread;
@@ -86,6 +87,7 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
   v1::GetAllRequest request;
   request.set_session_id(arguments.session_id);
   request.set_include_contents(arguments.contents);
+  if (arguments.newest_first) request.set_order(v1::MESSAGE_ORDER_NEWEST_FIRST);
   MEMORYD_ASSIGN_OR_RETURN(*request.mutable_filter(), FilterOf(arguments));
   Table table({"POSITION", "ID", "ROLE", "NAME", "STATUS", "TOKENS", "STORED", "TEXT"},
               printer.width(), printer.colour());
@@ -191,6 +193,8 @@ void AddMessages(CLI::App& app, Invocation& invocation) {
   list.add_option("--filter", arguments->filter_json,
                   "All that memoryd.v1.Filter can say, in JSON, beside the others.");
   list.add_flag("--contents", arguments->contents, "Contents too, behind the messages.");
+  list.add_flag("--newest-first", arguments->newest_first,
+                "The newest message first, and the newest content; with --limit the newest ones.");
   list.add_option("--limit", arguments->limit, "At most so many; 0: all [0].")
       ->check(CLI::NonNegativeNumber);
   add("show", "Shows a message.", &Show)

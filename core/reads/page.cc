@@ -26,11 +26,23 @@ std::int64_t MostBytes(std::int64_t stored_bytes, std::int64_t count, std::int64
   return stored_bytes == 0 && count > 0 ? most : std::min(stored_bytes, most);
 }
 
-// The stored rows that a page may have, in its order.
+// The stored rows that a page may have: the ranges in its order, each ascending.
 struct PageRanges {
   std::vector<PositionRange> messages;
   PositionRange contents;
 };
+
+// The part of `range` that a page of the request may have.
+PositionRange Bounded(const PageRequest& request, PositionRange range, std::int64_t from,
+                      std::int64_t until) {
+  if (!request.newest_first) {
+    range.begin = std::max(range.begin, from);
+  } else if (from > 0 && from < range.end) {
+    range.end = from + 1;
+  }
+  if (until > 0) range.end = std::min(range.end, until);
+  return range;
+}
 
 // Adds up what a page reads of some ranges, by sizes alone.
 class SizeReader {
@@ -42,13 +54,16 @@ class SizeReader {
   bool Add(std::uint64_t generation, PositionRange range) {
     const std::int64_t rows = std::min(range.end - range.begin, rows_left_);
     if (rows <= 0 || bytes_ > request_.max_bytes) return true;
-    const auto sizes =
-        store_.ReadSizes(request_.key, generation, {range.begin, range.begin + rows}, rows);
+    (request_.newest_first ? range.begin : range.end) =
+        request_.newest_first ? range.end - rows : range.begin + rows;
+    auto sizes = store_.ReadSizes(request_.key, generation, range, rows);
     if (!sizes.ok() || std::ssize(*sizes) < rows) return false;
     rows_left_ -= rows;
-    // They descend. The row that does not fit may be read all the same, as the first of a range.
-    for (auto size = sizes->rbegin(); size != sizes->rend(); ++size) {
-      bytes_ += size->bytes;
+    // They descend.
+    if (!request_.newest_first) std::reverse(sizes->begin(), sizes->end());
+    // The row that does not fit may be read all the same, as the first of a range.
+    for (const RowSize& size : *sizes) {
+      bytes_ += size.bytes;
       if (bytes_ > request_.max_bytes) break;
     }
     return true;
@@ -125,15 +140,15 @@ class PageReader {
   std::int64_t count() const { return count_; }
 
  private:
-  // Unless the page was full before, appends what fits of the range to `out`, and sets `next` to
-  // where the next page begins if that is within the range.
+  // Unless the page was full before, appends what fits of the range to `out`, in the page's order,
+  // and sets `next` to where the next page begins if that is within the range.
   template <typename Filter>
   absl::Status Add(std::uint64_t generation, PositionRange range, std::vector<MessagePtr>& out,
                    std::int64_t& next, const Filter& passes) {
     while (range.begin < range.end && !full_) {
       bool hidden = false;
       if (IsFull()) {
-        Stop(range.begin, next);
+        Stop(First(range), next);
         break;
       }
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows, Read(generation, range));
@@ -142,7 +157,7 @@ class PageReader {
         break;
       }
       for (const MessagePtr& row : rows) {
-        page_.has_gap |= row->position != range.begin;
+        page_.has_gap |= row->position != First(range);
         if (IsFull()) {
           Stop(row->position, next);
           return absl::OkStatus();
@@ -159,7 +174,7 @@ class PageReader {
           Stop(row->position, next);
           return absl::OkStatus();
         }
-        range.begin = row->position + 1;
+        TakeOut(row->position, range);
         if (!take) continue;
         ++count_;
         if (request_.count_only) continue;
@@ -168,20 +183,29 @@ class PageReader {
       }
       // The store stopped at the byte limit, or the end of the range is gone.
       if (request_.filter == nullptr && !hidden && range.begin < range.end) {
-        Stop(range.begin, next);
+        MEMORYD_RETURN_IF_ERROR(StopWithin(generation, range, next));
       }
     }
     return absl::OkStatus();
   }
 
+  // The first position of the range in the page's order, and the range without it and all before.
+  std::int64_t First(const PositionRange& range) const {
+    return request_.newest_first ? range.end - 1 : range.begin;
+  }
+  void TakeOut(std::int64_t position, PositionRange& range) const {
+    (request_.newest_first ? range.end : range.begin) =
+        request_.newest_first ? position : position + 1;
+  }
+
   absl::StatusOr<std::vector<MessagePtr>> Read(std::uint64_t generation, PositionRange range) {
-    if (request_.filter != nullptr) {
-      return store_.ReadRange(request_.key, generation, range, kFilteredRead,
-                              std::max<std::int64_t>(request_.max_bytes, 1));
-    }
+    const bool filtered = request_.filter != nullptr;
     // One more than fits, to learn whether there is a next page.
-    return store_.ReadRange(request_.key, generation, range, request_.max_messages - count_ + 1,
-                            request_.max_bytes - bytes_);
+    const std::int64_t rows = filtered ? kFilteredRead : request_.max_messages - count_ + 1;
+    const std::int64_t bytes =
+        filtered ? std::max<std::int64_t>(request_.max_bytes, 1) : request_.max_bytes - bytes_;
+    return request_.newest_first ? store_.ReadNewest(request_.key, generation, range, rows, bytes)
+                                 : store_.ReadRange(request_.key, generation, range, rows, bytes);
   }
 
   // Whether nothing more is to be read for this page.
@@ -194,6 +218,23 @@ class PageReader {
   void Stop(std::int64_t position, std::int64_t& next) {
     full_ = true;
     next = position;
+  }
+
+  // Ends the page before what is left of the range. Deleted messages leave holes at the range's old
+  // end: without a look, the last page from the new end would announce another one that is empty.
+  absl::Status StopWithin(std::uint64_t generation, PositionRange& range, std::int64_t& next) {
+    if (request_.newest_first) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::vector<RowSize> left,
+                               store_.ReadSizes(request_.key, generation, range, 1));
+      if (left.empty()) {
+        page_.has_gap = true;
+        range.end = range.begin;
+        return absl::OkStatus();
+      }
+      range.end = left.front().position + 1;
+    }
+    Stop(First(range), next);
+    return absl::OkStatus();
   }
 
   Store& store_;
@@ -246,16 +287,17 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, MemoryBudg
       ranges.messages = Narrowed(ranges.messages, positions);
     }
     for (PositionRange& range : ranges.messages) {
-      range.begin = std::max(range.begin, request.from_position);
-      if (request.until_position > 0) range.end = std::min(range.end, request.until_position);
+      range = Bounded(request, range, request.from_position, request.until_position);
     }
+    if (request.newest_first) std::reverse(ranges.messages.begin(), ranges.messages.end());
   }
   if (request.include_contents && info.row.content_count > 0) {
-    ranges.contents = StoredContents(info.row);
-    ranges.contents.begin = std::max(ranges.contents.begin, request.from_content);
-    if (request.until_content > 0) {
-      ranges.contents.end = std::min(ranges.contents.end, request.until_content);
-    }
+    ranges.contents =
+        Bounded(request, StoredContents(info.row), request.from_content, request.until_content);
+  }
+  // Their pages begin after those of the messages, when there may be newer ones.
+  if (request.include_contents && request.newest_first) {
+    page.until_content = request.until_content > 0 ? request.until_content : info.row.next_content;
   }
   MEMORYD_ASSIGN_OR_RETURN(page.memory, TakeForPage(store, memory, info.row, request, ranges));
   PageReader reader(store, bodies, request, page);

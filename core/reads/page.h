@@ -25,10 +25,13 @@ struct PageRequest {
   StatusFilter status = StatusFilter::kAll;
   // What messages and contents must pass besides; null: nothing.
   std::shared_ptr<const MessageFilter> filter;
+  // Whether messages, and then contents, descend; otherwise they ascend.
+  bool newest_first = false;
   // Of the page before; absent for the first page.
   std::optional<std::uint64_t> generation;
+  // The message with which the page begins, in its order; 0: the first of all.
   std::int64_t from_position = 0;
-  // Rows from here on are not looked at; 0: no bound.
+  // Rows from here on are not looked at, in either order; 0: no bound.
   std::int64_t until_position = 0;
   std::int64_t until_content = 0;
   // Whether contents follow the messages.
@@ -58,6 +61,8 @@ struct Page {
   // Where the next page begins, with a message or else with a content; both 0 on the last.
   std::int64_t next_position = 0;
   std::int64_t next_content = 0;
+  // Newest first: contents from here on are on none of the pages. 0 where there is no such bound.
+  std::int64_t until_content = 0;
   // When asked for.
   std::optional<std::int64_t> total_count;
   // Positions were missing between the first and the last row read. Rows of a session that was
@@ -80,7 +85,9 @@ class PageTotal {
   PageTotal(SessionInfo info, PageRequest request)
       : info_(std::move(info)), request_(std::move(request)) {
     request_.generation.reset();
+    request_.newest_first = false;
     request_.from_position = request_.from_content = 0;
+    request_.until_position = request_.until_content = 0;
   }
 
   // True once `count()` is the total; false when another step is due. Reads some 10,000 rows.

@@ -182,6 +182,7 @@ void MemoryService::GetAll(RpcCallPtr rpc) {
         page.key = {call->tenant(), request.session_id()};
         MEMORYD_ASSIGN_OR_RETURN(page.max_messages, PageSize(request.page_size()));
         MEMORYD_RETURN_IF_ERROR(SetFilter(request.status(), *request.mutable_filter(), page));
+        MEMORYD_RETURN_IF_ERROR(SetOrder(request.order(), page));
         // No content has a status.
         page.include_contents = request.include_contents() &&
                                 request.filter().status() == v1::MESSAGE_STATUS_UNSPECIFIED;

@@ -109,6 +109,7 @@ class PageStream final : public RpcHandler,
     MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
     MEMORYD_RETURN_IF_ERROR(
         SetFilter(v1::MESSAGE_STATUS_UNSPECIFIED, *request.mutable_filter(), page_));
+    MEMORYD_RETURN_IF_ERROR(SetOrder(request.order(), page_));
     if (request.page_size() < 0) return InvalidField("page_size", "must be at least 0");
     page_.max_messages =
         request.page_size() == 0 ? kMaxPageSize : std::min(request.page_size(), kMaxPageSize);
@@ -133,7 +134,8 @@ class PageStream final : public RpcHandler,
     if (!page_.generation.has_value() || page_.until_position == 0) {
       page_.generation = page->row.generation;
       page_.until_position = page->row.next_position;
-      page_.until_content = page->row.next_content;
+      // That of an earlier stream, where the token has one.
+      if (page_.until_content == 0) page_.until_content = page->row.next_content;
     }
     page_.from_position = page->next_position;
     page_.from_content = page->next_content;

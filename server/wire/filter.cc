@@ -190,10 +190,17 @@ absl::StatusOr<MessageFilter> FromProto(const v1::Filter& filter) {
 }
 
 std::string PageScope(std::string_view method, const PageRequest& page, const v1::Filter& filter) {
-  return fmt::format("{}/{}/{}/{}/{}/{}{}{}", method, static_cast<int>(page.status),
-                     page.include_contents, page.key.tenant.size(), page.key.session.size(),
-                     page.key.tenant, page.key.session,
+  // Without an order it is as servers knew it before there was one.
+  return fmt::format("{}{}/{}/{}/{}/{}/{}{}{}", method, page.newest_first ? "/newest" : "",
+                     static_cast<int>(page.status), page.include_contents, page.key.tenant.size(),
+                     page.key.session.size(), page.key.tenant, page.key.session,
                      page.filter == nullptr ? std::string() : filter.SerializeAsString());
+}
+
+absl::Status SetOrder(v1::MessageOrder order, PageRequest& page) {
+  if (!v1::MessageOrder_IsValid(order)) return InvalidField("order", "is not a known value");
+  page.newest_first = order == v1::MESSAGE_ORDER_NEWEST_FIRST;
+  return absl::OkStatus();
 }
 
 absl::Status SetPlace(std::string_view scope, std::string_view token, PageRequest& page) {
@@ -201,15 +208,18 @@ absl::Status SetPlace(std::string_view scope, std::string_view token, PageReques
   MEMORYD_ASSIGN_OR_RETURN(const PagePosition position, DecodePageToken(scope, token));
   page.generation = position.generation;
   (position.in_contents ? page.from_content : page.from_position) = position.position;
+  page.until_content = position.until_content;
   return absl::OkStatus();
 }
 
 std::string NextToken(std::string_view scope, const Page& page) {
   const std::uint64_t generation = page.row.generation;
   if (page.next_position > 0) {
-    return EncodePageToken(scope, {generation, page.next_position, false});
+    return EncodePageToken(scope, {generation, page.next_position, false, page.until_content});
   }
-  if (page.next_content > 0) return EncodePageToken(scope, {generation, page.next_content, true});
+  if (page.next_content > 0) {
+    return EncodePageToken(scope, {generation, page.next_content, true, page.until_content});
+  }
   return {};
 }
 

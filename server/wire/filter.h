@@ -11,14 +11,18 @@
 #include "core/reads/page.h"
 #include "memoryd/v1/filter.pb.h"
 #include "memoryd/v1/memory.pb.h"
+#include "memoryd/v1/memory_service.pb.h"
 
 namespace memoryd {
 
 // Checks the filter, the request's field `filter`. INVALID_ARGUMENT that names what is wrong.
 absl::StatusOr<MessageFilter> FromProto(const v1::Filter& filter);
 
-// What a page token of `method` is bound to: the page's session and what is asked of it.
+// What a page token of `method` is bound to: the page's session, its order and what is asked of it.
 std::string PageScope(std::string_view method, const PageRequest& page, const v1::Filter& filter);
+
+// Sets the order of a page, the request's field `order`. INVALID_ARGUMENT when it is unknown.
+absl::Status SetOrder(v1::MessageOrder order, PageRequest& page);
 
 // Sets where the page begins, unless the token is empty.
 absl::Status SetPlace(std::string_view scope, std::string_view token, PageRequest& page);

@@ -35,7 +35,7 @@ absl::StatusOr<std::string> Unseal(std::string_view scope, std::string_view toke
   }
   return InvalidField("page_token",
                       "is not a token of this request; pass next_page_token as it was returned, "
-                      "with the same session_id and filters");
+                      "with the same session_id, order and filters");
 }
 
 void AppendFixed64(std::string& out, std::uint64_t value) {
@@ -55,15 +55,23 @@ std::string EncodePageToken(std::string_view scope, const PagePosition& position
   AppendFixed64(body, position.generation);
   AppendFixed64(body, static_cast<std::uint64_t>(position.position));
   body.push_back(position.in_contents ? 1 : 0);
+  // Left out where it says nothing, as servers wrote and read tokens before there was such a bound.
+  if (position.until_content > 0) {
+    AppendFixed64(body, static_cast<std::uint64_t>(position.until_content));
+  }
   return Seal(scope, body);
 }
 
 absl::StatusOr<PagePosition> DecodePageToken(std::string_view scope, std::string_view token) {
   MEMORYD_ASSIGN_OR_RETURN(const std::string body, Unseal(scope, token));
-  if (body.size() != 17) return InvalidField("page_token", "is not a token of this request");
-  return PagePosition{ReadFixed64(body),
-                      static_cast<std::int64_t>(ReadFixed64(std::string_view(body).substr(8))),
-                      body[16] != 0};
+  if (body.size() != 17 && body.size() != 25) {
+    return InvalidField("page_token", "is not a token of this request");
+  }
+  const auto number = [&body](std::size_t at) {
+    return static_cast<std::int64_t>(ReadFixed64(std::string_view(body).substr(at)));
+  };
+  return PagePosition{ReadFixed64(body), number(8), body[16] != 0,
+                      body.size() == 25 ? number(17) : 0};
 }
 
 std::string EncodeListToken(std::string_view scope, std::string_view after) {

@@ -16,10 +16,13 @@ struct PagePosition {
   std::int64_t position = 0;
   // Of a content, behind the last message.
   bool in_contents = false;
+  // Contents from here on are on none of the pages; 0: no bound.
+  std::int64_t until_content = 0;
 };
 
-// `scope` is all that the token is bound to: method, tenant, session, filters. A token of another
-// scope, cut or changed, is INVALID_ARGUMENT with one text. It is no secret and grants nothing.
+// `scope` is all that the token is bound to: method, order, tenant, session, filters. A token of
+// another scope, cut or changed, is INVALID_ARGUMENT with one text. It is no secret and grants
+// nothing.
 std::string EncodePageToken(std::string_view scope, const PagePosition& position);
 absl::StatusOr<PagePosition> DecodePageToken(std::string_view scope, std::string_view token);
 

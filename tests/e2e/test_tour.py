@@ -45,6 +45,8 @@ TOUR = (
     ("MemoryService/GetAll",
      '{"session_id":"s3","filter":{"roles":["user"],"metadata":[{"key":"topic",'
      '"string_value":"home"}]},"include_total":true}'),
+    ("MemoryService/GetAll",
+     '{"session_id":"s3","order":"MESSAGE_ORDER_NEWEST_FIRST","page_size":1}'),
     ("MemoryService/StreamAll", '{"session_id":"s3"}'),
     ("MemoryService/UpdateMessage",
      '{"session_id":"s3","message_id":"m1","text":"I live in Paris."}'),
@@ -78,9 +80,9 @@ class Grpcurl:
 
 
 def without_chance(answer):
-    """The answer less what differs from run to run: generations, ids made of them, times."""
+    """The answer less what differs from run to run: generations, ids and tokens made of them, times."""
     text = json.dumps(answer, sort_keys=True)
-    chance = "generation|create_time|update_time|ingest_time|message_id|content_id"
+    chance = "generation|create_time|update_time|ingest_time|message_id|content_id|next_page_token"
     text = re.sub(rf'("(?:{chance})"): "[^"]*"', r'\1: "*"', text)
     return json.loads(re.sub(r'("(?:message|content)_ids"): \[[^]]*\]', r'\1: "*"', text))
 
@@ -106,7 +108,7 @@ def test_the_quickstart_types_the_tour():
     block = next(b for b in blocks_of(page) if TYPED_CALL.search(b.code))
     typed = [(method, body) for body, method in TYPED_CALL.findall(block.code)]
     tour = iter(TOUR)
-    assert len(typed) == 15 and all(call in tour for call in typed)
+    assert len(typed) == 16 and all(call in tour for call in typed)
 
 
 def test_the_tour_gives_the_same_answers_on_both_stores(tours):
@@ -116,7 +118,7 @@ def test_the_tour_gives_the_same_answers_on_both_stores(tours):
 
 def test_the_tour_reads_as_the_documentation_says(tours):
     (put, get, get_all, more, query, context, replaced, after_set, reset, after_reset, created,
-     found, listed, _, filtered, streamed, updated, forked, gone) = tours["sqlite"]
+     found, listed, _, filtered, newest, streamed, updated, forked, gone) = tours["sqlite"]
     assert put["positions"] == ["1"]
     assert [m["text"] for m in get["messages"]] == ["Hello, world!"]
     assert get["messages"][0]["token_count"] == "8"  # 4 of text and 4 for the message.
@@ -141,6 +143,7 @@ def test_the_tour_reads_as_the_documentation_says(tours):
     assert [s["session_id"] for s in listed["sessions"]] == ["s1", "s2"]
     assert [m["text"] for m in filtered["messages"]] == ["I live in Lyon."]
     assert filtered["total_count"] == "1"
+    assert [m["text"] for m in newest["messages"]] == ["Noted."] and newest["next_page_token"]
     assert [m["text"] for m in streamed["messages"]] == ["I live in Lyon.", "Noted."]
     assert updated["position"] == "1"
     assert (forked["session"]["session_id"], forked["session"]["active_count"]) == ("s3-fork", "1")

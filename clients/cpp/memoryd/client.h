@@ -57,7 +57,7 @@ class Client {
                                       const CallOptions& options = {}) const;
   absl::StatusOr<v1::GetResponse> Get(std::string_view session_id,
                                       const CallOptions& options = {}) const;
-  // Returns one page.
+  // Returns one page: with the request's `order` from the oldest messages or from the newest.
   absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest& request,
                                             const CallOptions& options = {}) const;
   // Return all messages, or all contents, of a session, oldest first. They fetch page by page; the

@@ -58,6 +58,55 @@ TEST_F(ClientTest, PagesAreFetchedToTheLast) {
   EXPECT_EQ(client_.AllSessions()->size(), 1U);
 }
 
+TEST_F(ClientTest, PagesAndStreamsBeginWithTheNewestWhereTheRequestSaysSo) {
+  v1::PutRequest put;
+  put.set_session_id("s");
+  for (const char* text : {"a", "b", "c"}) {
+    *put.add_messages() = MakeMessage("user", text);
+    *put.add_contents() = MakeContent(text);
+  }
+  ASSERT_TRUE(client_.Put(put).ok());
+  v1::GetAllRequest request;
+  request.set_session_id("s");
+  request.set_order(v1::MESSAGE_ORDER_NEWEST_FIRST);
+  request.set_include_contents(true);
+  request.set_page_size(2);
+  std::string found;
+  do {
+    const auto page = client_.GetAll(request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    for (const v1::Message& message : page->messages()) found += message.text();
+    for (const v1::Content& content : page->contents()) found += content.text();
+    found += page->next_page_token().empty() ? "" : "|";
+    request.set_page_token(page->next_page_token());
+    // What comes after the first page is on none.
+    ASSERT_TRUE(client_.Put("s", {MakeMessage("user", "late")}).ok());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(found, "cb|ac|ba");
+
+  request.clear_include_contents();
+  request.set_page_token("2");
+  const auto refused = client_.GetAll(request);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << "a token of the other order";
+  request.clear_page_token();
+  const auto first = client_.GetAll(request);
+  ASSERT_TRUE(first.ok());
+  request.clear_order();
+  request.set_page_token(first->next_page_token());
+  EXPECT_TRUE(absl::IsInvalidArgument(client_.GetAll(request).status()));
+
+  v1::StreamAllRequest stream;
+  stream.set_session_id("s");
+  stream.set_order(v1::MESSAGE_ORDER_NEWEST_FIRST);
+  std::string streamed;
+  const absl::Status status = client_.StreamAll(stream, [&](const v1::StreamAllResponse& page) {
+    for (const v1::Message& message : page.messages()) streamed += message.text() + " ";
+    return true;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(streamed, "late late late c b a ");
+}
+
 class ClientStreamTest : public ClientTest {
  protected:
   ClientStreamTest() {

@@ -90,6 +90,27 @@ absl::StatusOr<Page> PageOf(const Request& request, std::size_t count) {
   return page;
 }
 
+// How many messages and contents there were when the first page, newest first, was read.
+struct Ends {
+  std::size_t messages = 0;
+  std::size_t contents = 0;
+};
+
+// Takes them out of a token of the order, so that a position is left; an empty one leaves them.
+bool TakeEnds(std::string& token, Ends& ends) {
+  if (token.empty()) return true;
+  const std::vector<std::string> parts = absl::StrSplit(token, '/');
+  Ends before;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &before.messages) ||
+      !absl::SimpleAtoi(parts[1], &before.contents)) {
+    return false;
+  }
+  token = parts[2];
+  // A Reset may have removed some.
+  ends = {std::min(before.messages, ends.messages), std::min(before.contents, ends.contents)};
+  return true;
+}
+
 std::string TextOf(const v1::Message& message) {
   std::string text = message.text();
   for (const v1::Part& part : message.parts()) absl::StrAppend(&text, "\n", part.text());
@@ -288,19 +309,29 @@ absl::StatusOr<v1::GetAllResponse> FakeConnection::GetAll(const v1::GetAllReques
     const Session* const found = Found(request.session_id());
     const Session& session = found == nullptr ? kNone : *found;
     const bool archived = request.status() == v1::MESSAGE_STATUS_ARCHIVED;
-    const std::size_t messages = archived ? 0 : session.messages.size();
-    const std::size_t all = messages + (request.include_contents() ? session.contents.size() : 0);
-    const absl::StatusOr<Page> page = PageOf(request, all);
+    const bool newest_first = request.order() == v1::MESSAGE_ORDER_NEWEST_FIRST;
+    Ends ends{archived ? 0 : session.messages.size(),
+              request.include_contents() ? session.contents.size() : 0};
+    v1::GetAllRequest asked = request;
+    if (newest_first && !TakeEnds(*asked.mutable_page_token(), ends)) {
+      return Bad("page_token", "is none of this order");
+    }
+    const std::size_t all = ends.messages + ends.contents;
+    const absl::StatusOr<Page> page = PageOf(asked, all);
     if (!page.ok()) return page.status();
     v1::GetAllResponse reply;
     for (std::size_t i = page->begin; i < page->end; ++i) {
-      if (i < messages) {
-        *reply.add_messages() = session.messages[i];
+      if (i < ends.messages) {
+        *reply.add_messages() = session.messages[newest_first ? ends.messages - 1 - i : i];
       } else {
-        *reply.add_contents() = session.contents[i - messages];
+        *reply.add_contents() = session.contents[newest_first ? all - 1 - i : i - ends.messages];
       }
     }
-    if (page->end < all) reply.set_next_page_token(absl::StrCat(page->end));
+    if (page->end < all) {
+      reply.set_next_page_token(
+          newest_first ? absl::StrCat(ends.messages, "/", ends.contents, "/", page->end)
+                       : absl::StrCat(page->end));
+    }
     return reply;
   });
 }
@@ -312,6 +343,7 @@ absl::Status FakeConnection::StreamAll(const v1::StreamAllRequest& request, cons
   next.set_include_contents(request.include_contents());
   next.set_page_token(request.page_token());
   next.set_page_size(request.page_size());
+  next.set_order(request.order());
   do {
     absl::StatusOr<v1::GetAllResponse> page = GetAll(next, attempt);
     if (!page.ok()) return page.status();

@@ -297,13 +297,19 @@ def get_all(
     *,
     status: memory.MessageStatus | None = None,
     filter: filter_wire.Filter | None = None,
+    newest_first: bool = False,
     page_size: int = 1000,
     timeout: float | None = None,
 ) -> Pages[memory.Message]:
     """Iterates over all messages, oldest first, or over those that pass `filter`. They are fetched
-    page by page; the timeout applies to each page."""
+    page by page; the timeout applies to each page. With `newest_first` the newest comes first:
+    whoever wants the last 20 takes 20 with `page_size=20`, however long the session is."""
     request = wire.GetAllRequest(
-        session_id=session_id, page_size=page_size, status=status, filter=filter
+        session_id=session_id,
+        page_size=page_size,
+        status=status,
+        filter=filter,
+        order=_order(newest_first),
     )
     return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.messages)
 
@@ -312,12 +318,15 @@ def stream_all(
     session_id: str,
     *,
     filter: filter_wire.Filter | None = None,
+    newest_first: bool = False,
     timeout: float | None = None,
 ) -> Stream[memory.Message]:
     """Iterates over all messages that are stored now, oldest first, or over those that pass
-    `filter`. They arrive as a stream, which the server reads as fast as they are taken. Without
-    `timeout` there is no deadline."""
-    request = wire.StreamAllRequest(session_id=session_id, filter=filter)
+    `filter`; with `newest_first` the newest comes first. They arrive as a stream, which the server
+    reads as fast as they are taken. Without `timeout` there is no deadline."""
+    request = wire.StreamAllRequest(
+        session_id=session_id, filter=filter, order=_order(newest_first)
+    )
     return Stream(_STREAM_ALL, request, lambda page: page.messages, timeout)
 
 
@@ -336,11 +345,20 @@ def count_messages(
 
 
 def get_all_contents(
-    session_id: str, *, page_size: int = 1000, timeout: float | None = None
+    session_id: str,
+    *,
+    newest_first: bool = False,
+    page_size: int = 1000,
+    timeout: float | None = None,
 ) -> Pages[memory.Content]:
-    """Iterates over all contents, oldest first, page by page as `get_all`. The pages of the
-    messages come before them and are fetched too."""
-    request = wire.GetAllRequest(session_id=session_id, page_size=page_size, include_contents=True)
+    """Iterates over all contents, oldest first or with `newest_first` newest first, page by page
+    as `get_all`. The pages of the messages come before them and are fetched too."""
+    request = wire.GetAllRequest(
+        session_id=session_id,
+        page_size=page_size,
+        include_contents=True,
+        order=_order(newest_first),
+    )
     return Pages(Call(_GET_ALL, request, _reply, timeout), lambda page: page.contents)
 
 
@@ -863,6 +881,10 @@ def server_info(*, timeout: float | None = None) -> Call[server_wire.GetServerIn
 def _once(request_id: str | None) -> str:
     """Returns the id under which a change is done once, however often it is sent."""
     return uuid.uuid4().hex if request_id is None else request_id
+
+
+def _order(newest_first: bool) -> wire.MessageOrder:
+    return wire.MESSAGE_ORDER_NEWEST_FIRST if newest_first else wire.MESSAGE_ORDER_UNSPECIFIED
 
 
 def _duration(wait: float | datetime.timedelta | None) -> duration_pb2.Duration | None:
