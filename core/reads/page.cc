@@ -147,10 +147,7 @@ class PageReader {
                    std::int64_t& next, const Filter& passes) {
     while (range.begin < range.end && !full_) {
       bool hidden = false;
-      if (IsFull()) {
-        Stop(First(range), next);
-        break;
-      }
+      if (IsFull()) return StopWithin(generation, range, next);
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<MessagePtr> rows, Read(generation, range));
       if (rows.empty()) {
         page_.has_gap = true;
@@ -222,8 +219,9 @@ class PageReader {
 
   // Ends the page before what is left of the range. Deleted messages leave holes at the range's old
   // end: without a look, the last page from the new end would announce another one that is empty.
+  // Pages of a filter may be.
   absl::Status StopWithin(std::uint64_t generation, PositionRange& range, std::int64_t& next) {
-    if (request_.newest_first) {
+    if (request_.newest_first && request_.filter == nullptr) {
       MEMORYD_ASSIGN_OR_RETURN(const std::vector<RowSize> left,
                                store_.ReadSizes(request_.key, generation, range, 1));
       if (left.empty()) {

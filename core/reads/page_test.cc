@@ -55,7 +55,32 @@ class ContentPageTest : public EngineTest {
       request.generation = page.row.generation;
       request.from_position = page.next_position;
       request.from_content = page.next_content;
+      request.until_content = page.until_content;
     }
+  }
+  static PageRequest Newest(std::int64_t max_rows = 100) {
+    PageRequest request = Request(max_rows);
+    request.newest_first = true;
+    return request;
+  }
+  std::string MessageIdAt(std::int64_t position) {
+    const Page page = MustRead(Request());
+    for (const MessagePtr& message : page.messages) {
+      if (message->position == position) return MessageId(*message, page.row.generation);
+    }
+    ADD_FAILURE() << "no message at " << position;
+    return {};
+  }
+  void DeleteContentOf(const std::string& body) {
+    const Page page = MustRead(Request());
+    for (const ContentPtr& content : page.contents) {
+      if (content->body != body) continue;
+      const std::string id = MessageId(*content, page.row.content_generation);
+      MustDo(NewWrite(commands::DeleteContent{.content_id = id}, kKey));
+    }
+  }
+  void Delete(const std::string& message_id) {
+    MustDo(NewWrite(commands::DeleteMessage{.message_id = message_id}, kKey));
   }
 };
 
@@ -149,6 +174,113 @@ TEST_F(ContentPageTest, AGapAmongContentsIsToldAndEndsNoRound) {
   EXPECT_TRUE(nothing->has_gap);
 }
 
+TEST_F(ContentPageTest, NewestFirstEachKindDescendsInPagesOfEverySize) {
+  EXPECT_EQ(AllPages(Newest(1)), "m3|m2|m1|c4|c3|c2|c1");
+  EXPECT_EQ(AllPages(Newest(2)), "m3 m2|m1 c4|c3 c2|c1");
+  EXPECT_EQ(AllPages(Newest(3)), "m3 m2 m1|c4 c3 c2|c1");
+  EXPECT_EQ(AllPages(Newest(7)), "m3 m2 m1 c4 c3 c2 c1");
+  PageRequest request = Newest();
+  request.max_bytes = 8;
+  EXPECT_EQ(AllPages(request), "m3 m2 m1 c4|c3 c2 c1");
+  request.max_bytes = 1;
+  EXPECT_EQ(AllPages(request), "m3|m2|m1|c4|c3|c2|c1");
+}
+
+TEST_F(ContentPageTest, ThePageFromTheNewEndReadsItsOwnRowsAlone) {
+  std::vector<Line> lines(2000, Line{"user", "x"});
+  MustDo(NewPut(kKey, lines));
+  const std::size_t before = store_->range_rows();
+  EXPECT_EQ(MustRead(Newest(10)).messages.size(), 10U);
+  // One more tells that there is a next page.
+  EXPECT_EQ(store_->range_rows() - before, 11U);
+}
+
+TEST_F(ContentPageTest, NewestFirstWhatComesAfterTheFirstPageIsOnNone) {
+  PageRequest request = Newest(2);
+  const Page first = MustRead(request);
+  EXPECT_EQ(Bodies(first.messages), (std::vector<std::string>{"m3", "m2"}));
+  MustDo(WithContents(NewPut(kKey, {{"user", "m4"}}), {{"c5"}}));
+  request.generation = first.row.generation;
+  request.from_position = first.next_position;
+  request.until_content = first.until_content;
+  EXPECT_EQ(AllPages(request), "m1 c4|c3 c2|c1");
+  EXPECT_EQ(AllPages(Newest()), "m4 m3 m2 m1 c5 c4 c3 c2 c1");
+}
+
+TEST_F(ContentPageTest, WhereTheOldEndIsGoneTheLastPageIsNotEmpty) {
+  MustDo(WithContents(NewPut(kKey, {{"user", "m4", "four"}, {"user", "m5", "five"}}), {}));
+  const std::vector<std::string> ids = {MessageIdAt(1), MessageIdAt(2), "four"};
+  for (const std::string& id : ids) Delete(id);
+  for (const char* content : {"c1", "c2"}) DeleteContentOf(content);
+  EXPECT_EQ(AllPages(Newest()), "m5 m3 c4 c3");
+  EXPECT_EQ(AllPages(Newest(1)), "m5|m3|c4|c3");
+  PageRequest request = Newest();
+  request.max_bytes = 4;
+  EXPECT_EQ(AllPages(request), "m5 m3|c4 c3");
+  // Bytes end the page, not the holes below.
+  request.max_bytes = 3;
+  EXPECT_EQ(AllPages(request), "m5|m3|c4|c3");
+}
+
+TEST_F(ContentPageTest, NewestFirstAResetOfTheActiveLeavesAGapAndTheContents) {
+  MustDo(NewWrite(commands::Reset{ResetScope::kActive}, kKey));
+  EXPECT_EQ(AllPages(Newest(2)), "c4 c3|c2 c1");
+  MustDo(NewPut(kKey, {{"user", "m4"}}));
+  EXPECT_EQ(AllPages(Newest()), "m4 c4 c3 c2 c1");
+}
+
+TEST_F(ContentPageTest, NewestFirstAResetOfEverythingEndsTheRound) {
+  PageRequest request = Newest(2);
+  const Page first = MustRead(request);
+  MustDo(NewWrite(commands::Reset{ResetScope::kEverything}, kKey));
+  request.generation = first.row.generation;
+  request.from_position = first.next_position;
+  EXPECT_EQ(ErrorReason(ReadPage(request).status()), "SESSION_REPLACED");
+}
+
+TEST_F(ContentPageTest, NewestFirstAFilterAndATotalAreAsOldestFirst) {
+  PageRequest request = Newest(2);
+  MessageFilter filter;
+  const Page all = MustRead(Request());
+  filter.ingest.start_us = all.messages[1]->ingest_us;
+  request.filter = std::make_shared<const MessageFilter>(filter);
+  request.include_total = true;
+  EXPECT_EQ(MustRead(request).total_count, 7);
+  EXPECT_EQ(AllPages(request), "m3 m2|m1 c4|c3 c2|c1");
+  filter = {};
+  filter.message_ids = {MessageIdAt(1), MessageIdAt(3)};
+  std::sort(filter.message_ids.begin(), filter.message_ids.end());
+  request.filter = std::make_shared<const MessageFilter>(filter);
+  request.max_messages = 1;
+  // No content has the id of a message, which the last page finds out.
+  EXPECT_EQ(AllPages(request), "m3|m1|");
+  request.include_contents = false;
+  EXPECT_EQ(AllPages(request), "m3|m1");
+  EXPECT_EQ(MustRead(request).total_count, 2);
+  request.include_contents = true;
+  // A page that may read only one row says where it stopped.
+  filter = {};
+  filter.ingest.end_us = 1;
+  request.filter = std::make_shared<const MessageFilter>(filter);
+  request.max_rows_read = 1;
+  EXPECT_EQ(AllPages(request), "||||||");
+}
+
+TEST_F(ContentPageTest, APlaceThatNoPageHasGivenIsHarmless) {
+  for (const std::int64_t place : {std::numeric_limits<std::int64_t>::max(), std::int64_t{1000},
+                                   std::numeric_limits<std::int64_t>::min()}) {
+    PageRequest request = Newest();
+    request.from_position = place;
+    EXPECT_EQ(AllPages(request), "m3 m2 m1 c4 c3 c2 c1") << place;
+    request.from_position = 0;
+    request.from_content = place;
+    EXPECT_EQ(AllPages(request), "c4 c3 c2 c1") << place;
+    request.from_content = 0;
+    request.until_content = place;
+    EXPECT_EQ(AllPages(request), "m3 m2 m1 c4 c3 c2 c1") << place;
+  }
+}
+
 class PageMemoryTest : public ContentPageTest {
  protected:
   // A page of the session, which says that it holds `message_bytes`, while its tenant holds
@@ -185,6 +317,17 @@ TEST_F(PageMemoryTest, ALargeRowIsSeenBeforeItIsRead) {
   EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Request(4))), "MEMORY_SHORT");
   // It is the one that is read to learn that there is a next page.
   EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Request(3))), "MEMORY_SHORT");
+}
+
+TEST_F(PageMemoryTest, FromTheNewEndTheLargeRowIsSeenAtTheOtherPages) {
+  MustDo(NewPut(kKey, {{"user", std::string(200'000, 'x')}}));
+  MustDo(NewPut(kKey, {{"user", "m5"}, {"user", "m6"}}));
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, Newest(1)).ok());
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Newest(2))), "MEMORY_SHORT");
+  EXPECT_EQ(ErrorReason(ReadBesideOthers(kLargeSession, Newest(3))), "MEMORY_SHORT");
+  PageRequest rest = Newest(2);
+  rest.from_position = 3;
+  EXPECT_TRUE(ReadBesideOthers(kLargeSession, rest).ok());
 }
 
 TEST_F(PageMemoryTest, ASessionWhoseBytesWereNeverCountedIsNotTakenForEmpty) {

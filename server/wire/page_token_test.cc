@@ -15,13 +15,18 @@ constexpr char kScope[] = "GetAll/0/default/session";
 TEST(PageTokenTest, GivesBackWhatWasEncoded) {
   for (const PagePosition& position :
        {PagePosition{0, 0, false}, PagePosition{1, 2, false}, PagePosition{1, 2, true},
+        PagePosition{1, 2, false, 3}, PagePosition{1, 2, true, 1},
         PagePosition{std::numeric_limits<std::uint64_t>::max(),
-                     std::numeric_limits<std::int64_t>::max(), true}}) {
+                     std::numeric_limits<std::int64_t>::max(), true},
+        PagePosition{std::numeric_limits<std::uint64_t>::max(),
+                     std::numeric_limits<std::int64_t>::max(), true,
+                     std::numeric_limits<std::int64_t>::max()}}) {
     const auto decoded = DecodePageToken(kScope, EncodePageToken(kScope, position));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->generation, position.generation);
     EXPECT_EQ(decoded->position, position.position);
     EXPECT_EQ(decoded->in_contents, position.in_contents);
+    EXPECT_EQ(decoded->until_content, position.until_content);
   }
   for (const std::string& after : {std::string("a"), std::string(256, '\xFF'), std::string()}) {
     EXPECT_EQ(*DecodeListToken("list", EncodeListToken("list", after)), after);
@@ -30,6 +35,11 @@ TEST(PageTokenTest, GivesBackWhatWasEncoded) {
 
 TEST(PageTokenTest, APositionAmongContentsIsAnotherToken) {
   EXPECT_NE(EncodePageToken(kScope, {1, 2, false}), EncodePageToken(kScope, {1, 2, true}));
+}
+
+// A server that knows no order of pages reads and writes it.
+TEST(PageTokenTest, ATokenWithoutABoundOfContentsIsAsItWas) {
+  EXPECT_EQ(EncodePageToken(kScope, {1, 2, false}), "Af16O7dBmw0CfMYinQEAAAAAAAAAAgAAAAAAAAAA");
 }
 
 TEST(PageTokenTest, IsPlainTextThatGoesIntoAnyUrl) {

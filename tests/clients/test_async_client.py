@@ -107,6 +107,30 @@ def test_facts_and_contents_one_by_one_with_asyncio(server, session_id):
     asyncio.run(main())
 
 
+def test_both_clients_read_the_newest_first(server, session_id):
+    with Client(server.target) as client:
+        client.put(session_id, [message("user", text) for text in "abcde"],
+                   contents=[content("x"), content("y")])
+        newest = client.get_all(session_id, newest_first=True, page_size=2)
+        assert [next(newest).text for _ in range(3)] == ["e", "d", "c"]
+        assert [m.text for m in client.stream_all(session_id, newest_first=True)] == [*"edcba"]
+        contents = client.get_all_contents(session_id, newest_first=True, page_size=3)
+        assert [c.text for c in contents] == ["y", "x"]
+        nobody = filter_wire.Filter(roles=["nobody"])
+        assert not list(client.get_all(session_id, filter=nobody, newest_first=True))
+
+    async def main():
+        async with AsyncClient(server.target) as client:
+            pages = client.get_all(session_id, newest_first=True, page_size=2)
+            assert [m.text async for m in pages] == [*"edcba"]
+            stream = client.stream_all(session_id, newest_first=True)
+            assert [m.text async for m in stream] == [*"edcba"]
+            contents = client.get_all_contents(session_id, newest_first=True, page_size=3)
+            assert [c.text async for c in contents] == ["y", "x"]
+
+    asyncio.run(main())
+
+
 def test_the_round_of_a_session(server, session_id):
     async def main():
         async with AsyncClient(server.target) as client:

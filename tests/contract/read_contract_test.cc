@@ -30,6 +30,12 @@ class ReadContractTest : public StoreTest {
     EXPECT_TRUE(read.ok()) << read.status();
     return read.ok() ? PositionsOf(*read) : std::vector<std::int64_t>();
   }
+  std::vector<std::int64_t> ReadNewest(std::uint64_t generation, PositionRange range,
+                                       std::int64_t max_messages, std::int64_t max_bytes) {
+    const auto read = store().ReadNewest(kKey, generation, range, max_messages, max_bytes);
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? PositionsOf(*read) : std::vector<std::int64_t>();
+  }
 
   std::vector<std::string> List(std::string_view tenant, std::string_view after,
                                 std::int64_t max_sessions) {
@@ -127,6 +133,59 @@ TEST_P(ReadContractTest, BytesBoundARangeButForItsFirstMessage) {
   EXPECT_THAT(Read(1, {1, 6}, kMany, 299), ElementsAre(1, 2));
   EXPECT_THAT(Read(1, {1, 6}, kMany, 1), ElementsAre(1));
   EXPECT_THAT(Read(1, {2, 6}, kMany, 0), ElementsAre(2));
+}
+
+TEST_P(ReadContractTest, TheNewestOfARangeDescend) {
+  MustCommit(NewSession(kKey, 10));
+  EXPECT_THAT(ReadNewest(1, {3, 7}, kMany, kMany), ElementsAre(6, 5, 4, 3));
+  EXPECT_THAT(ReadNewest(1, {3, 7}, 2, kMany), ElementsAre(6, 5));
+  EXPECT_THAT(ReadNewest(1, {3, 7}, 1, 0), ElementsAre(6));
+  EXPECT_THAT(ReadNewest(1, {3, 7}, 0, kMany), IsEmpty());
+  EXPECT_THAT(ReadNewest(1, {9, kMany}, kMany, kMany), ElementsAre(10, 9));
+  EXPECT_THAT(ReadNewest(1, {0, 2}, kMany, kMany), ElementsAre(1));
+  EXPECT_THAT(ReadNewest(1, {7, 3}, kMany, kMany), IsEmpty());
+  EXPECT_THAT(ReadNewest(1, {11, 20}, kMany, kMany), IsEmpty());
+  EXPECT_THAT(ReadNewest(2, {0, 20}, kMany, kMany), IsEmpty());
+}
+
+TEST_P(ReadContractTest, BytesBoundTheNewestButForTheFirst) {
+  SessionChange change = NewSession(kKey, 0);
+  // 100, 200, 300, 400 bytes: read from the wrong end they add up otherwise.
+  for (std::size_t i = 1; i < 5; ++i) {
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = std::string(100 * i, 'b');
+    change.messages.push_back(message);
+  }
+  MustCommit(change);
+  EXPECT_THAT(ReadNewest(1, {1, 5}, kMany, 1000), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(ReadNewest(1, {1, 5}, kMany, 999), ElementsAre(4, 3, 2));
+  EXPECT_THAT(ReadNewest(1, {1, 5}, kMany, 700), ElementsAre(4, 3));
+  EXPECT_THAT(ReadNewest(1, {1, 5}, kMany, 699), ElementsAre(4));
+  EXPECT_THAT(ReadNewest(1, {1, 5}, kMany, 0), ElementsAre(4));
+  EXPECT_THAT(ReadNewest(1, {1, 4}, kMany, 500), ElementsAre(3, 2));
+}
+
+TEST_P(ReadContractTest, BothEndsReadTheSameRowsOverHoles) {
+  SessionChange change = NewSession(kKey, 0);
+  for (int i = 0; i < 12; ++i) {
+    MessageDraft message = NewMessage(change.row.next_position++);
+    message.body = std::string(static_cast<std::size_t>(i), 'b');
+    change.messages.push_back(message);
+  }
+  MustCommit(change);
+  change = Following(change, 0);
+  change.erase = {{1, 3}, {6, 7}, {12, 13}};
+  MustCommit(change);
+  // The same positions of another session, and of contents.
+  MustCommit(NewSession({"tenant", "session2"}, 12));
+  for (const PositionRange range :
+       {PositionRange{0, 20}, PositionRange{2, 9}, PositionRange{6, 7}}) {
+    const auto oldest = store().ReadRange(kKey, 1, range, kMany, kMany);
+    auto newest = store().ReadNewest(kKey, 1, range, kMany, kMany);
+    ASSERT_TRUE(oldest.ok() && newest.ok()) << oldest.status() << newest.status();
+    std::ranges::reverse(*newest);
+    ExpectSameMessages(*newest, *oldest);
+  }
 }
 
 TEST_P(ReadContractTest, RangesHoldMessagesInAllTheirFields) {

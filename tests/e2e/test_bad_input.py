@@ -101,6 +101,7 @@ TABLE = [
     ("Get", "input", {"input": "x" * (MIB + 1)}),
     *(("GetAll", "page_size", {"page_size": size}) for size in (-1, -(2**31))),
     ("GetAll", "status", {"status": 99}),
+    ("GetAll", "order", {"order": 3}),
     ("Reset", "scope", {"scope": 99}),
     *(("GetAll", "page_token", {"page_token": token}) for token in ("x", "AAAA", "é" * 500)),
 ]

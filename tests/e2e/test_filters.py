@@ -14,6 +14,15 @@ from support.calls import Calls, memory, note, reason, refusal, user
 from support.waiting import wait_for
 
 from memoryd.v1 import filter_pb2 as wire
+from memoryd.v1.memory_service_pb2 import (
+    MESSAGE_ORDER_NEWEST_FIRST as NEWEST_FIRST,
+)
+from memoryd.v1.memory_service_pb2 import (
+    MESSAGE_ORDER_OLDEST_FIRST as OLDEST_FIRST,
+)
+from memoryd.v1.memory_service_pb2 import (
+    MESSAGE_ORDER_UNSPECIFIED as NO_ORDER,
+)
 
 ACTIVE, ARCHIVED = memory.MESSAGE_STATUS_ACTIVE, memory.MESSAGE_STATUS_ARCHIVED
 ROLES = ("user", "assistant", "system", "tool", "narrator")
@@ -27,6 +36,7 @@ DAY = datetime.datetime(2026, 3, 1, tzinfo=datetime.timezone.utc)
 # Keeps little active, so that both statuses are there.
 CONFIG = memory.SessionConfig(profile="llama-index", token_limit=60, token_flush_size=5,
                               tokenizer="whitespace", chat_history_token_ratio=0.5)
+ORDERS = (NO_ORDER, OLDEST_FIRST, NEWEST_FIRST)
 LIBRARY_ROLES = ("user", "assistant", "system", "tool")
 
 
@@ -203,8 +213,11 @@ def test_filters_do_as_a_model_in_python(calls, session_id, seed):
     for _ in range(120):
         asked = random_filter(rng, stored)
         wanted = [m for m in stored if passes(asked, m)]
+        order = rng.choice(ORDERS)
+        if order == NEWEST_FIRST:
+            wanted.reverse()
         pages = list(calls.pages(session_id, rng.choice((1, 7, 50, 1000)), filter=asked,
-                                 include_total=True))
+                                 order=order, include_total=True))
         assert [m for page in pages for m in page.messages] == wanted, asked
         assert {page.total_count for page in pages} == {len(wanted)}, asked
         found += 0 < len(wanted) < len(stored)
@@ -325,8 +338,9 @@ class Other:
             calls.DeleteMessage(session_id=self._session_id, message_id=message.message_id)
 
 
+@pytest.mark.parametrize("order", [NO_ORDER, NEWEST_FIRST])
 @pytest.mark.parametrize("method", ["pages", "StreamAll"])
-def test_pages_are_stable_while_others_write(server, calls, session_id, method):
+def test_pages_are_stable_while_others_write(server, calls, session_id, method, order):
     rng = random.Random(7)
     stored = fill(calls, session_id, rng, 300)
     read_pages = {
@@ -341,9 +355,11 @@ def test_pages_are_stable_while_others_write(server, calls, session_id, method):
             for one in (asked, *asked.any_of):
                 one.status = memory.MESSAGE_STATUS_UNSPECIFIED
             read = []
-            for page in read_pages(filter=asked):
+            for page in read_pages(filter=asked, order=order):
                 read += page.messages
                 other.go_on()
+            if order == NEWEST_FIRST:
+                read.reverse()
             positions = [m.position for m in read]
             assert positions == sorted(set(positions)), "in order, none twice"
             touched = set(other.touched)

@@ -126,6 +126,9 @@ def test_messages_are_filtered(calls, commands, session_id):
 
     assert ids() == ["m1", "m2", "m3"]
     assert ids("--contents") == ["m1", "m2", "m3", "c1"]
+    assert ids("--contents", "--newest-first") == ["m3", "m2", "m1", "c1"]
+    assert ids("--newest-first", "--limit", 2) == ["m3", "m2"]
+    assert ids("--newest-first", "--role", "user") == ["m3", "m1"]
     assert ids("--role", "user") == ["m1", "m3"]
     assert ids("--role", "user", "--role", "assistant") == ["m1", "m2", "m3"]
     assert ids("--role", "user", "--name", "Ann") == ["m1"]

@@ -1,4 +1,5 @@
 // Page tokens from anywhere: only what was encoded for the same scope is taken.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -19,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         memoryd::DecodePageToken(kScope, memoryd::EncodePageToken(kScope, *position));
     memoryd::Require(again.ok() && again->generation == position->generation &&
                      again->position == position->position &&
-                     again->in_contents == position->in_contents);
+                     again->in_contents == position->in_contents &&
+                     again->until_content == std::max<std::int64_t>(position->until_content, 0));
   }
   if (const auto after = memoryd::DecodeListToken(kScope, bytes); after.ok()) {
     memoryd::Require(

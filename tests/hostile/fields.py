@@ -163,6 +163,7 @@ def an_empty_batch(place: Place) -> None:
 
 def unknown_roles_and_enums(place: Place) -> None:
     refuses("status", ("GetAll", {"status": 99}))(place)
+    refuses("order", ("GetAll", {"order": 99}))(place)
     refuses("scope", ("Reset", {"scope": 99}))(place)
     refuses("state", ("ListJobs", {"state": 99}))(place)
     for field in ("insert_method", "feed"):
