@@ -45,6 +45,7 @@ from torture.history import Record
 from memoryd.errors import error_info
 from memoryd.v1 import filter_pb2 as filter_wire
 
+ORDERS = (wire.MESSAGE_ORDER_OLDEST_FIRST, wire.MESSAGE_ORDER_NEWEST_FIRST)
 # In percent.
 OPERATIONS = {"put": 50, "batch": 5, "get": 18, "getall": 5, "stream": 1, "filtered": 1, "set": 3,
               "reset": 2, "query": 5, "update": 2, "delete": 2, "contents": 2, "configure": 0.5,
@@ -287,18 +288,20 @@ class Client:
         self._writer.add(record)
 
     async def _stream(self) -> None:
-        """What GetAll would show page by page."""
+        """What GetAll would show page by page, in either order."""
         session, _ = self._session_to_copy()
         with_contents = self._chance.random() < WITH_CONTENTS
+        order = self._chance.choice(ORDERS)
         pages, record = await self._call("stream", session, wire.StreamAllRequest(
             session_id=session, page_size=self._chance.randint(1, 1000),
-            include_contents=with_contents))
+            include_contents=with_contents, order=order))
         record.update(op="getall", complete=True)
         if pages is not None:
-            self._note_messages(record, [m for page in pages for m in page.messages])
+            messages = [m for page in pages for m in page.messages]
+            self._note_messages(record, oldest_first(messages, order))
             if with_contents:
-                note_contents(record, [c for page in pages for c in page.contents],
-                              self._sender(session))
+                contents = [c for page in pages for c in page.contents]
+                note_contents(record, oldest_first(contents, order), self._sender(session))
         self._writer.add(record)
 
     async def _filtered(self) -> None:
@@ -306,18 +309,20 @@ class Client:
         session, _ = self._session_to_copy()
         role = self._chance.choice(ROLES)
         chosen = filter_wire.Filter(roles=[role])
+        order = self._chance.choice(ORDERS)
         if self._chance.random() < 0.5:
             pages, record = await self._call("stream", session, wire.StreamAllRequest(
-                session_id=session, filter=chosen))
+                session_id=session, filter=chosen, order=order))
             messages = [m for page in pages or () for m in page.messages]
             record["op"] = "filtered"
         else:
             found, record, last = await self._whole(
-                session, "filtered", filter=chosen, page_size=self._chance.randint(10, 1000))
+                session, "filtered", filter=chosen, order=order,
+                page_size=self._chance.randint(10, 1000))
             record["return_ns"], messages = last["return_ns"], found or []
             record["outcome"] = last["outcome"]
         record["role"] = role
-        self._note_messages(record, messages)
+        self._note_messages(record, oldest_first(messages, order))
         self._writer.add(record)
 
     async def _kept(self) -> None:
@@ -647,6 +652,11 @@ def _import_of(copy: str, messages: list[memory.Message]
     yield session_wire.ImportSessionRequest(items=piece)
     yield session_wire.ImportSessionRequest(
         end=session_wire.ImportEnd(message_count=len(messages)))
+
+
+def oldest_first(items: list[Any], order: wire.MessageOrder) -> list[Any]:
+    """What a read in this order returned, as the checker wants it; it tells items out of order."""
+    return items[::-1] if order == wire.MESSAGE_ORDER_NEWEST_FIRST else items
 
 
 def note_contents(record: Record, contents: Any, sender: bodies.Sender) -> None:
