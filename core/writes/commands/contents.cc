@@ -40,7 +40,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::DeleteContent& /*comm
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   if (absl::Status status = CheckFoundContent(request); !status.ok()) return Refused(status);
   const ContentPtr& content = request.found->messages.front();
-  erased_entries_.push_back({row_.content_generation, {content->position, content->position + 1}});
+  erased_contents_.push_back({row_.content_generation, {content->position, content->position + 1}});
   --row_.content_count;
   row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - BodyBytes(*content));
   row_.edit_revision = row_.revision + 1;

@@ -25,12 +25,12 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UndoBlockChange& undo
   if (absl::Status status = CheckRevision(request); !status.ok()) return Refused(status);
   const BlockSettings* const settings = FindBlockSettings(undo.block);
   if (settings == nullptr) return Refused(BlockNotFound());
-  const BlockState* const current = FindBlock(undo.block);
+  const BlockState* const current = blocks_.Find(undo.block);
   auto undone =
       settings->traits->UndoChange(current == nullptr ? "" : std::string_view(current->state),
                                    undo.change, CallerOf(request, undo.writer, now_us_));
   if (!undone.ok()) return Refused(undone.status());
-  ChangeBlock(undo.block).state = std::move(undone->state);
+  blocks_.Change(undo.block).state = std::move(undone->state);
   WriteResult result;
   result.facts = std::move(undone->facts);
   return Stored(request, std::move(result));
@@ -50,13 +50,13 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EditFact& edit, Write
       fact.evidence.push_back(MessageId(*message, row_.generation));
     }
   }
-  const BlockState* const current = FindBlock(edit.block);
+  const BlockState* const current = blocks_.Find(edit.block);
   auto edited =
       settings->traits->EditFact(current == nullptr ? "" : std::string_view(current->state), fact,
                                  CallerOf(request, edit.writer, now_us_));
   if (!edited.ok()) return Refused(edited.status());
-  MakeBlockGeneration();
-  ChangeBlock(edit.block).state = std::move(edited->state);
+  blocks_.MakeGeneration();
+  blocks_.Change(edit.block).state = std::move(edited->state);
   WriteResult result;
   result.edited_fact = std::move(edited->edited);
   return Stored(request, std::move(result));

@@ -24,8 +24,8 @@ namespace memoryd {
 SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& write) {
   const WriteRequest& request = write.request;
   const JobOutcome& outcome = end.outcome;
-  const BlockState* const current = exists() && row_.block_generation == outcome.job.generation
-                                        ? FindBlock(outcome.job.block)
+  const BlockState* const current = exists() && blocks_.generation() == outcome.job.generation
+                                        ? blocks_.Find(outcome.job.block)
                                         : nullptr;
   if (current == nullptr || current->done + 1 != outcome.job.number ||
       outcome.job.number >= current->next) {
@@ -40,18 +40,18 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));
   }
-  BlockState& state = ChangeBlock(outcome.job.block);
+  BlockState& state = blocks_.Change(outcome.job.block);
   state.done = outcome.job.number;
   if (outcome.state == JobState::kDone) {
     const bool embeds = outcome.job.block == kRetrievalBlock;
     std::string after = StateAfter(outcome, state);
     const std::string before = std::exchange(state.state, std::move(after));
-    if (embeds) NoteAnswer(before, state);
+    if (embeds) blocks_.NoteAnswer(before, state);
     if (!outcome.entries.empty()) {
       while (state.entry_generation == 0) state.entry_generation = random_();
     }
     const std::uint64_t generation = (embeds || anew) && !outcome.entries.empty()
-                                         ? EntriesOf(state).back().generation
+                                         ? BlockLedger::EntriesOf(state).back().generation
                                          : state.entry_generation;
     for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
       // Retention has taken the message meanwhile.
@@ -67,17 +67,17 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
         if (of.ingest_us > 0) row.ingest_us = of.ingest_us;
         if (of.expire_us > 0) row.ids.value().expire_us = of.expire_us;
       }
-      entries_.push_back({generation, MessagePtr(row)});
+      blocks_.AddEntry({generation, MessagePtr(row)});
     }
   } else if (anew) {
-    DropNextEntries(state);
+    blocks_.DropNextEntries(state);
   }
   for (const BlockSettings& block : config_->blocks) {
     if (block.name != outcome.job.block) continue;
     const auto after = block.traits->OnTime(state.state, now_us_);
     if (after.ok()) LookAt(after->next_us);
   }
-  ended_jobs_.push_back({outcome.job, outcome.state, outcome.error, outcome.usage});
+  blocks_.EndJob({outcome.job, outcome.state, outcome.error, outcome.usage});
   WriteResult result;
   result.job_number = outcome.job.number;
   return Stored(request, std::move(result));
@@ -93,20 +93,20 @@ SessionDraft::Decision SessionDraft::Apply(const commands::RetryJob& retry, Writ
   bool is_there = std::any_of(config_->blocks.begin(), config_->blocks.end(), is_block);
   if (failed.key.block == kRetrievalBlock) {
     // Since it was emptied, jobs of its own come to those messages.
-    const BlockState* const state = FindBlock(failed.key.block);
+    const BlockState* const state = blocks_.Find(failed.key.block);
     const std::vector<EntryRange> made =
-        state == nullptr ? std::vector<EntryRange>() : EntriesOf(*state);
+        state == nullptr ? std::vector<EntryRange>() : BlockLedger::EntriesOf(*state);
     is_there =
         config_->EmbedsMessages() && !made.empty() && failed.end <= made.back().positions.end;
   }
-  if (!exists() || row_.block_generation != failed.key.generation || !is_there ||
+  if (!exists() || blocks_.generation() != failed.key.generation || !is_there ||
       row_.generation != failed.message_generation || failed.begin < row_.floor) {
     return Refused(Error(absl::StatusCode::kFailedPrecondition, "JOB_OBSOLETE",
                          "job_id: what the job was to feed is gone, or its block is"));
   }
-  AddJob(failed.key.block, failed.message_generation, {failed.begin, failed.end});
+  blocks_.AddJob(failed.key.block, failed.message_generation, {failed.begin, failed.end});
   WriteResult result;
-  result.job_number = jobs_.back().key.number;
+  result.job_number = blocks_.jobs().back().key.number;
   return Stored(request, std::move(result));
 }
 
@@ -123,7 +123,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, W
   const WriteRequest& request = write.request;
   const Decision unchanged = Unchanged(request);
   const EmbeddingSource& by = note.source;
-  const BlockState* const found = exists() ? FindBlock(std::string(kRetrievalBlock)) : nullptr;
+  const BlockState* const found = exists() ? blocks_.Find(std::string(kRetrievalBlock)) : nullptr;
   if (found == nullptr || !config_->EmbedsMessages() ||
       !by.IsNamed(config_->ranking.embedder_worker, config_->ranking.embedder)) {
     return unchanged;
@@ -133,9 +133,9 @@ SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, W
   if (embeddings.next.has_value()) return unchanged;
   const absl::StatusOr<bool> same = embeddings.Answered(by);
   if (!same.ok() || *same) return unchanged;
-  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
+  BlockState& state = blocks_.Change(std::string(kRetrievalBlock));
   const std::string before = std::exchange(state.state, embeddings.ToJson());
-  NoteAnswer(before, state);
+  blocks_.NoteAnswer(before, state);
   return Stored(request, WriteResult());
 }
 

@@ -65,8 +65,9 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UpdateMessage& update
   replaced_ = message;
   row_.edit_revision = row_.revision + 1;
   HideChangedEntries(stored.position);
-  if (EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
-    AddJob(std::string(kRetrievalBlock), row_.generation, {stored.position, stored.position + 1});
+  if (blocks_.EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
+    blocks_.AddJob(std::string(kRetrievalBlock), row_.generation,
+                   {stored.position, stored.position + 1});
   }
   WriteResult result;
   result.messages = {std::move(message)};
@@ -106,7 +107,7 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
       --row_.archived_count;
       ++result.removed_archived;
     }
-    EraseEmbedding(position);
+    blocks_.EraseEmbedding(position);
     if (row_.opening == position) {
       row_.opening = 0;
       opening_ = nullptr;

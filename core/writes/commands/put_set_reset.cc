@@ -43,7 +43,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Put& put, Write& writ
   if (absl::Status status = CheckActiveBytes(put.items, active_bytes_, draft); !status.ok()) {
     return Refused(status);
   }
-  const std::size_t jobs = jobs_.size();
+  const std::size_t jobs = blocks_.jobs().size();
   WriteResult result = Put(write, settings, *config);
   NoteJobs(write, jobs);
   return Stored(request, std::move(result));
@@ -140,16 +140,16 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Reset& reset, Write& 
         // A Get begins with the opening message: it goes with its turn.
         for (const PositionRange& range :
              Without({FirstUnpinned(row_), row_.watermark}, row_.opening)) {
-          garbage_.push_back({row_.generation, range.begin, range.end});
+          garbage_.Add(row_.generation, range);
         }
         row_.floor = row_.watermark;
       }
       row_.archived_count = row_.opening > 0 ? 1 : 0;
       row_.message_bytes =
           std::min(row_.message_bytes, ActiveBytes() + (opening_ ? BodyBytes(*opening_) : 0));
-      CancelJobs();
+      blocks_.CancelJobs(config_->blocks);
       // Those of active messages are made anew.
-      RemoveBlock(std::string(kRetrievalBlock));
+      blocks_.Remove(std::string(kRetrievalBlock));
       break;
   }
   return Stored(request, std::move(result));
@@ -157,8 +157,8 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Reset& reset, Write& 
 
 void SessionDraft::NoteJobs(Write& write, std::size_t first) {
   write.jobs.clear();
-  for (std::size_t i = first; i < jobs_.size(); ++i) {
-    write.jobs.push_back(jobs_[i].key);
+  for (std::size_t i = first; i < blocks_.jobs().size(); ++i) {
+    write.jobs.push_back(blocks_.jobs()[i].key);
     write.jobs.back().session = write.request.key;
   }
   write.feed_before_reply = config_->feed == FeedTime::kBeforeReply;

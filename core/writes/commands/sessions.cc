@@ -67,7 +67,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UpdateSession& update
     };
     if (config->counting.profile != config_->counting.profile ||
         std::none_of(config->blocks.begin(), config->blocks.end(), same)) {
-      RemoveBlock(old.name);
+      blocks_.Remove(old.name);
     }
   }
   // What is in memory has the roles by the old names.
@@ -92,7 +92,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::DeleteSession& deleti
   result.removed_contents = row_.content_count;
   RemoveAllMessages();
   RemoveContents();
-  RemoveBlocks();
+  blocks_.RemoveAll(config_->blocks);
   row_.deleted = true;
   SetConfig(SessionSettings(), SessionConfig());
   return Stored(request, std::move(result));

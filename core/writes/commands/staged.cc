@@ -31,13 +31,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::BeginStaged& begin, W
   row_.message_bytes = std::max<std::int64_t>(1, staged.message_bytes);
   row_.content_generation = staged.content_generation;
   row_.next_content = std::max(row_.next_content, staged.next_content);
-  row_.block_generation = staged.block_generation;
-  for (const BlockState& block : begin.staged->blocks) {
-    if (block.entry_generation == 0) continue;
-    BlockState& state = ChangeBlock(block.name);
-    state.entry_generation = block.entry_generation;
-    state.next_entry = block.next_entry;
-  }
+  blocks_.Announce(staged.block_generation, begin.staged->blocks);
   SetConfig(SessionSettings(), SessionConfig());
   return Stored(request, WriteResult());
 }
@@ -47,7 +41,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::AddStaged& add, Write
   if (absl::Status status = CheckStaged(*add.staged); !status.ok()) return Refused(status);
   stored_ = add.rows.messages;
   stored_contents_ = add.rows.contents;
-  entries_ = add.rows.entries;
+  blocks_.SetEntries(add.rows.entries);
   // How far they reach may not have been known when it was begun.
   if (!stored_.empty()) {
     row_.next_position = std::max(row_.next_position, stored_.back()->position + 1);
@@ -70,10 +64,9 @@ SessionDraft::Decision SessionDraft::Apply(const commands::PublishStaged& publis
   if (row_.create_us == 0) row_.create_us = now_us_;
   row_.deleted = false;
   SetConfig(staged.settings, *staged.config);
-  base_blocks_removed_ = true;
-  for (const BlockState& block : staged.blocks) changed_blocks_[block.name] = block;
+  blocks_.Replace(row_.block_generation, staged.blocks);
   for (const StagedSession::OpenJob& job : staged.jobs) {
-    AddJob(job.block, row_.generation, job.range);
+    blocks_.AddJob(job.block, row_.generation, job.range);
   }
   must_load_ = true;
   WriteResult result;

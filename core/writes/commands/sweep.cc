@@ -95,7 +95,7 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
   retired_messages_ += std::ssize(gone);
   for (const ContentPtr& content : sweep.expired_contents) {
     const std::int64_t position = content->position;
-    erased_entries_.push_back({row_.content_generation, {position, position + 1}});
+    erased_contents_.push_back({row_.content_generation, {position, position + 1}});
     --row_.content_count;
     row_.content_bytes = std::max<std::int64_t>(0, row_.content_bytes - BodyBytes(*content));
     ++result.removed_contents;
@@ -118,7 +118,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
   const EntryRemoval& removal = command.removal;
   const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
   if (settings == nullptr || !settings->traits->has_entries()) return unchanged;
-  const BlockState* const found = FindBlock(removal.block);
+  const BlockState* const found = blocks_.Find(removal.block);
   if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
   auto state = EmbeddingState::FromJson(found->state);
   if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
@@ -131,16 +131,16 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
     const bool all = found->next_entry == removal.next_entry;
     if (removal.by_age) state->log.oldest_us = all ? removal.oldest_us : 0;
   }
-  for (const EntryRange& stored : EntriesOf(*found)) {
+  for (const EntryRange& stored : BlockLedger::EntriesOf(*found)) {
     for (const NumberRange& range : removal.numbers) {
-      erased_entries_.push_back({stored.generation, {range.begin, range.end}});
+      blocks_.EraseEntries({stored.generation, {range.begin, range.end}});
     }
   }
-  ChangeBlock(removal.block).state = state->ToJson();
+  blocks_.Change(removal.block).state = state->ToJson();
   if (row_.generation == removal.message_generation &&
       settings->traits->feed() == BlockFeed::kArchived) {
     for (const PositionRange& range : removal.feed_again) {
-      if (range.begin >= row_.floor) AddJob(removal.block, row_.generation, range);
+      if (range.begin >= row_.floor) blocks_.AddJob(removal.block, row_.generation, range);
     }
   }
   // When it is to be looked at for another reason, that write has said so.

@@ -53,7 +53,8 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       config_(base.config),
       active_bytes_(base.active_bytes),
       pinned_(base.pinned),
-      opening_(base.opening) {
+      opening_(base.opening),
+      blocks_(base, now_us_, random) {
   // Another server has taken it out.
   if (base.whole && opening_ == nullptr) row_.opening = 0;
 }
@@ -247,7 +248,7 @@ absl::Status SessionDraft::CheckTimes(const IncomingItems& items) const {
 void SessionDraft::ForgetReplies() {
   if (row_.subject.empty()) return;
   // Later ones have a later time, see `now_us_`.
-  garbage_.push_back({Garbage::kForgotten, 0, row_.update_us + 1});
+  garbage_.Add(Garbage::kForgotten, {0, row_.update_us + 1});
   forget_requests_ = true;
 }
 
@@ -269,7 +270,7 @@ void SessionDraft::SetConfig(const SessionSettings& settings, SessionConfig conf
 void SessionDraft::RemoveStaged() {
   RemoveAllMessages();
   RemoveContents();
-  RemoveBlocks();
+  blocks_.RemoveAll(config_->blocks);
 }
 
 absl::Status SessionDraft::CheckFound(const WriteRequest& request) const {
@@ -347,6 +348,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
   SetDueTimes(TraitsOf(request.command));
   EmbedMessages();
   EmbedEntries();
+  row_.block_generation = blocks_.generation();
   result.revision = row_.revision;
   result.generation = row_.generation;
   result.content_generation = row_.content_generation;
@@ -361,6 +363,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
 
 SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   row_.commit_tag = random_();
+  row_.block_generation = blocks_.generation();
   if (write_config_ && !row_.deleted) row_.subject = config_->subject;
   SessionChange change;
   change.key = key;
@@ -371,18 +374,12 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.write_drop_us = row_.drop_us != base_drop_us_;
   change.messages = std::move(stored_);
   change.contents = std::move(stored_contents_);
-  change.entries = std::move(entries_);
-  for (const auto& [name, state] : changed_blocks_) change.blocks.push_back(state);
-  for (Job& job : jobs_) job.key.session = key;
-  change.jobs = jobs_;
-  for (JobEnd& end : ended_jobs_) end.key.session = key;
-  change.ended_jobs = std::move(ended_jobs_);
-  if (cancel_jobs_) change.cancel_jobs_of = row_.block_generation;
   change.erase = erase_;
-  change.erased_entries = std::move(erased_entries_);
+  change.erased_entries = std::move(erased_contents_);
   if (replaced_ != nullptr) change.replaced = {replaced_};
   if (replaced_content_ != nullptr) change.replaced_contents = {replaced_content_};
-  change.garbage = garbage_;
+  garbage_.MoveTo(change.garbage);
+  blocks_.TakeChange(key, change);
   change.requests = requests_;
   return change;
 }
@@ -452,16 +449,7 @@ void SessionDraft::ApplyTo(Session& session) {
       session.recent_requests.pop_front();
     }
   }
-  if (base_blocks_removed_) {
-    for (const auto& [name, state] : session.blocks) session.content_bytes -= ByteSize(*state);
-    session.blocks.clear();
-  }
-  for (auto& [name, state] : changed_blocks_) {
-    std::shared_ptr<const BlockState>& cached = session.blocks[name];
-    if (cached != nullptr) session.content_bytes -= ByteSize(*cached);
-    session.content_bytes += ByteSize(state);
-    cached = std::make_shared<const BlockState>(std::move(state));
-  }
+  blocks_.ApplyTo(session);
   // A touch may have raised it meanwhile.
   if (row_.expire_us == base_expire_us_) row_.expire_us = session.row.expire_us;
   session.row = std::move(row_);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +18,8 @@
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session.h"
 #include "core/storage/store.h"
+#include "core/writes/draft/block_ledger.h"
+#include "core/writes/draft/garbage_list.h"
 #include "core/writes/draft/requested_config.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
@@ -51,7 +52,7 @@ class SessionDraft {
   };
 
   // Random 64-bit numbers for generations and commit tags.
-  using Random = std::function<std::uint64_t()>;
+  using Random = BlockLedger::Random;
 
   // `now_us` becomes the ingest and update time, unless the session has a later one already: by
   // their times one can tell what came before a tombstone, whatever the clocks of servers say. What
@@ -65,9 +66,9 @@ class SessionDraft {
   Decision Add(Write& write);
 
   // The jobs that Puts and Sets of this draft make.
-  const std::vector<Job>& jobs() const { return jobs_; }
+  const std::vector<Job>& jobs() const { return blocks_.jobs(); }
   // Leases them to this server: it will run them itself.
-  void LeaseJobs(std::uint64_t lease, std::int64_t lease_us);
+  void LeaseJobs(std::uint64_t lease, std::int64_t lease_us) { blocks_.LeaseJobs(lease, lease_us); }
 
   static bool CanShare(const Write& write) { return TraitsOf(write.request.command).shares_commit; }
 
@@ -184,16 +185,8 @@ class SessionDraft {
   void AddJobs(const ActiveView& view, const std::vector<std::size_t>& rounds);
   // Jobs for the blocks that are fed with what is put.
   void AddPutJobs(const std::vector<MessagePtr>& messages);
-  // Before a block changes for the first time.
-  void MakeBlockGeneration();
-  void AddJob(const std::string& block, std::uint64_t message_generation, PositionRange range);
   // Null when the session has no block of this name.
   const BlockSettings* FindBlockSettings(const std::string& name) const;
-  // Null when the block has taken nothing in.
-  const BlockState* FindBlock(const std::string& name) const;
-  BlockState& ChangeBlock(const std::string& name);
-  // Ends every open job: what they would feed is gone.
-  void CancelJobs();
   // The sweeper is to look at the session then, if not sooner; 0: it need not.
   void LookAt(std::int64_t at_us);
   // The sweeper is to look at the session when the time of this one is over, if it has one.
@@ -214,34 +207,17 @@ class SessionDraft {
   void EraseRows(PositionRange range);
   std::int64_t BytesOfArchived(const LeavingMessages& leaving) const;
   LeavingMessages WhatLeaves(std::int64_t keep_from) const;
-  // The first position that an open job has still to feed to a block; 0 when it is not known.
-  std::int64_t FirstToFeed() const;
   // When the oldest active message is due, of a session without archived ones; 0: never.
   std::int64_t NextActiveDrop() const;
   // When the sweeper looks at the session, as a command with these traits leaves it.
   void SetDueTimes(const CommandTraits& traits);
-  // Ranges of a generation that touch become one.
-  void AddGarbage(std::uint64_t generation, PositionRange range);
-  // Forgets what a block, or all of them, know. A block that goes keeps its row, empty, so that its
-  // jobs' numbers go on.
-  void RemoveBlock(const std::string& name);
-  void RemoveBlocks();
   // Of a session that stays: what models have taken for it was taken all the same.
   void RemoveBlocksButUsage();
-  void CancelJobsOf(BlockState& state);
-  // Where a block's entries stand, and may come to stand: those that serve, then those that are
-  // made to take their place. Those that are being made are the last.
-  static std::vector<EntryRange> EntriesOf(const BlockState& state);
   // A job for messages that none has had embedded, where the session wants that and no such job is
   // open: when it ends, the next one is made. Embeddings made anew serve once they have caught up.
   void EmbedMessages();
   // What a session of this configuration, which is not its own yet, makes of its embeddings.
   void ChangeEmbedder(const SessionConfig& config);
-  // After kRetrievalBlock's state, which was `before`, has become what an answer made of it.
-  void NoteAnswer(const std::string& before, BlockState& state);
-  // The embeddings of the message at `position` go; false when the one that is to serve has not
-  // been asked for yet.
-  bool EraseEmbedding(std::int64_t position);
   // Embeddings go of the messages that RemoveActiveMessages() takes.
   void EraseActiveEmbeddings();
   // Whether a job was fed in the state that its block has now, but for what has become of entries.
@@ -258,8 +234,6 @@ class SessionDraft {
   void ChangeEntryEmbedder(const BlockSettings& block);
   // Whether a job's entries are those of EmbeddingState::next.
   static bool EmbedsEntries(const JobOutcome& outcome, const BlockState& state);
-  // What is being made is given up: what serves goes on to.
-  void DropNextEntries(BlockState& state);
   // Numbers of entries that have been taken out since the job was fed; nullopt: it is not known of
   // all.
   static std::optional<std::vector<NumberRange>> RemovedSince(const JobOutcome& outcome,
@@ -319,20 +293,15 @@ class SessionDraft {
   std::vector<MessagePtr> stored_;    // All new ones, in order.
   std::vector<ContentPtr> stored_contents_;
   std::vector<PositionRange> erase_;
-  std::vector<EntryRange> erased_entries_;
+  std::vector<EntryRange> erased_contents_;
   // Of one write that has the draft for itself.
   MessagePtr replaced_;
   ContentPtr replaced_content_;
   std::vector<MessagePtr> deleted_;  // Ascending.
-  // Of base_.blocks, or of none once they were removed.
-  bool base_blocks_removed_ = false;
-  std::map<std::string, BlockState> changed_blocks_;
-  std::vector<BlockEntry> entries_;
-  std::vector<Job> jobs_;
-  std::vector<JobEnd> ended_jobs_;
-  bool cancel_jobs_ = false;
+  // row_.block_generation follows it when a write is done.
+  BlockLedger blocks_;
   bool forget_requests_ = false;
-  std::vector<Garbage> garbage_;
+  GarbageList garbage_;  // Of messages, contents and replies.
   std::vector<RequestRecord> requests_;
 };
 

@@ -15,21 +15,10 @@ constexpr std::int64_t kEmbeddedMessages = 128;
 
 }  // namespace
 
-std::vector<EntryRange> SessionDraft::EntriesOf(const BlockState& state) {
-  std::vector<EntryRange> stored;
-  if (state.entry_generation != 0) {
-    stored.push_back({state.entry_generation, {0, state.next_entry}});
-  }
-  if (const auto embeddings = StateWithNext(state.state); embeddings.has_value()) {
-    stored.push_back({embeddings->next->generation, {0, embeddings->next->next_entry}});
-  }
-  return stored;
-}
-
 void SessionDraft::EmbedMessages() {
   if (!exists() || !config_->EmbedsMessages()) return;
   const std::string block(kRetrievalBlock);
-  const BlockState* state = FindBlock(block);
+  const BlockState* state = blocks_.Find(block);
   if (state != nullptr && state->done + 1 < state->next) return;
   EmbeddingState embeddings =
       state == nullptr ? EmbeddingState() : EmbeddingState::FromJsonOrNone(state->state);
@@ -43,15 +32,15 @@ void SessionDraft::EmbedMessages() {
   if (made.has_value()) {
     const PositionRange range = jobs_from(made->next_entry);
     if (!made->caught_up && range.begin < range.end) {
-      AddJob(block, row_.generation, range);
+      blocks_.AddJob(block, row_.generation, range);
       made->done = range.begin;
       made->next_entry = range.end;
       made->caught_up = range.end == row_.next_position;
-      ChangeBlock(block).state = embeddings.ToJson();
+      blocks_.Change(block).state = embeddings.ToJson();
       return;
     }
-    BlockState& changed = ChangeBlock(block);
-    AddGarbage(changed.entry_generation, {0, changed.next_entry});
+    BlockState& changed = blocks_.Change(block);
+    blocks_.AddGarbage(changed.entry_generation, {0, changed.next_entry});
     changed.entry_generation = made->generation;
     changed.next_entry = made->next_entry;
     embeddings.source = std::move(made->source);
@@ -64,8 +53,8 @@ void SessionDraft::EmbedMessages() {
   if (embeddings.look_again > 0) next = std::min(next, embeddings.look_again);
   const PositionRange range = jobs_from(next);
   if (range.begin >= range.end) return;
-  AddJob(block, row_.generation, range);
-  BlockState& changed = ChangeBlock(block);
+  blocks_.AddJob(block, row_.generation, range);
+  BlockState& changed = blocks_.Change(block);
   while (changed.entry_generation == 0) changed.entry_generation = random_();
   changed.next_entry = std::max(changed.next_entry, range.end);
   if (embeddings.look_again == 0) return;
@@ -80,19 +69,19 @@ void SessionDraft::ChangeEmbedder(const SessionConfig& config) {
   const bool same =
       now.embedder == before.embedder && now.embedder_worker == before.embedder_worker;
   if (same && config.EmbedsMessages() == config_->EmbedsMessages()) return;
-  const BlockState* const found = FindBlock(block);
+  const BlockState* const found = blocks_.Find(block);
   if (found == nullptr) return;
   EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(found->state);
   if (!config.EmbedsMessages() || embeddings.source.size == 0) {
     // Nothing is to serve, or can.
-    RemoveBlock(block);
+    blocks_.Remove(block);
     return;
   }
   if (embeddings.source.embedder.empty()) {
     embeddings.source.embedder = before.embedder;
     embeddings.source.worker = before.embedder_worker;
   }
-  BlockState& state = ChangeBlock(block);
+  BlockState& state = blocks_.Change(block);
   const std::string replaced = state.state;
   embeddings.next.reset();
   if (embeddings.source.IsNamed(now.embedder_worker, now.embedder)) {
@@ -104,52 +93,25 @@ void SessionDraft::ChangeEmbedder(const SessionConfig& config) {
     source.worker = now.embedder_worker;
   }
   state.state = embeddings.ToJson();
-  NoteAnswer(replaced, state);
-}
-
-void SessionDraft::NoteAnswer(const std::string& before, BlockState& state) {
-  const std::optional<NextEmbeddings> was = EmbeddingState::FromJsonOrNone(before).next;
-  EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(state.state);
-  std::optional<NextEmbeddings>& now = embeddings.next;
-  if (was.has_value() == now.has_value() &&
-      (!was.has_value() || was->generation == now->generation)) {
-    return;
-  }
-  // Others come to all messages of those that are open, and know where their embeddings may stand.
-  CancelJobsOf(state);
-  if (was.has_value()) AddGarbage(was->generation, {0, was->next_entry});
-  if (!now.has_value()) return;
-  while (now->generation == 0) now->generation = random_();
-  state.state = embeddings.ToJson();
-}
-
-bool SessionDraft::EraseEmbedding(std::int64_t position) {
-  const BlockState* const state = FindBlock(std::string(kRetrievalBlock));
-  if (state == nullptr) return false;
-  bool asked = false;
-  for (const EntryRange& stored : EntriesOf(*state)) {
-    asked = position < stored.positions.end;
-    if (asked) erased_entries_.push_back({stored.generation, {position, position + 1}});
-  }
-  return asked;
+  blocks_.NoteAnswer(replaced, state);
 }
 
 void SessionDraft::EraseActiveEmbeddings() {
-  const BlockState* const found = FindBlock(std::string(kRetrievalBlock));
+  const BlockState* const found = blocks_.Find(std::string(kRetrievalBlock));
   if (found == nullptr || found->entry_generation == 0) return;
-  BlockState& state = ChangeBlock(std::string(kRetrievalBlock));
+  BlockState& state = blocks_.Change(std::string(kRetrievalBlock));
   // A state that can't be read is mended so.
   EmbeddingState embeddings = EmbeddingState::FromJsonOrNone(state.state);
   ++embeddings.cuts;
   state.state = embeddings.ToJson();
-  for (const EntryRange& stored : EntriesOf(state)) {
+  for (const EntryRange& stored : BlockLedger::EntriesOf(state)) {
     if (row_.archived_count == 0) {
-      AddGarbage(stored.generation, stored.positions);
+      blocks_.AddGarbage(stored.generation, stored.positions);
       continue;
     }
-    erased_entries_.push_back({stored.generation, {row_.watermark, row_.next_position}});
+    blocks_.EraseEntries({stored.generation, {row_.watermark, row_.next_position}});
     if (row_.pinned.empty()) continue;
-    erased_entries_.push_back({stored.generation, {row_.pinned.front(), row_.pinned.back() + 1}});
+    blocks_.EraseEntries({stored.generation, {row_.pinned.front(), row_.pinned.back() + 1}});
   }
 }
 

@@ -28,7 +28,8 @@ void SessionDraft::HideChangedEntries(std::int64_t position) {
 std::int64_t SessionDraft::EntriesDueUs() const {
   std::int64_t due_us = 0;
   for (const BlockSettings& block : config_->blocks) {
-    const BlockState* const state = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
+    const BlockState* const state =
+        block.traits->has_entries() ? blocks_.Find(block.name) : nullptr;
     if (state == nullptr) continue;
     // One that can't be read shows no entries.
     const std::int64_t at_us =
@@ -41,7 +42,8 @@ std::int64_t SessionDraft::EntriesDueUs() const {
 void SessionDraft::EmbedEntries() {
   if (!exists()) return;
   for (const BlockSettings& block : config_->blocks) {
-    const BlockState* const found = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
+    const BlockState* const found =
+        block.traits->has_entries() ? blocks_.Find(block.name) : nullptr;
     if (found == nullptr) continue;
     auto embeddings = StateWithNext(found->state);
     if (!embeddings.has_value()) continue;
@@ -49,16 +51,16 @@ void SessionDraft::EmbedEntries() {
     if (made.job > found->done) continue;
     if (made.done < found->next_entry) {
       // How far it comes is seen when it runs.
-      AddJob(block.name, found->entry_generation, {made.done, found->next_entry});
-      BlockState& state = ChangeBlock(block.name);
+      blocks_.AddJob(block.name, found->entry_generation, {made.done, found->next_entry});
+      BlockState& state = blocks_.Change(block.name);
       while (made.generation == 0) made.generation = random_();
       made.next_entry = state.next_entry;
       made.job = state.next - 1;
       state.state = embeddings->ToJson();
       continue;
     }
-    BlockState& state = ChangeBlock(block.name);
-    AddGarbage(state.entry_generation, {0, state.next_entry});
+    BlockState& state = blocks_.Change(block.name);
+    blocks_.AddGarbage(state.entry_generation, {0, state.next_entry});
     while (made.generation == 0) made.generation = random_();
     state.entry_generation = made.generation;
     embeddings->source = std::move(made.source);
@@ -69,7 +71,7 @@ void SessionDraft::EmbedEntries() {
 }
 
 void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
-  const BlockState* const found = block.traits->has_entries() ? FindBlock(block.name) : nullptr;
+  const BlockState* const found = block.traits->has_entries() ? blocks_.Find(block.name) : nullptr;
   if (found == nullptr || found->entry_generation == 0) return;
   auto embeddings = EmbeddingState::FromJson(found->state);
   // One that can't be read a job tells of.
@@ -85,8 +87,8 @@ void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
       embeddings->next.has_value() ? embeddings->next->source : embeddings->source;
   const bool whole = embeddings->next.has_value() || embeddings->look_again == 0;
   if (whole && last.IsNamed(now.worker, now.model)) return;
-  BlockState& state = ChangeBlock(block.name);
-  DropNextEntries(state);
+  BlockState& state = blocks_.Change(block.name);
+  blocks_.DropNextEntries(state);
   embeddings->next.reset();
   // Back to what made those that serve, of which none may be missing.
   if (!embeddings->source.IsNamed(now.worker, now.model) || embeddings->look_again > 0) {
@@ -101,15 +103,6 @@ bool SessionDraft::EmbedsEntries(const JobOutcome& outcome, const BlockState& st
   if (state.name == kRetrievalBlock) return false;
   const auto embeddings = StateWithNext(state.state);
   return embeddings.has_value() && embeddings->next->job == outcome.job.number;
-}
-
-void SessionDraft::DropNextEntries(BlockState& state) {
-  auto embeddings = StateWithNext(state.state);
-  if (!embeddings.has_value()) return;
-  const NextEmbeddings& made = *embeddings->next;
-  if (made.generation != 0) AddGarbage(made.generation, {0, made.next_entry});
-  embeddings->next.reset();
-  state.state = embeddings->ToJson();
 }
 
 std::optional<std::vector<NumberRange>> SessionDraft::RemovedSince(const JobOutcome& outcome,
@@ -146,7 +139,7 @@ std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState
       after->next->next_entry = std::max(made.next_entry, outcome.entries_to);
     } else {
       // Another model has answered: it begins with the first entry.
-      AddGarbage(made.generation, {0, made.next_entry});
+      blocks_.AddGarbage(made.generation, {0, made.next_entry});
     }
     return after->ToJson();
   }

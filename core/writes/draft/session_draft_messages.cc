@@ -184,7 +184,7 @@ void SessionDraft::RemoveActiveMessages() {
       // The pinned ones lie below the floor where a Reset has taken what was archived.
       const std::int64_t begin =
           row_.pinned.empty() ? row_.floor : std::min(row_.floor, row_.pinned.front());
-      garbage_.push_back({row_.generation, begin, row_.next_position});
+      garbage_.Add(row_.generation, {begin, row_.next_position});
     }
     row_.floor = row_.next_position;
   } else {
@@ -193,7 +193,7 @@ void SessionDraft::RemoveActiveMessages() {
     erase_ = {{row_.watermark, row_.next_position}};
     if (!row_.pinned.empty()) {
       row_.floor = FirstUnpinned(row_);
-      garbage_.push_back({row_.generation, row_.pinned.front(), row_.floor});
+      garbage_.Add(row_.generation, {row_.pinned.front(), row_.floor});
     }
   }
   row_.watermark = row_.next_position;
@@ -205,7 +205,7 @@ void SessionDraft::RemoveActiveMessages() {
 
 void SessionDraft::RemoveAllMessages() {
   if (row_.active_count + row_.archived_count > 0 || row_.message_bytes > 0) {
-    garbage_.push_back({row_.generation, 0, row_.next_position});
+    garbage_.Add(row_.generation, {0, row_.next_position});
   }
   row_.generation = random_();
   row_.floor = row_.watermark = row_.next_position;
@@ -216,13 +216,13 @@ void SessionDraft::RemoveAllMessages() {
   active_bytes_ = 0;
   base_removed_ = true;
   pinned_.clear();
-  CancelJobs();
-  RemoveBlock(std::string(kRetrievalBlock));
+  blocks_.CancelJobs(config_->blocks);
+  blocks_.Remove(std::string(kRetrievalBlock));
 }
 
 void SessionDraft::RemoveContents() {
   if (row_.content_generation == 0) return;
-  garbage_.push_back({row_.content_generation, 0, row_.next_content});
+  garbage_.Add(row_.content_generation, {0, row_.next_content});
   row_.content_generation = 0;
   row_.content_count = row_.content_bytes = 0;
 }

@@ -20,23 +20,6 @@ constexpr std::int64_t kErasedAtOnce = 256;
 
 }  // namespace
 
-std::int64_t SessionDraft::FirstToFeed() const {
-  std::int64_t first = kNothingToFeed;
-  for (const BlockSettings& block : config_->blocks) {
-    const BlockState* const state = FindBlock(block.name);
-    if (state == nullptr) continue;
-    std::int64_t made = 0;
-    for (const Job& job : jobs_) {
-      if (job.key.block != block.name) continue;
-      ++made;
-      if (job.message_generation == row_.generation) first = std::min(first, job.begin);
-    }
-    // What older jobs are to feed is not known here.
-    if (state->done + 1 + made < state->next) return 0;
-  }
-  return first;
-}
-
 std::int64_t SessionDraft::BytesOfArchived(const LeavingMessages& leaving) const {
   if (leaving.archived == 0) return 0;
   std::int64_t bytes = row_.message_bytes - ActiveBytes();
@@ -135,7 +118,7 @@ void SessionDraft::EraseRows(PositionRange range) {
   const bool is_stored = row_.generation == base_.row.generation;
   const std::int64_t end = is_stored ? end_of(base_.row.next_position) : range.begin;
   if (end - range.begin > kErasedAtOnce) {
-    AddGarbage(row_.generation, {range.begin, end});
+    garbage_.Add(row_.generation, {range.begin, end});
   } else if (range.begin < end) {
     if (!erase_.empty() && erase_.back().end == range.begin) {
       erase_.back().end = end;
@@ -143,33 +126,22 @@ void SessionDraft::EraseRows(PositionRange range) {
       erase_.push_back({range.begin, end});
     }
   }
-  const BlockState* const embeddings = FindBlock(std::string(kRetrievalBlock));
+  const BlockState* const embeddings = blocks_.Find(std::string(kRetrievalBlock));
   if (embeddings == nullptr) return;
-  for (const EntryRange& stored : EntriesOf(*embeddings)) {
+  for (const EntryRange& stored : BlockLedger::EntriesOf(*embeddings)) {
     const PositionRange embedded{range.begin, end_of(stored.positions.end)};
     if (embedded.end - embedded.begin > kErasedAtOnce) {
-      AddGarbage(stored.generation, embedded);
+      blocks_.AddGarbage(stored.generation, embedded);
     } else if (embedded.begin < embedded.end) {
-      erased_entries_.push_back({stored.generation, embedded});
+      blocks_.EraseEntries({stored.generation, embedded});
     }
   }
-}
-
-void SessionDraft::AddGarbage(std::uint64_t generation, PositionRange range) {
-  for (Garbage& garbage : garbage_) {
-    const bool touches = garbage.begin <= range.end && range.begin <= garbage.end;
-    if (garbage.generation != generation || !touches) continue;
-    garbage.begin = std::min(garbage.begin, range.begin);
-    garbage.end = std::max(garbage.end, range.end);
-    return;
-  }
-  garbage_.push_back({generation, range.begin, range.end});
 }
 
 void SessionDraft::DropOldest() {
   const Retention& retention = config_->retention;
   if (!retention.DropsMessages()) return;
-  const std::int64_t keep_from = FirstToFeed();
+  const std::int64_t keep_from = blocks_.FirstToFeed(config_->blocks, row_.generation);
   if (OpeningIsDue(0) && row_.opening < keep_from) DropOpening();
   const LeavingMessages leaving = WhatLeaves(keep_from);
   DropMessages(leaving, BytesOfArchived(leaving));
@@ -240,12 +212,12 @@ bool SessionDraft::HasExpiringState() const {
 
 void SessionDraft::ExpireStates() {
   for (const BlockSettings& block : config_->blocks) {
-    const BlockState* const state = FindBlock(block.name);
+    const BlockState* const state = blocks_.Find(block.name);
     if (state == nullptr) continue;
     auto after = block.traits->OnTime(state->state, now_us_);
     // A state that can't be read has nothing to show.
     if (!after.ok()) continue;
-    if (after->state.has_value()) ChangeBlock(block.name).state = *std::move(after->state);
+    if (after->state.has_value()) blocks_.Change(block.name).state = *std::move(after->state);
     if (after->next_us > 0) LookAt(std::max(after->next_us, now_us_ + kSoonUs));
   }
 }
