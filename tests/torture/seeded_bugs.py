@@ -154,12 +154,13 @@ BUGS = (
               "  incoming.message.role = ParseRole(message.role());\n"),)),
     SeededBug(
         "reset_without_generation", "Reset and Set leave the generation as it is", _SQLITE,
-        (Edit("core/writes/draft/session_draft_messages.cc",
-              "  row_.generation = random_();\n"
-              "  row_.floor = row_.watermark = row_.next_position;\n"
-              "  row_.pinned.clear();\n",
-              "  row_.floor = row_.watermark = row_.next_position;\n"
-              "  row_.pinned.clear();\n"),)),
+        (Edit("core/writes/draft/message_ledger.cc",
+              "  row.generation = generation;\n"
+              "  row.floor = row.watermark = row.next_position;\n"
+              "  row.pinned.clear();\n",
+              "  static_cast<void>(generation);\n"
+              "  row.floor = row.watermark = row.next_position;\n"
+              "  row.pinned.clear();\n"),)),
     SeededBug(
         "delete_keeps_the_row", "a deleted message goes from memory and stays in the store", _SQLITE,
         (Edit("core/storage/sqlite/sqlite_commit.cc",

@@ -47,22 +47,12 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UpdateMessage& update
   MessagePtr message(changed);
   const bool active = IsActive(row_, stored.position);
   const std::int64_t active_bytes =
-      active_bytes_ + (active ? BodyBytes(*message) - BodyBytes(stored) : 0);
-  if (active_bytes > std::max(max_active_bytes_, active_bytes_)) {
+      messages_.active_bytes() + (active ? BodyBytes(*message) - BodyBytes(stored) : 0);
+  if (active_bytes > std::max(max_active_bytes_, messages_.active_bytes())) {
     return Refused(ActiveBytesExceeded("parts", active_bytes, max_active_bytes_));
   }
-  active_bytes_ = active_bytes;
-  row_.message_bytes =
-      std::max<std::int64_t>(0, row_.message_bytes + BodyBytes(*message) - BodyBytes(stored));
-  if (active) {
-    row_.active_tokens += message->token_count - stored.token_count;
-  }
-  for (MessagePtr& pinned : pinned_) {
-    if (pinned->position == stored.position) pinned = message;
-  }
-  if (row_.opening == stored.position) opening_ = message;
+  messages_.Replace(row_, message, stored, active);
   NoteTime(*message);
-  replaced_ = message;
   row_.edit_revision = row_.revision + 1;
   HideChangedEntries(stored.position);
   if (blocks_.EraseEmbedding(stored.position) && config_->EmbedsMessages()) {
@@ -82,43 +72,25 @@ SessionDraft::Decision SessionDraft::Apply(const commands::DeleteMessage& /*comm
   if (absl::Status status = CheckFound(request); !status.ok()) return Refused(status);
   WriteResult result;
   TakeOut(request.found->messages, result);
-  result.messages = deleted_;
+  result.messages = messages_.deleted();
   return Stored(request, std::move(result));
 }
 
 void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result) {
-  deleted_ = std::move(messages);
+  messages_.BeginTakingOut(std::move(messages));
   std::vector<NumberRange> archived;
-  for (const MessagePtr& message : deleted_) {
+  for (const MessagePtr& message : messages_.deleted()) {
     const std::int64_t position = message->position;
     if (IsArchived(position)) AddRange(archived, {position, position + 1});
-    if (!erase_.empty() && erase_.back().end == position) {
-      ++erase_.back().end;
-    } else {
-      erase_.push_back({position, position + 1});
-    }
-    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - BodyBytes(*message));
-    if (IsActive(row_, position)) {
-      --row_.active_count;
-      row_.active_tokens -= message->token_count;
-      active_bytes_ -= ActiveSize(*message);
-      ++result.removed_active;
-    } else {
-      --row_.archived_count;
-      ++result.removed_archived;
-    }
+    const bool active = IsActive(row_, position);
+    ++(active ? result.removed_active : result.removed_archived);
+    messages_.TakeOut(row_, *message, active);
     blocks_.EraseEmbedding(position);
-    if (row_.opening == position) {
-      row_.opening = 0;
-      opening_ = nullptr;
-    }
-    std::erase(row_.pinned, position);
-    std::erase_if(pinned_,
-                  [position](const MessagePtr& pinned) { return pinned->position == position; });
   }
   std::vector<std::string> ids;
-  ids.reserve(deleted_.size());
-  for (const MessagePtr& message : deleted_) ids.push_back(MessageId(*message, row_.generation));
+  ids.reserve(messages_.deleted().size());
+  for (const MessagePtr& message : messages_.deleted())
+    ids.push_back(MessageId(*message, row_.generation));
   result.retired_facts = TellBlocks({archived, ids, /*changed=*/false, now_us_, random_});
   row_.edit_revision = row_.revision + 1;
 }

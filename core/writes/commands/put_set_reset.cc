@@ -23,7 +23,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Put& put, Write& writ
     return Refused(Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
                          "the session was replaced or deleted meanwhile"));
   }
-  if (!whole()) return Refused(SessionTooLarge(active_bytes_));
+  if (!messages_.whole()) return Refused(SessionTooLarge(messages_.active_bytes()));
   std::shared_ptr<const SessionConfig> config = config_;
   SessionSettings settings;
   if (exists()) {
@@ -40,7 +40,8 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Put& put, Write& writ
   if (auto decision = CountTokens(write, *config); decision.has_value())
     return *std::move(decision);
   const auto draft = [&](SessionDraft& copy) { copy.Put(write, settings, *config); };
-  if (absl::Status status = CheckActiveBytes(put.items, active_bytes_, draft); !status.ok()) {
+  if (absl::Status status = CheckActiveBytes(put.items, messages_.active_bytes(), draft);
+      !status.ok()) {
     return Refused(status);
   }
   const std::size_t jobs = blocks_.jobs().size();
@@ -136,17 +137,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Reset& reset, Write& 
       RemoveActiveMessages();
       break;
     case ResetScope::kArchived:
-      if (row_.archived_count > 0) {
-        // A Get begins with the opening message: it goes with its turn.
-        for (const PositionRange& range :
-             Without({FirstUnpinned(row_), row_.watermark}, row_.opening)) {
-          garbage_.Add(row_.generation, range);
-        }
-        row_.floor = row_.watermark;
-      }
-      row_.archived_count = row_.opening > 0 ? 1 : 0;
-      row_.message_bytes =
-          std::min(row_.message_bytes, ActiveBytes() + (opening_ ? BodyBytes(*opening_) : 0));
+      messages_.RemoveArchived(row_);
       blocks_.CancelJobs(config_->blocks);
       // Those of active messages are made anew.
       blocks_.Remove(std::string(kRetrievalBlock));

@@ -39,12 +39,12 @@ SessionDraft::Decision SessionDraft::Apply(const commands::BeginStaged& begin, W
 SessionDraft::Decision SessionDraft::Apply(const commands::AddStaged& add, Write& write) {
   const WriteRequest& request = write.request;
   if (absl::Status status = CheckStaged(*add.staged); !status.ok()) return Refused(status);
-  stored_ = add.rows.messages;
+  messages_.SetStored(add.rows.messages);
   stored_contents_ = add.rows.contents;
   blocks_.SetEntries(add.rows.entries);
   // How far they reach may not have been known when it was begun.
-  if (!stored_.empty()) {
-    row_.next_position = std::max(row_.next_position, stored_.back()->position + 1);
+  if (!messages_.stored().empty()) {
+    row_.next_position = std::max(row_.next_position, messages_.stored().back()->position + 1);
     row_.floor = row_.watermark = row_.next_position;
   }
   if (!stored_contents_.empty()) {

@@ -51,15 +51,15 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
   if (ArchivedButOpening(row_) == 0) {
     // Where only its oldest messages are at hand, what comes behind is looked at the next time.
     if (!base_.whole && command.oldest.has_value() && row_.revision == command.oldest->revision) {
-      oldest_.assign(command.oldest->messages.begin(), command.oldest->messages.end());
+      messages_.SetOldest(command.oldest->messages);
     }
     const LeavingMessages active = WhatLeaves(sweep.keep_from);
-    DropMessages(active, BytesOfArchived(active));
+    DropMessages(active, messages_.BytesOfArchived(row_, active));
     held = held || active.held;
     result.removed_active = static_cast<std::int64_t>(active.active);
     row_.drop_us = NextActiveDrop();
-    if (View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
-      row_.drop_us = oldest_.empty() ? now_us_ + kLaterUs : now_us_;
+    if (messages_.View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
+      row_.drop_us = messages_.oldest().empty() ? now_us_ + kLaterUs : now_us_;
     }
   } else {
     row_.drop_us = sweep.more ? now_us_ : retention.DropAt(sweep.next_ingest_us);
@@ -83,16 +83,15 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
       next_us = next_us == 0 ? expire_us : std::min(next_us, expire_us);
     }
   };
-  std::for_each(pinned_.begin(), pinned_.end(), look);
+  std::for_each(messages_.pinned().begin(), messages_.pinned().end(), look);
   for (const MessagePtr& message : sweep.expired_messages) {
     const std::int64_t position = message->position;
     if (IsStored(row_, position) && (IsArchived(position) || !base_.whole)) gone.push_back(message);
   }
   if (base_.whole) {
-    const auto active = base_.active.begin() + static_cast<std::ptrdiff_t>(dropped_);
-    std::for_each(active, base_.active.end(), look);
+    std::for_each(messages_.base_begin(), base_.active.end(), look);
   }
-  retired_messages_ += std::ssize(gone);
+  messages_.NoteRetired(std::ssize(gone));
   for (const ContentPtr& content : sweep.expired_contents) {
     const std::int64_t position = content->position;
     erased_contents_.push_back({row_.content_generation, {position, position + 1}});
@@ -153,18 +152,19 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
 SessionDraft::Decision SessionDraft::Apply(const commands::ArchiveOldest& archive, Write& write) {
   const WriteRequest& request = write.request;
   const OldestActive& oldest = archive.oldest;
-  if (!exists() || whole() || row_.generation != oldest.generation ||
-      row_.revision != oldest.revision || active_bytes_ <= max_active_bytes_) {
+  if (!exists() || messages_.whole() || row_.generation != oldest.generation ||
+      row_.revision != oldest.revision || messages_.active_bytes() <= max_active_bytes_) {
     return Unchanged(request);
   }
-  oldest_.assign(oldest.messages.begin(), oldest.messages.end());
-  const bool more = row_.active_count > std::ssize(row_.pinned) + std::ssize(oldest_);
+  messages_.SetOldest(oldest.messages);
+  const bool more = row_.active_count > std::ssize(row_.pinned) + std::ssize(messages_.oldest());
   WriteResult result;
-  const std::int64_t surplus = active_bytes_ - max_active_bytes_;
-  result.archived_count = Archive(ByteFlush(View(), surplus, more));
+  const std::int64_t surplus = messages_.active_bytes() - max_active_bytes_;
+  result.archived_count = Archive(ByteFlush(messages_.View(), surplus, more));
   // The newest message alone is too much. It may leave, since a Put follows.
-  if (result.archived_count == 0) result.archived_count = Archive(ByteFlush(View(), surplus, true));
-  if (result.archived_count == 0) return Refused(SessionTooLarge(active_bytes_));
+  if (result.archived_count == 0)
+    result.archived_count = Archive(ByteFlush(messages_.View(), surplus, true));
+  if (result.archived_count == 0) return Refused(SessionTooLarge(messages_.active_bytes()));
   return Stored(request, std::move(result));
 }
 

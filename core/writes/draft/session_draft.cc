@@ -51,12 +51,10 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       row_(base.row),
       timed_(HasTimedItems(base.row)),
       config_(base.config),
-      active_bytes_(base.active_bytes),
-      pinned_(base.pinned),
-      opening_(base.opening),
+      messages_(base),
       blocks_(base, now_us_, random) {
   // Another server has taken it out.
-  if (base.whole && opening_ == nullptr) row_.opening = 0;
+  if (base.whole && base.opening == nullptr) row_.opening = 0;
 }
 
 TenantUsage SessionDraft::UsageOf(const SessionRow& row) {
@@ -372,12 +370,10 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.write_config = write_config_;
   change.write_expire_us = row_.expire_us != base_expire_us_;
   change.write_drop_us = row_.drop_us != base_drop_us_;
-  change.messages = std::move(stored_);
   change.contents = std::move(stored_contents_);
-  change.erase = erase_;
   change.erased_entries = std::move(erased_contents_);
-  if (replaced_ != nullptr) change.replaced = {replaced_};
   if (replaced_content_ != nullptr) change.replaced_contents = {replaced_content_};
+  messages_.TakeChange(change);
   garbage_.MoveTo(change.garbage);
   blocks_.TakeChange(key, change);
   change.requests = requests_;
@@ -392,55 +388,7 @@ void SessionDraft::ApplyTo(Session& session) {
     }
     session.recent_requests.clear();
   }
-  if (base_removed_) {
-    session.active.clear();
-    session.content_bytes = 0;
-    for (const RequestRecord& record : session.recent_requests) {
-      session.content_bytes += ByteSize(record);
-    }
-    for (const auto& [name, state] : session.blocks) session.content_bytes += ByteSize(*state);
-  }
-  const std::size_t from_base = std::min(dropped_, session.active.size());
-  for (std::size_t i = 0; i < from_base; ++i) {
-    session.content_bytes -= session.active.front()->ByteSize();
-    session.active.pop_front();
-  }
-  for (std::size_t i = dropped_ - from_base; i < appended_.size(); ++i) {
-    session.content_bytes += appended_[i]->ByteSize();
-    session.active.push_back(std::move(appended_[i]));
-  }
-  if (replaced_ != nullptr || !deleted_.empty()) {
-    const auto place = [&session](const MessagePtr& message) {
-      const auto found = std::lower_bound(
-          session.active.begin(), session.active.end(), message,
-          [](const MessagePtr& a, const MessagePtr& b) { return a->position < b->position; });
-      const bool here = found != session.active.end() && (*found)->position == message->position;
-      return here ? found : session.active.end();
-    };
-    if (replaced_ != nullptr) {
-      if (const auto found = place(replaced_); found != session.active.end()) {
-        session.content_bytes += replaced_->ByteSize() - (*found)->ByteSize();
-        *found = replaced_;
-      }
-    }
-    for (const MessagePtr& message : deleted_) {
-      const auto found = place(message);
-      if (found == session.active.end()) continue;
-      session.content_bytes -= (*found)->ByteSize();
-      session.active.erase(found);
-    }
-    for (const MessagePtr& pinned : session.pinned) session.content_bytes -= pinned->ByteSize();
-    session.pinned.clear();
-  }
-  for (std::size_t i = base_removed_ ? 0 : session.pinned.size(); i < pinned_.size(); ++i) {
-    session.content_bytes += pinned_[i]->ByteSize();
-  }
-  if (session.opening && !base_removed_) session.content_bytes -= session.opening->ByteSize();
-  if (opening_) session.content_bytes += opening_->ByteSize();
-  session.opening = std::move(opening_);
-  session.pinned = std::move(pinned_);
-  session.active_bytes = active_bytes_;
-  session.whole = session.whole || base_removed_;
+  messages_.ApplyTo(session);
   for (RequestRecord& record : requests_) {
     session.content_bytes += ByteSize(record);
     session.recent_requests.push_back(std::move(record));

@@ -3,7 +3,6 @@
 #define MEMORYD_CORE_WRITES_DRAFT_SESSION_DRAFT_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 #include "core/storage/store.h"
 #include "core/writes/draft/block_ledger.h"
 #include "core/writes/draft/garbage_list.h"
+#include "core/writes/draft/message_ledger.h"
 #include "core/writes/draft/requested_config.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
@@ -78,7 +78,7 @@ class SessionDraft {
   TenantUsage Change() const;
 
   // Messages that retention took out, those left aside that went with their session.
-  std::int64_t retired_messages() const { return retired_messages_; }
+  std::int64_t retired_messages() const { return messages_.retired(); }
 
   // Models have taken that much for the session since its last commit. Nothing for one that is not
   // there afterwards. While the base is unchanged.
@@ -89,7 +89,7 @@ class SessionDraft {
 
   // Whether ApplyTo() leaves out messages that the session has: it must be read from the store.
   bool must_load() const {
-    return must_load_ || (!base_.whole && active_bytes_ <= max_active_bytes_);
+    return must_load_ || (!base_.whole && messages_.active_bytes() <= max_active_bytes_);
   }
 
   // What to commit. Once, after the last Add().
@@ -137,16 +137,10 @@ class SessionDraft {
   TenantUsage ItemGrowth(const WriteRequest& request) const;
   // By how much the session's configuration grows.
   std::int64_t ConfigGrowth(const WriteRequest& request) const;
-  // Of the bodies alone.
-  std::int64_t ActiveBytes() const;
-  // Whether the active messages are at hand.
-  bool whole() const { return base_.whole || base_removed_; }
   // OK when the items, put to what makes `bytes` active, leave no more active than may be. `draft`,
   // which makes the changes in a copy, is called only where they might.
   absl::Status CheckActiveBytes(const IncomingItems& items, std::int64_t bytes,
                                 const std::function<void(SessionDraft& copy)>& draft) const;
-  // Whether another message of this size may be pinned.
-  bool MayPin(std::int64_t size) const;
   absl::Status CheckRevision(const WriteRequest& request) const;
   // OK when what was found for the write is what is stored.
   absl::Status CheckFound(const WriteRequest& request) const;
@@ -205,7 +199,6 @@ class SessionDraft {
   void DropOldest();
   void DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes);
   void EraseRows(PositionRange range);
-  std::int64_t BytesOfArchived(const LeavingMessages& leaving) const;
   LeavingMessages WhatLeaves(std::int64_t keep_from) const;
   // When the oldest active message is due, of a session without archived ones; 0: never.
   std::int64_t NextActiveDrop() const;
@@ -255,7 +248,6 @@ class SessionDraft {
   static Decision Unchanged(const WriteRequest& request);
   // Reset or DeleteSession of a session that is not there.
   Decision NothingToRemove(const WriteRequest& request);
-  ActiveView View() const;
   Decision Stored(const WriteRequest& request, WriteResult result);
   static Decision Refused(absl::Status why) { return {Decision::Kind::kRefused, std::move(why)}; }
 
@@ -277,31 +269,16 @@ class SessionDraft {
   bool timed_ = false;  // See HasTimedItems(); drop_us becomes odd or even at last.
   std::shared_ptr<const SessionConfig> config_;
   bool write_config_ = false;
-  // Of base_.active, or of an empty list once all messages were removed.
-  bool base_removed_ = false;
-  // The oldest active messages that left, counted over the base's and then the appended ones.
-  std::size_t dropped_ = 0;
-  // What stands for base_.active where that is not whole: its oldest messages, as far as they are
-  // known.
-  std::deque<MessagePtr> oldest_;
-  std::int64_t active_bytes_ = 0;
-  std::int64_t retired_messages_ = 0;
   bool more_entries_ = false;  // That the sweeper has to take out.
-  std::vector<MessagePtr> pinned_;
-  MessagePtr opening_;                // At row_.opening; null: none, or not known.
-  std::vector<MessagePtr> appended_;  // Unpinned.
-  std::vector<MessagePtr> stored_;    // All new ones, in order.
   std::vector<ContentPtr> stored_contents_;
-  std::vector<PositionRange> erase_;
   std::vector<EntryRange> erased_contents_;
-  // Of one write that has the draft for itself.
-  MessagePtr replaced_;
-  ContentPtr replaced_content_;
-  std::vector<MessagePtr> deleted_;  // Ascending.
+  ContentPtr replaced_content_;  // Of one write that has the draft for itself.
+  // row_'s columns of messages change in it alone, but for what a piece of a session brings.
+  MessageLedger messages_;
   // row_.block_generation follows it when a write is done.
   BlockLedger blocks_;
   bool forget_requests_ = false;
-  GarbageList garbage_;  // Of messages, contents and replies.
+  GarbageList garbage_;  // Of contents and replies.
   std::vector<RequestRecord> requests_;
 };
 

@@ -20,79 +20,47 @@ constexpr std::int64_t kErasedAtOnce = 256;
 
 }  // namespace
 
-std::int64_t SessionDraft::BytesOfArchived(const LeavingMessages& leaving) const {
-  if (leaving.archived == 0) return 0;
-  std::int64_t bytes = row_.message_bytes - ActiveBytes();
-  if (leaving.keeps_opening && opening_) bytes -= BodyBytes(*opening_);
-  bytes = std::max<std::int64_t>(0, bytes);
-  const std::int64_t count = row_.archived_count - (leaving.keeps_opening ? 1 : 0);
-  if (leaving.archived >= count) return bytes;
-  // Their share: nobody has read them. The share of all that are left is exact, so that errors
-  // don't add up.
-  return static_cast<std::int64_t>(static_cast<double>(bytes) *
-                                   static_cast<double>(leaving.archived) /
-                                   static_cast<double>(count));
-}
-
 LeavingMessages SessionDraft::WhatLeaves(std::int64_t keep_from) const {
   const bool spare_opening = config_->counting.profile != Profile::kLlamaIndex;
-  return OldestToLeave(config_->retention, row_, pinned_, opening_.get(), View(), spare_opening,
-                       now_us_, keep_from);
+  return OldestToLeave(config_->retention, row_, messages_.pinned(), messages_.opening().get(),
+                       messages_.View(), spare_opening, now_us_, keep_from);
 }
 
 void SessionDraft::SetOpening(MessagePtr opening) {
   const std::int64_t position = opening ? opening->position : 0;
   // That it opened a turn is why it was still there.
   if (position != row_.opening && row_.opening < row_.floor) DropOpening();
-  row_.opening = position;
-  opening_ = std::move(opening);
+  messages_.SetOpening(row_, std::move(opening));
 }
 
 void SessionDraft::DropOpening() {
   if (row_.opening == 0) return;
   const PositionRange range{row_.opening, row_.opening + 1};
-  --row_.archived_count;
-  row_.message_bytes =
-      std::max<std::int64_t>(0, row_.message_bytes - (opening_ ? BodyBytes(*opening_) : 0));
-  ++retired_messages_;
-  row_.opening = 0;
-  opening_ = nullptr;
+  messages_.DropOpening(row_);
   HideEntries({{range.begin, range.end}});
   EraseRows(range);
 }
 
 bool SessionDraft::OpeningIsDue(std::int64_t ingest_us) const {
   if (row_.opening == 0) return false;
-  if (opening_) ingest_us = opening_->ingest_us;
+  if (messages_.opening()) ingest_us = messages_.opening()->ingest_us;
   const std::int64_t ttl_us = config_->retention.message_ttl_us;
   // One at or above the floor goes as any archived message does.
   return row_.opening < FirstUnpinned(row_) &&
-         ((ttl_us > 0 && ingest_us > 0 && ingest_us + ttl_us <= now_us_) || !TurnGoesOn(View()));
+         ((ttl_us > 0 && ingest_us > 0 && ingest_us + ttl_us <= now_us_) ||
+          !TurnGoesOn(messages_.View()));
 }
 
 void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t archived_bytes) {
   if (leaving.floor == 0) return;
   const std::int64_t begin = FirstUnpinned(row_);
-  row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - archived_bytes);
-  row_.archived_count -= leaving.archived;
-  const ActiveView view = View();
-  MessagePtr opening = opening_;
+  MessagePtr opening = messages_.opening();
   std::int64_t kept = leaving.keeps_opening ? row_.opening : 0;
   if (leaving.opening.has_value()) {
-    opening = view.pointer(*leaving.opening);
+    opening = messages_.View().pointer(*leaving.opening);
     kept = opening->position;
-    ++row_.archived_count;
-    row_.message_bytes += BodyBytes(*opening);
   }
-  for (std::size_t i = 0; i < leaving.active; ++i) {
-    row_.message_bytes = std::max<std::int64_t>(0, row_.message_bytes - BodyBytes(view.at(i)));
-    active_bytes_ -= ActiveSize(view.at(i));
-    row_.active_tokens -= view.at(i).token_count;
-  }
-  row_.active_count -= static_cast<std::int64_t>(leaving.active);
-  dropped_ += leaving.active;
-  retired_messages_ += leaving.archived + static_cast<std::int64_t>(leaving.active) -
-                       (leaving.opening.has_value() ? 1 : 0);
+  messages_.Drop(row_, leaving, archived_bytes);
   SetOpening(std::move(opening));
   row_.floor = leaving.floor;
   row_.watermark = std::max(row_.watermark, leaving.floor);
@@ -104,32 +72,16 @@ void SessionDraft::DropMessages(const LeavingMessages& leaving, std::int64_t arc
   HideEntries(gone);
   // It went with the other archived ones.
   if (kept != row_.opening && row_.opening >= begin && row_.opening < leaving.floor) {
-    row_.opening = 0;
-    opening_ = nullptr;
+    messages_.ForgetOpening(row_);
   }
 }
 
 void SessionDraft::EraseRows(PositionRange range) {
-  // What this draft has made is not stored at all.
-  std::erase_if(stored_, [&](const MessagePtr& message) {
-    return message->position >= range.begin && message->position < range.end;
-  });
-  const auto end_of = [&](std::int64_t stored) { return std::min(range.end, stored); };
-  const bool is_stored = row_.generation == base_.row.generation;
-  const std::int64_t end = is_stored ? end_of(base_.row.next_position) : range.begin;
-  if (end - range.begin > kErasedAtOnce) {
-    garbage_.Add(row_.generation, {range.begin, end});
-  } else if (range.begin < end) {
-    if (!erase_.empty() && erase_.back().end == range.begin) {
-      erase_.back().end = end;
-    } else {
-      erase_.push_back({range.begin, end});
-    }
-  }
+  messages_.Erase(row_, range);
   const BlockState* const embeddings = blocks_.Find(std::string(kRetrievalBlock));
   if (embeddings == nullptr) return;
   for (const EntryRange& stored : BlockLedger::EntriesOf(*embeddings)) {
-    const PositionRange embedded{range.begin, end_of(stored.positions.end)};
+    const PositionRange embedded{range.begin, std::min(range.end, stored.positions.end)};
     if (embedded.end - embedded.begin > kErasedAtOnce) {
       blocks_.AddGarbage(stored.generation, embedded);
     } else if (embedded.begin < embedded.end) {
@@ -144,7 +96,7 @@ void SessionDraft::DropOldest() {
   const std::int64_t keep_from = blocks_.FirstToFeed(config_->blocks, row_.generation);
   if (OpeningIsDue(0) && row_.opening < keep_from) DropOpening();
   const LeavingMessages leaving = WhatLeaves(keep_from);
-  DropMessages(leaving, BytesOfArchived(leaving));
+  DropMessages(leaving, messages_.BytesOfArchived(row_, leaving));
   const bool none_archived = ArchivedButOpening(row_) == 0;
   if (leaving.held || OpeningIsDue(0)) {
     LookAt(now_us_ + kSoonUs);
@@ -169,9 +121,10 @@ void SessionDraft::NoteTime(const Message& item) {
 
 std::int64_t SessionDraft::NextActiveDrop() const {
   const Retention& retention = config_->retention;
-  const ActiveView view = View();
-  if ((view.size() == 0 && !opening_) || retention.message_ttl_us == 0) return 0;
-  const std::int64_t due = retention.DropAt(opening_ ? opening_->ingest_us : view.at(0).ingest_us);
+  const ActiveView view = messages_.View();
+  if ((view.size() == 0 && !messages_.opening()) || retention.message_ttl_us == 0) return 0;
+  const std::int64_t due =
+      retention.DropAt(messages_.opening() ? messages_.opening()->ingest_us : view.at(0).ingest_us);
   // A call that is kept for its result is looked at seldom.
   return due > now_us_ ? due : retention.DropAt(now_us_ - retention.message_ttl_us) + kSoonUs;
 }
