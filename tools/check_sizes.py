@@ -24,7 +24,6 @@ LARGER = {
     "core/storage/sqlite/sqlite_commit.cc": (560, "one commit, table by table"),
     "core/storage/store.h": (430, "the contract of every store"),
     "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
-    "core/writes/draft/session_draft.h": (290, "the one draft that every command changes"),
     "server/http2/http2_call.cc": (700, "the states of one call"),
     "server/http2/http2_connection.cc": (680, "the states of one connection"),
     "server/rpc/unary_call.h": (270, "a template"),

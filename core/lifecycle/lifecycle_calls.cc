@@ -2,7 +2,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
-#include "core/writes/draft/session_draft.h"
+#include "core/writes/draft/requested_config.h"
 
 namespace memoryd {
 

@@ -11,7 +11,8 @@
 #include "core/base/status_macros.h"
 #include "core/model/role.h"
 #include "core/policy/units.h"
-#include "core/writes/draft/session_draft.h"
+#include "core/writes/draft/message_ledger.h"
+#include "core/writes/draft/requested_config.h"
 
 namespace memoryd {
 namespace {

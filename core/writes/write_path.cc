@@ -12,6 +12,7 @@
 #include "core/blocks/block_traits.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_errors.h"
+#include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/message_lookup.h"
 

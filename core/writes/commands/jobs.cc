@@ -13,6 +13,7 @@
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/sessions/session_info.h"
+#include "core/writes/draft/fed_state.h"
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
@@ -35,7 +36,8 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
   const auto removed = anew ? RemovedSince(outcome, *current) : std::vector<NumberRange>();
   // What was changed or deleted meanwhile is hidden, and taken out, wherever it stands.
   const bool edited = !anew && row_.edit_revision > outcome.read_revision;
-  const bool outdated = edited || !removed.has_value() || !IsFedState(outcome, *current);
+  const bool outdated = edited || !removed.has_value() ||
+                        !IsFedState(outcome, *current, FindBlockSettings(outcome.job.block));
   if (outcome.state == JobState::kDone && outdated) {
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));

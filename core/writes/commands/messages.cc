@@ -81,8 +81,8 @@ void SessionDraft::TakeOut(std::vector<MessagePtr> messages, WriteResult& result
   std::vector<NumberRange> archived;
   for (const MessagePtr& message : messages_.deleted()) {
     const std::int64_t position = message->position;
-    if (IsArchived(position)) AddRange(archived, {position, position + 1});
     const bool active = IsActive(row_, position);
+    if (!active) AddRange(archived, {position, position + 1});
     ++(active ? result.removed_active : result.removed_archived);
     messages_.TakeOut(row_, *message, active);
     blocks_.EraseEmbedding(position);

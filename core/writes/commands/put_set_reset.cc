@@ -11,6 +11,7 @@
 #include "core/blocks/embedding_state.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
+#include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/draft/sizes.h"
 
@@ -27,7 +28,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Put& put, Write& writ
   std::shared_ptr<const SessionConfig> config = config_;
   SessionSettings settings;
   if (exists()) {
-    if (absl::Status status = CheckConfig(request); !status.ok()) return Refused(status);
+    if (absl::Status status = CheckConfig(request, *config_); !status.ok()) return Refused(status);
   } else {
     auto made = MakeConfig(request, settings);
     if (!made.ok()) return Refused(made.status());
@@ -35,7 +36,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Put& put, Write& writ
   }
   // What is handed on may have taken its time.
   if (!put.only_generation.has_value()) {
-    if (absl::Status status = CheckTimes(put.items); !status.ok()) return Refused(status);
+    if (absl::Status status = CheckTimes(put.items, now_us_); !status.ok()) return Refused(status);
   }
   if (auto decision = CountTokens(write, *config); decision.has_value())
     return *std::move(decision);
@@ -73,7 +74,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Set& set, Write& writ
     if (!made.ok()) return Refused(made.status());
     config = *std::move(made);
   }
-  if (absl::Status status = CheckTimes(set.items); !status.ok()) return Refused(status);
+  if (absl::Status status = CheckTimes(set.items, now_us_); !status.ok()) return Refused(status);
   if (auto decision = CountTokens(write, *config); decision.has_value())
     return *std::move(decision);
   const auto draft = [&](SessionDraft& copy) { copy.Set(write, settings, *config); };

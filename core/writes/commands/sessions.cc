@@ -10,6 +10,7 @@
 #include "core/blocks/block_traits.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
+#include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/draft/sizes.h"
 

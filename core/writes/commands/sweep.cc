@@ -29,7 +29,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
     return Apply(commands::DeleteSession(), write);
   }
   WriteResult result;
-  if (!retention.DropsMessages() && !timed_ && !HasExpiringState()) {
+  if (!retention.DropsMessages() && !timed_ && !HasExpiringState(*config_)) {
     const std::int64_t entries_us = EntriesDueUs();
     const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
                        (retention.session_ttl_us > 0 || row_.expire_us == 0);
@@ -86,7 +86,8 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
   std::for_each(messages_.pinned().begin(), messages_.pinned().end(), look);
   for (const MessagePtr& message : sweep.expired_messages) {
     const std::int64_t position = message->position;
-    if (IsStored(row_, position) && (IsArchived(position) || !base_.whole)) gone.push_back(message);
+    if (IsStored(row_, position) && (!IsActive(row_, position) || !base_.whole))
+      gone.push_back(message);
   }
   if (base_.whole) {
     std::for_each(messages_.base_begin(), base_.active.end(), look);
@@ -143,7 +144,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
     }
   }
   // When it is to be looked at for another reason, that write has said so.
-  const bool due = config_->retention.DropsMessages() || timed_ || HasExpiringState();
+  const bool due = config_->retention.DropsMessages() || timed_ || HasExpiringState(*config_);
   if (!due) row_.drop_us = 0;
   more_entries_ = removal.more;
   return Stored(request, WriteResult());

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/role.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/draft/sizes.h"
 
@@ -23,6 +24,11 @@ const std::deque<MessagePtr>& NoMessages() {
 }
 
 }  // namespace
+
+bool IsPinnable(const SessionConfig& config, const Message& message) {
+  return config.counting.profile == Profile::kDefault &&
+         (message.role == Role::kSystem || message.role == Role::kDeveloper);
+}
 
 MessageLedger::MessageLedger(const Session& base)
     : base_(base), active_bytes_(base.active_bytes), pinned_(base.pinned), opening_(base.opening) {}

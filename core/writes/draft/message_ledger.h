@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/session_config.h"
 #include "core/policy/policy.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session.h"
@@ -16,6 +17,10 @@
 #include "core/writes/draft/garbage_list.h"
 
 namespace memoryd {
+
+// Whether a message ahead of the first other one stays in short-term memory for good: of profile
+// `default` those of system and developer.
+bool IsPinnable(const SessionConfig& config, const Message& message);
 
 // Keeps the columns of a session's row that are about messages, which it gets with each call, in
 // step with the messages in memory. Which of them leave, and what blocks make of that, it does not

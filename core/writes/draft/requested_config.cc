@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_traits.h"
+#include "core/sessions/session_errors.h"
 
 namespace memoryd {
 namespace {
@@ -44,6 +47,10 @@ SessionSettings SettingsFrom(const SessionTemplate& from, const SessionKey& key)
     });
   }
   return settings;
+}
+
+absl::Status TimeIsOver(std::string_view field) {
+  return InvalidField(field, "must be later than now");
 }
 
 }  // namespace
@@ -135,6 +142,64 @@ absl::Status CheckRoles(const SessionConfig& config, const std::vector<IncomingM
       return InvalidField(fmt::format("messages[{}].role", i),
                           "profile llama-index allows system, developer, user, assistant, "
                           "function, tool, chatbot and model");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(const WriteRequest& request,
+                                                                SessionSettings& settings) {
+  MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(request));
+  settings = SettingsOfNew(request, defaults);
+  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(settings));
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
+  MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", config.subject));
+  if (request.limits != nullptr) {
+    MEMORYD_RETURN_IF_ERROR(
+        CheckGranted(*request.limits, nullptr, config, defaults.from != nullptr));
+  }
+  return std::make_shared<const SessionConfig>(std::move(config));
+}
+
+absl::Status CheckConfig(const WriteRequest& request, const SessionConfig& config) {
+  const auto mismatch = [](std::string_view message) {
+    return Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH", message);
+  };
+  const RequestedConfig& asked = ConfigOf(request.command);
+  if (asked.empty()) return absl::OkStatus();
+  SessionSettings settings = asked.settings.value_or(SessionSettings());
+  if (!asked.template_name.empty()) {
+    if (asked.template_name != config.template_name) {
+      return mismatch(
+          "template: the session exists and does not have this template; leave template out, name "
+          "the one that GetSession shows, or give the session this one with UpdateSession");
+    }
+    if (settings.subject.value_or(config.subject) == config.subject &&
+        settings.time_zone.value_or(config.time_zone) == config.time_zone) {
+      return absl::OkStatus();
+    }
+  } else {
+    LimitNewBlocks(request, &config, settings);
+    // What a session took from its tenant, its agents need not know.
+    settings.retention = settings.retention.Or(config.retention.AsSettings());
+    settings.template_name = config.template_name;
+    MEMORYD_ASSIGN_OR_RETURN(const SessionConfig resolved, SessionConfig::Resolve(settings));
+    if (resolved == config) return absl::OkStatus();
+  }
+  return mismatch(
+      "config: the session exists with another configuration; leave config out, or change it with "
+      "UpdateSession");
+}
+
+absl::Status CheckTimes(const IncomingItems& items, std::int64_t now_us) {
+  for (std::size_t i = 0; i < items.messages.size(); ++i) {
+    if (items.messages[i].message.IsExpired(now_us)) {
+      return TimeIsOver(fmt::format("messages[{}].expire_time", i));
+    }
+  }
+  for (std::size_t i = 0; i < items.contents.size(); ++i) {
+    if (items.contents[i].content.IsExpired(now_us)) {
+      return TimeIsOver(fmt::format("contents[{}].expire_time", i));
     }
   }
   return absl::OkStatus();

@@ -2,6 +2,8 @@
 #ifndef MEMORYD_CORE_WRITES_DRAFT_REQUESTED_CONFIG_H_
 #define MEMORYD_CORE_WRITES_DRAFT_REQUESTED_CONFIG_H_
 
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,6 +46,18 @@ void LimitNewBlocks(const WriteRequest& request, const SessionConfig* old,
 // `CONFIG_NOT_GRANTED`.
 absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
                           const SessionConfig& now, bool from_template);
+
+// How the session remembers that the request makes, in `settings`; returns what that is in full,
+// checked.
+absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(const WriteRequest& request,
+                                                                SessionSettings& settings);
+
+// OK when what the request asks for beside messages is what a session of this configuration is.
+// FAILED_PRECONDITION `CONFIG_MISMATCH`.
+absl::Status CheckConfig(const WriteRequest& request, const SessionConfig& config);
+
+// INVALID_ARGUMENT for a new item whose time is over.
+absl::Status CheckTimes(const IncomingItems& items, std::int64_t now_us);
 
 }  // namespace memoryd
 

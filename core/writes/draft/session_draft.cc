@@ -20,6 +20,7 @@
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
 #include "core/sessions/shared_config.h"
+#include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/sizes.h"
 
 namespace memoryd {
@@ -29,10 +30,6 @@ using Kind = SessionDraft::Decision::Kind;
 
 std::string EncodedReply(const WriteRequest& request, const WriteResult& result) {
   return request.encode_reply == nullptr ? std::string() : request.encode_reply(result);
-}
-
-absl::Status TimeIsOver(std::string_view field) {
-  return InvalidField(field, "must be later than now");
 }
 
 }  // namespace
@@ -165,50 +162,6 @@ absl::Status SessionDraft::CheckRevision(const WriteRequest& request) const {
   return RevisionMismatch(current);
 }
 
-absl::StatusOr<std::shared_ptr<const SessionConfig>> SessionDraft::MakeConfig(
-    const WriteRequest& request, SessionSettings& settings) {
-  MEMORYD_ASSIGN_OR_RETURN(const SessionDefaults defaults, DefaultsFor(request));
-  settings = SettingsOfNew(request, defaults);
-  MEMORYD_ASSIGN_OR_RETURN(SessionConfig config, SessionConfig::Resolve(settings));
-  MEMORYD_RETURN_IF_ERROR(CheckNewName("session_id", request.key.session));
-  MEMORYD_RETURN_IF_ERROR(CheckNewName("config.subject", config.subject));
-  if (request.limits != nullptr) {
-    MEMORYD_RETURN_IF_ERROR(
-        CheckGranted(*request.limits, nullptr, config, defaults.from != nullptr));
-  }
-  return std::make_shared<const SessionConfig>(std::move(config));
-}
-
-absl::Status SessionDraft::CheckConfig(const WriteRequest& request) const {
-  const auto mismatch = [](std::string_view message) {
-    return Error(absl::StatusCode::kFailedPrecondition, "CONFIG_MISMATCH", message);
-  };
-  const RequestedConfig& asked = ConfigOf(request.command);
-  if (asked.empty()) return absl::OkStatus();
-  SessionSettings settings = asked.settings.value_or(SessionSettings());
-  if (!asked.template_name.empty()) {
-    if (asked.template_name != config_->template_name) {
-      return mismatch(
-          "template: the session exists and does not have this template; leave template out, name "
-          "the one that GetSession shows, or give the session this one with UpdateSession");
-    }
-    if (settings.subject.value_or(config_->subject) == config_->subject &&
-        settings.time_zone.value_or(config_->time_zone) == config_->time_zone) {
-      return absl::OkStatus();
-    }
-  } else {
-    LimitNewBlocks(request, config_.get(), settings);
-    // What a session took from its tenant, its agents need not know.
-    settings.retention = settings.retention.Or(config_->retention.AsSettings());
-    settings.template_name = config_->template_name;
-    MEMORYD_ASSIGN_OR_RETURN(const SessionConfig resolved, SessionConfig::Resolve(settings));
-    if (resolved == *config_) return absl::OkStatus();
-  }
-  return mismatch(
-      "config: the session exists with another configuration; leave config out, or change it with "
-      "UpdateSession");
-}
-
 std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
                                                                 const SessionConfig& config) const {
   const IncomingItems& items = ItemsOf(write.request.command);
@@ -227,20 +180,6 @@ std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
   write.token_counts = std::move(progress.counts);
   write.counted_with = config.counting;
   return std::nullopt;
-}
-
-absl::Status SessionDraft::CheckTimes(const IncomingItems& items) const {
-  for (std::size_t i = 0; i < items.messages.size(); ++i) {
-    if (items.messages[i].message.IsExpired(now_us_)) {
-      return TimeIsOver(fmt::format("messages[{}].expire_time", i));
-    }
-  }
-  for (std::size_t i = 0; i < items.contents.size(); ++i) {
-    if (items.contents[i].content.IsExpired(now_us_)) {
-      return TimeIsOver(fmt::format("contents[{}].expire_time", i));
-    }
-  }
-  return absl::OkStatus();
 }
 
 void SessionDraft::ForgetReplies() {
@@ -311,11 +250,6 @@ absl::Status SessionDraft::CheckGoing(const WriteRequest& request) const {
                                    row_.watermark == found.watermark
                              : found.generation == 0;
   return same ? found.status : MessageChanged();
-}
-
-absl::StatusOr<WriteReply> SessionDraft::Decision::Answer() && {
-  if (!status.ok()) return std::move(status);
-  return WriteReply{std::move(result), std::move(reply), kind == Kind::kReplay};
 }
 
 SessionDraft::Decision SessionDraft::Unchanged(const WriteRequest& request) {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,36 +22,17 @@
 #include "core/writes/draft/block_ledger.h"
 #include "core/writes/draft/garbage_list.h"
 #include "core/writes/draft/message_ledger.h"
-#include "core/writes/draft/requested_config.h"
+#include "core/writes/draft/write_decision.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
 
 namespace memoryd {
 
-// Whether a message ahead of the first other one stays in short-term memory for good: of profile
-// `default` those of system and developer.
-bool IsPinnable(const SessionConfig& config, const Message& message);
-
 // A session as the writes of one commit leave it. The base must stay unchanged until the last
 // Add(); a load may replace it afterwards. Not thread-safe.
 class SessionDraft {
  public:
-  struct Decision {
-    enum class Kind {
-      kStore,      // `reply` is due once the change is committed.
-      kUnchanged,  // Nothing to store; `reply` is due if the base was fresh.
-      kRefused,    // `status` is due if the base was fresh and no record of the request exists.
-      kReplay,     // `reply` or, for a reused request_id, `status` is due at once.
-      kCount,      // It must be counted under write.count_with, which takes long, and added again.
-    };
-    Kind kind = Kind::kRefused;
-    absl::Status status;
-    std::string reply = {};   // On the wire, for who asks for it.
-    WriteResult result = {};  // Of kStore and kUnchanged.
-
-    // What the write's caller is told.
-    absl::StatusOr<WriteReply> Answer() &&;
-  };
+  using Decision = WriteDecision;
 
   // Random 64-bit numbers for generations and commit tags.
   using Random = BlockLedger::Random;
@@ -148,12 +131,6 @@ class SessionDraft {
   // OK when the roles were looked at of all that a Set, Reset or DeleteSession takes out, and are
   // the caller's; also where nobody had to look.
   absl::Status CheckGoing(const WriteRequest& request) const;
-  // How the session remembers that the request makes, in `settings`; returns what that is in full,
-  // checked.
-  static absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(
-      const WriteRequest& request, SessionSettings& settings);
-  // OK when what the request asks for beside messages is what the session is.
-  absl::Status CheckConfig(const WriteRequest& request) const;
   // OK when the tombstone is that of the session that the write is about.
   absl::Status CheckStaged(const StagedSession& staged) const;
   // None once the write is counted.
@@ -185,14 +162,10 @@ class SessionDraft {
   void LookAt(std::int64_t at_us);
   // The sweeper is to look at the session when the time of this one is over, if it has one.
   void NoteTime(const Message& item);
-  // INVALID_ARGUMENT for a new item whose time is over.
-  absl::Status CheckTimes(const IncomingItems& items) const;
   // Takes out by themselves messages that are in the session, ascending.
   void TakeOut(std::vector<MessagePtr> messages, WriteResult& result);
   // Takes out what has a time of its own that is over.
   void RemoveExpired(const SweepRequest& sweep, WriteResult& result);
-  // Whether parts of a block's state expire.
-  bool HasExpiringState() const;
   // Takes out those that have.
   void ExpireStates();
   // What the session's retention takes out of it, and when the sweeper looks for the next of it.
@@ -213,8 +186,6 @@ class SessionDraft {
   void ChangeEmbedder(const SessionConfig& config);
   // Embeddings go of the messages that RemoveActiveMessages() takes.
   void EraseActiveEmbeddings();
-  // Whether a job was fed in the state that its block has now, but for what has become of entries.
-  bool IsFedState(const JobOutcome& outcome, const BlockState& state) const;
   // The block's state after a job, with what has become of entries meanwhile and those that the job
   // stores.
   std::string StateAfter(const JobOutcome& outcome, const BlockState& state);
@@ -225,16 +196,8 @@ class SessionDraft {
   void EmbedEntries();
   // As ChangeEmbedder(), for `block` as it will be configured.
   void ChangeEntryEmbedder(const BlockSettings& block);
-  // Whether a job's entries are those of EmbeddingState::next.
-  static bool EmbedsEntries(const JobOutcome& outcome, const BlockState& state);
-  // Numbers of entries that have been taken out since the job was fed; nullopt: it is not known of
-  // all.
-  static std::optional<std::vector<NumberRange>> RemovedSince(const JobOutcome& outcome,
-                                                              const BlockState& state);
   // When entries are to be taken out; 0: never.
   std::int64_t EntriesDueUs() const;
-  // Whether an archived message may be in entries.
-  bool IsArchived(std::int64_t position) const;
   // Tells all blocks that have a state; returns how many facts they retired.
   std::int64_t TellBlocks(const GoneMessages& gone);
   void RemoveActiveMessages();

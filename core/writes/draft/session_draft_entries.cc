@@ -5,14 +5,11 @@
 
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/draft/fed_state.h"
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {
-
-bool SessionDraft::IsArchived(std::int64_t position) const {
-  return position < row_.watermark &&
-         !std::binary_search(row_.pinned.begin(), row_.pinned.end(), position);
-}
 
 void SessionDraft::HideEntries(const std::vector<NumberRange>& messages) {
   if (messages.empty()) return;
@@ -20,7 +17,8 @@ void SessionDraft::HideEntries(const std::vector<NumberRange>& messages) {
 }
 
 void SessionDraft::HideChangedEntries(std::int64_t position) {
-  if (!IsArchived(position)) return;
+  // Active messages are in no entries.
+  if (IsActive(row_, position)) return;
   const NumberRange message{position, position + 1};
   TellBlocks({{&message, 1}, {}, /*changed=*/true, now_us_, random_});
 }
@@ -97,32 +95,6 @@ void SessionDraft::ChangeEntryEmbedder(const BlockSettings& block) {
     source.worker = now.worker;
   }
   state.state = embeddings->ToJson();
-}
-
-bool SessionDraft::EmbedsEntries(const JobOutcome& outcome, const BlockState& state) {
-  if (state.name == kRetrievalBlock) return false;
-  const auto embeddings = StateWithNext(state.state);
-  return embeddings.has_value() && embeddings->next->job == outcome.job.number;
-}
-
-std::optional<std::vector<NumberRange>> SessionDraft::RemovedSince(const JobOutcome& outcome,
-                                                                   const BlockState& state) {
-  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
-  const auto before = EmbeddingState::FromJson(fed);
-  const auto now = EmbeddingState::FromJson(state.state);
-  if (!before.ok() || !now.ok()) return std::nullopt;
-  return now->log.RemovedSince(before->log.removals);
-}
-
-bool SessionDraft::IsFedState(const JobOutcome& outcome, const BlockState& state) const {
-  const std::string_view fed = outcome.fed == nullptr ? "" : std::string_view(outcome.fed->state);
-  if (fed == state.state) return true;
-  const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
-  if (settings == nullptr || !settings->traits->has_entries()) return false;
-  // The sweeper takes out entries at any time: a slow embedder's jobs would never end.
-  const auto before = EmbeddingState::FromJson(fed);
-  const auto now = EmbeddingState::FromJson(state.state);
-  return before.ok() && now.ok() && before->source == now->source && before->next == now->next;
 }
 
 std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState& state) {

@@ -31,11 +31,6 @@ std::int64_t Tokens(std::span<const MessagePtr> messages) {
 
 }  // namespace
 
-bool IsPinnable(const SessionConfig& config, const Message& message) {
-  return config.counting.profile == Profile::kDefault &&
-         (message.role == Role::kSystem || message.role == Role::kDeveloper);
-}
-
 absl::Status SessionDraft::CheckActiveBytes(
     const IncomingItems& items, std::int64_t bytes,
     const std::function<void(SessionDraft& copy)>& draft) const {

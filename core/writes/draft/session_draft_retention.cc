@@ -100,7 +100,7 @@ void SessionDraft::DropOldest() {
   const bool none_archived = ArchivedButOpening(row_) == 0;
   if (leaving.held || OpeningIsDue(0)) {
     LookAt(now_us_ + kSoonUs);
-  } else if (none_archived && (timed_ || HasExpiringState())) {
+  } else if (none_archived && (timed_ || HasExpiringState(*config_))) {
     LookAt(NextActiveDrop());
   } else if (none_archived && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
     row_.drop_us = NextActiveDrop();
@@ -147,7 +147,7 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
       row_.expire_us = retention.ExpiryAt(now_us_);
       break;
   }
-  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasExpiringState())
+  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasExpiringState(*config_))
     row_.drop_us = 0;
   if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
     const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
@@ -156,11 +156,6 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
   }
   // Never sooner than it is due.
   if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
-}
-
-bool SessionDraft::HasExpiringState() const {
-  return std::any_of(config_->blocks.begin(), config_->blocks.end(),
-                     [](const BlockSettings& block) { return block.traits->expires(); });
 }
 
 void SessionDraft::ExpireStates() {
