@@ -6,6 +6,7 @@
 
 #include "core/blocks/block_text.h"
 #include "core/blocks/model_answer.h"
+#include "core/blocks/reasoning.h"
 #include "core/blocks/vector_entry.h"
 
 namespace memoryd {

@@ -33,18 +33,6 @@ struct ModelAnswer {
 // text. Any thread.
 ModelAnswer ReadAnswer(const ChatReply& reply, std::string_view prompt);
 
-// `text` without what a model thought aloud. That stands
-// - between `<think>` and `</think>`, or the other names and brackets that models use for it, with
-//   or without attributes, in any case of letters;
-// - behind an opening tag that is never closed, where the tag begins a line, a sentence or an
-//   element;
-// - before a closing tag that was never opened, since chat templates open it themselves;
-// - in every channel but `final` of an answer in OpenAI's Harmony format.
-// Tags are text, and stay, within a code fence or inline code, in quotes, in a line that begins
-// with `>`, in an attribute and in `<message>` elements. A fence around all of `text` is no code:
-// its content is read as an answer.
-std::string WithoutReasoning(std::string_view text);
-
 // MessageWords(), of a model's message without its reasoning.
 std::string SpokenWords(const StoredMessage& message);
 

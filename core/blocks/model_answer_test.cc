@@ -10,6 +10,7 @@
 
 #include "core/blocks/entity_block.h"
 #include "core/blocks/fact_text.h"
+#include "core/blocks/reasoning.h"
 #include "core/blocks/summary_block.h"
 #include "tests/support/block_fixture.h"
 

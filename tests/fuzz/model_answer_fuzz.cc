@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/blocks/model_answer.h"
+#include "core/blocks/reasoning.h"
 #include "core/blocks/same_facts.h"
 #include "tests/fuzz/require.h"
 
