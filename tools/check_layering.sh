@@ -51,7 +51,7 @@ arrows() {
     lower="$lower|$folder"
   done
 }
-arrows core/base core/model core/tokens core/policy core/llm core/retrieval core/blocks core/workers \
+arrows core/base core/model core/items core/tokens core/policy core/llm core/retrieval core/blocks core/workers \
   core/storage core/calls core/sessions core/writes core/reads core/recall core/jobs core/lifecycle \
   core/engine
 arrows server/wire server/settings server/access server/http2 server/ops server/rpc
