@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Reads the SQL of both stores and refuses
-  - a statement that reaches a table of ours by anything but the key of one tenant and session;
+  - a statement that reaches a table of ours by anything but the key of one tenant and session, or
+    of one tenant and namespace;
   - in core/storage/postgres, what a hash-partitioned or distributed PostgreSQL refuses or pays for
     dearly, so that the schema can be spread without a change.
 
@@ -16,8 +17,14 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STORES = [ROOT / "core" / "storage" / store for store in ("postgres", "sqlite")]
 
-# Not memoryd_values: it is reached by ids that stand in rows of these.
-TABLE = r"memoryd_(?:sessions|messages|requests|garbage|blocks|jobs)\b"
+# Not memoryd_values and memoryd_item_values: they are reached by ids that stand in rows of these.
+TABLE = (
+    r"memoryd_(?:sessions|messages|requests|garbage|blocks|jobs|namespaces|items|item_counts"
+    r"|item_requests|item_garbage)\b"
+)
+# What stands beside the tenant in a key. SQLite finds a namespace by its path, and its items by its
+# generation.
+PLACE = r"(?:session|namespace|path|generation)"
 READ = re.compile(r"\b(?:FROM|JOIN|UPDATE)\s+" + TABLE, re.IGNORECASE)
 INSERT = re.compile(
     r"\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s+" + TABLE + r"(?:\s+AS\s+\w+)?\s*\(([^)]*)\)?",
@@ -26,7 +33,7 @@ INSERT = re.compile(
 # `tenant = $1 AND session = $2`, `m.tenant = k.tenant AND m.session = k.session`, `session > ?`.
 KEY = re.compile(
     r"\b(?:(\w+)\.)?tenant\s*=\s*(?:\$\d+|\?|(?!\1\.)\w+\.tenant\b)"
-    r"\s+AND\s+(?:\1\.)?session\s*[=>]\s*(?:\$\d+|\?|(?!\1\.)\w+\.session\b)",
+    r"\s+AND\s+(?:\1\.)?(" + PLACE + r")\s*[=>]\s*(?:\$\d+|\?|(?!\1\.)\w+\.\2\b)",
     re.IGNORECASE,
 )
 
@@ -48,9 +55,21 @@ WITHOUT_KEY = {
     ("sqlite_jobs.cc", "kCountJobs"): "numbers for the operator",
     ("sqlite_purge.cc", "kSelectGarbage"): "the sweeper",
     ("value.cc", "kCheckValues"): "a number for the operator",
+    ("value.cc", "kCheckItemValues"): "a number for the operator",
     ("sqlite_purge.cc", "kDeleteEndedJobs"): "the sweeper",
     ("sqlite_purge.cc", "kDeleteRequests"): "the sweeper",
     ("sqlite_purge.cc", "kDeleteTombstones"): "the sweeper",
+    ("item_queries.h", "kListNamespaces"): "one tenant's namespaces, by their paths",
+    ("item_queries.h", "kListSubjectNamespaces"): "one tenant's namespaces",
+    ("item_queries.h", "kReadItemUsage"): "one tenant's numbers, for its quota",
+    ("item_queries.h", "kPurgeExpiredItems"): "the sweeper serves all tenants",
+    ("item_queries.h", "kListItemGarbage"): "the sweeper",
+    ("item_queries.h", "kPurgeItemRequests"): "the sweeper",
+    ("sqlite_item_read.cc", "kSelectItemUsage"): "one tenant's numbers, for its quota",
+    ("sqlite_item_purge.cc", "kSelectExpired"): "the sweeper serves all tenants",
+    ("sqlite_item_purge.cc", "kSelectItemGarbage"): "the sweeper",
+    ("sqlite_item_purge.cc", "kDeleteItemById"): "the sweeper, by ids that it has just read",
+    ("sqlite_item_purge.cc", "kDeleteItemRequests"): "the sweeper",
 }
 
 # In batch_clauses.cc: what the first columns of a clause make of each, where a static_assert there
@@ -73,9 +92,10 @@ FORBIDDEN = [
     (r"\bFOR\s+(NO\s+KEY\s+)?(UPDATE|SHARE)\b", "row locks: claim by a conditional UPDATE"),
     (r"^\s*(LISTEN|NOTIFY)\b|\bpg_notify\b", "notifications are per node"),
     # Uniqueness can be kept only among rows that lie together.
-    (r"\bPRIMARY\s+KEY\s*\((?!\s*tenant\s*,\s*session\b)", "a key without tenant, session first"),
-    (r"\bUNIQUE\s+INDEX\b[^;(]*\((?!\s*tenant\s*,\s*session\b)",
-     "a unique index without tenant, session first"),
+    (r"\bPRIMARY\s+KEY\s*\((?!\s*tenant\s*,\s*(session|namespace)\b)",
+     "a key without tenant and session, or tenant and namespace, first"),
+    (r"\bUNIQUE\s+INDEX\b[^;(]*\((?!\s*tenant\s*,\s*(session|namespace)\b)",
+     "a unique index without tenant and session, or tenant and namespace, first"),
 ]
 
 TOKEN = re.compile(
@@ -92,7 +112,8 @@ def statements(source: str) -> Iterator[tuple[int, str, str]]:
     end, line, text, constant, name = 0, 0, "", "", ""
     for token in TOKEN.finditer(source):
         between = source[end : token.start()]
-        if re.sub(r"\bMEMORYD_\w+", "", between).strip():  # Code in between ends the run.
+        # Code in between ends the run, the end of a line within a macro does not.
+        if re.sub(r"\bMEMORYD_\w+|\\\n", "", between).strip():
             yield line, constant, text
             text = ""
             if declared := re.search(r"\bconstexpr\b[^;]*\b(k[A-Z]\w*)[^;]*$", between):
@@ -109,9 +130,10 @@ def statements(source: str) -> Iterator[tuple[int, str, str]]:
 
 def lacks_key(text: str) -> bool:
     """Whether a table is reached without a tenant's and a session's key."""
-    columns = [set(re.findall(r"\w+", listed)) for listed in INSERT.findall(text)]
+    columns = [re.findall(r"\w+", listed) for listed in INSERT.findall(text)]
     return len(KEY.findall(text)) < len(READ.findall(text)) or any(
-        not {"tenant", "session"} <= names for names in columns)
+        "tenant" not in names or not any(re.fullmatch(PLACE, name) for name in names)
+        for names in columns)
 
 
 def without_one_key(text: str) -> Iterator[str]:
@@ -119,7 +141,7 @@ def without_one_key(text: str) -> Iterator[str]:
     for key in KEY.finditer(text):
         yield text[: key.start()] + "TRUE" + text[key.end() :]
     for insert in INSERT.finditer(text):
-        for column in ("tenant", "session"):
+        for column in ("tenant", PLACE):
             listed = re.sub(rf"\b{column}\b", "other", insert[1])
             yield text[: insert.start(1)] + listed + text[insert.end(1) :]
 

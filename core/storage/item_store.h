@@ -42,7 +42,7 @@ struct ItemBatch {
 // What became of one write.
 struct ItemWriteResult {
   std::int64_t version = 0;    // 0: it was deleted.
-  std::int64_t create_us = 0;  // Of the item; of a deleted one, if it existed.
+  std::int64_t create_us = 0;  // Of the item; 0 where a deletion found none.
   std::int64_t expire_us = 0;  // 0: never.
   bool existed = false;        // There was an item that had not expired.
 

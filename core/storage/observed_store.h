@@ -176,6 +176,8 @@ class ObservedStore final : public Store {
                                                        std::int64_t max_sessions) override;
   absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
   absl::StatusOr<PurgedTraces> RemoveTraces() override;
+  // Not observed.
+  ItemStore& Items() override { return store_.Items(); }
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override MEMORYD_EXCLUDES(mutex_);
 

@@ -16,6 +16,7 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/storage/item_store.h"
 
 namespace memoryd {
 
@@ -407,6 +408,9 @@ class Store {
   // Removes what is left of purged rows in files that this server alone writes, beside the tables.
   // To be called again, and somewhat later, when it says that another reads them.
   virtual absl::StatusOr<PurgedTraces> RemoveTraces() = 0;
+
+  // The namespaces and items of the same database; lives as long as the store.
+  virtual ItemStore& Items() = 0;
 
   // OK when the store answers and takes writes. In exclusive coherence also checks that this
   // server still holds the store: FAILED_PRECONDITION when another one does, DEADLINE_EXCEEDED when

@@ -481,7 +481,7 @@ def test_a_server_of_a_later_version_is_joined(folder):
 def test_a_server_of_an_earlier_schema_is_refused(folder):
     error = refused(path=folder, binary=of_schema(folder, 9))
     assert error.code == grpc.StatusCode.FAILED_PRECONDITION
-    for words in (str(folder), "memoryd 7.8.9", "schema 9", "schema 10"):
+    for words in (str(folder), "memoryd 7.8.9", "schema 9", "schema 11"):
         assert words in error.message
     # Who was refused is no user.
     assert "server" not in running(folder)

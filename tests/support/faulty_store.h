@@ -306,6 +306,9 @@ class FaultyStore : public Store {
     return store_->RemoveTraces();
   }
 
+  // Works.
+  ItemStore& Items() override { return store_->Items(); }
+
   absl::Status Ping() override MEMORYD_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);

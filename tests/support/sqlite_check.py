@@ -18,6 +18,14 @@ UNION ALL SELECT 'value ' || id || ' is missing' FROM named AS n
 UNION ALL SELECT 'value ' || id || ' belongs to ' || count(*) || ' rows' FROM named
   GROUP BY id HAVING count(*) > 1
 """
+# As kCheckItemValues.
+_ITEM_VALUES = """
+SELECT 'item value ' || id || ' belongs to no row' FROM memoryd_item_values
+  WHERE id NOT IN (SELECT id FROM memoryd_items WHERE value IS NULL)
+UNION ALL SELECT 'item value ' || id || ' is missing' FROM memoryd_items AS i
+  WHERE value IS NULL
+  AND NOT EXISTS (SELECT 1 FROM memoryd_item_values AS v WHERE v.id = i.id)
+"""
 
 
 def sqlite_damage(database: sqlite3.Connection) -> list[str]:
@@ -25,7 +33,9 @@ def sqlite_damage(database: sqlite3.Connection) -> list[str]:
     rows = [row[0] for row in database.execute("PRAGMA integrity_check")]
     if rows != ["ok"]:
         return rows
-    # A test of the disk alone has tables of its own.
-    if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'memoryd_values'").fetchall():
-        return []
-    return [row[0] for row in database.execute(_VALUES)]
+    damage = []
+    for table, check in (("memoryd_values", _VALUES), ("memoryd_item_values", _ITEM_VALUES)):
+        # A test of the disk alone has tables of its own, and an older schema no items.
+        if database.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchall():
+            damage += [row[0] for row in database.execute(check)]
+    return damage

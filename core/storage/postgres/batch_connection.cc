@@ -24,6 +24,28 @@ std::string Field(const PGresult* result, int field) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
+// See BatchReply::numbers.
+void AppendNumbers(const PGresult* result, std::vector<std::int64_t>& numbers) {
+  constexpr int kBytes = 8;
+  const int columns = PQnfields(result);
+  for (int column = 0; column < columns; ++column) {
+    if (PQfformat(result, column) != 1 ||
+        PQftype(result, column) != static_cast<unsigned>(ParameterType::kInt8)) {
+      return;
+    }
+  }
+  for (int row = 0; row < PQntuples(result); ++row) {
+    for (int column = 0; column < columns; ++column) {
+      std::uint64_t bits = 0;
+      if (PQgetlength(result, row, column) == kBytes) {
+        const char* const bytes = PQgetvalue(result, row, column);
+        for (int i = 0; i < kBytes; ++i) bits = bits << 8 | static_cast<unsigned char>(bytes[i]);
+      }
+      numbers.push_back(static_cast<std::int64_t>(bits));
+    }
+  }
+}
+
 }  // namespace
 
 BatchConnection::BatchConnection(PGconn* connection, bool named_statements)
@@ -57,7 +79,7 @@ void BatchConnection::OnNotice(void* self, const PGresult* notice) {
   }
 }
 
-BatchReply BatchConnection::Execute(const BatchStatement& statement, Deadline deadline) {
+BatchReply BatchConnection::Execute(const ShapedStatement& statement, Deadline deadline) {
   std::string name;
   const bool prepared = named_statements_ && Prepare(statement, deadline, name);
   if (lost_) return {};
@@ -101,7 +123,7 @@ BatchReply BatchConnection::Lost(BatchReply reply) {
   return reply;
 }
 
-bool BatchConnection::Prepare(const BatchStatement& statement, Deadline deadline,
+bool BatchConnection::Prepare(const ShapedStatement& statement, Deadline deadline,
                               std::string& name) {
   const auto found = plan_of_.find(statement.shape());
   if (found == plan_of_.end()) {
@@ -177,7 +199,10 @@ BatchReply BatchConnection::Await(Deadline deadline) {
         return reply;
       }
       const ExecStatusType status = PQresultStatus(result.get());
-      if (status == PGRES_TUPLES_OK) reply.rows = PQntuples(result.get());
+      if (status == PGRES_TUPLES_OK) {
+        reply.rows = PQntuples(result.get());
+        AppendNumbers(result.get(), reply.numbers);
+      }
       if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
         failed = true;
         reply.sqlstate = Field(result.get(), PG_DIAG_SQLSTATE);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/storage/postgres/batch_statement.h"
@@ -33,6 +34,9 @@ struct BatchReply {
   std::string constraint;  // The violated one, if any.
   std::string said;        // By the server, or by libpq of a connection that failed.
   int rows = 0;            // Returned.
+  // The returned rows, one after the other, of a statement whose columns all are bigint in binary
+  // format; NULL is 0.
+  std::vector<std::int64_t> numbers;
 };
 
 // One thread at a time. Never blocks beyond the deadlines given, and never reconnects.
@@ -44,7 +48,7 @@ class BatchConnection {
 
   // Runs one statement as a transaction of its own. No cancel request is ever sent: cancelling the
   // wait for a standby would make a commit visible that is not replicated.
-  BatchReply Execute(const BatchStatement& statement, Deadline deadline);
+  BatchReply Execute(const ShapedStatement& statement, Deadline deadline);
   // The same for a rare statement with parameters in text form.
   BatchReply Execute(const char* sql, std::span<const std::string> parameters, Deadline deadline);
 
@@ -62,7 +66,7 @@ class BatchConnection {
   BatchConnection(PGconn* connection, bool named_statements);
 
   // False unless the shape is prepared now. The connection may be lost meanwhile.
-  bool Prepare(const BatchStatement& statement, Deadline deadline, std::string& name);
+  bool Prepare(const ShapedStatement& statement, Deadline deadline, std::string& name);
   BatchReply Await(Deadline deadline);
   // `reply` for a connection that is lost now, unless it says more already.
   BatchReply Lost(BatchReply reply);

@@ -30,6 +30,8 @@ struct BatchShape {
   // Whether clauses that can be lists or arrays are arrays: a statement has at most 65,535
   // parameters.
   bool arrays = false;
+  // Of items, see item_statement.h, rather than of sessions.
+  bool items = false;
 
   friend auto operator<=>(const BatchShape&, const BatchShape&) = default;
 };
@@ -38,7 +40,28 @@ struct BatchShape {
 inline constexpr std::string_view kMessageIdConstraint = "memoryd_messages_message_id";
 inline constexpr std::string_view kRequestIdConstraint = "memoryd_requests_pkey";
 
-class BatchStatement {
+// A statement whose text depends on its shape alone, with parameters in PostgreSQL's binary format.
+class ShapedStatement {
+ public:
+  ShapedStatement() = default;
+  ShapedStatement(const ShapedStatement&) = delete;
+  ShapedStatement& operator=(const ShapedStatement&) = delete;
+  virtual ~ShapedStatement() = default;
+
+  virtual std::string Sql() const = 0;
+
+  const BatchShape& shape() const { return shape_; }
+  // Types are OIDs.
+  std::span<const char* const> values() const { return parameters_.values(); }
+  std::span<const int> lengths() const { return parameters_.lengths(); }
+  std::span<const unsigned> types() const { return parameters_.types(); }
+
+ protected:
+  BatchShape shape_;
+  BatchParameters parameters_;
+};
+
+class BatchStatement final : public ShapedStatement {
  public:
   // The most parameters of a batch without arrays.
   static constexpr std::size_t kMaxParameters = 16'000;
@@ -54,20 +77,7 @@ class BatchStatement {
   // they take at most kMaxParameters.
   explicit BatchStatement(std::span<const SessionChange* const> changes);
 
-  BatchStatement(const BatchStatement&) = delete;
-  BatchStatement& operator=(const BatchStatement&) = delete;
-
-  const BatchShape& shape() const { return shape_; }
-  std::string Sql() const;
-
-  // The parameters, in PostgreSQL's binary format; types are OIDs.
-  std::span<const char* const> values() const { return parameters_.values(); }
-  std::span<const int> lengths() const { return parameters_.lengths(); }
-  std::span<const unsigned> types() const { return parameters_.types(); }
-
- private:
-  BatchShape shape_;
-  BatchParameters parameters_;
+  std::string Sql() const override;
 };
 
 }  // namespace memoryd

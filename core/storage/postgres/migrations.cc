@@ -168,6 +168,84 @@ CREATE INDEX memoryd_sessions_drop_us ON memoryd_sessions (drop_us) WHERE drop_u
     R"sql(
 ALTER TABLE memoryd_sessions ADD COLUMN opening bigint NOT NULL DEFAULT 0;
 )sql",
+    // See docs/adr/0063-items.md. `namespace` is 16 bytes of the path's SHA-256: a path may have
+    // more bytes than an index can hold, and so is found in order by its beginning. A namespace and
+    // its items lie together, as a session and its rows. Counts stand apart from the row that a
+    // write locks first, since they are known last. The index of versions holds an expression, so
+    // that look-ups by key can't take it for the primary key: both begin with one namespace.
+    R"sql(
+CREATE TABLE memoryd_namespaces (
+  tenant text COLLATE "C" NOT NULL,
+  namespace bytea NOT NULL,
+  path text COLLATE "C" NOT NULL,
+  generation bigint NOT NULL,
+  version bigint NOT NULL,
+  config_version bigint NOT NULL,
+  vector_size bigint NOT NULL,
+  ttl_us bigint NOT NULL,
+  create_us bigint NOT NULL,
+  update_us bigint NOT NULL,
+  commit_tag bigint NOT NULL,
+  subject text COLLATE "C" NOT NULL,
+  config bytea NOT NULL,
+  CONSTRAINT memoryd_namespaces_pkey PRIMARY KEY (tenant, namespace)
+) WITH (fillfactor = 50);
+CREATE INDEX memoryd_namespaces_path ON memoryd_namespaces (tenant, left(path, 512));
+CREATE INDEX memoryd_namespaces_subject ON memoryd_namespaces (tenant, subject)
+  WHERE subject <> '';
+
+CREATE TABLE memoryd_items (
+  tenant text COLLATE "C" NOT NULL,
+  namespace bytea NOT NULL,
+  generation bigint NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  create_us bigint NOT NULL,
+  update_us bigint NOT NULL,
+  expire_us bigint NOT NULL,
+  ttl_us bigint NOT NULL,
+  bytes bigint NOT NULL,
+  kind smallint NOT NULL,
+  untrusted boolean NOT NULL,
+  checksum bigint NOT NULL,
+  mime_type text COLLATE "C" NOT NULL,
+  writer text COLLATE "C" NOT NULL,
+  previous bigint NOT NULL,
+  search bytea,
+  vector bytea,
+  value bytea NOT NULL,
+  CONSTRAINT memoryd_items_pkey PRIMARY KEY (tenant, namespace, generation, key)
+);
+CREATE INDEX memoryd_items_version ON memoryd_items ((generation + 0), version);
+CREATE INDEX memoryd_items_expire_us ON memoryd_items (expire_us) WHERE expire_us > 0;
+
+CREATE TABLE memoryd_item_counts (
+  tenant text COLLATE "C" NOT NULL,
+  namespace bytea NOT NULL,
+  generation bigint NOT NULL,
+  item_count bigint NOT NULL,
+  item_bytes bigint NOT NULL,
+  CONSTRAINT memoryd_item_counts_pkey PRIMARY KEY (tenant, namespace, generation)
+) WITH (fillfactor = 50);
+
+CREATE TABLE memoryd_item_requests (
+  tenant text COLLATE "C" NOT NULL,
+  namespace bytea NOT NULL,
+  request_id text COLLATE "C" NOT NULL,
+  fingerprint bytea NOT NULL,
+  results text NOT NULL,
+  create_us bigint NOT NULL,
+  CONSTRAINT memoryd_item_requests_pkey PRIMARY KEY (tenant, namespace, request_id)
+);
+CREATE INDEX memoryd_item_requests_create_us ON memoryd_item_requests (create_us);
+
+CREATE TABLE memoryd_item_garbage (
+  tenant text COLLATE "C" NOT NULL,
+  namespace bytea NOT NULL,
+  generation bigint NOT NULL,
+  CONSTRAINT memoryd_item_garbage_pkey PRIMARY KEY (tenant, namespace, generation)
+);
+)sql",
 };
 static_assert(std::size(kMigrations) == kReleasedSteps);
 

@@ -18,6 +18,7 @@
 #include "core/storage/postgres/exclusive_lock.h"
 #include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
+#include "core/storage/postgres/postgres_item_store.h"
 #include "core/storage/postgres/read_queries.h"
 #include "core/storage/postgres/row_codec.h"
 #include "core/storage/postgres/sqlstate.h"
@@ -74,7 +75,8 @@ class PostgresStore : public Store, private PoolDropper {
         settings_(std::move(settings)),
         writers_(options.writers, [this] { return BatchConnection::Connect(settings_); }),
         readers_(options.readers, [this] { return QueryConnection::Connect(settings_, timer_); }),
-        lookups_(1, [this] { return QueryConnection::Connect(settings_, timer_); }) {
+        lookups_(1, [this] { return QueryConnection::Connect(settings_, timer_); }),
+        items_(writers_, readers_, *this, timeout_) {
     if (options.coherence == Coherence::kExclusive) {
       exclusive_ = std::make_unique<ExclusiveLock>(settings_, timer_);
     }
@@ -134,6 +136,7 @@ class PostgresStore : public Store, private PoolDropper {
                                                        std::int64_t max_sessions) override;
   absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
   absl::StatusOr<PurgedTraces> RemoveTraces() override;
+  ItemStore& Items() override { return items_; }
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override;
 
@@ -158,6 +161,7 @@ class PostgresStore : public Store, private PoolDropper {
   BatchPool writers_;
   QueryPool readers_;
   QueryPool lookups_;  // One connection, so that a look-up waits for no other read.
+  PostgresItemStore items_;
   std::unique_ptr<ExclusiveLock> exclusive_;  // Null with shared coherence.
 };
 

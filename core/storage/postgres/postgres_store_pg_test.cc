@@ -76,7 +76,8 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
     ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
   }
   database.Run(
-      "DROP TABLE memoryd_blocks, memoryd_jobs; "
+      "DROP TABLE memoryd_blocks, memoryd_jobs, memoryd_namespaces, memoryd_items, "
+      "memoryd_item_counts, memoryd_item_requests, memoryd_item_garbage; "
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
       "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
@@ -110,7 +111,8 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
     ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
   }
   database.Run(
-      "DROP TABLE memoryd_blocks, memoryd_jobs; "
+      "DROP TABLE memoryd_blocks, memoryd_jobs, memoryd_namespaces, memoryd_items, "
+      "memoryd_item_counts, memoryd_item_requests, memoryd_item_garbage; "
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
@@ -238,7 +240,8 @@ TEST(PostgresStoreTest, ASchemaWithoutMarksGetsThemWithItsNextStep) {
   database.Open();
   database.Run(
       fmt::format("ALTER TABLE memoryd_schema DROP COLUMN readable_from; "
-                  "ALTER TABLE memoryd_sessions DROP COLUMN opening; "
+                  "DROP TABLE memoryd_namespaces, memoryd_items, memoryd_item_counts, "
+                  "memoryd_item_requests, memoryd_item_garbage; "
                   "DELETE FROM memoryd_schema WHERE version = {0}",
                   kReleasedSteps));
   database.Open();

@@ -197,6 +197,78 @@ CREATE TRIGGER memoryd_reply_replaced AFTER UPDATE OF reply ON memoryd_requests
     R"sql(
 ALTER TABLE memoryd_sessions ADD COLUMN opening INTEGER NOT NULL DEFAULT 0;
 )sql",
+    // See docs/adr/0063-items.md. Tables with rowids: an item's row may have megabytes, which a
+    // search in a WITHOUT ROWID table would read, and its second index would repeat the key. A
+    // large value stands apart even so, since a read that refreshes a ttl writes the row anew.
+    R"sql(
+CREATE TABLE memoryd_namespaces (
+  id INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  path TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  config_version INTEGER NOT NULL,
+  item_count INTEGER NOT NULL,
+  item_bytes INTEGER NOT NULL,
+  vector_size INTEGER NOT NULL,
+  ttl_us INTEGER NOT NULL,
+  create_us INTEGER NOT NULL,
+  update_us INTEGER NOT NULL,
+  commit_tag INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  config BLOB NOT NULL
+);
+CREATE UNIQUE INDEX memoryd_namespace_paths ON memoryd_namespaces (tenant, path);
+CREATE UNIQUE INDEX memoryd_namespace_generations ON memoryd_namespaces (tenant, generation);
+CREATE INDEX memoryd_namespace_subjects ON memoryd_namespaces (tenant, subject, path)
+  WHERE subject <> '';
+
+CREATE TABLE memoryd_items (
+  id INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  create_us INTEGER NOT NULL,
+  update_us INTEGER NOT NULL,
+  expire_us INTEGER NOT NULL,
+  ttl_us INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  untrusted INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
+  mime_type TEXT NOT NULL,
+  writer TEXT NOT NULL,
+  search BLOB,
+  vector BLOB,
+  value BLOB
+);
+CREATE UNIQUE INDEX memoryd_item_keys ON memoryd_items (tenant, generation, key);
+CREATE UNIQUE INDEX memoryd_item_versions ON memoryd_items (tenant, generation, version);
+CREATE INDEX memoryd_expiring_items ON memoryd_items (expire_us) WHERE expire_us > 0;
+
+-- Values of items whose own is NULL.
+CREATE TABLE memoryd_item_values (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
+CREATE TRIGGER memoryd_item_deleted AFTER DELETE ON memoryd_items WHEN old.value IS NULL
+  BEGIN DELETE FROM memoryd_item_values WHERE id = old.id; END;
+
+CREATE TABLE memoryd_item_requests (
+  tenant TEXT NOT NULL,
+  path TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  fingerprint BLOB NOT NULL,
+  results TEXT NOT NULL,
+  create_us INTEGER NOT NULL,
+  PRIMARY KEY (tenant, path, request_id)
+) WITHOUT ROWID;
+CREATE INDEX memoryd_item_request_age ON memoryd_item_requests (create_us);
+
+CREATE TABLE memoryd_item_garbage (
+  tenant TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  PRIMARY KEY (tenant, generation)
+) WITHOUT ROWID;
+)sql",
 };
 
 static_assert(kSteps.size() == kReleasedSteps);

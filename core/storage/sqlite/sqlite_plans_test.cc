@@ -179,5 +179,92 @@ TEST(SqlitePlansTest, EveryReadSearchesByItsSession) {
   sqlite3_close(db);
 }
 
+struct ItemRead {
+  std::string name;
+  std::function<absl::Status(ItemStore& items, const NamespaceKey& key)> call;
+};
+
+std::vector<ItemRead> AllItemReads() {
+  std::vector<ItemRead> reads = {
+      {"ReadItems",
+       [](ItemStore& items, const NamespaceKey& key) {
+         return items.ReadItems(std::vector<ItemKey>{{key, "k"}}, 1, true, 9).status();
+       }},
+      {"FindNamespaces",
+       [](ItemStore& items, const NamespaceKey& key) {
+         return items.FindNamespaces({&key, 1}).status();
+       }},
+      {"ListNamespaces",
+       [](ItemStore& items, const NamespaceKey& key) {
+         return items.ListNamespaces(key.tenant, key.path, "", "", 5).status();
+       }},
+      {"ListNamespaces of a subject",
+       [](ItemStore& items, const NamespaceKey& key) {
+         return items.ListNamespaces(key.tenant, key.path, "", "u", 5).status();
+       }},
+      {"FindItemRequests",
+       [](ItemStore& items, const NamespaceKey& key) {
+         return items.FindItemRequests(key, std::vector<std::string>{"r"}).status();
+       }},
+      {"ReadItemUsage",
+       [](ItemStore& items, const NamespaceKey& key) {
+         return items.ReadItemUsage(key.tenant).status();
+       }},
+  };
+  for (const ItemListOrder order : {ItemListOrder::kKey, ItemListOrder::kKeyDescending,
+                                    ItemListOrder::kOldestFirst, ItemListOrder::kNewestFirst}) {
+    reads.push_back({"ListItems", [order](ItemStore& items, const NamespaceKey& key) {
+                       return items.ListItems(key, 0, {.order = order, .max_items = 5}, 1).status();
+                     }});
+  }
+  return reads;
+}
+
+TEST(SqlitePlansTest, EveryReadOfItemsSearchesByItsNamespaceAndSortsNothing) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "store").string();
+  const Recorder recorder;
+  StoreOptions options;
+  options.url = "sqlite:" + path;
+  auto store = OpenSqliteStore(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE((*store)->Migrate().ok());
+  ItemStore& items = (*store)->Items();
+  const std::vector<std::string> names = {"n"};
+  ItemBatch batch{.key = {"t", *NamespacePath::Make(FieldPath(), "namespace", names)}};
+  batch.writes.push_back({.key = "k", .content = ItemContent()});
+  ASSERT_EQ(items.WriteItems({&batch, 1}, 1).front().outcome, ItemBatchOutcome::kWritten);
+  sqlite3* db = nullptr;
+  for (const ItemRead& read : AllItemReads()) {
+    SCOPED_TRACE(read.name);
+    Recorder::statements().clear();
+    const absl::Status status = read.call(items, batch.key);
+    ASSERT_TRUE(status.ok()) << status;
+    const std::set<std::string> statements = Recorder::statements();
+    if (db == nullptr) {
+      ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+    }
+    bool any = false;
+    for (const std::string& sql : statements) {
+      SCOPED_TRACE(sql);
+      for (const std::string& line : PlanOf(db, sql)) {
+        EXPECT_THAT(line, Not(HasSubstr("TEMP B-TREE"))) << "all of them would be sorted";
+        EXPECT_THAT(line, Not(HasSubstr("SCAN memoryd")));
+        if (!line.starts_with("SEARCH ")) continue;
+        any = true;
+        // A large value of a row that was found.
+        if (line == "SEARCH v USING INTEGER PRIMARY KEY (rowid=?)") continue;
+        EXPECT_THAT(line,
+                    AnyOf(HasSubstr("(tenant=? AND generation=?"), HasSubstr("(tenant=? AND path"),
+                          HasSubstr("(tenant=? AND subject=?"), HasSubstr("(tenant=?)")));
+        if (!line.ends_with("(tenant=?)")) continue;
+        EXPECT_EQ(read.name, "ReadItemUsage");
+      }
+    }
+    EXPECT_TRUE(any) << "no statement was seen";
+  }
+  sqlite3_close(db);
+}
+
 }  // namespace
 }  // namespace memoryd::sqlite

@@ -18,6 +18,7 @@
 #include "core/storage/sqlite/open_files.h"
 #include "core/storage/sqlite/schema.h"
 #include "core/storage/sqlite/sqlite_commit.h"
+#include "core/storage/sqlite/sqlite_item_store.h"
 #include "core/storage/sqlite/sqlite_jobs.h"
 #include "core/storage/sqlite/sqlite_purge.h"
 #include "core/storage/sqlite/sqlite_read.h"
@@ -36,7 +37,7 @@ using sqlite::OpenFiles;
 constexpr int kLogWaitMs = 25;
 constexpr std::uintmax_t kLargestCheckedFile = std::uintmax_t{256} << 20;
 
-class SqliteStore final : public Store {
+class SqliteStore final : public Store, private sqlite::Connections {
  public:
   // `file` and `files` are null for a store in memory, which has no `readers` either.
   SqliteStore(std::unique_ptr<DatabaseFile> file, std::unique_ptr<OpenFiles> files,
@@ -46,7 +47,8 @@ class SqliteStore final : public Store {
         files_(std::move(files)),
         writer_(One(std::move(writer)), timeout),
         readers_(std::move(readers), timeout),
-        read_pool_(file_ == nullptr ? writer_ : readers_) {}
+        read_pool_(file_ == nullptr ? writer_ : readers_),
+        items_(*this) {}
 
   absl::Status Migrate() override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, TakeWriter());
@@ -246,6 +248,8 @@ class SqliteStore final : public Store {
             "VACUUM; backups and copies of the file"};
   }
 
+  ItemStore& Items() override { return items_; }
+
   absl::Status Ping() override {
     const auto db = writer_.Take();
     // What keeps it busy is a commit of this process, on a disk that stalls.
@@ -276,7 +280,7 @@ class SqliteStore final : public Store {
 
  private:
   // The connection that writes; UNAVAILABLE when the files are no longer those that it has open.
-  absl::StatusOr<DatabasePool::Lease> TakeWriter() {
+  absl::StatusOr<DatabasePool::Lease> TakeWriter() override {
     MEMORYD_ASSIGN_OR_RETURN(DatabasePool::Lease db, writer_.Take());
     if (files_ != nullptr) {
       const absl::Status status = files_->CheckBeforeWriting();
@@ -288,11 +292,13 @@ class SqliteStore final : public Store {
 
   // Of the files as they were seen after the last commit and before anything was copied from the
   // log.
-  absl::Status StatusAfterCommit(Database& db) {
+  absl::Status StatusAfterCommit(Database& db) override {
     if (files_ == nullptr || files_->status().ok()) return absl::OkStatus();
     SaveLog(db);
     return Refusal(files_->status());
   }
+
+  absl::StatusOr<DatabasePool::Lease> TakeReader() override { return read_pool_.Take(); }
 
   // For callers: FAILED_PRECONDITION would be about their request.
   static absl::Status Refusal(const absl::Status& status) {
@@ -323,6 +329,7 @@ class SqliteStore final : public Store {
   DatabasePool writer_;
   DatabasePool readers_;
   DatabasePool& read_pool_;
+  sqlite::SqliteItemStore items_;
 };
 
 absl::Status QuickCheck(Database& db) {

@@ -4,8 +4,13 @@
 
 namespace memoryd::sqlite {
 
-// From schema 10 to 8, in a store without large values.
+// From schema 11 to 8, in a store without large values.
 inline constexpr char kBackToSchema8[] =
+    "DROP TABLE memoryd_namespaces;"
+    "DROP TABLE memoryd_items;"
+    "DROP TABLE memoryd_item_values;"
+    "DROP TABLE memoryd_item_requests;"
+    "DROP TABLE memoryd_item_garbage;"
     "ALTER TABLE memoryd_sessions DROP COLUMN opening;"
     "DROP TRIGGER memoryd_message_deleted;"
     "DROP TRIGGER memoryd_message_replaced;"

@@ -1,5 +1,7 @@
 #include "core/storage/sqlite/value.h"
 
+#include <utility>
+
 #include "core/base/status_macros.h"
 
 namespace memoryd::sqlite {
@@ -17,7 +19,13 @@ constexpr char kCheckValues[] =
     " SELECT (SELECT count(*) FROM memoryd_values WHERE id NOT IN (SELECT id FROM named)),"
     " (SELECT count(*) FROM named AS n"
     " WHERE NOT EXISTS (SELECT 1 FROM memoryd_values AS v WHERE v.id = n.id))";
-constexpr char kSelectTable[] = "SELECT 1 FROM sqlite_schema WHERE name = 'memoryd_values'";
+// The same of items, whose values have their ids.
+constexpr char kCheckItemValues[] =
+    "SELECT (SELECT count(*) FROM memoryd_item_values WHERE id NOT IN"
+    " (SELECT id FROM memoryd_items WHERE value IS NULL)),"
+    " (SELECT count(*) FROM memoryd_items AS i WHERE value IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM memoryd_item_values AS v WHERE v.id = i.id))";
+constexpr char kSelectTable[] = "SELECT 1 FROM sqlite_schema WHERE name = ?";
 constexpr char kDeleteValue[] = "DELETE FROM memoryd_values WHERE id = ?";
 
 }  // namespace
@@ -56,14 +64,21 @@ absl::StatusOr<std::string> ReadValue(Database& db, const Query& query, int colu
 }
 
 absl::StatusOr<ValueFaults> CheckValues(Database& db) {
-  {
-    Query table = db.Prepare(kSelectTable);
-    MEMORYD_ASSIGN_OR_RETURN(const bool found, table.Next());
-    if (!found) return ValueFaults();
+  ValueFaults faults;
+  // A file of an older schema has one of the tables, or neither.
+  for (const auto& [table, check] : {std::pair("memoryd_values", kCheckValues),
+                                     std::pair("memoryd_item_values", kCheckItemValues)}) {
+    {
+      Query known = db.Prepare(kSelectTable);
+      MEMORYD_ASSIGN_OR_RETURN(const bool found, known.BindText(table).Next());
+      if (!found) continue;
+    }
+    Query query = db.Prepare(check);
+    MEMORYD_RETURN_IF_ERROR(query.Next().status());
+    faults.strays += query.Int(0);
+    faults.missing += query.Int(1);
   }
-  Query query = db.Prepare(kCheckValues);
-  MEMORYD_RETURN_IF_ERROR(query.Next().status());
-  return ValueFaults{.strays = query.Int(0), .missing = query.Int(1)};
+  return faults;
 }
 
 }  // namespace memoryd::sqlite

@@ -1,0 +1,345 @@
+#include "core/storage/postgres/item_statement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/storage/item_rows.h"
+
+namespace memoryd {
+namespace {
+
+// Indices of BatchShape::rows.
+enum : std::size_t { kNamespaces, kPuts, kDeletes, kConditionalDeletes, kRequests, kShapeSize };
+
+using Type = ParameterType;
+
+// Columns of the lists of rows, with their types; only the types of the first row are written out.
+constexpr std::array kNamespaceTypes = {Type::kInt8, Type::kText, Type::kBytea, Type::kInt8,
+                                        Type::kInt8};
+constexpr std::array kPutTypes = {Type::kInt8, Type::kInt8,  Type::kText,  Type::kInt8, Type::kInt8,
+                                  Type::kInt8, Type::kInt2,  Type::kBool,  Type::kInt8, Type::kText,
+                                  Type::kText, Type::kBytea, Type::kBytea, Type::kBytea};
+constexpr std::array kDeleteTypes = {Type::kInt8, Type::kInt8, Type::kText, Type::kInt8};
+constexpr std::array kRequestTypes = {Type::kInt8, Type::kText, Type::kBytea, Type::kInt8,
+                                      Type::kInt8};
+
+std::string_view NameOf(Type type) {
+  switch (type) {
+    case Type::kBool:
+      return "boolean";
+    case Type::kBytea:
+      return "bytea";
+    case Type::kInt2:
+      return "smallint";
+    case Type::kText:
+      return "text";
+    default:
+      return "bigint";
+  }
+}
+
+// The columns of RowWriter have no names here.
+template <std::size_t kColumns>
+std::array<BatchColumn, kColumns> ColumnsOf(const std::array<Type, kColumns>& types) {
+  std::array<BatchColumn, kColumns> columns;
+  std::transform(types.begin(), types.end(), columns.begin(), [](Type type) {
+    return BatchColumn{"", type};
+  });
+  return columns;
+}
+
+// Writes the text, and numbers the parameters, of which $1 is the time and $2 the tag.
+class Text {
+ public:
+  void Append(std::string_view sql) { sql_ += sql; }
+
+  // The rows stand where `clause` has `{}`.
+  void Append(std::string_view clause, std::size_t rows, std::span<const Type> types) {
+    const std::size_t place = clause.find("{}");
+    Append(clause.substr(0, place));
+    AppendRows(rows, types);
+    Append(clause.substr(place + 2));
+  }
+
+  std::string Take() { return std::move(sql_); }
+
+ private:
+  // `($3::bigint, $4::text), ($5, $6)`.
+  void AppendRows(std::size_t rows, std::span<const Type> types) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      sql_ += row == 0 ? "(" : ", (";
+      for (std::size_t column = 0; column < types.size(); ++column) {
+        fmt::format_to(std::back_inserter(sql_), "{}${}", column == 0 ? "" : ", ", next_++);
+        if (row == 0) sql_.append("::").append(NameOf(types[column]));
+      }
+      sql_ += ')';
+    }
+  }
+
+  std::string sql_;
+  std::size_t next_ = 3;
+};
+
+constexpr char kRaiseVersions[] =
+    "WITH n AS (UPDATE memoryd_namespaces AS s SET version = s.version + v.writes, "
+    "update_us = $1::bigint, commit_tag = $2::bigint, vector_size = CASE WHEN s.vector_size = 0 "
+    "THEN v.vector_size ELSE s.vector_size END FROM (VALUES {}"
+    ") AS v (i, tenant, namespace, writes, vector_size) WHERE s.tenant = v.tenant "
+    "AND s.namespace = v.namespace AND (v.vector_size = 0 OR s.vector_size IN (0, v.vector_size))";
+constexpr char kUnchanged[] =
+    " AND s.version = (SELECT b.version FROM memoryd_namespaces b WHERE b.tenant = v.tenant "
+    "AND b.namespace = v.namespace)";
+constexpr char kReturnNamespaces[] =
+    " RETURNING v.i, s.tenant, s.namespace, s.generation, s.version - v.writes AS base, s.ttl_us)";
+
+// A ttl below 0 is the namespace's.
+constexpr char kPutItems[] =
+    ", p AS (INSERT INTO memoryd_items AS s (tenant, namespace, generation, key, version, "
+    "create_us, update_us, expire_us, ttl_us, bytes, kind, untrusted, checksum, mime_type, writer, "
+    "search, vector, value, previous) SELECT n.tenant, n.namespace, n.generation, o.key, "
+    "n.base + o.rank, $1, $1, CASE WHEN o.ttl_us > 0 THEN $1 + o.ttl_us "
+    "WHEN o.ttl_us = 0 OR n.ttl_us = 0 THEN 0 ELSE $1 + n.ttl_us END, "
+    "CASE WHEN o.ttl_us < 0 THEN n.ttl_us ELSE o.ttl_us END, o.bytes, o.kind, o.untrusted, "
+    "o.checksum, o.mime_type, o.writer, o.search, o.vector, o.value, o.previous FROM (VALUES {}"
+    ") AS o (i, rank, key, previous, ttl_us, bytes, kind, untrusted, checksum, mime_type, writer, "
+    "search, vector, value) JOIN n ON n.i = o.i ON CONFLICT (tenant, namespace, generation, key) "
+    "DO UPDATE SET version = excluded.version, create_us = CASE WHEN s.expire_us = 0 "
+    "OR s.expire_us > excluded.update_us THEN s.create_us ELSE excluded.create_us END, "
+    "update_us = excluded.update_us, expire_us = excluded.expire_us, ttl_us = excluded.ttl_us, "
+    "bytes = excluded.bytes, kind = excluded.kind, untrusted = excluded.untrusted, "
+    "checksum = excluded.checksum, mime_type = excluded.mime_type, writer = excluded.writer, "
+    "search = excluded.search, vector = excluded.vector, value = excluded.value, "
+    "previous = 2 * s.bytes + CASE WHEN s.expire_us = 0 OR s.expire_us > excluded.update_us "
+    "THEN 3 ELSE 2 END WHERE excluded.previous = 0 OR -excluded.previous - 1 = "
+    "CASE WHEN s.expire_us = 0 OR s.expire_us > excluded.update_us THEN s.version ELSE 0 END "
+    "RETURNING s.tenant, s.namespace, s.version, s.create_us, s.expire_us, s.bytes, s.previous)";
+
+constexpr char kDeleteItems[] =
+    ", d AS (DELETE FROM memoryd_items AS s USING (VALUES {}"
+    ") AS o (i, rank, key, expected), n WHERE n.i = o.i AND s.tenant = n.tenant "
+    "AND s.namespace = n.namespace AND s.generation = n.generation AND s.key = o.key "
+    "AND (o.expected < 0 OR o.expected = CASE WHEN s.expire_us = 0 OR s.expire_us > $1 "
+    "THEN s.version ELSE 0 END) RETURNING o.i, o.rank, o.expected, s.bytes, s.create_us, "
+    "s.expire_us = 0 OR s.expire_us > $1 AS live)";
+
+constexpr char kDone[] = ", x AS (";
+constexpr char kPutsDone[] =
+    "SELECT n.i, p.version - n.base AS rank, p.version, p.create_us, p.expire_us, "
+    "CASE WHEN p.previous > 1 THEN p.previous & 1 ELSE 0 END AS existed, "
+    "CASE WHEN p.previous > 1 THEN 0 ELSE 1 END AS items, "
+    "p.bytes - CASE WHEN p.previous > 1 THEN p.previous / 2 - 1 ELSE 0 END AS bytes "
+    "FROM p JOIN n ON n.tenant = p.tenant AND n.namespace = p.namespace";
+constexpr char kDeletesDone[] =
+    "SELECT d.i, d.rank, 0::bigint AS version, CASE WHEN d.live THEN d.create_us ELSE 0 END "
+    "AS create_us, 0::bigint AS expire_us, d.live::int::bigint AS existed, -1 AS items, "
+    "-d.bytes AS bytes FROM d";
+
+constexpr char kCountItems[] =
+    "), c AS (INSERT INTO memoryd_item_counts AS s (tenant, namespace, generation, item_count, "
+    "item_bytes) SELECT n.tenant, n.namespace, n.generation, y.items, y.bytes FROM (SELECT x.i, "
+    "sum(x.items)::bigint AS items, sum(x.bytes)::bigint AS bytes FROM x GROUP BY x.i) y "
+    "JOIN n ON n.i = y.i WHERE y.items <> 0 OR y.bytes <> 0 "
+    "ON CONFLICT (tenant, namespace, generation) DO UPDATE SET "
+    "item_count = s.item_count + excluded.item_count, "
+    "item_bytes = s.item_bytes + excluded.item_bytes)";
+
+// The text of EncodeItemResults().
+constexpr char kKeepResults[] =
+    ", r AS (INSERT INTO memoryd_item_requests (tenant, namespace, request_id, fingerprint, "
+    "results, create_us) SELECT n.tenant, n.namespace, q.request_id, q.fingerprint, "
+    "(SELECT coalesce(string_agg(concat_ws(' ', x.rank - q.first, x.version, x.create_us, "
+    "x.expire_us, x.existed), ','), '') FROM x WHERE x.i = q.i AND x.rank >= q.first "
+    "AND x.rank < q.behind), $1 FROM (VALUES {}"
+    ") AS q (i, request_id, fingerprint, first, behind) JOIN n ON n.i = q.i)";
+
+constexpr char kReturn[] =
+    " SELECT won.one, x.i, x.rank, x.version, x.create_us, x.expire_us, x.existed "
+    "FROM (SELECT (1 / (CASE WHEN (SELECT count(*) FROM n) = {}";
+constexpr char kAllPut[] = " AND (SELECT count(*) FROM p WHERE previous >= -1) = {}";
+constexpr char kAllDeleted[] = " AND (SELECT count(*) FROM d WHERE expected >= 0) = {}";
+constexpr char kReturnEnd[] = " THEN 1 ELSE 0 END))::bigint AS one) AS won LEFT JOIN x ON true";
+constexpr std::size_t kReturnedColumns = 7;
+
+std::int64_t VectorSize(const ItemBatch& batch) {
+  for (const ItemWrite& write : batch.writes) {
+    if (write.content.has_value() && !write.content->vector.empty()) {
+      return static_cast<std::int64_t>(write.content->vector.size());
+    }
+  }
+  return 0;
+}
+
+void AddPut(const ItemWrite& write, RowWriter& row) {
+  const ItemContent& content = *write.content;
+  const auto& expected = write.expected_version;
+  row.Text("", write.key);
+  row.Int8("", expected.has_value() ? -*expected - 1 : 0);
+  row.Int8("", write.ttl_us.value_or(-1));
+  row.Int8("", CountedBytes(write.key, content));
+  row.Int2("", static_cast<std::int16_t>(content.kind));
+  row.Bool("", content.untrusted);
+  row.Int8("", ItemChecksum(write.key, content));
+  row.Text("", content.mime_type);
+  row.Text("", content.writer);
+  if (content.search.has_value()) {
+    row.Bytes("", *content.search);
+  } else {
+    row.Null("");
+  }
+  if (content.vector.empty()) {
+    row.Null("");
+  } else {
+    row.MadeBytes("", EncodeVector(content.vector));
+  }
+  row.Bytes("", content.value);
+}
+
+}  // namespace
+
+std::size_t ItemStatement::ParameterCount(const ItemBatch& batch) {
+  return kNamespaceTypes.size() + kRequestTypes.size() + batch.writes.size() * kPutTypes.size();
+}
+
+ItemStatement::ItemStatement(std::span<const ItemBatch* const> batches, std::int64_t now_us,
+                             std::uint64_t tag)
+    : batches_(batches.begin(), batches.end()), places_(batches.size()) {
+  shape_.items = true;
+  shape_.rows.assign(kShapeSize, 0);
+  constexpr std::array kHead = {Type::kInt8, Type::kInt8};
+  const auto columns = ColumnsOf(kHead);
+  ListWriter head(columns, parameters_);
+  head.Int8("", now_us);
+  head.Bits("", tag);
+  AddNamespaces();
+  AddWrites();
+  AddRequests();
+}
+
+void ItemStatement::AddNamespaces() {
+  struct Namespace {
+    const std::string* tenant = nullptr;
+    std::int64_t writes = 0;
+    std::int64_t vector_size = 0;
+  };
+  // In the order of their keys every statement locks them in the same order as every other one.
+  std::map<std::pair<std::string_view, std::string>, Namespace> namespaces;
+  std::vector<std::string> digests;
+  for (const ItemBatch* batch : batches_) digests.push_back(NamespaceDigest(batch->key.path));
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    Namespace& name_space = namespaces[{batches_[i]->key.tenant, digests[i]}];
+    name_space.tenant = &batches_[i]->key.tenant;
+    places_[i].rank = name_space.writes + 1;
+    name_space.writes += std::ssize(batches_[i]->writes);
+    if (name_space.vector_size == 0) name_space.vector_size = VectorSize(*batches_[i]);
+  }
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    const auto found = namespaces.find({batches_[i]->key.tenant, digests[i]});
+    places_[i].name_space = 1 + std::distance(namespaces.begin(), found);
+  }
+  const auto columns = ColumnsOf(kNamespaceTypes);
+  ListWriter row(columns, parameters_);
+  std::int64_t number = 0;
+  for (const auto& [key, name_space] : namespaces) {
+    row.Int8("", ++number);
+    row.Text("", *name_space.tenant);
+    row.MadeBytes("", key.second);
+    row.Int8("", name_space.writes);
+    row.Int8("", name_space.vector_size);
+  }
+  shape_.rows[kNamespaces] = namespaces.size();
+}
+
+void ItemStatement::AddWrites() {
+  const auto put_columns = ColumnsOf(kPutTypes);
+  const auto delete_columns = ColumnsOf(kDeleteTypes);
+  ListWriter puts(put_columns, parameters_);
+  for (const bool stores : {true, false}) {
+    ListWriter deletes(delete_columns, parameters_);
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      std::int64_t rank = places_[i].rank;
+      for (const ItemWrite& write : batches_[i]->writes) {
+        const std::int64_t own_rank = rank++;
+        if (write.content.has_value() != stores) continue;
+        ListWriter& row = stores ? puts : deletes;
+        row.Int8("", places_[i].name_space);
+        row.Int8("", own_rank);
+        if (stores) {
+          AddPut(write, row);
+          continue;
+        }
+        row.Text("", write.key);
+        row.Int8("", write.expected_version.value_or(-1));
+        if (write.expected_version.has_value()) ++shape_.rows[kConditionalDeletes];
+      }
+    }
+    shape_.rows[stores ? kPuts : kDeletes] = stores ? puts.rows() : deletes.rows();
+  }
+}
+
+void ItemStatement::AddRequests() {
+  const auto columns = ColumnsOf(kRequestTypes);
+  ListWriter row(columns, parameters_);
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    if (batches_[i]->request_id.empty()) continue;
+    row.Int8("", places_[i].name_space);
+    row.Text("", batches_[i]->request_id);
+    row.Bytes("", batches_[i]->fingerprint);
+    row.Int8("", places_[i].rank);
+    row.Int8("", places_[i].rank + std::ssize(batches_[i]->writes));
+  }
+  shape_.rows[kRequests] = row.rows();
+}
+
+std::string ItemStatement::Sql() const {
+  const std::vector<std::size_t>& rows = shape_.rows;
+  Text text;
+  text.Append(kRaiseVersions, rows[kNamespaces], kNamespaceTypes);
+  if (rows[kDeletes] > 0) text.Append(kUnchanged);
+  text.Append(kReturnNamespaces);
+  if (rows[kPuts] > 0) text.Append(kPutItems, rows[kPuts], kPutTypes);
+  if (rows[kDeletes] > 0) text.Append(kDeleteItems, rows[kDeletes], kDeleteTypes);
+  text.Append(kDone);
+  if (rows[kPuts] > 0) text.Append(kPutsDone);
+  if (rows[kPuts] > 0 && rows[kDeletes] > 0) text.Append(" UNION ALL ");
+  if (rows[kDeletes] > 0) text.Append(kDeletesDone);
+  text.Append(kCountItems);
+  if (rows[kRequests] > 0) text.Append(kKeepResults, rows[kRequests], kRequestTypes);
+  text.Append(fmt::format(kReturn, rows[kNamespaces]));
+  if (rows[kPuts] > 0) text.Append(fmt::format(kAllPut, rows[kPuts]));
+  if (rows[kConditionalDeletes] > 0) {
+    text.Append(fmt::format(kAllDeleted, rows[kConditionalDeletes]));
+  }
+  text.Append(kReturnEnd);
+  return text.Take();
+}
+
+std::vector<std::vector<ItemWriteResult>> ItemStatement::Results(
+    std::span<const std::int64_t> numbers) const {
+  // A deletion that found nothing returns no row.
+  std::vector<std::vector<ItemWriteResult>> results;
+  for (const ItemBatch* batch : batches_) results.emplace_back(batch->writes.size());
+  std::map<std::pair<std::int64_t, std::int64_t>, ItemWriteResult*> result_at;
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    for (std::size_t write = 0; write < results[i].size(); ++write) {
+      result_at[{places_[i].name_space, places_[i].rank + static_cast<std::int64_t>(write)}] =
+          &results[i][write];
+    }
+  }
+  for (; numbers.size() >= kReturnedColumns; numbers = numbers.subspan(kReturnedColumns)) {
+    const auto found = result_at.find({numbers[1], numbers[2]});
+    if (found == result_at.end()) continue;
+    *found->second = {.version = numbers[3],
+                      .create_us = numbers[4],
+                      .expire_us = numbers[5],
+                      .existed = numbers[6] != 0};
+  }
+  return results;
+}
+
+}  // namespace memoryd

@@ -1,0 +1,101 @@
+#include "core/storage/postgres/item_statement.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace memoryd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kNow = 1'000;
+
+ItemWrite Put(std::string key, std::optional<std::int64_t> expected = {}) {
+  return {.key = std::move(key), .content = ItemContent(), .expected_version = expected};
+}
+
+ItemWrite Delete(std::string key, std::optional<std::int64_t> expected = {}) {
+  return {.key = std::move(key), .expected_version = expected};
+}
+
+ItemBatch Batch(const std::string& name, std::vector<ItemWrite> writes) {
+  const std::vector<std::string> names = {name};
+  return {.key = {"tenant", NamespacePath::Make(FieldPath(), "namespace", names).value()},
+          .writes = std::move(writes)};
+}
+
+// The statement of batches, which it keeps.
+struct Made {
+  explicit Made(std::vector<ItemBatch> given) : batches(std::move(given)) {
+    for (const ItemBatch& batch : batches) pointers.push_back(&batch);
+    statement.emplace(pointers, kNow, 7);
+  }
+  std::vector<ItemBatch> batches;
+  std::vector<const ItemBatch*> pointers;
+  std::optional<ItemStatement> statement;
+};
+
+TEST(ItemStatementTest, TheTextHasAParameterForEachValue) {
+  ItemBatch kept = Batch("a", {Put("k"), Delete("l"), Delete("m", 3)});
+  kept.request_id = "r";
+  const Made made({kept, Batch("b", {Put("k", 0)}), Batch("a", {Put("n")})});
+  const std::string sql = made.statement->Sql();
+  const std::size_t count = made.statement->values().size();
+  EXPECT_EQ(count, made.statement->types().size());
+  EXPECT_THAT(sql, HasSubstr(fmt::format("${}", count)));
+  EXPECT_THAT(sql, Not(HasSubstr(fmt::format("${}", count + 1))));
+  EXPECT_THAT(sql, Not(HasSubstr("{}")));
+}
+
+TEST(ItemStatementTest, EqualNumbersOfRowsHaveOneText) {
+  const Made one({Batch("a", {Put("k"), Put("l")})});
+  const Made other({Batch("b", {Put("m", 5), Put("n")})});
+  EXPECT_EQ(one.statement->shape(), other.statement->shape());
+  EXPECT_EQ(one.statement->Sql(), other.statement->Sql());
+  const Made third({Batch("b", {Put("m"), Delete("n")})});
+  EXPECT_NE(one.statement->shape(), third.statement->shape());
+}
+
+TEST(ItemStatementTest, TextsOfStepsThatNobodyNeedsAreLeftOut) {
+  const std::string put = Made({Batch("a", {Put("k")})}).statement->Sql();
+  EXPECT_THAT(put, Not(HasSubstr("DELETE")));
+  EXPECT_THAT(put, Not(HasSubstr("memoryd_item_requests")));
+  const std::string deleted = Made({Batch("a", {Delete("k")})}).statement->Sql();
+  EXPECT_THAT(deleted, Not(HasSubstr("INSERT INTO memoryd_items")));
+  EXPECT_THAT(deleted, Not(HasSubstr("expected >= 0")));
+}
+
+TEST(ItemStatementTest, AStatementHasNoMoreParametersThanWereCounted) {
+  std::vector<ItemWrite> writes;
+  for (int i = 0; i < 100; ++i) writes.push_back(Put(std::to_string(i)));
+  ItemBatch batch = Batch("a", writes);
+  batch.request_id = "r";
+  const std::size_t counted = ItemStatement::ParameterCount(batch);
+  const Made made({batch});
+  EXPECT_LE(made.statement->values().size(), counted + 2);
+  EXPECT_GE(made.statement->values().size(), 100U);
+}
+
+TEST(ItemStatementTest, ReturnedRowsGoToTheirWrites) {
+  // Namespaces are sorted by tenant and digest, ranks go on from batch to batch.
+  const Made made({Batch("a", {Put("k"), Delete("l")}), Batch("a", {Put("m")})});
+  const std::vector<std::int64_t> numbers = {1, 1, 3, 53, 900,  0,  1,  //
+                                             1, 1, 1, 51, kNow, 70, 0};
+  const auto results = made.statement->Results(numbers);
+  EXPECT_THAT(
+      results,
+      ElementsAre(
+          ElementsAre(
+              ItemWriteResult{.version = 51, .create_us = kNow, .expire_us = 70, .existed = false},
+              ItemWriteResult()),
+          ElementsAre(ItemWriteResult{.version = 53, .create_us = 900, .existed = true})));
+}
+
+}  // namespace
+}  // namespace memoryd

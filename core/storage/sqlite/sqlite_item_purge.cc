@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "core/base/status_macros.h"
+#include "core/storage/sqlite/sqlite_items.h"
+
+namespace memoryd::sqlite {
+namespace {
+
+constexpr std::int64_t kRowsPerStep = 200;
+// What is deleted is overwritten (secure_delete), so bytes bound a step too.
+constexpr std::int64_t kBytesPerStep = 4 << 20;
+
+constexpr char kBeginPurge[] = "BEGIN IMMEDIATE";
+constexpr char kCommitPurge[] = "COMMIT";
+
+constexpr char kDeleteNamespace[] = "DELETE FROM memoryd_namespaces WHERE tenant = ? AND path = ?";
+
+constexpr char kInsertItemGarbage[] =
+    "INSERT INTO memoryd_item_garbage (tenant, generation) VALUES (?, ?)";
+
+constexpr char kForgetItemRequests[] =
+    "UPDATE memoryd_item_requests SET fingerprint = x'', results = '' WHERE tenant = ? AND path = "
+    "?";
+
+constexpr char kTouchItem[] =
+    "UPDATE memoryd_items SET expire_us = ? WHERE tenant = ? AND generation = ? AND key = ?"
+    " AND version = ? AND expire_us > 0 AND expire_us < ?";
+
+constexpr char kSelectExpired[] =
+    "SELECT tenant, generation, id, bytes FROM memoryd_items WHERE expire_us > 0 AND expire_us <= ?"
+    " ORDER BY expire_us LIMIT ?";
+
+constexpr char kSelectItemGarbage[] = "SELECT tenant, generation FROM memoryd_item_garbage LIMIT 1";
+
+constexpr char kSelectGarbageItems[] =
+    "SELECT tenant, generation, id, bytes FROM memoryd_items"
+    " WHERE tenant = ? AND generation = ? LIMIT ?";
+
+constexpr char kDeleteItemById[] = "DELETE FROM memoryd_items WHERE id = ?";
+
+// Nothing where the namespace was deleted meanwhile.
+constexpr char kCountDown[] =
+    "UPDATE memoryd_namespaces SET item_count = item_count - 1, item_bytes = item_bytes - ?"
+    " WHERE tenant = ? AND generation = ?";
+
+constexpr char kDeleteItemGarbage[] =
+    "DELETE FROM memoryd_item_garbage WHERE tenant = ? AND generation = ?";
+
+constexpr char kDeleteItemRequests[] =
+    "DELETE FROM memoryd_item_requests WHERE (tenant, path, request_id) IN"
+    " (SELECT tenant, path, request_id FROM memoryd_item_requests"
+    "  WHERE create_us < ? ORDER BY create_us LIMIT ?)";
+
+struct PurgedItem {
+  std::string tenant;
+  std::uint64_t generation = 0;
+  std::int64_t id = 0;
+  std::int64_t bytes = 0;
+};
+
+// The rows of `query`, as many as a step takes.
+absl::StatusOr<std::vector<PurgedItem>> Gather(Query& query) {
+  std::vector<PurgedItem> items;
+  for (std::int64_t bytes = 0; bytes < kBytesPerStep;) {
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) break;
+    items.push_back({query.String(0), query.Bits(1), query.Int(2), query.Int(3)});
+    bytes += items.back().bytes;
+  }
+  return items;
+}
+
+absl::Status DeleteItems(Database& db, const std::vector<PurgedItem>& items, bool count_down) {
+  for (const PurgedItem& item : items) {
+    Query query = db.Prepare(kDeleteItemById);
+    MEMORYD_RETURN_IF_ERROR(ToStatus(query.Bind(item.id).Run()));
+    if (!count_down) continue;
+    Query count = db.Prepare(kCountDown);
+    count.Bind(item.bytes).BindText(item.tenant).BindBits(item.generation);
+    MEMORYD_RETURN_IF_ERROR(ToStatus(count.Run()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::int64_t> PurgeExpired(Database& db, std::int64_t now_us, std::int64_t rows) {
+  std::vector<PurgedItem> items;
+  {
+    Query query = db.Prepare(kSelectExpired);
+    query.Bind(now_us).Bind(rows);
+    MEMORYD_ASSIGN_OR_RETURN(items, Gather(query));
+  }
+  MEMORYD_RETURN_IF_ERROR(DeleteItems(db, items, /*count_down=*/true));
+  return std::ssize(items);
+}
+
+absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, std::int64_t rows) {
+  PurgedItem garbage;
+  {
+    Query query = db.Prepare(kSelectItemGarbage);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return 0;
+    garbage.tenant = query.String(0);
+    garbage.generation = query.Bits(1);
+  }
+  std::vector<PurgedItem> items;
+  {
+    Query query = db.Prepare(kSelectGarbageItems);
+    query.BindText(garbage.tenant).BindBits(garbage.generation).Bind(rows);
+    MEMORYD_ASSIGN_OR_RETURN(items, Gather(query));
+  }
+  MEMORYD_RETURN_IF_ERROR(DeleteItems(db, items, /*count_down=*/false));
+  if (!items.empty()) return std::ssize(items);
+  Query query = db.Prepare(kDeleteItemGarbage);
+  query.BindText(garbage.tenant).BindBits(garbage.generation);
+  MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
+  return 1;
+}
+
+absl::StatusOr<std::int64_t> PurgeRequests(Database& db, std::int64_t before_us,
+                                           std::int64_t rows) {
+  Query query = db.Prepare(kDeleteItemRequests);
+  MEMORYD_RETURN_IF_ERROR(ToStatus(query.Bind(before_us).Bind(rows).Run()));
+  return db.changes();
+}
+
+absl::StatusOr<std::int64_t> PurgeSome(Database& db, std::int64_t now_us, std::int64_t keep_us,
+                                       std::int64_t rows) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t expired, PurgeExpired(db, now_us, rows));
+  if (expired > 0) return expired;
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t garbage, PurgeGarbage(db, rows));
+  if (garbage > 0) return garbage;
+  return PurgeRequests(db, now_us - keep_us, rows);
+}
+
+// Runs `change`, which returns a StatusOr, as a transaction.
+template <typename Change>
+auto Transact(Database& db, const Change& change) -> decltype(change()) {
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kBeginPurge)));
+  const absl::Cleanup end = [&db] { db.Rollback(); };
+  auto changed = change();
+  if (!changed.ok()) return changed;
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kCommitPurge)));
+  return changed;
+}
+
+}  // namespace
+
+absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key,
+                                                 bool forget) {
+  return Transact(db, [&]() -> absl::StatusOr<DeletedNamespace> {
+    if (forget) {
+      Query query = db.Prepare(kForgetItemRequests);
+      query.BindText(key.tenant).BindText(key.path.stored());
+      MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
+    }
+    MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
+    if (!row.has_value()) return DeletedNamespace();
+    Query query = db.Prepare(kDeleteNamespace);
+    query.BindText(key.tenant).BindText(key.path.stored());
+    MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
+    Query garbage = db.Prepare(kInsertItemGarbage);
+    garbage.BindText(key.tenant).BindBits(row->generation);
+    MEMORYD_RETURN_IF_ERROR(ToStatus(garbage.Run()));
+    return DeletedNamespace{true, row->item_count, row->item_bytes};
+  });
+}
+
+absl::Status TouchItems(Database& db, std::span<const ItemTouch> touches) {
+  return Transact(db, [&]() -> absl::Status {
+    for (const ItemTouch& touch : touches) {
+      MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row,
+                               FindNamespace(db, touch.key.name_space));
+      if (!row.has_value()) continue;
+      Query query = db.Prepare(kTouchItem);
+      query.Bind(touch.expire_us)
+          .BindText(touch.key.name_space.tenant)
+          .BindBits(row->generation)
+          .BindText(touch.key.key)
+          .Bind(touch.version)
+          .Bind(touch.expire_us);
+      MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::int64_t> PurgeItemsStep(Database& db, std::int64_t now_us, std::int64_t keep_us,
+                                            std::int64_t max_rows) {
+  const std::int64_t rows = std::min(max_rows, kRowsPerStep);
+  return Transact(db, [&] { return PurgeSome(db, now_us, keep_us, rows); });
+}
+
+}  // namespace memoryd::sqlite

@@ -1,0 +1,66 @@
+// The items of a SQLite store, over its connections.
+#ifndef MEMORYD_CORE_STORAGE_SQLITE_SQLITE_ITEM_STORE_H_
+#define MEMORYD_CORE_STORAGE_SQLITE_SQLITE_ITEM_STORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/storage/item_store.h"
+#include "core/storage/sqlite/database_pool.h"
+
+namespace memoryd::sqlite {
+
+// Connections of a store, shared by all that it keeps. Any thread.
+class Connections {
+ public:
+  virtual ~Connections() = default;
+
+  // The connection that writes; UNAVAILABLE when the files are no longer those that it has open.
+  virtual absl::StatusOr<DatabasePool::Lease> TakeWriter() = 0;
+  virtual absl::StatusOr<DatabasePool::Lease> TakeReader() = 0;
+  // After a commit by the connection that writes: whether it went into the files that are there.
+  virtual absl::Status StatusAfterCommit(Database& db) = 0;
+};
+
+class SqliteItemStore final : public ItemStore {
+ public:
+  // `connections` outlive it. Nothing of them is called here.
+  explicit SqliteItemStore(Connections& connections) : connections_(connections) {}
+
+  std::vector<ItemBatchResult> WriteItems(std::span<const ItemBatch> batches,
+                                          std::int64_t now_us) override;
+  absl::StatusOr<std::vector<std::optional<Item>>> ReadItems(std::span<const ItemKey> keys,
+                                                             std::int64_t now_us, bool with_vectors,
+                                                             std::int64_t max_bytes) override;
+  absl::StatusOr<ItemPage> ListItems(const NamespaceKey& key, std::uint64_t generation,
+                                     const ItemRange& range, std::int64_t now_us) override;
+  absl::StatusOr<std::vector<std::optional<NamespaceRow>>> FindNamespaces(
+      std::span<const NamespaceKey> keys) override;
+  absl::StatusOr<std::vector<ListedNamespace>> ListNamespaces(std::string_view tenant,
+                                                              const NamespacePath& prefix,
+                                                              std::string_view after,
+                                                              std::string_view subject,
+                                                              std::int64_t max_namespaces) override;
+  absl::StatusOr<bool> WriteNamespace(const NamespaceKey& key, const NamespaceChange& change,
+                                      std::int64_t now_us) override;
+  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget) override;
+  absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
+      const NamespaceKey& key, std::span<const std::string> request_ids) override;
+  absl::Status TouchItems(std::span<const ItemTouch> touches) override;
+  absl::StatusOr<ItemUsage> ReadItemUsage(std::string_view tenant) override;
+  absl::StatusOr<std::int64_t> PurgeItems(std::int64_t now_us, std::int64_t keep_us,
+                                          std::int64_t max_rows) override;
+
+ private:
+  Connections& connections_;
+};
+
+}  // namespace memoryd::sqlite
+
+#endif  // MEMORYD_CORE_STORAGE_SQLITE_SQLITE_ITEM_STORE_H_

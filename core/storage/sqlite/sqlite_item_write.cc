@@ -1,0 +1,415 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "core/base/failpoint.h"
+#include "core/base/status_macros.h"
+#include "core/storage/item_rows.h"
+#include "core/storage/sqlite/sqlite_items.h"
+#include "core/storage/sqlite/value.h"
+
+namespace memoryd::sqlite {
+namespace {
+
+constexpr char kBegin[] = "BEGIN IMMEDIATE";
+constexpr char kCommit[] = "COMMIT";
+
+constexpr char kInsertNamespace[] =
+    "INSERT INTO memoryd_namespaces (tenant, path, generation, version, config_version, item_count,"
+    " item_bytes, vector_size, ttl_us, create_us, update_us, commit_tag, subject, config)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+constexpr char kUpdateNamespace[] =
+    "UPDATE memoryd_namespaces SET version = ?, item_count = ?, item_bytes = ?, vector_size = ?,"
+    " update_us = ?, commit_tag = ? WHERE tenant = ? AND path = ?";
+
+// Apart from kUpdateNamespace, which no index knows of.
+constexpr char kSetNamespaceConfig[] =
+    "UPDATE memoryd_namespaces SET version = ?, config_version = ?, ttl_us = ?, update_us = ?,"
+    " subject = ?, config = ? WHERE tenant = ? AND path = ?";
+
+constexpr char kSelectTag[] =
+    "SELECT commit_tag FROM memoryd_namespaces WHERE tenant = ? AND path = ?";
+
+constexpr char kSelectOld[] =
+    "SELECT id, version, create_us, expire_us, bytes, value IS NULL FROM memoryd_items"
+    " WHERE tenant = ? AND generation = ? AND key = ?";
+
+constexpr char kInsertItem[] =
+    "INSERT INTO memoryd_items (version, create_us, update_us, expire_us, ttl_us, bytes, kind,"
+    " untrusted, checksum, mime_type, writer, search, vector, value, tenant, generation, key)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+constexpr char kUpdateItem[] =
+    "UPDATE memoryd_items SET version = ?, create_us = ?, update_us = ?, expire_us = ?, ttl_us = ?,"
+    " bytes = ?, kind = ?, untrusted = ?, checksum = ?, mime_type = ?, writer = ?, search = ?,"
+    " vector = ?, value = ? WHERE tenant = ? AND generation = ? AND key = ?";
+
+constexpr char kDeleteItem[] =
+    "DELETE FROM memoryd_items WHERE tenant = ? AND generation = ? AND key = ?";
+
+constexpr char kPutValue[] = "REPLACE INTO memoryd_item_values (id, value) VALUES (?, ?)";
+constexpr char kDeleteValue[] = "DELETE FROM memoryd_item_values WHERE id = ?";
+
+constexpr char kSelectRequest[] =
+    "SELECT 1 FROM memoryd_item_requests WHERE tenant = ? AND path = ? AND request_id = ?";
+
+constexpr char kInsertRequest[] =
+    "INSERT INTO memoryd_item_requests (tenant, path, request_id, fingerprint, results, create_us)"
+    " VALUES (?, ?, ?, ?, ?, ?)";
+
+// What is stored under a key before a write.
+struct OldItem {
+  std::int64_t id = 0;
+  std::int64_t version = 0;
+  std::int64_t create_us = 0;
+  std::int64_t expire_us = 0;
+  std::int64_t bytes = 0;
+  bool is_apart = false;  // Its value stands in memoryd_item_values.
+};
+
+// NULL unless `is_there`.
+void BindIf(Query& query, bool is_there, std::string_view bytes) {
+  if (is_there) {
+    query.BindBlob(bytes);
+  } else {
+    query.BindNull();
+  }
+}
+
+// Writes one batch into the open transaction. Everything is decided before anything is written, so
+// that a batch that is refused leaves nothing behind.
+class BatchWriter {
+ public:
+  BatchWriter(Database& db, const ItemBatch& batch, std::int64_t now_us, std::uint64_t tag)
+      : db_(db), batch_(batch), now_us_(now_us), tag_(tag) {}
+
+  // An error ends the transaction.
+  absl::StatusOr<ItemBatchResult> Write();
+
+ private:
+  absl::StatusOr<bool> IsRequestTaken();
+  // False when `result` says why the batch is refused.
+  absl::StatusOr<bool> Decide(ItemBatchResult& result);
+  absl::Status ReadOld();
+  int WriteItem(const ItemWrite& write, const std::optional<OldItem>& old, ItemWriteResult& result);
+  int PutItem(const ItemWrite& write, const std::optional<OldItem>& old,
+              const ItemWriteResult& result);
+  int WriteRow();
+  int WriteRequest(const std::vector<ItemWriteResult>& results);
+  bool IsThere(const std::optional<OldItem>& old) const {
+    return old.has_value() && IsLive(old->expire_us, now_us_);
+  }
+
+  Database& db_;
+  const ItemBatch& batch_;
+  const std::int64_t now_us_;
+  const std::uint64_t tag_;
+  // As it is to be; absent while there is no namespace and none is made.
+  std::optional<NamespaceRow> row_;
+  bool is_new_ = false;
+  // By index of the write.
+  std::vector<std::optional<OldItem>> old_;
+};
+
+absl::StatusOr<bool> BatchWriter::IsRequestTaken() {
+  if (batch_.request_id.empty()) return false;
+  Query query = db_.Prepare(kSelectRequest);
+  query.BindText(batch_.key.tenant).BindText(batch_.key.path.stored()).BindText(batch_.request_id);
+  return query.Next();
+}
+
+absl::Status BatchWriter::ReadOld() {
+  old_.resize(batch_.writes.size());
+  if (!row_.has_value() || is_new_) return absl::OkStatus();
+  for (std::size_t i = 0; i < old_.size(); ++i) {
+    Query query = db_.Prepare(kSelectOld);
+    query.BindText(batch_.key.tenant).BindBits(row_->generation).BindText(batch_.writes[i].key);
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) continue;
+    old_[i] = OldItem{.id = query.Int(0),
+                      .version = query.Int(1),
+                      .create_us = query.Int(2),
+                      .expire_us = query.Int(3),
+                      .bytes = query.Int(4),
+                      .is_apart = query.Int(5) != 0};
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> BatchWriter::Decide(ItemBatchResult& result) {
+  MEMORYD_ASSIGN_OR_RETURN(const bool taken, IsRequestTaken());
+  if (taken) {
+    result.outcome = ItemBatchOutcome::kRequestIdTaken;
+    return false;
+  }
+  MEMORYD_ASSIGN_OR_RETURN(row_, FindNamespace(db_, batch_.key));
+  const bool stores = std::any_of(batch_.writes.begin(), batch_.writes.end(),
+                                  [](const ItemWrite& write) { return write.content.has_value(); });
+  if (!row_.has_value() && stores) {
+    is_new_ = true;
+    row_.emplace();
+    row_->generation = NewNamespaceGeneration();
+    row_->version = row_->config_version = FirstNamespaceVersion(now_us_);
+    row_->create_us = now_us_;
+  }
+  MEMORYD_RETURN_IF_ERROR(ReadOld());
+  for (result.lost = 0; result.lost < old_.size(); ++result.lost) {
+    const ItemWrite& write = batch_.writes[result.lost];
+    const std::optional<OldItem>& old = old_[result.lost];
+    const std::int64_t version = IsThere(old) ? old->version : 0;
+    if (write.expected_version.value_or(version) != version) {
+      result.outcome = ItemBatchOutcome::kVersionLost;
+      result.stored = version;
+      return false;
+    }
+    if (!write.content.has_value() || write.content->vector.empty()) continue;
+    const auto size = static_cast<std::int64_t>(write.content->vector.size());
+    if (row_->vector_size == 0) row_->vector_size = size;
+    if (row_->vector_size != size) {
+      result.outcome = ItemBatchOutcome::kVectorSize;
+      result.stored = row_->vector_size;
+      return false;
+    }
+  }
+  result.lost = 0;
+  return true;
+}
+
+int BatchWriter::PutItem(const ItemWrite& write, const std::optional<OldItem>& old,
+                         const ItemWriteResult& result) {
+  const ItemContent& content = *write.content;
+  const bool apart = content.value.size() > kLargestInRow;
+  const std::string search = content.search.value_or(std::string());
+  const std::string vector = EncodeVector(content.vector);
+  Query query = db_.Prepare(old.has_value() ? kUpdateItem : kInsertItem);
+  query.Bind(result.version)
+      .Bind(result.create_us)
+      .Bind(now_us_)
+      .Bind(result.expire_us)
+      .Bind(write.ttl_us.value_or(row_->ttl_us))
+      .Bind(CountedBytes(write.key, content))
+      .Bind(static_cast<std::int64_t>(content.kind))
+      .Bind(content.untrusted ? 1 : 0)
+      .Bind(ItemChecksum(write.key, content))
+      .BindText(content.mime_type)
+      .BindText(content.writer);
+  BindIf(query, content.search.has_value(), search);
+  BindIf(query, !vector.empty(), vector);
+  BindIf(query, !apart, content.value);
+  query.BindText(batch_.key.tenant).BindBits(row_->generation).BindText(write.key);
+  if (const int code = query.Run(); code != SQLITE_OK) return code;
+  if (!apart && !(old.has_value() && old->is_apart)) return SQLITE_OK;
+  const std::int64_t id = old.has_value() ? old->id : db_.last_inserted_id();
+  Query value = db_.Prepare(apart ? kPutValue : kDeleteValue);
+  value.Bind(id);
+  if (apart) value.BindBlob(content.value);
+  return value.Run();
+}
+
+int BatchWriter::WriteItem(const ItemWrite& write, const std::optional<OldItem>& old,
+                           ItemWriteResult& result) {
+  result.existed = IsThere(old);
+  result.create_us = result.existed ? old->create_us : write.content.has_value() ? now_us_ : 0;
+  if (old.has_value()) {
+    --row_->item_count;
+    row_->item_bytes -= old->bytes;
+  }
+  if (write.content.has_value()) {
+    result.version = ++row_->version;
+    result.expire_us = ExpireTime(now_us_, write.ttl_us.value_or(row_->ttl_us));
+    ++row_->item_count;
+    row_->item_bytes += CountedBytes(write.key, *write.content);
+    return PutItem(write, old, result);
+  }
+  if (!old.has_value()) return SQLITE_OK;
+  ++row_->version;
+  Query query = db_.Prepare(kDeleteItem);
+  query.BindText(batch_.key.tenant).BindBits(row_->generation).BindText(write.key);
+  return query.Run();
+}
+
+int BatchWriter::WriteRow() {
+  const NamespaceRow& row = *row_;
+  Query query = db_.Prepare(is_new_ ? kInsertNamespace : kUpdateNamespace);
+  if (!is_new_) {
+    query.Bind(row.version)
+        .Bind(row.item_count)
+        .Bind(row.item_bytes)
+        .Bind(row.vector_size)
+        .Bind(now_us_)
+        .BindBits(tag_)
+        .BindText(batch_.key.tenant)
+        .BindText(batch_.key.path.stored());
+    return query.Run();
+  }
+  query.BindText(batch_.key.tenant)
+      .BindText(batch_.key.path.stored())
+      .BindBits(row.generation)
+      .Bind(row.version)
+      .Bind(row.config_version)
+      .Bind(row.item_count)
+      .Bind(row.item_bytes)
+      .Bind(row.vector_size)
+      .Bind(row.ttl_us)
+      .Bind(now_us_)
+      .Bind(now_us_)
+      .BindBits(tag_)
+      .BindText("")
+      .BindBlob("");
+  return query.Run();
+}
+
+int BatchWriter::WriteRequest(const std::vector<ItemWriteResult>& results) {
+  if (batch_.request_id.empty()) return SQLITE_OK;
+  const std::string text = EncodeItemResults(results);
+  Query query = db_.Prepare(kInsertRequest);
+  query.BindText(batch_.key.tenant)
+      .BindText(batch_.key.path.stored())
+      .BindText(batch_.request_id)
+      .BindBlob(batch_.fingerprint)
+      .BindText(text)
+      .Bind(now_us_);
+  return query.Run();
+}
+
+absl::StatusOr<ItemBatchResult> BatchWriter::Write() {
+  ItemBatchResult result;
+  MEMORYD_ASSIGN_OR_RETURN(const bool holds, Decide(result));
+  if (!holds) return result;
+  result.writes.resize(batch_.writes.size());
+  // Without a namespace there is nothing to delete.
+  for (std::size_t i = 0; row_.has_value() && i < batch_.writes.size(); ++i) {
+    const int code = WriteItem(batch_.writes[i], old_[i], result.writes[i]);
+    if (code != SQLITE_OK) return ToStatus(code);
+  }
+  if (row_.has_value()) MEMORYD_RETURN_IF_ERROR(ToStatus(WriteRow()));
+  MEMORYD_RETURN_IF_ERROR(ToStatus(WriteRequest(result.writes)));
+  result.outcome = ItemBatchOutcome::kWritten;
+  return result;
+}
+
+void SetWritten(std::vector<ItemBatchResult>& results, ItemBatchOutcome outcome,
+                const absl::Status& status) {
+  for (ItemBatchResult& result : results) {
+    if (result.outcome != ItemBatchOutcome::kWritten) continue;
+    result = ItemBatchResult();
+    result.outcome = outcome;
+    result.status = status;
+  }
+}
+
+std::vector<ItemBatchResult> AllFailed(std::size_t count, const absl::Status& status) {
+  ItemBatchResult failed;
+  failed.status = status;
+  return std::vector<ItemBatchResult>(count, failed);
+}
+
+// After an I/O error at COMMIT this process no longer sees the transaction, but all of it may stand
+// in the log, and recovery after a crash would bring it back. An emptied log settles that: the
+// transaction is there whole or not at all, so that one row tells of every batch.
+void Settle(Database& db, std::span<const ItemBatch> batches, std::uint64_t tag,
+            const absl::Status& error, std::vector<ItemBatchResult>& results) {
+  if (db.TruncateLog() != SQLITE_OK) {
+    SetWritten(results, ItemBatchOutcome::kUnknown, error);
+    return;
+  }
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (results[i].outcome != ItemBatchOutcome::kWritten) continue;
+    Query query = db.Prepare(kSelectTag);
+    query.BindText(batches[i].key.tenant).BindText(batches[i].key.path.stored());
+    const int code = query.Step();
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+      SetWritten(results, ItemBatchOutcome::kUnknown, error);
+      return;
+    }
+    if (code == SQLITE_ROW && query.Bits(0) == tag) return;
+  }
+  SetWritten(results, ItemBatchOutcome::kFailed, error);
+}
+
+// Runs `change` as a transaction.
+template <typename Change>
+auto InTransaction(Database& db, const Change& change) -> decltype(change()) {
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kBegin)));
+  const absl::Cleanup end = [&db] { db.Rollback(); };
+  auto changed = change();
+  if (!changed.ok()) return changed;
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kCommit)));
+  return changed;
+}
+
+}  // namespace
+
+std::vector<ItemBatchResult> WriteItems(Database& db, std::span<const ItemBatch> batches,
+                                        std::int64_t now_us) {
+  if (const int code = db.Run(kBegin); code != SQLITE_OK) {
+    return AllFailed(batches.size(), ToStatus(code));
+  }
+  // Should something be thrown: a transaction left open would hold up all that come after.
+  const absl::Cleanup end = [&db] { db.Rollback(); };
+  ReachFailpoint("commit_begun");
+  const std::uint64_t tag = NewNamespaceGeneration();
+  std::vector<ItemBatchResult> results;
+  results.reserve(batches.size());
+  for (const ItemBatch& batch : batches) {
+    absl::StatusOr<ItemBatchResult> result = BatchWriter(db, batch, now_us, tag).Write();
+    if (!result.ok()) return AllFailed(batches.size(), result.status());
+    results.push_back(*std::move(result));
+  }
+  ReachFailpoint("commit_sent");
+  const int code = db.Run(kCommit);
+  if (code == SQLITE_OK) return results;
+  db.Rollback();
+  if ((code & 0xFF) == SQLITE_IOERR) {
+    Settle(db, batches, tag, ToStatus(code), results);
+  } else {
+    // The log lacks at least the end of the transaction (full), or all of it (busy).
+    SetWritten(results, ItemBatchOutcome::kFailed, ToStatus(code));
+  }
+  return results;
+}
+
+absl::StatusOr<bool> WriteNamespace(Database& db, const NamespaceKey& key,
+                                    const NamespaceChange& change, std::int64_t now_us) {
+  return InTransaction(db, [&]() -> absl::StatusOr<bool> {
+    MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
+    const std::int64_t stored = row.has_value() ? row->config_version : 0;
+    if (stored != change.expected_config_version) return false;
+    const std::int64_t version = row.has_value() ? row->version + 1 : FirstNamespaceVersion(now_us);
+    Query query = db.Prepare(row.has_value() ? kSetNamespaceConfig : kInsertNamespace);
+    if (row.has_value()) {
+      query.Bind(version)
+          .Bind(version)
+          .Bind(change.ttl_us)
+          .Bind(now_us)
+          .BindText(change.subject)
+          .BindBlob(change.config)
+          .BindText(key.tenant)
+          .BindText(key.path.stored());
+    } else {
+      query.BindText(key.tenant)
+          .BindText(key.path.stored())
+          .BindBits(NewNamespaceGeneration())
+          .Bind(version)
+          .Bind(version)
+          .Bind(0)
+          .Bind(0)
+          .Bind(0)
+          .Bind(change.ttl_us)
+          .Bind(now_us)
+          .Bind(now_us)
+          .Bind(0)
+          .BindText(change.subject)
+          .BindBlob(change.config);
+    }
+    MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
+    return true;
+  });
+}
+
+}  // namespace memoryd::sqlite
