@@ -40,10 +40,17 @@ void Sweeper::Sweep() {
       options_.now_us(),
       std::chrono::duration_cast<std::chrono::microseconds>(options_.keep_requests).count(),
       kSweepRows};
+  PurgeAll([&] { return options_.store->Purge(limits); });
+  PurgeAll([&] {
+    return options_.store->Items().PurgeItems(limits.now_us, limits.keep_us, limits.max_rows);
+  });
+}
+
+void Sweeper::PurgeAll(const std::function<absl::StatusOr<std::int64_t>()>& purge) {
   for (;;) {
-    const auto purged = options_.store->Purge(limits);
+    const auto purged = purge();
     // An error shows in health checks; the next sweep tries again.
-    if (!purged.ok() || *purged < kSweepRows) break;
+    if (!purged.ok() || *purged < kSweepRows) return;
     if (options_.calls->stopping()) return;
   }
 }

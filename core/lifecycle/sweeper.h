@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "core/calls/calls.h"
 #include "core/lifecycle/session_expiry.h"
 #include "core/sessions/session_touches.h"
@@ -42,6 +43,8 @@ class Sweeper {
  private:
   void Run();
   void Sweep();
+  // Calls `purge`, which deletes kSweepRows rows at most, until fewer are left.
+  void PurgeAll(const std::function<absl::StatusOr<std::int64_t>()>& purge);
 
   const Options options_;
   std::thread thread_;
