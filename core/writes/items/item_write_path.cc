@@ -1,0 +1,111 @@
+#include "core/writes/items/item_write_path.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/model/session.h"
+#include "core/sessions/session_errors.h"
+
+namespace memoryd {
+
+ItemWritePath::ItemWritePath(Options options) : options_(std::move(options)) {
+  for (int i = 0; i < options_.committers; ++i) {
+    ItemCommitter::Options committer;
+    committer.store = options_.store;
+    committer.stats = &options_.calls->stats();
+    committer.recorded = this;
+    committer.now_us = options_.now_us;
+    committers_.push_back(std::make_unique<ItemCommitter>(std::move(committer)));
+  }
+}
+
+ItemWritePath::~ItemWritePath() = default;
+
+ItemCommitter& ItemWritePath::CommitterOf(const NamespaceKey& key) {
+  return *committers_[SessionKeyHash()({key.tenant, key.path.stored()}) % committers_.size()];
+}
+
+absl::Status ItemWritePath::AdmitInTime(const NamespaceKey& key, const CallEnd& end) {
+  // A third: what waits goes before it, and what comes until then with it.
+  constexpr int kShareOfTime = 3;
+  ItemCommitter& committer = CommitterOf(key);
+  auto wait = committer.ExpectedWait();
+  if (wait == wait.zero()) return absl::OkStatus();
+  const auto left = end.deadline - std::chrono::steady_clock::now();
+  // A call whose time is over hears that instead.
+  if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
+  // Of what other tenants have waiting, only a part goes before it.
+  wait = committer.ExpectedWait(key.tenant);
+  if (wait * kShareOfTime <= left) return absl::OkStatus();
+  Increment(options_.calls->stats().refused_late);
+  const auto wait_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
+               fmt::format("the store needs {} ms for what waits, too much for this call to be "
+                           "answered in its time; nothing was started, try again later",
+                           wait_ms),
+               {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
+}
+
+std::shared_ptr<ItemCall> ItemWritePath::Begin(ItemBatch batch, std::size_t byte_size, CallEnd end,
+                                               Admission::Place place, ItemCall::Done done) {
+  // Lives as long as the call here, which may be longer than the caller's: one that expired keeps
+  // its place in a queue until the store moves on.
+  struct Admitted {
+    Admission::Place place;
+    const ItemCall* call = nullptr;
+  };
+  auto admitted = std::make_shared<Admitted>();
+  admitted->place = std::move(place);
+  auto call = std::make_shared<ItemCall>(
+      std::move(batch), byte_size, std::move(end),
+      [this, admitted, done = std::move(done)](absl::StatusOr<ItemsWritten> reply) {
+        options_.calls->pending().Remove(admitted->call);
+        if (reply.ok() && reply->replayed) Increment(options_.calls->stats().replays);
+        done(std::move(reply));
+      });
+  admitted->call = call.get();
+  options_.calls->pending().Add(call);
+  return call;
+}
+
+void ItemWritePath::Submit(ItemBatch batch, std::size_t byte_size, CallEnd end,
+                           ItemCall::Done done) {
+  if (const absl::Status status = AdmitInTime(batch.key, end); !status.ok()) {
+    done(status);
+    return;
+  }
+  auto place = options_.calls->Admit(batch.key.tenant, static_cast<std::int64_t>(byte_size));
+  if (!place.ok()) {
+    done(place.status());
+    return;
+  }
+  ItemCommitter& owner = CommitterOf(batch.key);
+  owner.Enqueue(
+      Begin(std::move(batch), byte_size, std::move(end), *std::move(place), std::move(done)));
+}
+
+void ItemWritePath::LookUp(std::shared_ptr<ItemCall> call) {
+  options_.calls->RunAdmitted(call->batch.key.tenant, [this, call] {
+    options_.calls->Guarded(call, [&] { Answer(call); });
+  });
+}
+
+void ItemWritePath::Answer(const std::shared_ptr<ItemCall>& call) {
+  const ItemBatch& batch = call->batch;
+  const auto records = options_.store->FindItemRequests(batch.key, {&batch.request_id, 1});
+  if (!records.ok()) {
+    // An earlier call with this request_id may have stored it.
+    call->Finish(absl::IsUnavailable(records.status()) ? OutcomeUnknown() : records.status());
+  } else if (const auto& record = records->front(); record.has_value()) {
+    call->Finish(ReplyOf(*record, batch));
+  } else {
+    // It was purged meanwhile.
+    CommitterOf(batch.key).Enqueue(call);
+  }
+}
+
+}  // namespace memoryd

@@ -1,0 +1,60 @@
+// The way of a batch of items from its call to a committer and back.
+#ifndef MEMORYD_CORE_WRITES_ITEMS_ITEM_WRITE_PATH_H_
+#define MEMORYD_CORE_WRITES_ITEMS_ITEM_WRITE_PATH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/calls/calls.h"
+#include "core/storage/item_store.h"
+#include "core/writes/items/item_call.h"
+#include "core/writes/items/item_committer.h"
+
+namespace memoryd {
+
+// A batch is admitted, and the committer that owns its namespace writes it. Any thread may call.
+class ItemWritePath final : private RecordedItems {
+ public:
+  // What is pointed to outlives the path.
+  struct Options {
+    ItemStore* store = nullptr;
+    Calls* calls = nullptr;
+    // Threads that commit, at least 1; each owns a share of the namespaces.
+    int committers = 1;
+    std::function<std::int64_t()> now_us;
+  };
+
+  explicit ItemWritePath(Options options);
+  // Commits what is queued.
+  ~ItemWritePath() override;
+  ItemWritePath(const ItemWritePath&) = delete;
+  ItemWritePath& operator=(const ItemWritePath&) = delete;
+
+  // `batch` is checked. RESOURCE_EXHAUSTED `QUEUE_FULL` when too many calls wait, or the store is
+  // too slow for the time that the call has: nothing was started. See item_call.h for the others.
+  void Submit(ItemBatch batch, std::size_t byte_size, CallEnd end, ItemCall::Done done);
+
+  // Commits what is queued, and takes nothing more.
+  void Stop() { committers_.clear(); }
+
+ private:
+  // Refuses a call that, behind what waits already, could not be answered in its time.
+  absl::Status AdmitInTime(const NamespaceKey& key, const CallEnd& end);
+  // A call that was admitted; `place` is given back when it is gone.
+  std::shared_ptr<ItemCall> Begin(ItemBatch batch, std::size_t byte_size, CallEnd end,
+                                  Admission::Place place, ItemCall::Done done);
+  ItemCommitter& CommitterOf(const NamespaceKey& key);
+  void Answer(const std::shared_ptr<ItemCall>& call);
+  void LookUp(std::shared_ptr<ItemCall> call) override;
+
+  const Options options_;
+  std::vector<std::unique_ptr<ItemCommitter>> committers_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_WRITES_ITEMS_ITEM_WRITE_PATH_H_
