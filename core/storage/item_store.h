@@ -32,7 +32,7 @@ struct ItemWrite {
 struct ItemBatch {
   NamespaceKey key;
   // At least one; keys differ.
-  std::vector<ItemWrite> writes;
+  std::vector<ItemWrite> writes = {};
   // Under which the results are kept; empty: they are not. It belongs to the namespace's path, and
   // outlives the namespace.
   std::string request_id = {};
@@ -110,8 +110,8 @@ struct NamespaceChange {
   // The row's config_version; 0: there must be no row.
   std::int64_t expected_config_version = 0;
   std::int64_t ttl_us = 0;
-  std::string subject;
-  std::string config;
+  std::string subject = {};
+  std::string config = {};
 };
 
 enum class ItemListOrder { kKey, kKeyDescending, kOldestFirst, kNewestFirst };

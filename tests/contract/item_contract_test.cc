@@ -413,7 +413,7 @@ TEST_P(ItemContractTest, OneOfManyWritersWinsACondition) {
 // What a namespace holds, by the rules of item_store.h.
 struct Model {
   struct Entry {
-    std::string value;
+    std::string value = {};
     std::int64_t version = 0;
     std::int64_t create_us = 0;
     std::int64_t expire_us = 0;
