@@ -1,0 +1,56 @@
+#include "core/items/searched_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace memoryd {
+namespace {
+
+constexpr char kValue[] =
+    R"({"a":"one","b":{"c":"two","d":["three",{"e":"four"},{"e":"five"}]},"n":6,"x.y":"seven"})";
+
+std::string Texts(std::string paths, std::string value = kValue) {
+  ItemContent content;
+  content.value = std::move(value);
+  content.search = std::move(paths);
+  return SearchedText(content, R"(["$"])");
+}
+
+TEST(SearchedTextTest, PathsLeadToTexts) {
+  EXPECT_EQ(Texts(R"(["a"])"), "one\n");
+  EXPECT_EQ(Texts(R"(["b.c"])"), "two\n");
+  EXPECT_EQ(Texts(R"(["b.d[0]"])"), "three\n");
+  EXPECT_EQ(Texts(R"(["b.d[1].e","a"])"), "four\none\n");
+  EXPECT_EQ(Texts(R"(["b.d[*].e"])"), "four\nfive\n");
+  EXPECT_EQ(Texts(R"(["b.*"])"), "two\nthree\nfour\nfive\n");
+  EXPECT_EQ(Texts(R"(["$"])"), "one\ntwo\nthree\nfour\nfive\nseven\n");
+}
+
+TEST(SearchedTextTest, PathsThatLeadNowhereAreIgnored) {
+  EXPECT_EQ(Texts(R"(["n","z","a.b","b[0]","b.d[9]","b.d[x]","b.d[","[","b.d[-1]"])"), "");
+  EXPECT_EQ(Texts("[]"), "");
+}
+
+TEST(SearchedTextTest, TheNamespaceDecidesWhereTheItemDoesNot) {
+  ItemContent content;
+  content.value = kValue;
+  EXPECT_EQ(SearchedText(content, R"(["a"])"), "one\n");
+  EXPECT_EQ(SearchedText(content, "[]"), "");
+}
+
+TEST(SearchedTextTest, BytesHaveNoText) {
+  ItemContent content;
+  content.kind = ItemValueKind::kBytes;
+  content.value = "\"text\"";
+  EXPECT_EQ(SearchedText(content, R"(["$"])"), "");
+}
+
+TEST(SearchedTextTest, AValueMayBeATextOrAList) {
+  EXPECT_EQ(Texts(R"(["$"])", R"("alone")"), "alone\n");
+  EXPECT_EQ(Texts(R"(["[1]"])", R"(["a","b"])"), "b\n");
+  EXPECT_EQ(Texts(R"(["[*].t"])", R"([{"t":"a"},{"t":"b"}])"), "a\nb\n");
+}
+
+}  // namespace
+}  // namespace memoryd
