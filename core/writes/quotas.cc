@@ -8,6 +8,7 @@
 #include "absl/hash/hash.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd {
 namespace {
@@ -65,10 +66,18 @@ void Quotas::Read(const std::string& tenant, Waiter done) {
   done(absl::OkStatus());
 }
 
+absl::StatusOr<TenantUsage> Quotas::ReadUsage(const std::string& tenant) {
+  MEMORYD_ASSIGN_OR_RETURN(TenantUsage usage, store_->ReadUsage(tenant));
+  MEMORYD_ASSIGN_OR_RETURN(const ItemUsage items, store_->Items().ReadItemUsage(tenant));
+  usage.messages += items.items;
+  usage.bytes += items.bytes;
+  return usage;
+}
+
 void Quotas::ReadNow(const std::string& tenant) {
   absl::StatusOr<TenantUsage> usage = absl::InternalError("nothing was read");
   try {
-    usage = store_->ReadUsage(tenant);
+    usage = ReadUsage(tenant);
   } catch (...) {
     Increment(stats_->exceptions);
     usage = CaughtException();

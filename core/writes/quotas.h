@@ -21,8 +21,8 @@ namespace memoryd {
 // Of one tenant. 0: any number.
 struct Quota {
   std::int64_t sessions = 0;
-  std::int64_t messages = 0;  // And contents.
-  std::int64_t bytes = 0;     // Of their bodies, as they are stored.
+  std::int64_t messages = 0;  // And contents, and items.
+  std::int64_t bytes = 0;     // Of their bodies, as they are stored, and of items.
 
   bool none() const { return sessions == 0 && messages == 0 && bytes == 0; }
 };
@@ -77,6 +77,8 @@ class Quotas {
 
   Shard& ShardOf(const std::string& tenant);
   Tenant& Find(Shard& shard, const std::string& tenant) MEMORYD_REQUIRES(shard.mutex);
+  // Of sessions and of items.
+  absl::StatusOr<TenantUsage> ReadUsage(const std::string& tenant);
   void ReadNow(const std::string& tenant);
 
   Store* const store_;

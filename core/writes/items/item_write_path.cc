@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -83,9 +84,75 @@ void ItemWritePath::Submit(ItemBatch batch, std::size_t byte_size, CallEnd end,
     done(place.status());
     return;
   }
-  ItemCommitter& owner = CommitterOf(batch.key);
-  owner.Enqueue(
-      Begin(std::move(batch), byte_size, std::move(end), *std::move(place), std::move(done)));
+  Asked asked{std::move(batch), byte_size, std::move(end), *std::move(place), std::move(done)};
+  if (options_.quotas == nullptr) {
+    Enqueue(std::move(asked));
+  } else {
+    Reserve(std::make_shared<Asked>(std::move(asked)), /*again=*/false);
+  }
+}
+
+void ItemWritePath::Reserve(std::shared_ptr<Asked> asked, bool again) {
+  const std::string& tenant = asked->batch.key.tenant;
+  if (!options_.quotas->Knows(tenant)) {
+    options_.quotas->Read(tenant, [this, asked, again](const absl::Status& status) {
+      if (status.ok()) {
+        Reserve(asked, again);
+      } else {
+        asked->done(Reported(status));
+      }
+    });
+    return;
+  }
+  Reserved taken;
+  for (const ItemWrite& write : asked->batch.writes) {
+    if (!write.content.has_value()) continue;
+    ++taken.growth.messages;
+    taken.growth.bytes += CountedBytes(write.key, *write.content);
+  }
+  const absl::Status status = options_.quotas->Reserve(tenant, taken.growth, taken.reserved);
+  if (!status.ok() && !again && ForgetOvercount(tenant)) {
+    // As when nobody knows what was stored: it is read anew.
+    options_.quotas->Settle(tenant, {}, CommitOutcome::kUnknown, {});
+    Reserve(std::move(asked), /*again=*/true);
+  } else if (!status.ok()) {
+    options_.quotas->CountRefusal(status);
+    asked->done(status);
+  } else {
+    asked->done = [this, tenant, taken,
+                   done = std::move(asked->done)](absl::StatusOr<ItemsWritten> reply) {
+      Settle(tenant, taken, reply);
+      done(std::move(reply));
+    };
+    Enqueue(std::move(*asked));
+  }
+}
+
+void ItemWritePath::Settle(const std::string& tenant, const Reserved& taken,
+                           const absl::StatusOr<ItemsWritten>& reply) {
+  CommitOutcome outcome = CommitOutcome::kFailed;
+  if (reply.ok() && !reply->replayed) {
+    outcome = CommitOutcome::kCommitted;
+    const auto existed = [](const ItemWriteResult& write) { return write.existed; };
+    if (std::any_of(reply->writes.begin(), reply->writes.end(), existed)) {
+      MutexLock lock(mutex_);
+      overcounted_.insert(tenant);
+    }
+  } else if (!reply.ok() && absl::IsUnavailable(reply.status())) {
+    outcome = CommitOutcome::kUnknown;
+  }
+  options_.quotas->Settle(tenant, taken.reserved, outcome, taken.growth);
+}
+
+bool ItemWritePath::ForgetOvercount(const std::string& tenant) {
+  MutexLock lock(mutex_);
+  return overcounted_.erase(tenant) > 0;
+}
+
+void ItemWritePath::Enqueue(Asked asked) {
+  ItemCommitter& owner = CommitterOf(asked.batch.key);
+  owner.Enqueue(Begin(std::move(asked.batch), asked.byte_size, std::move(asked.end),
+                      std::move(asked.place), std::move(asked.done)));
 }
 
 void ItemWritePath::LookUp(std::shared_ptr<ItemCall> call) {

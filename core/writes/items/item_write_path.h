@@ -6,13 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/mutex.h"
 #include "core/calls/calls.h"
 #include "core/storage/item_store.h"
 #include "core/writes/items/item_call.h"
 #include "core/writes/items/item_committer.h"
+#include "core/writes/quotas.h"
 
 namespace memoryd {
 
@@ -23,6 +27,7 @@ class ItemWritePath final : private RecordedItems {
   struct Options {
     ItemStore* store = nullptr;
     Calls* calls = nullptr;
+    Quotas* quotas = nullptr;  // Null: no tenant has a quota.
     // Threads that commit, at least 1; each owns a share of the namespaces.
     int committers = 1;
     std::function<std::int64_t()> now_us;
@@ -35,13 +40,35 @@ class ItemWritePath final : private RecordedItems {
   ItemWritePath& operator=(const ItemWritePath&) = delete;
 
   // `batch` is checked. RESOURCE_EXHAUSTED `QUEUE_FULL` when too many calls wait, or the store is
-  // too slow for the time that the call has: nothing was started. See item_call.h for the others.
+  // too slow for the time that the call has, and `QUOTA_EXCEEDED`: nothing was started. See
+  // item_call.h for the others.
   void Submit(ItemBatch batch, std::size_t byte_size, CallEnd end, ItemCall::Done done);
 
   // Commits what is queued, and takes nothing more.
   void Stop() { committers_.clear(); }
 
  private:
+  // A call that was admitted, before it is known whether there is room for what it stores.
+  struct Asked {
+    ItemBatch batch;
+    std::size_t byte_size = 0;
+    CallEnd end;
+    Admission::Place place;
+    ItemCall::Done done;
+  };
+  // What a batch takes of its tenant's quota until it is committed.
+  struct Reserved {
+    TenantUsage growth;
+    TenantUsage reserved;
+  };
+
+  // Takes room for what the batch stores, or finishes with the refusal.
+  void Reserve(std::shared_ptr<Asked> asked, bool again) MEMORYD_EXCLUDES(mutex_);
+  void Settle(const std::string& tenant, const Reserved& taken,
+              const absl::StatusOr<ItemsWritten>& reply) MEMORYD_EXCLUDES(mutex_);
+  // Whether more is counted for the tenant than it has stored; no longer, from then on.
+  bool ForgetOvercount(const std::string& tenant) MEMORYD_EXCLUDES(mutex_);
+  void Enqueue(Asked asked);
   // Refuses a call that, behind what waits already, could not be answered in its time.
   absl::Status AdmitInTime(const NamespaceKey& key, const CallEnd& end);
   // A call that was admitted; `place` is given back when it is gone.
@@ -53,6 +80,10 @@ class ItemWritePath final : private RecordedItems {
 
   const Options options_;
   std::vector<std::unique_ptr<ItemCommitter>> committers_;
+  Mutex mutex_;
+  // Tenants that have replaced or deleted items since their usage was read: what was there before
+  // is counted still.
+  std::set<std::string> overcounted_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 }  // namespace memoryd
