@@ -152,6 +152,7 @@ LifecycleCalls::Options Engine::LifecycleOptions() {
   lifecycle.search = &recall_.search();
   lifecycle.entries = &entries_;
   lifecycle.random = options_.random;
+  lifecycle.now_us = options_.now_us;
   return lifecycle;
 }
 

@@ -67,6 +67,7 @@ void LifecycleCalls::EraseSubject(EraseRequest request, Done<EraseReceipt> done)
   erase.store = options_.store;
   erase.run = RunFor(read, request.tenant);
   erase.writes = options_.writes;
+  erase.now_us = options_.now_us;
   erase.forget = [this](const SessionKey& key) { Forget(key); };
   erase.done = [read](absl::StatusOr<EraseReceipt> receipt) { read->Finish(std::move(receipt)); };
   std::make_shared<SubjectErase>(std::move(erase), std::move(request))->Start();

@@ -43,6 +43,7 @@ class LifecycleCalls {
     SessionSearch* search = nullptr;
     EntryIndexCache* entries = nullptr;
     std::function<std::uint64_t()> random;
+    std::function<std::int64_t()> now_us;
   };
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kListedAtOnce = 1000;
 constexpr std::int64_t kPurgedAtOnce = 500;
+constexpr std::int64_t kNamespacesAtOnce = 100;
 // How often one looks for sessions that were written meanwhile.
 constexpr int kLooks = 3;
 // How often a log is tried that somebody reads: for a second or two, where that is another program.
@@ -74,7 +75,74 @@ absl::StatusOr<EraseReceipt> SubjectErase::Count() {
     return absl::OkStatus();
   };
   MEMORYD_RETURN_IF_ERROR(ForEach(/*with_configs=*/false, add));
+  MEMORYD_RETURN_IF_ERROR(CountItems(receipt));
   return receipt;
+}
+
+absl::Status SubjectErase::CountItems(EraseReceipt& receipt) {
+  for (std::string after;;) {
+    MEMORYD_ASSIGN_OR_RETURN(const std::vector<ListedNamespace> page,
+                             options_.store->Items().ListNamespaces(
+                                 request_.tenant, {}, after, request_.subject, kListedAtOnce));
+    for (const ListedNamespace& listed : page) {
+      ++receipt.namespaces;
+      receipt.items += listed.row.item_count;
+    }
+    if (std::ssize(page) < kListedAtOnce) return absl::OkStatus();
+    after = page.back().path.stored();
+  }
+}
+
+void SubjectErase::EraseNamespaces() {
+  if (IsLate()) {
+    Answer("DEADLINE");
+    return;
+  }
+  ItemStore& items = options_.store->Items();
+  const auto found =
+      items.ListNamespaces(request_.tenant, {}, "", request_.subject, kNamespacesAtOnce);
+  if (!found.ok()) {
+    options_.done(found.status());
+    return;
+  }
+  for (const ListedNamespace& listed : *found) {
+    const auto deleted = items.DeleteNamespace({request_.tenant, listed.path}, /*forget=*/true);
+    if (!deleted.ok()) {
+      options_.done(deleted.status());
+      return;
+    }
+    receipt_.namespaces += deleted->existed ? 1 : 0;
+    receipt_.items += deleted->item_count;
+  }
+  options_.run([self = shared_from_this(), is_last = found->empty()] {
+    if (is_last) {
+      self->PurgeItems();
+    } else {
+      self->EraseNamespaces();
+    }
+  });
+}
+
+// Of all tenants, as the sweeper does: what is deleted names no subject any more.
+void SubjectErase::PurgeItems() {
+  if (IsLate()) {
+    Answer("DEADLINE");
+    return;
+  }
+  const std::int64_t now_us = options_.now_us();
+  // What request_ids keep stays as long as it should.
+  const auto purged = options_.store->Items().PurgeItems(now_us, /*keep_us=*/now_us, kPurgedAtOnce);
+  if (!purged.ok()) {
+    options_.done(purged.status());
+    return;
+  }
+  options_.run([self = shared_from_this(), is_done = *purged < kPurgedAtOnce] {
+    if (is_done) {
+      self->PurgeTenant();
+    } else {
+      self->PurgeItems();
+    }
+  });
 }
 
 void SubjectErase::Look() {
@@ -90,7 +158,7 @@ void SubjectErase::Look() {
   next_ = 0;
   still_written_ = !found_.empty() && ++looks_ > kLooks;
   if (found_.empty() || still_written_) {
-    PurgeTenant();
+    EraseNamespaces();
     return;
   }
   std::stable_partition(found_.begin(), found_.end(),

@@ -1,4 +1,4 @@
-// EraseSubject: every session of a subject removed, and what it leaves purged.
+// EraseSubject: every session and namespace of a subject removed, and what they leave purged.
 #ifndef MEMORYD_CORE_LIFECYCLE_SUBJECT_ERASE_H_
 #define MEMORYD_CORE_LIFECYCLE_SUBJECT_ERASE_H_
 
@@ -28,6 +28,8 @@ struct EraseRequest {
 
 struct EraseReceipt {
   SessionCounts removed;
+  std::int64_t namespaces = 0;
+  std::int64_t items = 0;  // Of those.
   // Replies kept for a request_id, of sessions that were deleted before too.
   std::int64_t replies = 0;
   // Nothing of the subject is in the store any more, nor in files beside its tables.
@@ -47,6 +49,7 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
     // Has a reader run the task. Must not block, nor refuse.
     std::function<void(std::function<void()>)> run;
     WriteQueue* writes = nullptr;
+    std::function<std::int64_t()> now_us;
     // Lets go of what is in memory of a session that is no more.
     std::function<void(const SessionKey&)> forget;
     std::function<void(absl::StatusOr<EraseReceipt>)> done;
@@ -67,6 +70,7 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   // Calls `each` for every session of the subject, a page at a time.
   absl::Status ForEach(bool with_configs, const std::function<absl::Status(ListedSession)>& each);
   absl::StatusOr<EraseReceipt> Count();
+  absl::Status CountItems(EraseReceipt& receipt);
   // Looks for what is left of the subject, and erases that.
   void Look();
   void EraseNext();
@@ -74,6 +78,9 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
   void ForgetReplies(const SessionKey& key);
   // Deletes what the session's garbage names, a few hundred rows at a time.
   void PurgeSession(const SessionKey& key, std::function<void()> then);
+  // Deletes the subject's namespaces, some at a time, then what is left of all deleted ones.
+  void EraseNamespaces();
+  void PurgeItems();
   // The same of every session of the tenant.
   void PurgeTenant();
   // What no table shows any more.

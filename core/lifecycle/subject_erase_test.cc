@@ -128,6 +128,7 @@ class IdleErase : private WriteQueue {
     options_.store = store;
     options_.run = [](const std::function<void()>& task) { task(); };
     options_.writes = this;
+    options_.now_us = [] { return std::int64_t{1}; };
     options_.forget = [](const SessionKey&) {};
     options_.done = [this](absl::StatusOr<EraseReceipt> receipt) { receipt_ = std::move(receipt); };
   }

@@ -287,6 +287,8 @@ std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
   reply.set_entry_count(receipt.removed.entries);
   reply.set_job_count(receipt.removed.jobs);
   reply.set_reply_count(receipt.replies);
+  reply.set_namespace_count(receipt.namespaces);
+  reply.set_item_count(receipt.items);
   reply.set_purged(receipt.purged);
   reply.set_left_reason(receipt.left);
   reply.set_left_elsewhere(receipt.left_elsewhere);
