@@ -52,6 +52,9 @@ Engine::Engine(Store* store, EngineOptions options)
       job_calls_(store_, &calls_, &reader_, &writes_),
       lifecycle_(LifecycleOptions()),
       writes_(WriteOptions()),
+      item_reads_(ItemReadOptions()),
+      item_writes_(ItemWriteOptions()),
+      namespaces_(NamespaceOptions()),
       expiry_(ExpiryOptions()),
       sweeper_(std::make_unique<Sweeper>(SweeperOptions())) {
   jobs_.StartPolling();
@@ -68,6 +71,7 @@ Engine::~Engine() {
   }
   Drain(Deadline::max());
   writes_.Stop();
+  item_writes_.Stop();
 }
 
 BlockEnvironment Engine::MakeBlockEnvironment() {
@@ -154,6 +158,37 @@ LifecycleCalls::Options Engine::LifecycleOptions() {
   lifecycle.random = options_.random;
   lifecycle.now_us = options_.now_us;
   return lifecycle;
+}
+
+ItemReads::Options Engine::ItemReadOptions() {
+  ItemReads::Options reads;
+  reads.store = &store_->Items();
+  reads.memory = options_.memory;
+  reads.calls = &calls_;
+  reads.searchers = &searchers_;
+  reads.word_vectors = options_.word_vectors;
+  reads.now_us = options_.now_us;
+  return reads;
+}
+
+ItemWritePath::Options Engine::ItemWriteOptions() {
+  ItemWritePath::Options writes;
+  writes.store = &store_->Items();
+  writes.calls = &calls_;
+  writes.quotas = quotas_.get();
+  writes.committers = options_.committers;
+  writes.now_us = options_.now_us;
+  return writes;
+}
+
+NamespaceCalls::Options Engine::NamespaceOptions() {
+  NamespaceCalls::Options namespaces;
+  namespaces.store = &store_->Items();
+  namespaces.memory = options_.memory;
+  namespaces.calls = &calls_;
+  namespaces.writes = &item_writes_;
+  namespaces.now_us = options_.now_us;
+  return namespaces;
 }
 
 SessionExpiry::Options Engine::ExpiryOptions() {

@@ -25,10 +25,12 @@
 #include "core/jobs/job_runner.h"
 #include "core/lifecycle/attached_sessions.h"
 #include "core/lifecycle/lifecycle_calls.h"
+#include "core/lifecycle/namespace_calls.h"
 #include "core/lifecycle/session_expiry.h"
 #include "core/lifecycle/sweeper.h"
 #include "core/model/session_template.h"
 #include "core/reads/context_reader.h"
+#include "core/reads/item_reads.h"
 #include "core/reads/session_reads.h"
 #include "core/recall/query_call.h"
 #include "core/recall/recall.h"
@@ -44,6 +46,7 @@
 #include "core/sessions/session_usage.h"
 #include "core/storage/store.h"
 #include "core/storage/stores.h"
+#include "core/writes/items/item_write_path.h"
 #include "core/writes/quotas.h"
 #include "core/writes/token_counting.h"
 #include "core/writes/token_rules.h"
@@ -146,6 +149,8 @@ class Engine {
   SessionReads& reads() { return reads_; }
   JobCalls& job_calls() { return job_calls_; }
   LifecycleCalls& lifecycle() { return lifecycle_; }
+  ItemReads& item_reads() { return item_reads_; }
+  NamespaceCalls& namespaces() { return namespaces_; }
 
   // Asks the store whether it serves, and stops or resumes serving when this server lost or
   // regained the right to. Blocks; call it about once a second from one thread.
@@ -175,6 +180,9 @@ class Engine {
   WritePath::Options WriteOptions();
   JobRunner::Options JobOptions();
   LifecycleCalls::Options LifecycleOptions();
+  ItemReads::Options ItemReadOptions();
+  ItemWritePath::Options ItemWriteOptions();
+  NamespaceCalls::Options NamespaceOptions();
   SessionExpiry::Options ExpiryOptions();
   Sweeper::Options SweeperOptions();
   // Has a commit made that stores what models have taken for the session.
@@ -210,6 +218,9 @@ class Engine {
   JobCalls job_calls_;
   LifecycleCalls lifecycle_;
   WritePath writes_;
+  ItemReads item_reads_;
+  ItemWritePath item_writes_;
+  NamespaceCalls namespaces_;
   SessionExpiry expiry_;
   std::unique_ptr<Sweeper> sweeper_;
 };

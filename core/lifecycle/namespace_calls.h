@@ -1,0 +1,84 @@
+// Calls that change whole namespaces: their configuration, copies, deletion.
+#ifndef MEMORYD_CORE_LIFECYCLE_NAMESPACE_CALLS_H_
+#define MEMORYD_CORE_LIFECYCLE_NAMESPACE_CALLS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "core/calls/calls.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_store.h"
+#include "core/writes/items/item_write_path.h"
+
+namespace memoryd {
+
+struct NamespaceCounts {
+  std::int64_t namespaces = 0;
+  std::int64_t items = 0;
+};
+
+struct NamespaceCopyRequest {
+  std::string tenant;
+  NamespacePath source;
+  NamespacePath target;  // Neither the source nor below it.
+  bool recursive = false;
+};
+
+// Any thread may call; nothing waits. `done` runs exactly once.
+class NamespaceCalls {
+ public:
+  // What is pointed to outlives it.
+  struct Options {
+    ItemStore* store = nullptr;
+    MemoryBudget* memory = nullptr;
+    Calls* calls = nullptr;
+    ItemWritePath* writes = nullptr;
+    std::function<std::int64_t()> now_us;
+  };
+  template <typename T>
+  using Done = std::function<void(absl::StatusOr<T>)>;
+
+  explicit NamespaceCalls(Options options) : options_(std::move(options)) {}
+
+  // Writes a batch to a namespace that is to have these settings: they are stored first where there
+  // is none, and stay if the batch then fails. FAILED_PRECONDITION `CONFIG_MISMATCH` where there is
+  // one that differs; else as ItemWritePath.
+  void Write(ItemBatch batch, NamespaceSettings settings, std::size_t byte_size, CallEnd end,
+             ItemCall::Done done);
+  // Makes the namespace or changes its configuration; absent fields stay.
+  void Update(NamespaceKey key, NamespaceSettings settings, CallEnd end, Done<NamespaceRow> done);
+  // Deletes it, and with `recursive` all that begin with its path.
+  void Delete(NamespaceKey key, bool recursive, CallEnd end, Done<NamespaceCounts> done);
+  // ALREADY_EXISTS `NAMESPACE_EXISTS`, INVALID_ARGUMENT for a path that gets too long,
+  // FAILED_PRECONDITION `NAMESPACE_TOO_LARGE`.
+  void Copy(NamespaceCopyRequest request, CallEnd end, Done<NamespaceCounts> done);
+
+ private:
+  class NamespaceCopy;
+
+  // Makes the namespace with these settings, unless it is there with them.
+  absl::Status Ensure(const NamespaceKey& key, const NamespaceSettings& settings);
+  absl::StatusOr<NamespaceRow> UpdateNow(const NamespaceKey& key,
+                                         const NamespaceSettings& settings);
+  absl::StatusOr<NamespaceCounts> DeleteNow(const NamespaceKey& key, bool recursive,
+                                            const PendingRead& read);
+
+  const Options options_;
+};
+
+// The namespaces at `path`, and with `recursive` below it, ascending.
+absl::StatusOr<std::vector<ListedNamespace>> NamespacesAt(ItemStore& store, const NamespaceKey& key,
+                                                          bool recursive);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_LIFECYCLE_NAMESPACE_CALLS_H_
