@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "memoryd/v1/block_service.pb.h"
+#include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
@@ -70,6 +72,15 @@ void AddChange(std::string_view reply, LogLine& line) {
     line.Plain("purged", response.purged() ? "true" : "false");
     line.Plain("dry_run", response.dry_run() ? "true" : "false");
   }
+  if constexpr (requires { response.namespace_count(); }) {
+    line.Number("namespaces", response.namespace_count());
+    line.Number("items", response.item_count());
+  }
+  if constexpr (requires { response.outcomes(); }) {
+    line.Number("batches", response.outcomes_size());
+    line.Number("failed", std::count_if(response.outcomes().begin(), response.outcomes().end(),
+                                        [](const auto& outcome) { return outcome.has_error(); }));
+  }
   if constexpr (requires { response.replayed(); }) {
     line.Plain("replayed", response.replayed() ? "true" : "false");
   }
@@ -111,6 +122,16 @@ void AddChange(Method method, std::string_view reply, LogLine& line) {
       return AddChange<v1::UpdateFactResponse>(reply, line);
     case Method::kDeleteFact:
       return AddChange<v1::DeleteFactResponse>(reply, line);
+    case Method::kPutItem:
+      return AddChange<v1::PutItemResponse>(reply, line);
+    case Method::kDeleteItem:
+      return AddChange<v1::DeleteItemResponse>(reply, line);
+    case Method::kBatchItems:
+      return AddChange<v1::BatchItemsResponse>(reply, line);
+    case Method::kCopyNamespace:
+      return AddChange<v1::CopyNamespaceResponse>(reply, line);
+    case Method::kDeleteNamespace:
+      return AddChange<v1::DeleteNamespaceResponse>(reply, line);
     default:
       return;  // Jobs change no session by themselves.
   }
@@ -129,6 +150,7 @@ std::string LineOf(const AuditRecord& record) {
   if (!record.tenant.empty()) line.Text("tenant", ShortHash(record.tenant));
   if (!record.principal.empty()) line.Text("principal", record.principal);
   if (!record.session_id.empty()) line.Text("session", ShortHash(record.session_id));
+  if (!record.name_space.empty()) line.Text("namespace", ShortHash(record.name_space));
   if (!record.subject.empty()) line.Text("subject", ShortHash(record.subject));
   if (record.status.ok()) AddChange(record.method, record.reply, line);
   std::string text;

@@ -24,6 +24,7 @@ struct AuditRecord {
   std::string_view tenant;      // Empty where the caller is not known,
   std::string_view principal;   // and this too without authentication.
   std::string_view session_id;  // Empty where the request was not read.
+  std::string_view name_space;  // As UnaryCall has it.
   std::string_view subject;     // Of an EraseSubject.
   std::string_view reply;       // The serialized response; empty for an error.
 };
@@ -45,7 +46,7 @@ class AuditLog {
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  // Whether calls of this method belong into the record.
+  // Whether calls of this method belong into the record, whatever is in them.
   static bool Wants(Method method) {
     return TraitsOf(method).right == Right::kWrite || method == Method::kImportSession;
   }

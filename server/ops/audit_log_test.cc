@@ -40,7 +40,7 @@ class AuditLogTest : public ::testing::Test {
   }
 
   void Write(Method method, const absl::Status& status, const std::string& reply = {}) {
-    log_->Write({method, status, "r-1", {}, "team", "token:ci", "s", {}, reply});
+    log_->Write({method, status, "r-1", {}, "team", "token:ci", "s", {}, {}, reply});
   }
 
   // After the log has ended.
@@ -104,7 +104,7 @@ TEST_F(AuditLogTest, RepliesOfEveryKindAreRead) {
 TEST_F(AuditLogTest, ARefusalNamesItsReasonAndNothingThatIsNotKnown) {
   const absl::Status status =
       Error(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED", "no valid credential");
-  log_->Write({Method::kSet, status, "r-2", {}, {}, {}, {}, {}, {}});
+  log_->Write({Method::kSet, status, "r-2", {}, {}, {}, {}, {}, {}, {}});
   const std::vector<Json> lines = Lines(path_);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["code"], "UNAUTHENTICATED");

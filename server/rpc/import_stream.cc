@@ -205,6 +205,7 @@ class ImportStream final : public RpcHandler, public std::enable_shared_from_thi
                                    caller_.principal,
                                    session_id_,
                                    {},
+                                   {},
                                    reply});
       }
     }

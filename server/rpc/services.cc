@@ -35,6 +35,7 @@ Services::Services(const ServicesOptions& options, const CallEnvironment& enviro
       sessions_(options.engine, environment),
       jobs_(options.engine, options.model_usage, options.facts.start_us, environment),
       blocks_(options.engine, environment),
+      items_(options.engine, environment),
       server_(options.facts, environment),
       workers_(options.workers, environment, WorkerOptionsOf(options.facts)),
       reflection_(ServiceNames(), [this](const RpcCall& rpc) { return AdmitToReflection(rpc); }) {
@@ -44,6 +45,7 @@ Services::Services(const ServicesOptions& options, const CallEnvironment& enviro
   sessions_.AddTo(methods_);
   jobs_.AddTo(methods_);
   blocks_.AddTo(methods_);
+  items_.AddTo(methods_);
   server_.AddTo(methods_);
   workers_.AddTo(methods_);
   if (options.wants_reflection) reflection_.AddTo(methods_);

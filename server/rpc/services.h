@@ -7,6 +7,7 @@
 #include "server/ops/model_usage.h"
 #include "server/rpc/block_service.h"
 #include "server/rpc/health_service.h"
+#include "server/rpc/item_service.h"
 #include "server/rpc/job_service.h"
 #include "server/rpc/memory_service.h"
 #include "server/rpc/reflection_service.h"
@@ -56,6 +57,7 @@ class Services {
   SessionService sessions_;
   JobService jobs_;
   BlockService blocks_;
+  ItemService items_;
   ServerService server_;
   WorkerService workers_;
   HealthService health_;

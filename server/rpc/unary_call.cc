@@ -122,7 +122,7 @@ std::string UnaryCall::Count(const absl::Status& status, std::string_view reply)
   environment_.stats->Ended(method_, status.code(), took);
   ExportSpan(environment_, method_, trace_, status, took);
   const bool logged = environment_.log->Wants(status.code());
-  const bool audited = environment_.audit != nullptr && AuditLog::Wants(method_);
+  const bool audited = environment_.audit != nullptr && (is_audited_ || AuditLog::Wants(method_));
   if (!logged && !audited && status.ok()) return {};
   std::string request_id = RequestId(rpc_->metadata().request_id);
   const std::string_view trace_id = TraceId(rpc_->metadata().traceparent);
@@ -132,7 +132,7 @@ std::string UnaryCall::Count(const absl::Status& status, std::string_view reply)
   }
   if (audited) {
     environment_.audit->Write({method_, status, request_id, trace_id, tenant(), caller_.principal,
-                               session_id(), subject(), reply});
+                               session_id(), name_space(), subject(), reply});
   }
   return request_id;
 }

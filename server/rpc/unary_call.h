@@ -92,6 +92,9 @@ class UnaryCall : public CallWatch {
   // finishes the call. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
   absl::Status TakeReply(std::size_t bytes);
 
+  // The call turned out to be a write, and has a line in the audit log. By its handler.
+  void Audit() { is_audited_ = true; }
+
   // Why the call must not go on: the server drains or lacks memory, the caller may not do this, or
   // its tenant has had its share. Before anything is read of the request.
   absl::Status Admit();
@@ -108,6 +111,8 @@ class UnaryCall : public CallWatch {
   virtual std::string_view session_id() const { return {}; }
   // Of the request, where that changes something of it.
   virtual std::string_view subject() const { return {}; }
+  // The path of the namespace that the call is about, its names joined; empty for none.
+  virtual std::string name_space() const { return {}; }
   // The caller's deadline, at most 30 seconds away.
   std::chrono::steady_clock::time_point deadline() const { return deadline_; }
 
@@ -137,6 +142,7 @@ class UnaryCall : public CallWatch {
   const std::chrono::steady_clock::time_point deadline_;
   std::atomic<bool> finished_{false};
   MemoryBudget::Hold reply_hold_;
+  bool is_audited_ = false;  // Set before another thread may finish the call.
 };
 
 // A call with its request, which lives in an arena.
@@ -169,6 +175,13 @@ class ParsedCall : public UnaryCall {
   std::string_view subject() const override {
     if constexpr (requires { request_->dry_run(); }) return request_->subject();
     return {};
+  }
+  std::string name_space() const override {
+    std::string joined;
+    if constexpr (requires { request_->namespace_(); }) {
+      for (const std::string& name : request_->namespace_()) joined.append(name).push_back('/');
+    }
+    return joined;
   }
 
  private:

@@ -111,7 +111,7 @@ template <typename Request>
 std::string ReplyFor(const ParsedCall<Request>& call, std::string reply) {
   if (call.caller().rights.Has(Right::kRead)) return reply;
   const v1::SessionConfig* sent = nullptr;
-  if constexpr (requires { call.request().has_config(); }) {
+  if constexpr (requires { sent = &call.request().config(); }) {
     if (call.request().has_config()) sent = &call.request().config();
   }
   return WithoutStoredText(call.method(), std::move(reply), sent);

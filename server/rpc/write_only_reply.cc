@@ -1,6 +1,7 @@
 #include "server/rpc/write_only_reply.h"
 
 #include "memoryd/v1/block_service.pb.h"
+#include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
@@ -57,6 +58,9 @@ std::string WithoutStoredText(Method method, std::string reply, const v1::Sessio
       return Hidden<v1::UpdateSessionResponse>(reply, [](auto& update) { HideConfig(update); });
     case Method::kForkSession:
       return Hidden<v1::ForkSessionResponse>(reply, [](auto& fork) { HideConfig(fork); });
+    case Method::kUpdateNamespace:
+      return Hidden<v1::UpdateNamespaceResponse>(
+          reply, [](auto& update) { update.mutable_namespace_()->clear_config(); });
     case Method::kRetryJob:
       return Hidden<v1::RetryJobResponse>(reply, [](auto& retry) { HideError(retry); });
     case Method::kCancelJob:

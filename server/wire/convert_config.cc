@@ -16,6 +16,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
 #include "server/wire/convert.h"
+#include "server/wire/duration.h"
 #include "server/wire/field_checks.h"
 
 namespace memoryd {
@@ -128,26 +129,6 @@ v1::Retrieval ToProto(const RankingOptions& ranking) {
   retrieval.set_embedder(ranking.embedder);
   retrieval.set_embedder_worker(ranking.embedder_worker);
   return retrieval;
-}
-
-constexpr std::int64_t kMicrosPerSecond = 1'000'000;
-
-// Whatever is beyond all ranges stays beyond them, and what is no duration is.
-std::int64_t ToMicros(const google::protobuf::Duration& duration) {
-  constexpr std::int32_t kMostNanos = 999'999'999;
-  const bool agree = duration.nanos() == 0 || duration.seconds() == 0 ||
-                     (duration.nanos() > 0) == (duration.seconds() > 0);
-  if (!agree || duration.nanos() < -kMostNanos || duration.nanos() > kMostNanos) return -1;
-  constexpr std::int64_t kMostSeconds = std::int64_t{1} << 40;
-  const std::int64_t seconds = std::clamp(duration.seconds(), -kMostSeconds, kMostSeconds);
-  const std::int64_t micros = seconds * kMicrosPerSecond + duration.nanos() / 1000;
-  // What is shorter than a microsecond is not 0, which would be never.
-  return micros == 0 && duration.nanos() != 0 ? 1 : micros;
-}
-
-void SetDuration(google::protobuf::Duration& duration, std::int64_t micros) {
-  duration.set_seconds(micros / kMicrosPerSecond);
-  duration.set_nanos(static_cast<std::int32_t>(micros % kMicrosPerSecond * 1000));
 }
 
 RetentionSettings FromRetention(const v1::Retention& retention) {

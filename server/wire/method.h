@@ -14,7 +14,8 @@
 
 namespace memoryd {
 
-// What a credential may do within its tenant. kNone: any credential will do.
+// What a credential may do within its tenant. kNone: any credential will do, as far as the method
+// knows by its headers.
 enum class Right : std::uint8_t { kNone, kRead, kWrite, kAdmin, kWorker };
 
 // As files, tokens and messages name them, in the order of Right.
@@ -65,6 +66,17 @@ enum class Method : std::uint8_t {
   kAddFact,
   kUpdateFact,
   kDeleteFact,
+  kPutItem,
+  kGetItem,
+  kDeleteItem,
+  kListItems,
+  kSearchItems,
+  kBatchItems,
+  kGetNamespace,
+  kUpdateNamespace,
+  kListNamespaces,
+  kCopyNamespace,
+  kDeleteNamespace,
   kGetServerInfo,
   kAttach,
 };
@@ -114,6 +126,17 @@ inline constexpr auto kMethods = std::to_array<MethodTraits>({
     {Method::kAddFact, "BlockService", "AddFact", Right::kWrite, true},
     {Method::kUpdateFact, "BlockService", "UpdateFact", Right::kWrite},
     {Method::kDeleteFact, "BlockService", "DeleteFact", Right::kWrite},
+    {Method::kPutItem, "ItemService", "PutItem", Right::kWrite, true},
+    {Method::kGetItem, "ItemService", "GetItem", Right::kRead},
+    {Method::kDeleteItem, "ItemService", "DeleteItem", Right::kWrite},
+    {Method::kListItems, "ItemService", "ListItems", Right::kRead},
+    {Method::kSearchItems, "ItemService", "SearchItems", Right::kRead, true},
+    {Method::kBatchItems, "ItemService", "BatchItems", Right::kNone, true},
+    {Method::kGetNamespace, "ItemService", "GetNamespace", Right::kRead},
+    {Method::kUpdateNamespace, "ItemService", "UpdateNamespace", Right::kWrite},
+    {Method::kListNamespaces, "ItemService", "ListNamespaces", Right::kRead},
+    {Method::kCopyNamespace, "ItemService", "CopyNamespace", Right::kWrite, true},
+    {Method::kDeleteNamespace, "ItemService", "DeleteNamespace", Right::kWrite},
     {Method::kGetServerInfo, "ServerService", "GetServerInfo", Right::kNone},
     {Method::kAttach, "WorkerService", "Attach", Right::kWorker},
 });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memoryd/v1/block_service.pb.h"
+#include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/server_service.pb.h"
@@ -25,6 +26,7 @@ using ::testing::UnorderedElementsAreArray;
 // Of each file with a service one message, so that the file is linked.
 void LinkServices() {
   v1::GetBlockRequest::descriptor();
+  v1::GetItemRequest::descriptor();
   v1::GetJobRequest::descriptor();
   v1::GetRequest::descriptor();
   v1::GetServerInfoRequest::descriptor();

@@ -10,6 +10,8 @@ namespace memoryd {
 namespace {
 
 constexpr std::size_t kChecksumBytes = 12;
+// The path of a namespace may have 16 names of 256 bytes.
+constexpr std::size_t kMaxTokenBytes = 8192;
 
 // A version in front, so that the form may change.
 constexpr char kVersion = 1;
@@ -28,7 +30,7 @@ std::string Seal(std::string_view scope, std::string_view body) {
 
 absl::StatusOr<std::string> Unseal(std::string_view scope, std::string_view token) {
   std::string bytes;
-  if (token.size() <= 1024 && absl::WebSafeBase64Unescape(std::string(token), &bytes) &&
+  if (token.size() <= kMaxTokenBytes && absl::WebSafeBase64Unescape(std::string(token), &bytes) &&
       bytes.size() > kChecksumBytes && bytes[0] == kVersion) {
     std::string body = bytes.substr(1 + kChecksumBytes);
     if (bytes.compare(1, kChecksumBytes, Checksum(scope, body)) == 0) return body;

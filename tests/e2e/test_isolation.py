@@ -9,6 +9,7 @@ join by themselves.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 
 import grpc
@@ -27,7 +28,7 @@ from support.waiting import wait_for
 ID_FIELDS = {"session_id", "request_id", "message_id", "thread_id", "content_id", "page_token",
              "known_prefix_hash", "job_id", "subject", "source_session_id"}
 # What differs from run to run.
-VOLATILE = {"generation", "next_page_token", "job_id", "attempts"}
+VOLATILE = {"generation", "next_page_token", "job_id", "attempts", "version"}
 NAMES = ("s", "a_b", "a%b", "a:b", "a/b", "a*b", "a\\b", "a'b", "%", "_", "*", "'", "a b", "é")
 CANARY = "canary of the other tenant"
 # The matrix takes minutes: workers share it.
@@ -123,6 +124,20 @@ def base_request(method: str, session_id: str) -> Message:
         request.subject = SUBJECT
     if method == "UpdateSession":
         request.config.token_limit = 12345
+    if "namespace" in fields:
+        request.namespace.append(session_id)
+    if "namespace_prefix" in fields:
+        request.namespace_prefix.append(session_id)
+    if method == "CopyNamespace":
+        request.new_namespace.append(f"copy of {session_id}")
+    if method == "PutItem":
+        request.put.key, request.put.json = "new", '"new"'
+    if method in ("GetItem", "DeleteItem"):
+        getattr(request, "get" if method == "GetItem" else "delete").key = "k0"
+    if method == "BatchItems":
+        for operation in ("get", "delete"):
+            batch = request.batches.add(namespace=[session_id])
+            getattr(batch.operations.add(), operation).key = "k0"
     if "include_contents" in fields:
         request.include_contents = True
     return request
@@ -145,6 +160,11 @@ class World:
         """Makes a session with `count` messages anew; without any it is only removed."""
         call = self.caller(tenant)
         call("DeleteSession", session_id=session_id)
+        call("DeleteNamespace", namespace=[session_id], recursive=True)
+        call("DeleteNamespace", namespace=[f"copy of {session_id}"], recursive=True)
+        for i in range(count):
+            call("PutItem", namespace=[session_id],
+                 put={"key": f"k{i}", "json": json.dumps(f"{text} item {i}")})
         if count:
             messages = [user(f"{text} {i}", message_id=f"m{i}", thread_id=f"thread-{i}", name=text)
                         for i in range(count)]

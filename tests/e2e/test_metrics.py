@@ -27,6 +27,8 @@ METHODS = {
     "ListSessions", "UpdateSession", "DeleteSession", "ForkSession", "ImportSession",
     "EraseSubject", "ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage", "GetBlock",
     "ListBlockEntries", "UndoBlockChange", "AddFact", "UpdateFact", "DeleteFact", "GetServerInfo", "Attach",
+    "PutItem", "GetItem", "DeleteItem", "ListItems", "SearchItems", "BatchItems", "GetNamespace",
+    "UpdateNamespace", "ListNamespaces", "CopyNamespace", "DeleteNamespace",
 }
 CODES = {code.name for code in grpc.StatusCode}
 

@@ -31,9 +31,11 @@ def _methods() -> dict[str, MethodDescriptor]:
 
 # By name, whatever service they belong to. New RPCs join by themselves.
 METHODS = _methods()
-# What a credential with the right `read` may call, and what any may; all others are writes.
+# What a credential with the right `read` may call, and what any may; all others are writes. An empty
+# BatchItems is a read; what is in it decides.
 READS = {"Get", "GetAll", "StreamAll", "GetContent", "Query", "UpdateContext", "GetSession",
-         "ListSessions", "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries"}
+         "ListSessions", "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries", "GetItem",
+         "ListItems", "SearchItems", "BatchItems", "GetNamespace", "ListNamespaces"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}
 FOR_ADMINS = {"ImportSession"}  # Who may write besides.

@@ -12,11 +12,13 @@ from memoryd.errors import error_info
 from memoryd.v1 import block_service_pb2 as block_wire
 from memoryd.v1 import (
     block_service_pb2_grpc,
+    item_service_pb2_grpc,
     job_service_pb2_grpc,
     memory_service_pb2_grpc,
     server_service_pb2_grpc,
     session_service_pb2_grpc,
 )
+from memoryd.v1 import item_service_pb2 as item_wire
 from memoryd.v1 import job_service_pb2 as job_wire
 from memoryd.v1 import memory_pb2 as memory
 from memoryd.v1 import memory_service_pb2 as wire
@@ -36,6 +38,7 @@ class Calls:
         session_stub = session_service_pb2_grpc.SessionServiceStub(channel)
         job_stub = job_service_pb2_grpc.JobServiceStub(channel)
         block_stub = block_service_pb2_grpc.BlockServiceStub(channel)
+        item_stub = item_service_pb2_grpc.ItemServiceStub(channel)
         server_stub = server_service_pb2_grpc.ServerServiceStub(channel)
         for module, stub, names in (
             (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset", "Query",
@@ -50,6 +53,9 @@ class Calls:
             (job_wire, job_stub, ("ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage")),
             (block_wire, block_stub, ("GetBlock", "ListBlockEntries", "UndoBlockChange",
                                        "AddFact", "UpdateFact", "DeleteFact")),
+            (item_wire, item_stub, ("PutItem", "GetItem", "DeleteItem", "ListItems", "SearchItems",
+                                     "BatchItems", "GetNamespace", "UpdateNamespace",
+                                     "ListNamespaces", "CopyNamespace", "DeleteNamespace")),
             (server_wire, server_stub, ("GetServerInfo",)),
         ):
             for name in names:

@@ -1,0 +1,78 @@
+// Requests about items -> what the core takes. After this, bad input can't exist.
+#ifndef MEMORYD_SERVER_WIRE_CONVERT_ITEM_H_
+#define MEMORYD_SERVER_WIRE_CONVERT_ITEM_H_
+
+#include <google/protobuf/repeated_field.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/field_path.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/reads/item_reads.h"
+#include "core/storage/item_store.h"
+#include "memoryd/v1/item_service.pb.h"
+#include "server/wire/convert.h"
+
+namespace memoryd {
+
+inline constexpr std::size_t kMaxItemBytes = std::size_t{32} << 20;
+inline constexpr int kMaxBatches = 1000;
+inline constexpr int kMaxOperationsOfBatch = 1000;
+inline constexpr int kMaxOperations = 10'000;
+
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+
+// The path in a request's `field`. INVALID_ARGUMENT names the element.
+absl::StatusOr<NamespacePath> PathFromProto(std::string_view field, const Names& names);
+absl::StatusOr<NamespacePath> PrefixFromProto(std::string_view field, const Names& names);
+
+// What the message at `field` writes; its texts are moved out.
+absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, v1::ItemPut& put,
+                                    const Provenance& from);
+absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, const v1::ItemDelete& deletion);
+absl::StatusOr<ItemGet> FromProto(const FieldPath& field, const v1::ItemGet& get,
+                                  const NamespaceKey& key);
+
+// Absent fields say nothing.
+absl::StatusOr<NamespaceSettings> FromProto(const FieldPath& field,
+                                            const v1::NamespaceConfig& config);
+
+// A batch, sorted by what is done with it.
+struct CheckedBatch {
+  ItemBatch batch;
+  std::vector<ItemGet> gets;
+  NamespaceSettings settings;
+  // By operation, whether it is a get; these and the writes stand in the order of the operations.
+  std::vector<bool> is_get;
+  // By write, whether it is a put. The batch itself may be gone when that is asked.
+  std::vector<bool> is_put;
+  std::size_t byte_size = 0;  // Of the request.
+};
+
+// Checks `batch` and moves its texts out. Field names are those of a call of its own; an error that
+// is one operation's has the value `operation`.
+absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view tenant,
+                                       const Provenance& from);
+
+// Whether a batch writes, or reads, anything.
+bool Writes(const v1::ItemBatch& batch);
+bool Reads(const v1::ItemBatch& batch);
+
+// What is listed, but for the page token and what is bound to it.
+absl::StatusOr<ItemListRequest> FromProto(const v1::ListItemsRequest& request,
+                                          std::string_view tenant, std::int64_t page_size);
+absl::StatusOr<ItemSearchRequest> FromProto(const v1::SearchItemsRequest& request,
+                                            std::string_view tenant);
+absl::StatusOr<NamespaceListRequest> FromProto(const v1::ListNamespacesRequest& request,
+                                               std::string_view tenant, std::int64_t page_size);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_WIRE_CONVERT_ITEM_H_
