@@ -320,6 +320,66 @@ absl::StatusOr<v1::DeleteFactResponse> Client::DeleteFact(v1::DeleteFactRequest 
 
 // Jobs and the server.
 
+absl::StatusOr<v1::PutItemResponse> Client::PutItem(v1::PutItemRequest request,
+                                                    const CallOptions& options) const {
+  return Change(&Connection::PutItem, std::move(request), options);
+}
+
+absl::StatusOr<v1::GetItemResponse> Client::GetItem(const v1::GetItemRequest& request,
+                                                    const CallOptions& options) const {
+  return Repeat(&Connection::GetItem, request, options);
+}
+
+absl::StatusOr<v1::DeleteItemResponse> Client::DeleteItem(v1::DeleteItemRequest request,
+                                                          const CallOptions& options) const {
+  return Change(&Connection::DeleteItem, std::move(request), options);
+}
+
+absl::StatusOr<v1::ListItemsResponse> Client::ListItems(const v1::ListItemsRequest& request,
+                                                        const CallOptions& options) const {
+  return Repeat(&Connection::ListItems, request, options);
+}
+
+absl::StatusOr<v1::SearchItemsResponse> Client::SearchItems(const v1::SearchItemsRequest& request,
+                                                            const CallOptions& options) const {
+  return Repeat(&Connection::SearchItems, request, options);
+}
+
+absl::StatusOr<v1::BatchItemsResponse> Client::BatchItems(v1::BatchItemsRequest request,
+                                                          const CallOptions& options) const {
+  for (v1::ItemBatch& batch : *request.mutable_batches()) {
+    const bool writes = std::any_of(batch.operations().begin(), batch.operations().end(),
+                                    [](const v1::ItemOperation& one) { return !one.has_get(); });
+    if (writes && !batch.has_request_id()) batch.set_request_id(MakeRequestId());
+  }
+  return Repeat(&Connection::BatchItems, request, options);
+}
+
+absl::StatusOr<v1::GetNamespaceResponse> Client::GetNamespace(
+    const v1::GetNamespaceRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::GetNamespace, request, options);
+}
+
+absl::StatusOr<v1::UpdateNamespaceResponse> Client::UpdateNamespace(
+    const v1::UpdateNamespaceRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::UpdateNamespace, request, options);
+}
+
+absl::StatusOr<v1::ListNamespacesResponse> Client::ListNamespaces(
+    const v1::ListNamespacesRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::ListNamespaces, request, options);
+}
+
+absl::StatusOr<v1::CopyNamespaceResponse> Client::CopyNamespace(
+    const v1::CopyNamespaceRequest& request, const CallOptions& options) const {
+  return Once(&Connection::CopyNamespace, request, options);
+}
+
+absl::StatusOr<v1::DeleteNamespaceResponse> Client::DeleteNamespace(
+    const v1::DeleteNamespaceRequest& request, const CallOptions& options) const {
+  return Repeat(&Connection::DeleteNamespace, request, options);
+}
+
 absl::StatusOr<v1::ListJobsResponse> Client::ListJobs(const v1::ListJobsRequest& request,
                                                       const CallOptions& options) const {
   return Repeat(&Connection::ListJobs, request, options);

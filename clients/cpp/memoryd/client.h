@@ -131,6 +131,34 @@ class Client {
   absl::StatusOr<v1::DeleteFactResponse> DeleteFact(v1::DeleteFactRequest request,
                                                     const CallOptions& options = {}) const;
 
+  // Items. Each batch of a BatchItems gets a request_id of its own, if it has none and writes.
+
+  absl::StatusOr<v1::PutItemResponse> PutItem(v1::PutItemRequest request,
+                                              const CallOptions& options = {}) const;
+  absl::StatusOr<v1::GetItemResponse> GetItem(const v1::GetItemRequest& request,
+                                              const CallOptions& options = {}) const;
+  absl::StatusOr<v1::DeleteItemResponse> DeleteItem(v1::DeleteItemRequest request,
+                                                    const CallOptions& options = {}) const;
+  // Returns one page.
+  absl::StatusOr<v1::ListItemsResponse> ListItems(const v1::ListItemsRequest& request,
+                                                  const CallOptions& options = {}) const;
+  absl::StatusOr<v1::SearchItemsResponse> SearchItems(const v1::SearchItemsRequest& request,
+                                                      const CallOptions& options = {}) const;
+  absl::StatusOr<v1::BatchItemsResponse> BatchItems(v1::BatchItemsRequest request,
+                                                    const CallOptions& options = {}) const;
+  absl::StatusOr<v1::GetNamespaceResponse> GetNamespace(const v1::GetNamespaceRequest& request,
+                                                        const CallOptions& options = {}) const;
+  absl::StatusOr<v1::UpdateNamespaceResponse> UpdateNamespace(
+      const v1::UpdateNamespaceRequest& request, const CallOptions& options = {}) const;
+  // Returns one page.
+  absl::StatusOr<v1::ListNamespacesResponse> ListNamespaces(
+      const v1::ListNamespacesRequest& request, const CallOptions& options = {}) const;
+  // Is not repeated: UNAVAILABLE says that the outcome is unknown.
+  absl::StatusOr<v1::CopyNamespaceResponse> CopyNamespace(const v1::CopyNamespaceRequest& request,
+                                                          const CallOptions& options = {}) const;
+  absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
+      const v1::DeleteNamespaceRequest& request, const CallOptions& options = {}) const;
+
   // Jobs and the server.
 
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,

@@ -19,6 +19,7 @@
 #include "memoryd/error_info.h"
 #include "memoryd/options.h"
 #include "memoryd/v1/block_service.grpc.pb.h"
+#include "memoryd/v1/item_service.grpc.pb.h"
 #include "memoryd/v1/job_service.grpc.pb.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 #include "memoryd/v1/server_service.grpc.pb.h"
@@ -64,6 +65,7 @@ class GrpcConnection final : public Connection {
         sessions_(v1::SessionService::NewStub(channel)),
         jobs_(v1::JobService::NewStub(channel)),
         blocks_(v1::BlockService::NewStub(channel)),
+        items_(v1::ItemService::NewStub(channel)),
         server_(v1::ServerService::NewStub(channel)) {}
 
   absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest& request,
@@ -175,6 +177,50 @@ class GrpcConnection final : public Connection {
     return response;
   }
 
+  absl::StatusOr<v1::PutItemResponse> PutItem(const v1::PutItemRequest& request,
+                                              const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::PutItem, request, attempt);
+  }
+  absl::StatusOr<v1::GetItemResponse> GetItem(const v1::GetItemRequest& request,
+                                              const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::GetItem, request, attempt);
+  }
+  absl::StatusOr<v1::DeleteItemResponse> DeleteItem(const v1::DeleteItemRequest& request,
+                                                    const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::DeleteItem, request, attempt);
+  }
+  absl::StatusOr<v1::ListItemsResponse> ListItems(const v1::ListItemsRequest& request,
+                                                  const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::ListItems, request, attempt);
+  }
+  absl::StatusOr<v1::SearchItemsResponse> SearchItems(const v1::SearchItemsRequest& request,
+                                                      const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::SearchItems, request, attempt);
+  }
+  absl::StatusOr<v1::BatchItemsResponse> BatchItems(const v1::BatchItemsRequest& request,
+                                                    const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::BatchItems, request, attempt);
+  }
+  absl::StatusOr<v1::GetNamespaceResponse> GetNamespace(const v1::GetNamespaceRequest& request,
+                                                        const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::GetNamespace, request, attempt);
+  }
+  absl::StatusOr<v1::UpdateNamespaceResponse> UpdateNamespace(
+      const v1::UpdateNamespaceRequest& request, const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::UpdateNamespace, request, attempt);
+  }
+  absl::StatusOr<v1::ListNamespacesResponse> ListNamespaces(
+      const v1::ListNamespacesRequest& request, const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::ListNamespaces, request, attempt);
+  }
+  absl::StatusOr<v1::CopyNamespaceResponse> CopyNamespace(const v1::CopyNamespaceRequest& request,
+                                                          const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::CopyNamespace, request, attempt);
+  }
+  absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
+      const v1::DeleteNamespaceRequest& request, const Attempt& attempt) override {
+    return Call(*items_, &v1::ItemService::Stub::DeleteNamespace, request, attempt);
+  }
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 const Attempt& attempt) override {
     return Call(*jobs_, &v1::JobService::Stub::ListJobs, request, attempt);
@@ -255,6 +301,7 @@ class GrpcConnection final : public Connection {
   const std::unique_ptr<v1::SessionService::Stub> sessions_;
   const std::unique_ptr<v1::JobService::Stub> jobs_;
   const std::unique_ptr<v1::BlockService::Stub> blocks_;
+  const std::unique_ptr<v1::ItemService::Stub> items_;
   const std::unique_ptr<v1::ServerService::Stub> server_;
 };
 
@@ -356,6 +403,59 @@ absl::StatusOr<v1::EraseSubjectResponse> Connection::EraseSubject(const v1::Eras
 absl::StatusOr<v1::ImportSessionResponse> Connection::ImportSession(const ImportSource&,
                                                                     const Attempt&) {
   return NotHere("ImportSession");
+}
+
+absl::StatusOr<v1::PutItemResponse> Connection::PutItem(const v1::PutItemRequest&, const Attempt&) {
+  return NotHere("PutItem");
+}
+
+absl::StatusOr<v1::GetItemResponse> Connection::GetItem(const v1::GetItemRequest&, const Attempt&) {
+  return NotHere("GetItem");
+}
+
+absl::StatusOr<v1::DeleteItemResponse> Connection::DeleteItem(const v1::DeleteItemRequest&,
+                                                              const Attempt&) {
+  return NotHere("DeleteItem");
+}
+
+absl::StatusOr<v1::ListItemsResponse> Connection::ListItems(const v1::ListItemsRequest&,
+                                                            const Attempt&) {
+  return NotHere("ListItems");
+}
+
+absl::StatusOr<v1::SearchItemsResponse> Connection::SearchItems(const v1::SearchItemsRequest&,
+                                                                const Attempt&) {
+  return NotHere("SearchItems");
+}
+
+absl::StatusOr<v1::BatchItemsResponse> Connection::BatchItems(const v1::BatchItemsRequest&,
+                                                              const Attempt&) {
+  return NotHere("BatchItems");
+}
+
+absl::StatusOr<v1::GetNamespaceResponse> Connection::GetNamespace(const v1::GetNamespaceRequest&,
+                                                                  const Attempt&) {
+  return NotHere("GetNamespace");
+}
+
+absl::StatusOr<v1::UpdateNamespaceResponse> Connection::UpdateNamespace(
+    const v1::UpdateNamespaceRequest&, const Attempt&) {
+  return NotHere("UpdateNamespace");
+}
+
+absl::StatusOr<v1::ListNamespacesResponse> Connection::ListNamespaces(
+    const v1::ListNamespacesRequest&, const Attempt&) {
+  return NotHere("ListNamespaces");
+}
+
+absl::StatusOr<v1::CopyNamespaceResponse> Connection::CopyNamespace(const v1::CopyNamespaceRequest&,
+                                                                    const Attempt&) {
+  return NotHere("CopyNamespace");
+}
+
+absl::StatusOr<v1::DeleteNamespaceResponse> Connection::DeleteNamespace(
+    const v1::DeleteNamespaceRequest&, const Attempt&) {
+  return NotHere("DeleteNamespace");
 }
 
 absl::StatusOr<v1::ListJobsResponse> Connection::ListJobs(const v1::ListJobsRequest&,

@@ -12,6 +12,7 @@
 
 #include "memoryd/options.h"
 #include "memoryd/v1/block_service.pb.h"
+#include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/server_service.pb.h"
@@ -77,6 +78,27 @@ class Connection {
   // Calls `next` on the caller's thread and sends each request.
   virtual absl::StatusOr<v1::ImportSessionResponse> ImportSession(const ImportSource& next,
                                                                   const Attempt&);
+
+  virtual absl::StatusOr<v1::PutItemResponse> PutItem(const v1::PutItemRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::GetItemResponse> GetItem(const v1::GetItemRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::DeleteItemResponse> DeleteItem(const v1::DeleteItemRequest&,
+                                                            const Attempt&);
+  virtual absl::StatusOr<v1::ListItemsResponse> ListItems(const v1::ListItemsRequest&,
+                                                          const Attempt&);
+  virtual absl::StatusOr<v1::SearchItemsResponse> SearchItems(const v1::SearchItemsRequest&,
+                                                              const Attempt&);
+  virtual absl::StatusOr<v1::BatchItemsResponse> BatchItems(const v1::BatchItemsRequest&,
+                                                            const Attempt&);
+  virtual absl::StatusOr<v1::GetNamespaceResponse> GetNamespace(const v1::GetNamespaceRequest&,
+                                                                const Attempt&);
+  virtual absl::StatusOr<v1::UpdateNamespaceResponse> UpdateNamespace(
+      const v1::UpdateNamespaceRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::ListNamespacesResponse> ListNamespaces(
+      const v1::ListNamespacesRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::CopyNamespaceResponse> CopyNamespace(const v1::CopyNamespaceRequest&,
+                                                                  const Attempt&);
+  virtual absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
+      const v1::DeleteNamespaceRequest&, const Attempt&);
 
   virtual absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest&, const Attempt&);
