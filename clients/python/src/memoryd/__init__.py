@@ -18,7 +18,7 @@ if "grpc" not in sys.modules:
 # Which versions go together is said in pyproject.toml. Before the first stub is imported.
 warnings.filterwarnings("ignore", r"Protobuf gencode version .* one major version .* memoryd/v1/")
 
-from memoryd import blocks, users
+from memoryd import blocks, items, users
 from memoryd._local import AsyncLocalClient, LocalClient, local, local_async
 from memoryd.aio import AsyncClient
 from memoryd.client import Client, content, message
@@ -44,5 +44,5 @@ __all__ = ["Answer", "AnthropicMessages", "AsyncClient", "AsyncLocalClient", "Bl
            "Context", "Fact", "FactChange", "Hit", "Hits", "Job", "KnownBlock", "KnownFacts",
            "LocalClient", "MemorydError", "PastFact", "Session", "UndoneChange", "UpdatedContext",
            "UserContext", "Worker", "blocks", "config", "content", "current_call", "from_anthropic",
-           "from_openai", "local", "local_async", "message", "retention", "retrieval",
+           "from_openai", "items", "local", "local_async", "message", "retention", "retrieval",
            "to_anthropic", "to_openai", "users"]

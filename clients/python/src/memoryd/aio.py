@@ -18,7 +18,17 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _environment, _loops, _memory_spans, _steps, users
+from memoryd import (
+    _calls,
+    _channels,
+    _environment,
+    _gathering,
+    _item_calls,
+    _loops,
+    _memory_spans,
+    _steps,
+    users,
+)
 from memoryd.client import as_method
 from memoryd.errors import MemorydError
 
@@ -34,6 +44,20 @@ def _calls_once(
         self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
         return await self._call(build(*given, **named))
+
+    made: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]
+    made = as_method(method, build)
+    return made
+
+
+def _calls_gathered(
+    build: Callable[Arguments, _calls.Call[Result]],
+) -> Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]:
+    async def method(
+        self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
+    ) -> Result:
+        result: Result = await self._gatherer.call(build(*given, **named))
+        return result
 
     made: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]
     made = as_method(method, build)
@@ -96,7 +120,9 @@ class AsyncClient:
     """The client for asyncio. Methods of Client are coroutines here, and iterators are asynchronous
     iterators. Deadlines, retries and errors are those of Client.
 
-    A client may be made outside of an event loop, and several loops may use it.
+    A client may be made outside of an event loop, and several loops may use it. Calls of put_item,
+    get_item, delete_item and batch_items that callers of one loop make at the same time are sent as
+    one call.
     """
 
     def __init__(
@@ -118,6 +144,7 @@ class AsyncClient:
         self._trace = trace
         self._spans = _memory_spans.Spans(target, is_traced=trace is not None)
         self._wait_for_ready = wait_for_ready
+        self._gatherer = _gathering.Gatherer(self._call)
         # Of the synchronous kind: a process that has used one of asyncio's breaks the children that
         # it forks.
         self._channel = _channels.Channel(
@@ -174,6 +201,18 @@ class AsyncClient:
     add_fact = _calls_once(_calls.add_fact)
     update_fact = _calls_once(_calls.update_fact)
     delete_fact = _calls_once(_calls.delete_fact)
+
+    put_item = _calls_gathered(_item_calls.put_item)
+    get_item = _calls_gathered(_item_calls.get_item)
+    delete_item = _calls_gathered(_item_calls.delete_item)
+    batch_items = _calls_gathered(_item_calls.batch_items)
+    list_items = _calls_for_pages(_item_calls.list_items)
+    search_items = _calls_once(_item_calls.search_items)
+    get_namespace = _calls_once(_item_calls.get_namespace)
+    update_namespace = _calls_once(_item_calls.update_namespace)
+    list_namespaces = _calls_for_pages(_item_calls.list_namespaces)
+    copy_namespace = _calls_once(_item_calls.copy_namespace)
+    delete_namespace = _calls_once(_item_calls.delete_namespace)
 
     server_info = _calls_once(_calls.server_info)
 

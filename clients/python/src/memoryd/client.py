@@ -10,7 +10,16 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc
 
-from memoryd import _calls, _channels, _environment, _loops, _memory_spans, _steps, users
+from memoryd import (
+    _calls,
+    _channels,
+    _environment,
+    _item_calls,
+    _loops,
+    _memory_spans,
+    _steps,
+    users,
+)
 from memoryd._wire_text import dumps
 from memoryd.errors import MemorydError
 from memoryd.v1 import memory_pb2 as memory
@@ -232,6 +241,18 @@ class Client:
     add_fact = _calls_once(_calls.add_fact)
     update_fact = _calls_once(_calls.update_fact)
     delete_fact = _calls_once(_calls.delete_fact)
+
+    put_item = _calls_once(_item_calls.put_item)
+    get_item = _calls_once(_item_calls.get_item)
+    delete_item = _calls_once(_item_calls.delete_item)
+    batch_items = _calls_once(_item_calls.batch_items)
+    list_items = _calls_for_pages(_item_calls.list_items)
+    search_items = _calls_once(_item_calls.search_items)
+    get_namespace = _calls_once(_item_calls.get_namespace)
+    update_namespace = _calls_once(_item_calls.update_namespace)
+    list_namespaces = _calls_for_pages(_item_calls.list_namespaces)
+    copy_namespace = _calls_once(_item_calls.copy_namespace)
+    delete_namespace = _calls_once(_item_calls.delete_namespace)
 
     server_info = _calls_once(_calls.server_info)
 
