@@ -161,11 +161,10 @@ def update_namespace(
 ) -> Call[wire.Namespace]:
     """Makes a namespace, or changes its configuration; what is not given stays. `subject` is whose
     data the items are. `default_ttl` is for items that are stored without one; 0: they stay."""
-    config = wire.NamespaceConfig(subject=subject, refresh_ttl=refresh_ttl)
+    config = wire.NamespaceConfig(
+        subject=subject, refresh_ttl=refresh_ttl, search=items.searched(search))
     if default_ttl is not None:
         config.default_ttl.CopyFrom(items.duration(default_ttl))
-    if search is not None:
-        config.search.CopyFrom(wire.ItemSearch(fields=search))
     request = wire.UpdateNamespaceRequest(namespace=names(namespace), config=config)
     return Call(_UPDATE_NAMESPACE, request, _namespace, timeout)
 

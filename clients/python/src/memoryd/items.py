@@ -95,15 +95,14 @@ def put(
 ) -> wire.ItemOperation:
     """Stores an item, see `Client.put_item`."""
     made = wire.ItemPut(
-        key=key, mime_type=mime_type, expected_version=expected_version, vector=vector)
+        key=key, mime_type=mime_type, expected_version=expected_version, vector=vector,
+        search=searched(search))
     if isinstance(value, bytes):
         made.bytes_value = value
     else:
         made.json = dumps(value)
     if ttl is not None:
         made.ttl.CopyFrom(duration(ttl))
-    if search is not None:
-        made.search.CopyFrom(wire.ItemSearch(fields=search))
     return wire.ItemOperation(put=made)
 
 
@@ -168,6 +167,10 @@ def duration(ttl: Ttl) -> duration_pb2.Duration:
     made.FromTimedelta(
         ttl if isinstance(ttl, datetime.timedelta) else datetime.timedelta(seconds=ttl))
     return made
+
+
+def searched(fields: Sequence[str] | None) -> wire.ItemSearch | None:
+    return None if fields is None else wire.ItemSearch(fields=fields)
 
 
 def filter_json(filter: Mapping[str, Any] | None) -> str:
