@@ -206,6 +206,7 @@ def test_the_frameworks(reader):
     assert "Hello, world!" in read(reader, PACKAGE.with_name("LLAMA_INDEX.md"))("from_defaults")
     assert read(reader, PACKAGE.with_name("LANGCHAIN.md"))("save_context") == "Hello Alice!\n"
     assert "schnauzer" in read(reader, PACKAGE.with_name("AUTOGEN.md"))("ListMemory(")
+    assert read(reader, PACKAGE.with_name("LANGGRAPH.md"))("MemorydSaver(") == "3 tea\n"
 
 
 def test_blocks(reader):

@@ -112,8 +112,8 @@ def list_items(
     request = wire.ListItemsRequest(
         namespace=names(namespace), order=_ORDERS[order], key_prefix=key_prefix,
         start_key=start_key, end_key=end_key, filter_json=items.filter_json(filter),
-        keys_only=keys_only, with_vectors=with_vectors, refresh_ttl=refresh_ttl,
-        page_size=page_size)
+        keys_only=keys_only, with_vectors=with_vectors, page_size=page_size,
+        **items.given(refresh_ttl=refresh_ttl))
     return Pages(Call(_LIST_ITEMS, request, _reply, timeout), lambda page: map(Item, page.items))
 
 
@@ -138,7 +138,8 @@ def search_items(
     request = wire.SearchItemsRequest(
         namespace_prefix=names(namespace_prefix), query=query,
         filter_json=items.filter_json(filter), vector=vector, limit=limit, offset=offset,
-        score_threshold=score_threshold, refresh_ttl=refresh_ttl, with_vectors=with_vectors)
+        score_threshold=score_threshold, with_vectors=with_vectors,
+        **items.given(refresh_ttl=refresh_ttl))
     return Call(_SEARCH_ITEMS, request, _found, timeout)
 
 
@@ -162,7 +163,7 @@ def update_namespace(
     """Makes a namespace, or changes its configuration; what is not given stays. `subject` is whose
     data the items are. `default_ttl` is for items that are stored without one; 0: they stay."""
     config = wire.NamespaceConfig(
-        subject=subject, refresh_ttl=refresh_ttl, search=items.searched(search))
+        subject=subject, search=items.searched(search), **items.given(refresh_ttl=refresh_ttl))
     if default_ttl is not None:
         config.default_ttl.CopyFrom(items.duration(default_ttl))
     request = wire.UpdateNamespaceRequest(namespace=names(namespace), config=config)

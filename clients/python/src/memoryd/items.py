@@ -111,7 +111,7 @@ def get(
 ) -> wire.ItemOperation:
     """Reads an item, see `Client.get_item`."""
     return wire.ItemOperation(
-        get=wire.ItemGet(key=key, refresh_ttl=refresh_ttl, with_vector=with_vector))
+        get=wire.ItemGet(key=key, with_vector=with_vector, **given(refresh_ttl=refresh_ttl)))
 
 
 def delete(key: str, *, expected_version: int | None = None) -> wire.ItemOperation:
@@ -139,7 +139,8 @@ def results(outcome: wire.ItemBatchOutcome) -> Sequence[wire.ItemOperationResult
     `details` has `operation`, the index of the one at fault, and `version` for
     `VERSION_MISMATCH`."""
     if not outcome.HasField("error"):
-        return outcome.results
+        done: Sequence[wire.ItemOperationResult] = outcome.results
+        return done
     error = outcome.error
     details = {"operation": str(error.operation)} if error.HasField("operation") else {}
     if error.reason == "VERSION_MISMATCH":
@@ -169,6 +170,11 @@ def duration(ttl: Ttl) -> duration_pb2.Duration:
     return made
 
 
+def given(**fields: Any) -> dict[str, Any]:
+    """Returns the fields that are not None, for those of which the stubs' types know no None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def searched(fields: Sequence[str] | None) -> wire.ItemSearch | None:
     return None if fields is None else wire.ItemSearch(fields=fields)
 
@@ -178,4 +184,5 @@ def filter_json(filter: Mapping[str, Any] | None) -> str:
 
 
 def _time(time: timestamp_pb2.Timestamp) -> datetime.datetime:
-    return time.ToDatetime(tzinfo=datetime.timezone.utc)
+    converted: datetime.datetime = time.ToDatetime(tzinfo=datetime.timezone.utc)
+    return converted

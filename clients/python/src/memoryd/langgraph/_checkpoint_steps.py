@@ -165,7 +165,7 @@ class CheckpointSteps:
         for place in places:
             # Before the checkpoints, which name them, so that a call can be repeated.
             records = yield from self._records(place)
-            yield from _send([batch for batch in self._runs(place, records, is_made=False)])
+            yield from _send(self._runs(place, records, is_made=False))
         yield _item_calls.delete_namespace(path, recursive=True)
 
     def delete_for_runs(self, run_ids: Iterable[str]) -> Steps[None]:

@@ -82,9 +82,10 @@ class Record:
     def complete(
         self, place: Place, values: dict[str, Any], writes: list[PendingWrite]
     ) -> CheckpointTuple:
-        checkpoint: Any = {
-            **self.checkpoint,
-            "channel_values": {**self.checkpoint["channel_values"], **values}}
+        values = {**self.checkpoint["channel_values"], **values}
+        checkpoint: Any = {**self.checkpoint, "channel_values": {
+            channel: values[channel]
+            for channel in self.checkpoint["channel_versions"] if channel in values}}
         parent = place.config(self.ns, self.parent) if self.parent else None
         return CheckpointTuple(place.config(self.ns, self.id), checkpoint, self.metadata, parent,
                                writes)

@@ -20,7 +20,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memoryd import _item_calls, items
+from memoryd import _calls, _item_calls, items
 from memoryd._connection import Connection
 from memoryd._steps import Steps
 from memoryd.v1 import item_service_pb2 as wire
@@ -176,7 +176,7 @@ class MemorydStore(BaseStore):
         pages = _item_calls.list_namespaces(matches=matches, max_depth=depth)
         found: list[tuple[str, ...]] = []
         end = op.offset + op.limit
-        call = pages.first
+        call: _calls.Call[Any] | None = pages.first
         while call is not None and len(found) < end:
             page = yield call
             found.extend(self._own(path) for path in pages.items(page))
