@@ -16,9 +16,10 @@ from support.calls import memory
 from support.server import Server
 
 import memoryd
-from memoryd import AsyncClient, Client, MemorydError, _calls, content, message
+from memoryd import AsyncClient, Client, MemorydError, _calls, _item_calls, content, message
 from memoryd.v1 import (
     block_service_pb2,
+    item_service_pb2,
     job_service_pb2,
     memory_service_pb2,
     server_service_pb2,
@@ -28,7 +29,7 @@ from memoryd.v1 import (
 from memoryd.v1 import filter_pb2 as filter_wire
 
 SERVICES = [module.DESCRIPTOR for module in (
-    block_service_pb2, job_service_pb2, memory_service_pb2, server_service_pb2,
+    block_service_pb2, item_service_pb2, job_service_pb2, memory_service_pb2, server_service_pb2,
     session_service_pb2, worker_service_pb2)]
 
 NOBODY = "unix:/nonexistent/memoryd.sock"
@@ -49,7 +50,10 @@ def test_both_clients_have_the_same_methods():
 
 
 def test_every_rpc_has_a_method():
-    made = {rpc.path for rpc in vars(_calls).values() if isinstance(rpc, _calls.Rpc)}
+    made = {rpc.path for module in (_calls, _item_calls) for rpc in vars(module).values()
+            if isinstance(rpc, _calls.Rpc)}
+    # Operations on one item are sent as a batch, with others that are made at the same time.
+    made |= {f"/memoryd.v1.ItemService/{name}Item" for name in ("Put", "Get", "Delete")}
     # Workers attach by their own class.
     assert made == {f"/{service.full_name}/{method.name}" for file in SERVICES
                     for service in file.services_by_name.values()
