@@ -22,11 +22,11 @@ inline constexpr int kItemColumnCount = 15;
 inline constexpr int kNamespaceColumnCount = 11;
 
 // Of one namespace; apart from kReadItems, for which PostgreSQL can't tell how many namespaces
-// there are. Where all values together are more than $6 bytes none is read.
+// there are. Where values and vectors together are more than $6 bytes, none is read.
 inline constexpr Query kReadItemsOfNamespace{
     "read_items_of_namespace",
     "SELECT sum(s.bytes) OVER (), " MEMORYD_ITEM_COLUMNS
-    ", CASE WHEN $5::boolean THEN s.vector END, "
+    ", CASE WHEN $5::boolean AND sum(s.bytes) OVER () <= $6::bigint THEN s.vector END, "
     "CASE WHEN sum(s.bytes) OVER () <= $6::bigint THEN s.value END FROM memoryd_items s "
     "WHERE s.tenant = $1 AND s.namespace = $2::bytea AND s.generation = (SELECT n.generation "
     "FROM memoryd_namespaces n WHERE n.tenant = $1 AND n.namespace = $2::bytea) "
@@ -34,7 +34,8 @@ inline constexpr Query kReadItemsOfNamespace{
 
 inline constexpr Query kReadItems{
     "read_items", "SELECT sum(s.bytes) OVER (), " MEMORYD_ITEM_COLUMNS
-                  ", CASE WHEN $5::boolean THEN s.vector END, "
+                  ", CASE WHEN $5::boolean AND sum(s.bytes) OVER () <= $6::bigint "
+                  "THEN s.vector END, "
                   "CASE WHEN sum(s.bytes) OVER () <= $6::bigint THEN s.value END, k.i "
                   "FROM unnest($1::text[], $2::bytea[], $3::text[]) WITH ORDINALITY "
                   "AS k (tenant, namespace, key, i) "
