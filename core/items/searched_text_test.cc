@@ -27,6 +27,12 @@ TEST(SearchedTextTest, PathsLeadToTexts) {
   EXPECT_EQ(Texts(R"(["$"])"), "one\ntwo\nthree\nfour\nfive\nseven\n");
 }
 
+TEST(SearchedTextTest, ATextIsThereOnceHoweverManyPathsLeadToIt) {
+  EXPECT_EQ(Texts(R"(["$","$","a"])"), "one\ntwo\nthree\nfour\nfive\nseven\n");
+  EXPECT_EQ(Texts(R"(["a","a","b.d[1].e","b.d","b.*","b"])"), "one\nfour\nthree\nfive\ntwo\n");
+  EXPECT_EQ(Texts(R"(["b","b.c","*.c","b.d[*].e"])"), "two\nthree\nfour\nfive\n");
+}
+
 TEST(SearchedTextTest, PathsThatLeadNowhereAreIgnored) {
   EXPECT_EQ(Texts(R"(["n","z","a.b","b[0]","b.d[9]","b.d[x]","b.d[","[","b.d[-1]"])"), "");
   EXPECT_EQ(Texts("[]"), "");
