@@ -91,7 +91,11 @@ bool ItemSearch::IsFull() const {
 
 bool ItemSearch::AreAllNewer(std::int64_t update_us) const {
   if (is_ranked_ || candidates_.size() < wanted_) return false;
-  return candidates_[wanted_ - 1].update_us > update_us;
+  // Those of the namespace that is being read stand behind older ones of others.
+  const auto newer =
+      std::count_if(candidates_.begin(), candidates_.end(),
+                    [update_us](const Candidate& one) { return one.update_us > update_us; });
+  return static_cast<std::size_t>(newer) >= wanted_;
 }
 
 absl::Status ItemSearch::Look(std::size_t name_space, const std::string& search, const Item& item) {

@@ -232,6 +232,19 @@ def test_a_search_without_words_has_the_newest_first(calls, name):
     assert found(calls, namespace_prefix=[name], filter_json='{"i": {"$ne": 4}}', limit=1) == ["k3"]
 
 
+def test_the_newest_are_found_behind_many_that_do_not_pass(calls, name):
+    for namespace, key in (("a", "old1"), ("a", "old2"), ("b", "mid1"), ("b", "mid2")):
+        put(calls, [name, namespace], key, {"passes": True})
+    # More than a search reads at once.
+    outcome = batch(calls, wire.ItemBatch(namespace=[name, "b"], operations=operations(
+        *[wire.ItemPut(key=f"other{number}", json="{}") for number in range(520)])))
+    assert not outcome.HasField("error")
+    put(calls, [name, "b"], "new", {"passes": True})
+    put(calls, [name, "a"], "newest", {"passes": True})
+    assert found(calls, namespace_prefix=[name], filter_json='{"passes": true}', limit=4) == \
+        ["newest", "new", "mid2", "mid1"]
+
+
 def test_words_find_the_fields_that_are_searched(calls, name):
     put(calls, [name], "bear", {"text": "the bear sleeps in winter", "note": "zebra"})
     put(calls, [name], "fish", {"text": "a fish swims"})
