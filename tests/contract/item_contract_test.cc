@@ -261,6 +261,19 @@ TEST_P(ItemContractTest, AllVectorsOfANamespaceHaveOneSize) {
   EXPECT_EQ(result.stored, 2);
   EXPECT_EQ(Write(Batch({two, three}, Key({"new"}))).outcome, ItemBatchOutcome::kVectorSize);
   EXPECT_EQ(Row()->vector_size, 2);
+  // Vectors that are written together, one by one right or wrong.
+  EXPECT_EQ(Write(Batch({two, three})).lost, 1U);
+  const std::vector<ItemBatch> batches = {Batch({two}), Batch({three})};
+  const std::vector<ItemBatchResult> results = items().WriteItems(batches, kNow);
+  EXPECT_EQ(results[0].outcome, ItemBatchOutcome::kWritten);
+  EXPECT_EQ(results[1].outcome, ItemBatchOutcome::kVectorSize);
+  EXPECT_FALSE(Read("three").has_value());
+  const NamespaceKey without = Key({"without"});
+  MustWrite(Batch({Put("none")}, without));
+  const std::vector<ItemBatch> first = {Batch({two}, without), Batch({three}, without)};
+  const std::vector<ItemBatchResult> either = items().WriteItems(first, kNow);
+  EXPECT_NE(either[0].outcome, either[1].outcome);
+  EXPECT_NE(Read("two", kNow, without).has_value(), Read("three", kNow, without).has_value());
 }
 
 TEST_P(ItemContractTest, PagesGoInEachOrderFromEitherEnd) {

@@ -91,7 +91,8 @@ constexpr char kRaiseVersions[] =
     "update_us = $1::bigint, commit_tag = $2::bigint, vector_size = CASE WHEN s.vector_size = 0 "
     "THEN v.vector_size ELSE s.vector_size END FROM (VALUES {}"
     ") AS v (i, tenant, namespace, writes, vector_size) WHERE s.tenant = v.tenant "
-    "AND s.namespace = v.namespace AND (v.vector_size = 0 OR s.vector_size IN (0, v.vector_size))";
+    "AND s.namespace = v.namespace AND (v.vector_size = 0 "
+    "OR (v.vector_size > 0 AND s.vector_size IN (0, v.vector_size)))";
 constexpr char kUnchanged[] =
     " AND s.version = (SELECT b.version FROM memoryd_namespaces b WHERE b.tenant = v.tenant "
     "AND b.namespace = v.namespace)";
@@ -166,13 +167,13 @@ constexpr char kAllDeleted[] = " AND (SELECT count(*) FROM d WHERE expected >= 0
 constexpr char kReturnEnd[] = " THEN 1 ELSE 0 END))::bigint AS one) AS won LEFT JOIN x ON true";
 constexpr std::size_t kReturnedColumns = 7;
 
-std::int64_t VectorSize(const ItemBatch& batch) {
+// Below 0, which no namespace takes, for vectors of more than one size.
+void AddVectorSizes(const ItemBatch& batch, std::int64_t& vector_size) {
   for (const ItemWrite& write : batch.writes) {
-    if (write.content.has_value() && !write.content->vector.empty()) {
-      return static_cast<std::int64_t>(write.content->vector.size());
-    }
+    if (!write.content.has_value() || write.content->vector.empty()) continue;
+    const std::int64_t size = std::ssize(write.content->vector);
+    vector_size = vector_size == 0 || vector_size == size ? size : -1;
   }
-  return 0;
 }
 
 void AddPut(const ItemWrite& write, RowWriter& row) {
@@ -236,7 +237,7 @@ void ItemStatement::AddNamespaces() {
     name_space.tenant = &batches_[i]->key.tenant;
     places_[i].rank = name_space.writes + 1;
     name_space.writes += std::ssize(batches_[i]->writes);
-    if (name_space.vector_size == 0) name_space.vector_size = VectorSize(*batches_[i]);
+    AddVectorSizes(*batches_[i], name_space.vector_size);
   }
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     const auto found = namespaces.find({batches_[i]->key.tenant, digests[i]});
