@@ -276,6 +276,23 @@ TEST_P(ItemContractTest, AllVectorsOfANamespaceHaveOneSize) {
   EXPECT_NE(Read("two", kNow, without).has_value(), Read("three", kNow, without).has_value());
 }
 
+// More values than a statement of PostgreSQL has parameters.
+TEST_P(ItemContractTest, ALargeBatchIsWrittenWhole) {
+  std::vector<ItemWrite> writes;
+  for (int i = 0; i < 6'000; ++i) writes.push_back(Put("key" + std::to_string(i)));
+  writes.front().content->vector = {1.0F};
+  writes.front().content->untrusted = true;
+  writes.back().content->search = R"(["a"])";
+  const ItemContent first = *writes.front().content;
+  const ItemContent last = *writes.back().content;
+  EXPECT_THAT(MustWrite(Batch(writes)), SizeIs(6'000));
+  EXPECT_EQ(Row()->item_count, 6'000);
+  EXPECT_EQ(Read("key0")->content, first);
+  EXPECT_EQ(Read("key5999")->content, last);
+  writes.front().expected_version = 1;
+  EXPECT_EQ(Write(Batch(writes)).outcome, ItemBatchOutcome::kVersionLost);
+}
+
 TEST_P(ItemContractTest, PagesGoInEachOrderFromEitherEnd) {
   for (const char* key : {"b", "d", "a", "c", "ba"}) MustWrite(Batch({Put(key)}));
   MustWrite(Batch({Put("d")}));

@@ -54,6 +54,8 @@ constexpr unsigned Oid(ParameterType type) { return static_cast<unsigned>(type);
 
 constexpr unsigned OidOfArray(ParameterType element) {
   switch (element) {
+    case ParameterType::kBool:
+      return 1000;
     case ParameterType::kBytea:
       return 1001;
     case ParameterType::kInt2:

@@ -59,17 +59,33 @@ class Text {
  public:
   void Append(std::string_view sql) { sql_ += sql; }
 
-  // The rows stand where `clause` has `{}`.
+  // The rows stand where `clause` has `(VALUES {})`.
   void Append(std::string_view clause, std::size_t rows, std::span<const Type> types) {
-    const std::size_t place = clause.find("{}");
+    const std::size_t place = clause.find(kRows);
     Append(clause.substr(0, place));
+    Append("(VALUES ");
     AppendRows(rows, types);
-    Append(clause.substr(place + 2));
+    Append(")");
+    Append(clause.substr(place + kRows.size()));
+  }
+
+  // The same, of parameters that are arrays.
+  void AppendArrays(std::string_view clause, std::span<const Type> types) {
+    const std::size_t place = clause.find(kRows);
+    Append(clause.substr(0, place));
+    for (std::size_t column = 0; column < types.size(); ++column) {
+      fmt::format_to(std::back_inserter(sql_), "{}${}::{}[]", column == 0 ? "unnest(" : ", ",
+                     next_++, NameOf(types[column]));
+    }
+    Append(")");
+    Append(clause.substr(place + kRows.size()));
   }
 
   std::string Take() { return std::move(sql_); }
 
  private:
+  static constexpr std::string_view kRows = "(VALUES {})";
+
   // `($3::bigint, $4::text), ($5, $6)`.
   void AppendRows(std::size_t rows, std::span<const Type> types) {
     for (std::size_t row = 0; row < rows; ++row) {
@@ -211,6 +227,7 @@ ItemStatement::ItemStatement(std::span<const ItemBatch* const> batches, std::int
                              std::uint64_t tag)
     : batches_(batches.begin(), batches.end()), places_(batches.size()) {
   shape_.items = true;
+  shape_.arrays = batches.size() == 1 && ParameterCount(*batches.front()) > kMaxParameters;
   shape_.rows.assign(kShapeSize, 0);
   constexpr std::array kHead = {Type::kInt8, Type::kInt8};
   const auto columns = ColumnsOf(kHead);
@@ -259,7 +276,9 @@ void ItemStatement::AddNamespaces() {
 void ItemStatement::AddWrites() {
   const auto put_columns = ColumnsOf(kPutTypes);
   const auto delete_columns = ColumnsOf(kDeleteTypes);
-  ListWriter puts(put_columns, parameters_);
+  ListWriter listed(put_columns, parameters_);
+  ArrayWriter arrays(put_columns);
+  RowWriter& puts = shape_.arrays ? static_cast<RowWriter&>(arrays) : listed;
   for (const bool stores : {true, false}) {
     ListWriter deletes(delete_columns, parameters_);
     for (std::size_t i = 0; i < batches_.size(); ++i) {
@@ -267,7 +286,7 @@ void ItemStatement::AddWrites() {
       for (const ItemWrite& write : batches_[i]->writes) {
         const std::int64_t own_rank = rank++;
         if (write.content.has_value() != stores) continue;
-        ListWriter& row = stores ? puts : deletes;
+        RowWriter& row = stores ? puts : deletes;
         row.Int8("", places_[i].name_space);
         row.Int8("", own_rank);
         if (stores) {
@@ -279,7 +298,12 @@ void ItemStatement::AddWrites() {
         if (write.expected_version.has_value()) ++shape_.rows[kConditionalDeletes];
       }
     }
-    shape_.rows[stores ? kPuts : kDeletes] = stores ? puts.rows() : deletes.rows();
+    if (stores) {
+      arrays.AddTo(parameters_);
+      shape_.rows[kPuts] = shape_.arrays ? arrays.rows() : listed.rows();
+    } else {
+      shape_.rows[kDeletes] = deletes.rows();
+    }
   }
 }
 
@@ -303,7 +327,11 @@ std::string ItemStatement::Sql() const {
   text.Append(kRaiseVersions, rows[kNamespaces], kNamespaceTypes);
   if (rows[kDeletes] > 0) text.Append(kUnchanged);
   text.Append(kReturnNamespaces);
-  if (rows[kPuts] > 0) text.Append(kPutItems, rows[kPuts], kPutTypes);
+  if (rows[kPuts] > 0 && shape_.arrays) {
+    text.AppendArrays(kPutItems, kPutTypes);
+  } else if (rows[kPuts] > 0) {
+    text.Append(kPutItems, rows[kPuts], kPutTypes);
+  }
   if (rows[kDeletes] > 0) text.Append(kDeleteItems, rows[kDeletes], kDeleteTypes);
   text.Append(kDone);
   if (rows[kPuts] > 0) text.Append(kPutsDone);

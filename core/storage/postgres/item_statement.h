@@ -33,10 +33,11 @@ inline constexpr std::string_view kItemRequestConstraint = "memoryd_item_request
 
 class ItemStatement final : public ShapedStatement {
  public:
-  // The most parameters of a statement; one batch may have more.
+  // The most parameters of a statement, of which PostgreSQL takes 65,535. A batch that has more by
+  // itself sends its items as arrays.
   static constexpr std::size_t kMaxParameters = 16'000;
 
-  // Parameters that `batch` takes, at most.
+  // Parameters that `batch` takes without arrays, at most.
   static std::size_t ParameterCount(const ItemBatch& batch);
 
   // At least one batch, with a write each; they outlive the statement. Batches of a namespace may

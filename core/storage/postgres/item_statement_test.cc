@@ -82,6 +82,21 @@ TEST(ItemStatementTest, AStatementHasNoMoreParametersThanWereCounted) {
   EXPECT_GE(made.statement->values().size(), 100U);
 }
 
+TEST(ItemStatementTest, ALargeBatchIsSentAsArrays) {
+  std::vector<ItemWrite> writes;
+  for (int i = 0; i < 50'000; ++i) writes.push_back(Put(std::to_string(i)));
+  ItemBatch batch = Batch("a", writes);
+  batch.request_id = "r";
+  const Made made({batch});
+  const std::size_t count = made.statement->values().size();
+  EXPECT_LT(count, 50U);
+  const std::string sql = made.statement->Sql();
+  EXPECT_THAT(sql, HasSubstr("unnest("));
+  EXPECT_THAT(sql, HasSubstr(fmt::format("${}", count)));
+  EXPECT_THAT(sql, Not(HasSubstr(fmt::format("${}", count + 1))));
+  EXPECT_THAT(sql, Not(HasSubstr("{}")));
+}
+
 TEST(ItemStatementTest, ReturnedRowsGoToTheirWrites) {
   // Namespaces are sorted by tenant and digest, ranks go on from batch to batch.
   const Made made({Batch("a", {Put("k"), Delete("l")}), Batch("a", {Put("m")})});
