@@ -238,9 +238,10 @@ absl::StatusOr<Stored> Writer::LookUp(std::span<const PendingItems> batches) {
   Stored stored;
   stored.request_taken.resize(batches.size());
   stored.vector_size.resize(batches.size());
-  MEMORYD_RETURN_IF_ERROR(LookUpRequests(batches, stored));
   MEMORYD_RETURN_IF_ERROR(LookUpNamespaces(batches, stored));
   MEMORYD_RETURN_IF_ERROR(LookUpVersions(batches, stored));
+  // Last: a version that the first try of a repeated batch has raised is not held against it.
+  MEMORYD_RETURN_IF_ERROR(LookUpRequests(batches, stored));
   return stored;
 }
 
