@@ -58,15 +58,28 @@ absl::StatusOr<std::vector<ListedNamespace>> NamespacesAt(ItemStore& store, cons
 
 // ---- configurations ----
 
-absl::Status NamespaceCalls::Ensure(const NamespaceKey& key, const NamespaceSettings& settings) {
+absl::StatusOr<bool> NamespaceCalls::IsKept(const NamespaceKey& key,
+                                            const std::string& request_id) {
+  if (request_id.empty()) return false;
+  MEMORYD_ASSIGN_OR_RETURN(const auto records,
+                           options_.store->FindItemRequests(key, {&request_id, 1}));
+  return records.front().has_value();
+}
+
+absl::Status NamespaceCalls::Ensure(const NamespaceKey& key, const NamespaceSettings& settings,
+                                    const std::string& request_id) {
   for (int i = 0; i < kTries; ++i) {
     MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
     NamespaceConfig config;
+    std::string_view different;
     if (rows.front().has_value()) {
       MEMORYD_ASSIGN_OR_RETURN(config, ConfigOf(*rows.front()));
-      const std::string_view field = config.DifferenceTo(settings);
-      return field.empty() ? absl::OkStatus() : ConfigMismatch(field);
+      different = config.DifferenceTo(settings);
+      if (different.empty()) return absl::OkStatus();
     }
+    MEMORYD_ASSIGN_OR_RETURN(const bool kept, IsKept(key, request_id));
+    if (kept) return absl::OkStatus();
+    if (!different.empty()) return ConfigMismatch(different);
     config.Apply(settings);
     MEMORYD_ASSIGN_OR_RETURN(const bool written, options_.store->WriteNamespace(
                                                      key, ChangeTo(config, 0), options_.now_us()));
@@ -98,8 +111,9 @@ void NamespaceCalls::Write(ItemBatch batch, NamespaceSettings settings, std::siz
       static_cast<std::int64_t>(byte_size));
   if (read == nullptr) return;
   options_.calls->Run(tenant, read,
-                      [this, read, key = shared_batch->key, settings = std::move(settings)] {
-                        const absl::Status status = Ensure(key, settings);
+                      [this, read, key = shared_batch->key, request_id = shared_batch->request_id,
+                       settings = std::move(settings)] {
+                        const absl::Status status = Ensure(key, settings, request_id);
                         read->Finish(status.ok() ? absl::StatusOr<Ensured>(Ensured()) : status);
                       });
 }

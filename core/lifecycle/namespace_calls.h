@@ -65,8 +65,12 @@ class NamespaceCalls {
  private:
   class NamespaceCopy;
 
-  // Makes the namespace with these settings, unless it is there with them.
-  absl::Status Ensure(const NamespaceKey& key, const NamespaceSettings& settings);
+  // Whether results are kept under the request_id, if there is one.
+  absl::StatusOr<bool> IsKept(const NamespaceKey& key, const std::string& request_id);
+  // Makes the namespace with these settings, unless it is there with them, or the batch that wants
+  // them is a repeated one: that gets its reply, whatever has become of the namespace since.
+  absl::Status Ensure(const NamespaceKey& key, const NamespaceSettings& settings,
+                      const std::string& request_id);
   absl::StatusOr<NamespaceRow> UpdateNow(const NamespaceKey& key,
                                          const NamespaceSettings& settings);
   absl::StatusOr<NamespaceCounts> DeleteNow(const NamespaceKey& key, bool recursive,

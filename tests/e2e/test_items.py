@@ -363,6 +363,18 @@ def test_a_namespace_has_a_configuration_and_counts(calls, name):
     assert not changed.config.HasField("default_ttl") and changed.item_count == 2
 
 
+def test_a_repeated_put_is_replayed_whatever_the_configuration_is_by_then(calls, name):
+    wanted = {"config": wire.NamespaceConfig(subject="ada"), "request_id": "r1"}
+    first = put(calls, [name], "k", 1, **wanted)
+    calls.UpdateNamespace(namespace=[name], config=wire.NamespaceConfig(subject="eve"))
+    again = put(calls, [name], "k", 1, **wanted)
+    assert again.replayed and again.write == first.write
+    calls.DeleteNamespace(namespace=[name])
+    assert put(calls, [name], "k", 1, **wanted).replayed
+    error = refusal(calls.GetNamespace, namespace=[name])
+    assert reason(error) == "NAMESPACE_NOT_FOUND"
+
+
 def paths(reply) -> list[tuple[str, ...]]:
     return [tuple(one.namespace) for one in reply.namespaces]
 
