@@ -3,11 +3,13 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/base/utf8_decode.h"
 #include "server/rpc/batch_call.h"
 #include "server/rpc/item_reply.h"
 #include "server/rpc/write_call.h"
@@ -58,6 +60,12 @@ std::string ScopeOf(const v1::ListNamespacesRequest& request, const std::string&
          bound.SerializeAsString();
 }
 
+// Whoever makes a token by himself may have put into it what no store takes for a text.
+absl::Status CheckPlace(std::string_view place) {
+  if (IsUtf8(place) && place.find('\0') == std::string_view::npos) return absl::OkStatus();
+  return InvalidField("page_token", "is not a token of this list");
+}
+
 // Generation, version and key behind which the next page begins.
 std::string TokenOf(const std::string& scope, const ItemList& list) {
   return EncodeListToken(scope, std::to_string(list.generation) + "/" +
@@ -72,7 +80,7 @@ absl::Status TakeToken(const std::string& scope, const std::string& token, ItemL
     const auto version = std::from_chars(generation.ptr + 1, end, list.range.after_version);
     if (version.ec == std::errc() && version.ptr != end) {
       list.range.after_key.assign(version.ptr + 1, end);
-      return absl::OkStatus();
+      return CheckPlace(list.range.after_key);
     }
   }
   return InvalidField("page_token", "is not a token of this list");
@@ -294,6 +302,7 @@ void ItemService::ListNamespaces(RpcCallPtr rpc) {
         std::string scope = ScopeOf(request, call->tenant());
         if (!request.page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(list.after, DecodeListToken(scope, request.page_token()));
+          MEMORYD_RETURN_IF_ERROR(CheckPlace(list.after));
         }
         engine_.item_reads().ListNamespaces(
             std::move(list), EndOf(call),
