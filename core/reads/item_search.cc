@@ -22,6 +22,14 @@ constexpr std::int64_t kNamespacesAtOnce = 1000;
 // What an item takes in an index, beside its text: measured of session indexes.
 constexpr std::int64_t kIndexedBytes = 1024;
 
+absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the search any more"); }
+
+// A configuration may have 64 KiB.
+std::int64_t BytesOf(const ListedNamespace& listed) {
+  return static_cast<std::int64_t>(sizeof(listed) + listed.path.stored().size() +
+                                   listed.row.subject.size() + listed.row.config.size());
+}
+
 // 0 for vectors without a direction.
 double Cosine(std::span<const float> a, std::span<const float> b) {
   double product = 0;
@@ -50,19 +58,23 @@ ItemSearch::ItemSearch(ItemStore* store, MemoryBudget* memory,
       is_ranked_(!request->query.empty() || !request->vector.empty()),
       wanted_(static_cast<std::size_t>(request->offset + request->limit)) {}
 
-absl::Status ItemSearch::ListNamespaces() {
+absl::Status ItemSearch::ListNamespaces(MemoryBudget::Hold& hold) {
   for (std::string after;;) {
+    if (has_ended_()) return NobodyWaits();
     MEMORYD_ASSIGN_OR_RETURN(
         std::vector<ListedNamespace> page,
         store_.ListNamespaces(request_.tenant, request_.prefix, after, "", kNamespacesAtOnce));
     if (page.empty()) break;
     after = page.back().path.stored();
     const bool is_last = std::ssize(page) < kNamespacesAtOnce;
+    std::int64_t bytes = 0;
     for (ListedNamespace& listed : page) {
       if (listed.row.item_count == 0) continue;
       if (!request_.vector.empty() && listed.row.vector_size == 0) continue;
+      bytes += BytesOf(listed);
       namespaces_.push_back(std::move(listed));
     }
+    MEMORYD_RETURN_IF_ERROR(hold.Grow(bytes));
     if (is_last) break;
     if (std::ssize(namespaces_) >= kMaxNamespacesSearched) {
       limit_ = true;
@@ -124,7 +136,7 @@ absl::Status ItemSearch::Scan(std::size_t name_space) {
   range.with_vectors = !request_.vector.empty();
   const NamespaceKey key{request_.tenant, listed.path};
   for (std::size_t before = candidates_.size();;) {
-    if (has_ended_()) return absl::CancelledError("nobody waits for the search any more");
+    if (has_ended_()) return NobodyWaits();
     if (IsFull()) {
       limit_ = true;
       return absl::OkStatus();
@@ -185,9 +197,9 @@ void ItemSearch::Sort(std::size_t most) {
 }
 
 absl::StatusOr<FoundKeys> ItemSearch::Run() {
-  MEMORYD_RETURN_IF_ERROR(ListNamespaces());
   MEMORYD_ASSIGN_OR_RETURN(MemoryBudget::Hold hold,
                            memory_.Take(request_.tenant, MemoryUse::kReplies, kBytesAtOnce));
+  MEMORYD_RETURN_IF_ERROR(ListNamespaces(hold));
   for (std::size_t i = 0; i < namespaces_.size(); ++i) {
     if (AreAllNewer(namespaces_[i].row.update_us)) break;
     const std::int64_t bytes = bytes_read_;

@@ -83,7 +83,7 @@ class ItemSearch {
     double score = 0;
   };
 
-  absl::Status ListNamespaces();
+  absl::Status ListNamespaces(MemoryBudget::Hold& hold);
   // Reads the namespace from its newest item on, as far as that can matter.
   absl::Status Scan(std::size_t name_space);
   absl::Status Look(std::size_t name_space, const std::string& search, const Item& item);
