@@ -207,29 +207,29 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
   }
 
  private:
+  // Up to the next namespace that has items.
   void Next() {
-    if (next_ == sources_.size()) {
-      read_->Finish(counts_);
+    while (next_ < sources_.size()) {
+      // What was copied stays; the rest would be for nobody.
+      if (read_->finished()) return;
+      auto batch = MakeBatch(sources_[next_]);
+      if (!batch.ok()) {
+        read_->Finish(batch.status());
+        return;
+      }
+      ++next_;
+      ++counts_.namespaces;
+      if (batch->writes.empty()) continue;
+      counts_.items += std::ssize(batch->writes);
+      const auto bytes = static_cast<std::size_t>(memory_.bytes());
+      options_.writes->Submit(
+          *std::move(batch), bytes, read_->end_of_part(),
+          [self = shared_from_this()](const absl::StatusOr<ItemsWritten>& written) {
+            self->OnWritten(written.status());
+          });
       return;
     }
-    auto batch = MakeBatch(sources_[next_]);
-    if (!batch.ok()) {
-      read_->Finish(batch.status());
-      return;
-    }
-    ++next_;
-    ++counts_.namespaces;
-    if (batch->writes.empty()) {
-      Next();
-      return;
-    }
-    counts_.items += std::ssize(batch->writes);
-    const auto bytes = static_cast<std::size_t>(memory_.bytes());
-    options_.writes->Submit(
-        *std::move(batch), bytes, read_->end_of_part(),
-        [self = shared_from_this()](const absl::StatusOr<ItemsWritten>& written) {
-          self->OnWritten(written.status());
-        });
+    read_->Finish(counts_);
   }
 
   void OnWritten(const absl::Status& status) {
