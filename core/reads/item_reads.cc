@@ -265,9 +265,12 @@ absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRe
       list.after = listed.path.stored();
       if (listed.row.item_count == 0 || !request.filter.Passes(listed.path)) continue;
       if (request.max_depth > 0) {
-        listed.path = listed.path.Cut(request.max_depth);
+        // All that begin with a path of the full depth are listed as that one.
+        if (listed.path.depth() >= request.max_depth) {
+          listed.path = listed.path.Cut(request.max_depth);
+          list.after = listed.path.StoredEnd();
+        }
         listed.row = {};
-        list.after = listed.path.StoredEnd();
       }
       list.namespaces.push_back(std::move(listed));
     }

@@ -59,12 +59,12 @@ struct ItemList {
 };
 
 struct NamespaceListRequest {
-  std::string tenant;
-  NamespaceFilter filter;
+  std::string tenant = {};
+  NamespaceFilter filter = {};
   // The most names of a path that is listed; 0: any.
   std::size_t max_depth = 0;
-  std::string subject;  // Empty: any.
-  std::string after;    // NamespaceList::after of the page before.
+  std::string subject = {};  // Empty: any.
+  std::string after = {};    // NamespaceList::after of the page before.
   std::int64_t max_namespaces = 100;
 };
 

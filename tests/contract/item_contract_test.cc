@@ -370,6 +370,21 @@ TEST_P(ItemContractTest, NamespacesAreListedInOrderByPrefixAndSubject) {
   }
 }
 
+TEST_P(ItemContractTest, AListGoesOnBehindAPathOrBehindAllThatBeginWithIt) {
+  for (const Names& path : std::vector<Names>{{"b"}, {"b", "*", "a"}, {"b", "b"}, {"b!"}, {"c"}}) {
+    MustWrite(Batch({Put("k")}, Key(path)));
+  }
+  const auto next = [&](const std::string& after) {
+    const auto page = items().ListNamespaces("tenant", NamespacePath(), after, "", 1);
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page.ok() && !page->empty() ? page->front().path : NamespacePath();
+  };
+  EXPECT_EQ(next(Path({"b"}).stored()), Path({"b", "*", "a"}));
+  EXPECT_EQ(next(Path({"b", "*"}).StoredEnd()), Path({"b", "b"}));
+  EXPECT_EQ(next(Path({"b"}).StoredEnd()), Path({"b!"}));
+  EXPECT_EQ(next(Path({"c"}).StoredEnd()), NamespacePath());
+}
+
 TEST_P(ItemContractTest, AConfigurationIsWrittenOnlyOverTheOneThatWasRead) {
   NamespaceChange change{.ttl_us = 1'000, .subject = "ada", .config = "{}"};
   EXPECT_TRUE(items().WriteNamespace(kKey, change, kNow).value());

@@ -395,6 +395,9 @@ def test_namespaces_are_listed_by_their_ends(calls, name):
     assert matching((prefix, [name, "*", "x"])) == [below[1], below[3], below[4]]
     assert matching((prefix, [name]), max_depth=2) == [(name, "a"), (name, "b")]
     assert matching((prefix, [name]), max_depth=1) == [(name,)]
+    # What is shorter than the depth hides nothing below it.
+    assert matching((prefix, [name]), max_depth=3) == below[:4]
+    assert matching((suffix, ["z"]), (prefix, [name]), max_depth=3) == [below[3]]
     fields = {"matches": [wire.NamespaceMatch(names=[name])], "page_size": 2}
     token, seen = "", []
     while True:
