@@ -70,7 +70,7 @@ absl::Status ItemSearch::ListNamespaces(MemoryBudget::Hold& hold) {
     std::int64_t bytes = 0;
     for (ListedNamespace& listed : page) {
       if (listed.row.item_count == 0) continue;
-      if (!request_.vector.empty() && listed.row.vector_size == 0) continue;
+      if (!FindsWithoutVector() && listed.row.vector_size == 0) continue;
       bytes += BytesOf(listed);
       namespaces_.push_back(std::move(listed));
     }
@@ -83,7 +83,7 @@ absl::Status ItemSearch::ListNamespaces(MemoryBudget::Hold& hold) {
   }
   for (const ListedNamespace& listed : namespaces_) {
     const auto size = static_cast<std::size_t>(listed.row.vector_size);
-    if (request_.vector.empty() || size == request_.vector.size()) continue;
+    if (request_.vector.empty() || size == 0 || size == request_.vector.size()) continue;
     return Error(absl::StatusCode::kInvalidArgument, "VECTOR_SIZE",
                  "vector: must have " + std::to_string(size) +
                      " numbers, as those of a namespace below namespace_prefix",
@@ -95,6 +95,10 @@ absl::Status ItemSearch::ListNamespaces(MemoryBudget::Hold& hold) {
                      return a.row.update_us > b.row.update_us;
                    });
   return absl::OkStatus();
+}
+
+bool ItemSearch::FindsWithoutVector() const {
+  return request_.vector.empty() || (!request_.query.empty() && !request_.least_cosine.has_value());
 }
 
 bool ItemSearch::IsFull() const {
@@ -114,10 +118,12 @@ absl::Status ItemSearch::Look(std::size_t name_space, const std::string& search,
   ++items_read_;
   bytes_read_ += CountedBytes(item.key, item.content);
   Candidate found{name_space, item.key, item.update_us, item.version};
-  if (!request_.vector.empty()) {
-    if (item.content.vector.size() != request_.vector.size()) return absl::OkStatus();
-    found.score = Cosine(item.content.vector, request_.vector);
-    if (found.score < request_.least_cosine.value_or(-1)) return absl::OkStatus();
+  if (!request_.vector.empty() && item.content.vector.size() == request_.vector.size()) {
+    found.cosine = Cosine(item.content.vector, request_.vector);
+    if (found.cosine < request_.least_cosine.value_or(-1)) return absl::OkStatus();
+    if (request_.query.empty()) found.score = found.cosine;
+  } else if (!FindsWithoutVector()) {
+    return absl::OkStatus();
   }
   MEMORYD_ASSIGN_OR_RETURN(const bool passes, request_.filter.Passes(item.content));
   if (!passes) return absl::OkStatus();
@@ -156,12 +162,14 @@ absl::Status ItemSearch::Scan(std::size_t name_space) {
   }
 }
 
-void ItemSearch::RankByWords() {
+std::vector<double> ItemSearch::WordScores() const {
   IndexOptions options;
   options.vectors = vectors_;
   options.dates = false;
   SessionIndex index(std::move(options));
   for (std::size_t i = 0; i < texts_.size(); ++i) {
+    // It is searched by nothing, and must not resemble a query by chance.
+    if (texts_[i].empty()) continue;
     IndexedItem item;
     item.kind = ItemKind::kContent;
     item.position = static_cast<std::int64_t>(i);
@@ -170,20 +178,41 @@ void ItemSearch::RankByWords() {
   }
   SearchRequest search;
   search.query = request_.query;
-  search.top_k = wanted_;
+  search.top_k = request_.vector.empty() ? wanted_ : texts_.size();
   search.ranking = vectors_ == nullptr ? WordsAlone() : RankingOptions();
   search.ranking.dates = false;
-  std::vector<Candidate> ranked;
+  // That is tuned to messages. An item may be a document, which must not lose all of its score.
+  search.ranking.length_weight = 0;
+  std::vector<double> scores(texts_.size());
   for (const SearchHit& hit : index.Search(search)) {
-    ranked.push_back(candidates_[static_cast<std::size_t>(hit.position)]);
-    ranked.back().score = hit.score;
+    scores[static_cast<std::size_t>(hit.position)] = hit.score;
   }
-  candidates_ = std::move(ranked);
+  return scores;
+}
+
+void ItemSearch::RankByQuery() {
+  const std::vector<double> words = WordScores();
+  double best_words = 0;
+  double best_cosine = 0;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    best_words = std::max(best_words, words[i]);
+    best_cosine = std::max(best_cosine, candidates_[i].cosine);
+  }
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    double score = words[i];
+    if (!request_.vector.empty()) {
+      score = 0;
+      if (best_words > 0) score += words[i] / best_words / 2;
+      if (best_cosine > 0) score += std::max(0.0, candidates_[i].cosine) / best_cosine / 2;
+    }
+    if (score > 0) candidates_[i].score = score;
+  }
 }
 
 void ItemSearch::Sort(std::size_t most) {
   const auto is_before = [this](const Candidate& a, const Candidate& b) {
-    if (is_ranked_ && a.score != b.score) return a.score > b.score;
+    // None is less than any.
+    if (a.score != b.score) return a.score > b.score;
     if (a.update_us != b.update_us) return a.update_us > b.update_us;
     if (a.name_space != b.name_space) {
       return namespaces_[a.name_space].path < namespaces_[b.name_space].path;
@@ -212,8 +241,7 @@ absl::StatusOr<FoundKeys> ItemSearch::Run() {
       Sort(wanted_);
     }
   }
-  // With a query and a vector, the words choose nothing: the vector ranks.
-  if (!request_.query.empty() && request_.vector.empty()) RankByWords();
+  if (!request_.query.empty()) RankByQuery();
   Sort(wanted_);
   FoundKeys found;
   found.filter_limit = limit_;
@@ -221,7 +249,7 @@ absl::StatusOr<FoundKeys> ItemSearch::Run() {
     Candidate& candidate = candidates_[i];
     FoundKey key{
         {{request_.tenant, namespaces_[candidate.name_space].path}, std::move(candidate.key)}};
-    if (is_ranked_) key.score = candidate.score;
+    key.score = candidate.score;
     found.keys.push_back(std::move(key));
   }
   return found;

@@ -22,11 +22,11 @@
 namespace memoryd {
 
 struct ItemSearchRequest {
-  std::string tenant;
-  NamespacePath prefix;
-  ItemFilter filter;
-  std::string query;          // Empty: none.
-  std::vector<float> vector;  // Empty: none.
+  std::string tenant = {};
+  NamespacePath prefix = {};
+  ItemFilter filter = {};
+  std::string query = {};          // Empty: none.
+  std::vector<float> vector = {};  // Empty: none.
   std::int64_t limit = 10;
   std::int64_t offset = 0;
   std::optional<double> least_cosine = {};  // With a vector.
@@ -36,12 +36,16 @@ struct ItemSearchRequest {
 
 struct FoundKey {
   ItemKey key;
+  // Of a vector alone, the cosine. With a query above 0 to 1, or absent where nothing of the item
+  // answers it.
   std::optional<double> score = {};
 };
 
 struct FoundKeys {
-  std::vector<FoundKey> keys;  // The best or the newest first; without those before the offset.
-  bool filter_limit = false;   // More could have been found than was looked at.
+  // The best first, behind them those without a score, the newest first; without those before the
+  // offset.
+  std::vector<FoundKey> keys;
+  bool filter_limit = false;  // More could have been found than was looked at.
 };
 
 struct FoundStoredItem {
@@ -57,8 +61,11 @@ struct ItemsFound {
   MemoryBudget::Hold memory;  // Of the items.
 };
 
-// One search. It reads what there is and keeps nothing, so it sees every write that was answered
-// before. It blocks on the store, and ends after kMaxItemsSearched items or kMaxBytesSearched.
+// One search. Filters and a vector alone choose what is found; a query only ranks it. With both,
+// the words and the vector each make half of a score.
+//
+// It reads what there is and keeps nothing, so it sees every write that was answered before. It
+// blocks on the store, and ends after kMaxItemsSearched items or kMaxBytesSearched.
 class ItemSearch {
  public:
   static constexpr std::int64_t kMaxNamespacesSearched = 10'000;
@@ -80,17 +87,23 @@ class ItemSearch {
     std::string key;
     std::int64_t update_us = 0;
     std::int64_t version = 0;
-    double score = 0;
+    std::optional<double> score = {};
+    double cosine = 0;  // With a vector.
   };
 
   absl::Status ListNamespaces(MemoryBudget::Hold& hold);
   // Reads the namespace from its newest item on, as far as that can matter.
   absl::Status Scan(std::size_t name_space);
   absl::Status Look(std::size_t name_space, const std::string& search, const Item& item);
+  // Whether an item without a vector may be found.
+  bool FindsWithoutVector() const;
   bool IsFull() const;
   // Whether all wanted are newer than `update_us`.
   bool AreAllNewer(std::int64_t update_us) const;
-  void RankByWords();
+  // Gives scores to those that answer the query.
+  void RankByQuery();
+  // By index of the candidate, of those that share something with the query's words.
+  std::vector<double> WordScores() const;
   // Leaves the best ones, in order.
   void Sort(std::size_t most);
 

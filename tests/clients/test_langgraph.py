@@ -168,11 +168,12 @@ def test_store_finds_words(server, base):
     store.put(("a",), "out", {"text": "green tea as well"}, index=False)
     found = store.search(("a",), query="green tea")
     assert found[0].key == "tea"
-    scores = {one.key: one.score or 0.0 for one in found}
-    assert scores["tea"] > scores["car"]
-    # What answers to no word of it may fill the rest, as with LangGraph's own.
-    assert scores.get("out", 0.0) == 0.0
-    assert not any(one.score for one in store.search(("a",), query="zebra") if one.key == "tea")
+    scores = {one.key: one.score for one in found}
+    assert scores["tea"] > (scores["car"] or 0.0)
+    # What answers to no word of it fills the rest without a score, as with LangGraph's own.
+    assert found[-1].key == "out" and scores["out"] is None and len(found) == 3
+    assert [one.key for one in store.search(("a",), query="tea", limit=1)] == ["tea"]
+    assert len(store.search(("a",), query="green tea", limit=2, offset=2)) == 1
 
 
 @pytest.mark.parametrize("namespace,key,value,named", [

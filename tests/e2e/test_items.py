@@ -252,12 +252,33 @@ def test_words_find_the_fields_that_are_searched(calls, name):
     put(calls, [name], "noted", {"text": "nothing", "note": "bear"},
         search=wire.ItemSearch(fields=["text"]))
     reply = calls.SearchItems(namespace_prefix=[name], query="bear")
-    assert reply.results[0].item.key == "bear" and reply.results[0].score > 0
+    assert reply.results[0].item.key == "bear"
+    # What does not answer comes last, whatever the server has for a table of vectors.
+    assert sorted(keys(one.item for one in reply.results)) == ["bear", "fish", "noted", "shy"]
+    scores = {one.item.key: one.score for one in reply.results if one.HasField("score")}
+    assert all(0 < score <= 1 for score in scores.values()) and "shy" not in scores
     if "NO_WORD_VECTORS" in reply.notices:
-        assert keys(result.item for result in reply.results) == ["bear"]
+        assert list(scores) == ["bear"]
+        assert keys(one.item for one in reply.results) == ["bear", "noted", "shy", "fish"]
     assert found(calls, namespace_prefix=[name], query="zebra")[0] == "bear"
     assert found(calls, namespace_prefix=[name], query="bear",
-                 filter_json='{"text": "a fish swims"}') in (["fish"], [])
+                 filter_json='{"text": "a fish swims"}') == ["fish"]
+
+
+def test_words_and_a_vector_both_rank(calls, name):
+    put(calls, [name], "both", "a green bear", vector=[1, 0])
+    put(calls, [name], "vector", "a red fish", vector=[2, 0])
+    put(calls, [name], "words", "some green bear", vector=[-1, 0])
+    put(calls, [name, "unembedded"], "plain", "green bear")
+    search = {"namespace_prefix": [name], "query": "green bear", "vector": [1, 0]}
+    results = calls.SearchItems(**search).results
+    assert results[0].item.key == "both" and results[0].score > 0.9
+    assert sorted(keys(one.item for one in results)) == ["both", "plain", "vector", "words"]
+    scores = {one.item.key: one.score for one in results}
+    assert 0.2 < scores["plain"] <= 0.5 and 0.2 < scores["words"] <= 0.5 <= scores["vector"]
+    assert found(calls, **search, score_threshold=0) == ["both", "vector"]
+    assert sorted(found(calls, namespace_prefix=[name], vector=[1, 0])) == \
+        ["both", "vector", "words"]
 
 
 def test_vectors_rank_by_their_cosine(calls, name):

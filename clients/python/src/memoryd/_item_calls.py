@@ -131,7 +131,8 @@ def search_items(
     timeout: float | None = None,
 ) -> Call[list[Item]]:
     """Returns items of all namespaces that begin with a path. With `query`, a text, or `vector` the
-    best come first, each with its `score`; otherwise those that were stored last.
+    best come first, each with its `score`; otherwise those that were stored last. With `query`,
+    items that do not answer it come last, and their `score` is None.
 
     `filter` maps fields of the value to what they must be: a value, or conditions such as
     `{"age": {"$gte": 18, "$lt": 65}}` with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte`."""
