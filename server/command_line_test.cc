@@ -299,6 +299,24 @@ TEST_F(ConfigTest, EverySettingForTenantsMayBeOtherwiseForSome) {
   EXPECT_GT(settings, 0);
 }
 
+TEST_F(ConfigTest, AnItemMustFitIntoARequest) {
+  const auto bytes = [](const std::vector<std::string>& arguments) {
+    const auto parsed = Parse(arguments);
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    return parsed.ok() ? ItemBytes(parsed->config) : 0;
+  };
+  EXPECT_EQ(bytes({}), 32 << 20);
+  EXPECT_EQ(bytes({"--max-item-mib=1"}), 1 << 20);
+  EXPECT_EQ(bytes({"--max-item-mib=59", "--max-request-mib=60"}), 59 << 20);
+  EXPECT_EQ(bytes({"--max-item-mib=3", "--max-request-mib=4"}), 3 << 20);
+  EXPECT_EQ(bytes({"--max-request-mib=4"}), 3 << 20) << "nobody has asked for more";
+  ExpectRefused(Parse({"--max-item-mib=36"}),
+                {"max_item_mib", "36 MiB", "max_request_mib", "35 or less", "to 37"});
+  ExpectRefused(Parse({"--max-item-mib=4", "--max-request-mib=4"}), {"max_item_mib", "3 or less"});
+  ExpectRefused(Parse({"--max-item-mib=0"}), {"max_item_mib"});
+  ExpectRefused(Parse({"--max-item-mib=60", "--max-request-mib=60"}), {"max_item_mib"});
+}
+
 TEST_F(ConfigTest, CommandsAreTold) {
   EXPECT_EQ(Parse({"--version"})->command, Command::kVersion);
   EXPECT_EQ(Parse({"--check-config"})->command, Command::kCheckConfig);

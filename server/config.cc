@@ -7,6 +7,7 @@
 
 #include "core/base/status_macros.h"
 #include "server/ops/span_exporter.h"
+#include "server/settings/limits.h"
 #include "server/settings/setting_value.h"
 
 namespace memoryd {
@@ -54,6 +55,17 @@ absl::Status CheckSpans(const Config& config) {
       "built beside opentelemetry-cpp, which Debian has from version 13 on");
 }
 
+absl::Status CheckItemBytes(const Config& config) {
+  const std::int64_t most = config.max_request_mib - kRequestMibBesideItem;
+  // A server whose max_request_mib was lowered before there were items goes on as it is.
+  if (config.max_item_mib <= most || config.max_item_mib == kUsualItemMib) return absl::OkStatus();
+  return InvalidSetting(
+      fmt::format("max_item_mib: an item of {} MiB and the rest of its request do not fit into "
+                  "max_request_mib, {}; set max_item_mib to {} or less, or max_request_mib to {}",
+                  config.max_item_mib, config.max_request_mib, most,
+                  config.max_item_mib + kRequestMibBesideItem));
+}
+
 }  // namespace
 
 bool Config::ListensInPlaintext() const {
@@ -76,11 +88,16 @@ bool IsLocalAddress(std::string_view address) {
   return inet_pton(AF_INET, host.c_str(), &parsed) == 1 && host.starts_with("127.");
 }
 
+std::int64_t ItemBytes(const Config& config) {
+  return std::min(config.max_item_mib, config.max_request_mib - kRequestMibBesideItem) << 20;
+}
+
 absl::Status CheckConfig(const Config& config) {
   MEMORYD_RETURN_IF_ERROR(CheckTls(config));
   MEMORYD_RETURN_IF_ERROR(CheckJwt(config));
   MEMORYD_RETURN_IF_ERROR(CheckPlaintext(config));
   MEMORYD_RETURN_IF_ERROR(CheckSpans(config));
+  MEMORYD_RETURN_IF_ERROR(CheckItemBytes(config));
   return CheckTenantTemplates(config.template_sources, config.tenants);
 }
 

@@ -48,6 +48,7 @@ struct Config {
   int job_timeout_ms = 0;
   std::int64_t memory_limit_mib = 0;  // 0: the container's, if it has one.
   std::int64_t max_request_mib = 0;   // See RequestBytes().
+  std::int64_t max_item_mib = 0;      // See ItemBytes().
   int rpc_threads = 0;                // 0: as many as suit the machine.
   int max_connections = 0;
   int max_connections_per_address = 0;
@@ -77,8 +78,11 @@ struct Config {
   bool ListensInPlaintext() const;
 };
 
-// What no single value can be checked for: TLS, JSON Web Tokens, plaintext, spans, templates of
-// tenants. INVALID_ARGUMENT with one line that names the key.
+// The most bytes of an item's value: `max_item_mib`, but so that a request has room for it.
+std::int64_t ItemBytes(const Config& config);
+
+// What no single value can be checked for: TLS, JSON Web Tokens, plaintext, spans, the size of
+// items, templates of tenants. INVALID_ARGUMENT with one line that names the key.
 absl::Status CheckConfig(const Config& config);
 
 // Fills in `templates`. INVALID_ARGUMENT with one line, as CheckConfig() has it. Time zones are

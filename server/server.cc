@@ -199,6 +199,7 @@ ServerFacts Server::Facts() const {
           .options = engine_->options(),
           .store = store_.get(),
           .request_bytes = request_bytes_,
+          .item_bytes = ItemBytes(config_),
           .settings = &settings_};
 }
 

@@ -21,7 +21,8 @@ using Call = std::shared_ptr<ParsedCall<v1::BatchItemsRequest>>;
 // Lives until the last of its batches has ended.
 class Batches : public std::enable_shared_from_this<Batches> {
  public:
-  Batches(Engine* engine, Call call) : engine_(*engine), call_(std::move(call)) {}
+  Batches(Engine* engine, std::size_t item_bytes, Call call)
+      : engine_(*engine), item_bytes_(item_bytes), call_(std::move(call)) {}
 
   void Start() {
     Check();
@@ -58,7 +59,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
     for (v1::ItemBatch& batch : *request.mutable_batches()) {
       reply_.add_outcomes();
       batch.DiscardUnknownFields();
-      auto checked = FromProto(batch, call_->tenant(), ProvenanceOf(call_->caller()));
+      auto checked = FromProto(batch, call_->tenant(), ProvenanceOf(call_->caller()), item_bytes_);
       Batch& taken = batches_.emplace_back();
       if (checked.ok()) {
         taken.checked = *std::move(checked);
@@ -121,6 +122,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   }
 
   Engine& engine_;
+  const std::size_t item_bytes_;
   const Call call_;
   std::vector<Batch> batches_;
   ItemsRead read_;
@@ -137,7 +139,8 @@ absl::Status CheckMayWriteItems(const Caller& caller) {
                "the credential may write messages of some roles only, and items have no role");
 }
 
-absl::Status RunBatches(Engine& engine, const CallEnvironment& environment, const Call& call) {
+absl::Status RunBatches(Engine& engine, std::size_t item_bytes, const CallEnvironment& environment,
+                        const Call& call) {
   const v1::BatchItemsRequest& request = call->request();
   if (request.batches_size() > kMaxBatches) {
     return InvalidField(
@@ -166,7 +169,7 @@ absl::Status RunBatches(Engine& engine, const CallEnvironment& environment, cons
     MEMORYD_RETURN_IF_ERROR(CheckMayWriteItems(call->caller()));
   }
   MEMORYD_RETURN_IF_ERROR(call->TakeMore(DecodedBytes(static_cast<std::size_t>(operations))));
-  std::make_shared<Batches>(&engine, call)->Start();
+  std::make_shared<Batches>(&engine, item_bytes, call)->Start();
   return absl::OkStatus();
 }
 

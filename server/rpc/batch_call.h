@@ -2,6 +2,7 @@
 #ifndef MEMORYD_SERVER_RPC_BATCH_CALL_H_
 #define MEMORYD_SERVER_RPC_BATCH_CALL_H_
 
+#include <cstddef>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -16,8 +17,8 @@ namespace memoryd {
 absl::Status CheckMayWriteItems(const Caller& caller);
 
 // Checks the request and its rights, and finishes the call when all its batches have ended. An
-// error is that of the whole call.
-absl::Status RunBatches(Engine& engine, const CallEnvironment& environment,
+// error is that of the whole call. A value may have `item_bytes`.
+absl::Status RunBatches(Engine& engine, std::size_t item_bytes, const CallEnvironment& environment,
                         const std::shared_ptr<ParsedCall<v1::BatchItemsRequest>>& call);
 
 }  // namespace memoryd

@@ -24,7 +24,8 @@ using Call = std::shared_ptr<ParsedCall<Request>>;
 
 // The batch of one operation that the request of an RPC with one stands for.
 template <typename Request>
-absl::StatusOr<CheckedBatch> BatchOf(const Call<Request>& call, v1::ItemBatch& batch) {
+absl::StatusOr<CheckedBatch> BatchOf(const Call<Request>& call, std::size_t item_bytes,
+                                     v1::ItemBatch& batch) {
   Request& request = call->mutable_request();
   MEMORYD_RETURN_IF_ERROR(CheckMayWriteItems(call->caller()));
   // The audit log asks for it at the end.
@@ -39,7 +40,7 @@ absl::StatusOr<CheckedBatch> BatchOf(const Call<Request>& call, v1::ItemBatch& b
   }
   if (request.has_request_id()) batch.set_request_id(request.request_id());
   batch.DiscardUnknownFields();
-  return FromProto(batch, call->tenant(), ProvenanceOf(call->caller()));
+  return FromProto(batch, call->tenant(), ProvenanceOf(call->caller()), item_bytes);
 }
 
 // What a token of ListItems is bound to.
@@ -125,7 +126,7 @@ void ItemService::PutItem(RpcCallPtr rpc) {
       environment_, Method::kPutItem, std::move(rpc),
       [this](const Call<v1::PutItemRequest>& call) -> absl::Status {
         v1::ItemBatch batch;
-        MEMORYD_ASSIGN_OR_RETURN(CheckedBatch checked, BatchOf(call, batch));
+        MEMORYD_ASSIGN_OR_RETURN(CheckedBatch checked, BatchOf(call, item_bytes_, batch));
         engine_.namespaces().Write(
             std::move(checked.batch), std::move(checked.settings), checked.byte_size, EndOf(call),
             [call](absl::StatusOr<ItemsWritten> written) {
@@ -173,7 +174,7 @@ void ItemService::DeleteItem(RpcCallPtr rpc) {
       environment_, Method::kDeleteItem, std::move(rpc),
       [this](const Call<v1::DeleteItemRequest>& call) -> absl::Status {
         v1::ItemBatch batch;
-        MEMORYD_ASSIGN_OR_RETURN(CheckedBatch checked, BatchOf(call, batch));
+        MEMORYD_ASSIGN_OR_RETURN(CheckedBatch checked, BatchOf(call, item_bytes_, batch));
         engine_.namespaces().Write(std::move(checked.batch), {}, checked.byte_size, EndOf(call),
                                    [call](absl::StatusOr<ItemsWritten> written) {
                                      if (!written.ok()) {
@@ -251,7 +252,7 @@ void ItemService::SearchItems(RpcCallPtr rpc) {
 void ItemService::BatchItems(RpcCallPtr rpc) {
   RunUnary<v1::BatchItemsRequest>(environment_, Method::kBatchItems, std::move(rpc),
                                   [this](const Call<v1::BatchItemsRequest>& call) -> absl::Status {
-                                    return RunBatches(engine_, environment_, call);
+                                    return RunBatches(engine_, item_bytes_, environment_, call);
                                   });
 }
 

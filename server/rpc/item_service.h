@@ -2,6 +2,9 @@
 #ifndef MEMORYD_SERVER_RPC_ITEM_SERVICE_H_
 #define MEMORYD_SERVER_RPC_ITEM_SERVICE_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "core/engine/engine.h"
 #include "memoryd/v1/item_service.pb.h"
 #include "server/rpc/unary_call.h"
@@ -11,8 +14,11 @@ namespace memoryd {
 // As MemoryService: nothing waits on the threads of connections.
 class ItemService final {
  public:
-  ItemService(Engine* engine, const CallEnvironment& environment)
-      : engine_(*engine), environment_(environment) {}
+  // `item_bytes`: the most that a value may have.
+  ItemService(Engine* engine, std::int64_t item_bytes, const CallEnvironment& environment)
+      : engine_(*engine),
+        item_bytes_(static_cast<std::size_t>(item_bytes)),
+        environment_(environment) {}
 
   // The service outlives `methods`.
   void AddTo(RpcMethods& methods);
@@ -31,6 +37,7 @@ class ItemService final {
 
  private:
   Engine& engine_;
+  const std::size_t item_bytes_;
   const CallEnvironment environment_;
 };
 

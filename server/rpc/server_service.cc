@@ -31,6 +31,7 @@ v1::DurabilityClass ToProto(Durability durability) {
 void SetLimits(const ServerFacts& facts, v1::Limits& limits) {
   const EngineOptions& options = facts.options;
   limits.set_request_bytes(facts.request_bytes);
+  limits.set_item_bytes(facts.item_bytes);
   limits.set_messages_per_request(kMaxMessagesPerRequest);
   limits.set_session_id_bytes(static_cast<std::int32_t>(kMaxSessionId));
   limits.set_default_page_size(kDefaultPageSize);

@@ -26,6 +26,7 @@ struct ServerFacts {
   const EngineOptions& options;
   const ObservedStore* store = nullptr;
   std::int64_t request_bytes = 0;  // See RequestBytes().
+  std::int64_t item_bytes = 0;     // See ItemBytes().
   const SettingsInForce* settings = nullptr;
 };
 

@@ -33,6 +33,7 @@ class ServerInfoTest : public ::testing::Test {
                        .options = options_,
                        .store = store_.get(),
                        .request_bytes = 36 << 20,
+                       .item_bytes = 32 << 20,
                        .settings = &settings_},
                       "a");
   }
@@ -56,6 +57,7 @@ TEST_F(ServerInfoTest, TellsWhatWasConfigured) {
   EXPECT_EQ(info.start_time().nanos(), 1000);
   EXPECT_EQ(info.store().coherence(), v1::COHERENCE_MODE_EXCLUSIVE);
   EXPECT_EQ(info.limits().pending_calls(), 17);
+  EXPECT_EQ(info.limits().item_bytes(), 32 << 20);
   EXPECT_EQ(info.limits().cache_bytes(), 1 << 20);
   EXPECT_EQ(info.limits().request_id_retention().seconds(), 24 * 3600);
   EXPECT_THAT(info.profiles(), Contains("default"));

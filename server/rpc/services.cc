@@ -35,7 +35,7 @@ Services::Services(const ServicesOptions& options, const CallEnvironment& enviro
       sessions_(options.engine, environment),
       jobs_(options.engine, options.model_usage, options.facts.start_us, environment),
       blocks_(options.engine, environment),
-      items_(options.engine, environment),
+      items_(options.engine, options.facts.item_bytes, environment),
       server_(options.facts, environment),
       workers_(options.workers, environment, WorkerOptionsOf(options.facts)),
       reflection_(ServiceNames(), [this](const RpcCall& rpc) { return AdmitToReflection(rpc); }) {

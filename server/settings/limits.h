@@ -15,6 +15,10 @@ inline constexpr std::int64_t kLeastRequestMib = 4;
 inline constexpr std::int64_t kMostRequestMib = 60;
 // What it says by itself: providers of models take documents of 32 MB.
 inline constexpr std::int64_t kUsualRequestMib = 36;
+// What `max_item_mib` says by itself.
+inline constexpr std::int64_t kUsualItemMib = 32;
+// Room in a request for all but an item's value: path, key, vector and configuration.
+inline constexpr std::int64_t kRequestMibBesideItem = 1;
 inline constexpr std::int32_t kDefaultPageSize = 100;
 inline constexpr std::int32_t kMaxPageSize = 1000;
 // A call ends by then, however far away the caller's deadline is.

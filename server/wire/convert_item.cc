@@ -140,12 +140,14 @@ absl::Status OfOperation(const absl::Status& status, int operation) {
 
 // Takes over one operation.
 absl::Status TakeOperation(v1::ItemOperation& operation, const Provenance& from,
-                           std::set<std::string, std::less<>>& written, CheckedBatch& checked) {
+                           std::size_t item_bytes, std::set<std::string, std::less<>>& written,
+                           CheckedBatch& checked) {
   const FieldPath root;
   switch (operation.operation_case()) {
     case v1::ItemOperation::kPut: {
-      MEMORYD_ASSIGN_OR_RETURN(ItemWrite write,
-                               FromProto(root.Field("put"), *operation.mutable_put(), from));
+      MEMORYD_ASSIGN_OR_RETURN(
+          ItemWrite write,
+          FromProto(root.Field("put"), *operation.mutable_put(), from, item_bytes));
       checked.batch.writes.push_back(std::move(write));
       break;
     }
@@ -184,7 +186,7 @@ absl::StatusOr<NamespacePath> PrefixFromProto(std::string_view field, const Name
 }
 
 absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, v1::ItemPut& put,
-                                    const Provenance& from) {
+                                    const Provenance& from, std::size_t item_bytes) {
   ItemWrite write;
   MEMORYD_RETURN_IF_ERROR(CheckItemKey(field.Field("key"), put.key()));
   ItemContent& content = write.content.emplace();
@@ -205,7 +207,7 @@ absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, v1::ItemPut& put,
     MEMORYD_ASSIGN_OR_RETURN(content.search,
                              StoredSearch(field.Field("search"), ToVector(put.search().fields())));
   }
-  MEMORYD_RETURN_IF_ERROR(CheckItemContent(field, content, kMaxItemBytes));
+  MEMORYD_RETURN_IF_ERROR(CheckItemContent(field, content, item_bytes));
   content.writer = std::string(from.writer);
   content.untrusted = from.untrusted;
   if (put.has_expected_version()) {
@@ -275,7 +277,7 @@ bool Reads(const v1::ItemBatch& batch) {
 }
 
 absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view tenant,
-                                       const Provenance& from) {
+                                       const Provenance& from, std::size_t item_bytes) {
   CheckedBatch checked;
   checked.byte_size = batch.ByteSizeLong();
   MEMORYD_ASSIGN_OR_RETURN(NamespacePath path, PathFromProto("namespace", batch.namespace_()));
@@ -296,7 +298,8 @@ absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view te
   }
   std::set<std::string, std::less<>> written;
   for (int i = 0; i < batch.operations_size(); ++i) {
-    const absl::Status status = TakeOperation(*batch.mutable_operations(i), from, written, checked);
+    const absl::Status status =
+        TakeOperation(*batch.mutable_operations(i), from, item_bytes, written, checked);
     if (!status.ok()) return OfOperation(status, i);
   }
   return checked;

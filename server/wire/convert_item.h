@@ -22,7 +22,6 @@
 
 namespace memoryd {
 
-inline constexpr std::size_t kMaxItemBytes = std::size_t{32} << 20;
 inline constexpr int kMaxBatches = 1000;
 inline constexpr int kMaxOperationsOfBatch = 1000;
 inline constexpr int kMaxOperations = 10'000;
@@ -33,9 +32,9 @@ using Names = google::protobuf::RepeatedPtrField<std::string>;
 absl::StatusOr<NamespacePath> PathFromProto(std::string_view field, const Names& names);
 absl::StatusOr<NamespacePath> PrefixFromProto(std::string_view field, const Names& names);
 
-// What the message at `field` writes; its texts are moved out.
+// What the message at `field` writes; its texts are moved out. A value may have `item_bytes`.
 absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, v1::ItemPut& put,
-                                    const Provenance& from);
+                                    const Provenance& from, std::size_t item_bytes);
 absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, const v1::ItemDelete& deletion);
 absl::StatusOr<ItemGet> FromProto(const FieldPath& field, const v1::ItemGet& get,
                                   const NamespaceKey& key);
@@ -57,9 +56,9 @@ struct CheckedBatch {
 };
 
 // Checks `batch` and moves its texts out. Field names are those of a call of its own; an error that
-// is one operation's has the value `operation`.
+// is one operation's has the value `operation`. A value may have `item_bytes`.
 absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view tenant,
-                                       const Provenance& from);
+                                       const Provenance& from, std::size_t item_bytes);
 
 // Whether a batch writes, or reads, anything.
 bool Writes(const v1::ItemBatch& batch);

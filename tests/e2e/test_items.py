@@ -8,8 +8,9 @@ import uuid
 import grpc
 import pytest
 
+from support.calls import Calls, reason, refusal
 from support.calls import item_wire as wire
-from support.calls import reason, refusal
+from support.server import Server, ready
 
 from memoryd.errors import error_info
 
@@ -571,6 +572,20 @@ def test_bad_reads_name_their_field(calls, name):
     ):
         error = refusal(calls.ListNamespaces, **fields)
         assert error.code() == INVALID and error.details().startswith(field), error.details()
+
+
+def test_the_most_of_a_value_is_set_at_the_start(store):
+    with Server(store, arguments=["--max-item-mib=1"]) as server, server.channel() as channel:
+        small = Calls(ready(channel))
+        most = small.GetServerInfo().limits.item_bytes
+        assert most == 1 << 20
+        put(small, ["sized"], "k", bytes_value=bytes(most))
+        error = refusal(put, small, ["sized"], "k", bytes_value=bytes(most + 1))
+        assert error.code() == INVALID and "put.bytes_value" in error.details()
+        assert str(most) in error.details()
+        outcome = batch(small, wire.ItemBatch(namespace=["sized"], operations=operations(
+            wire.ItemPut(key="k", bytes_value=bytes(most + 1)))))
+        assert outcome.error.code == INVALID.value[0] and str(most) in outcome.error.message
 
 
 @pytest.mark.large
