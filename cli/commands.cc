@@ -13,6 +13,7 @@
 #include "cli/health.h"
 #include "cli/import.h"
 #include "cli/info.h"
+#include "cli/items.h"
 #include "cli/jobs.h"
 #include "cli/messages.h"
 #include "cli/sessions.h"
@@ -50,6 +51,7 @@ void AddCommands(CLI::App& app, Invocation& invocation, const Program& program) 
     AddSessions(app, invocation);
     AddMessages(app, invocation);
     AddFacts(app, invocation);
+    AddItems(app, invocation);
     AddJobs(app, invocation);
     AddEmbeddings(app, invocation);
   });
