@@ -1,0 +1,164 @@
+#include "core/lifecycle/namespace_calls.h"
+
+#include <gmock/gmock.h>
+
+#include "core/base/error.h"
+#include "core/base/field_path.h"
+#include "tests/support/engine_fixture.h"
+
+namespace memoryd {
+namespace {
+
+using Names = std::vector<std::string>;
+
+NamespacePath Path(const Names& names) {
+  return NamespacePath::Make(FieldPath(), "namespace", names).value();
+}
+NamespaceKey Key(const Names& names) { return {"tenant", Path(names)}; }
+
+NamespaceSettings OfSubject(const std::string& subject) {
+  NamespaceSettings settings;
+  settings.subject = subject;
+  return settings;
+}
+
+class NamespaceCallsTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineTest::SetUp();
+    Start(Options());
+  }
+
+  ItemStore& items() { return real_->Items(); }
+
+  // What one of the calls ends with.
+  template <typename T, typename Call>
+  absl::StatusOr<T> ResultOf(const Call& call) {
+    auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
+    auto future = promise->get_future();
+    call([promise](absl::StatusOr<T> result) { promise->set_value(Detached(std::move(result))); });
+    return Await(std::move(future));
+  }
+  absl::Status Put(const Names& names, const std::string& key, NamespaceSettings settings = {},
+                   std::optional<std::int64_t> expected_version = {}) {
+    ItemBatch batch{Key(names)};
+    ItemWrite& write = batch.writes.emplace_back();
+    write.key = key;
+    write.content.emplace().value = "1";
+    write.expected_version = expected_version;
+    return ResultOf<ItemsWritten>([&](auto done) {
+             engine_->namespaces().Write(std::move(batch), std::move(settings), 10, {Far()},
+                                         std::move(done));
+           })
+        .status();
+  }
+  absl::StatusOr<NamespaceCounts> Copy(const Names& source, const Names& target,
+                                       bool recursive = true) {
+    return ResultOf<NamespaceCounts>([&](auto done) {
+      engine_->namespaces().Copy({"tenant", Path(source), Path(target), recursive}, {Far()},
+                                 std::move(done));
+    });
+  }
+  absl::StatusOr<NamespaceCounts> Delete(const Names& names, bool recursive) {
+    return ResultOf<NamespaceCounts>([&](auto done) {
+      engine_->namespaces().Delete(Key(names), recursive, {Far()}, std::move(done));
+    });
+  }
+  std::optional<NamespaceRow> Row(const Names& names) {
+    const NamespaceKey key = Key(names);
+    return items().FindNamespaces({&key, 1}).value().front();
+  }
+  std::int64_t Count(const Names& names) {
+    const auto row = Row(names);
+    return row.has_value() ? row->item_count : -1;
+  }
+};
+
+TEST_F(NamespaceCallsTest, AConfigurationThatDiffersIsNamedAndNothingIsStored) {
+  NamespaceSettings settings = OfSubject("ada");
+  settings.ttl_us = 5'000;
+  ASSERT_TRUE(Put({"a"}, "k", settings).ok());
+  ASSERT_TRUE(Put({"a"}, "k2", OfSubject("ada")).ok());
+  NamespaceSettings ttl, refresh, search;
+  ttl.ttl_us = 0;
+  refresh.refresh_ttl = false;
+  search.search = "[]";
+  for (const auto& [differing, field] :
+       std::vector<std::pair<NamespaceSettings, std::string>>{{OfSubject("eve"), "subject"},
+                                                              {ttl, "default_ttl"},
+                                                              {refresh, "refresh_ttl"},
+                                                              {search, "search"}}) {
+    const absl::Status status = Put({"a"}, "k3", differing);
+    EXPECT_EQ(ErrorReason(status), "CONFIG_MISMATCH");
+    EXPECT_EQ(status.message().substr(0, field.size() + 8), "config." + field + ":") << status;
+  }
+  EXPECT_EQ(Count({"a"}), 2);
+}
+
+TEST_F(NamespaceCallsTest, AConfigurationStaysThoughItsBatchFails) {
+  EXPECT_EQ(ErrorReason(Put({"a"}, "k", OfSubject("ada"), 7)), "VERSION_MISMATCH");
+  ASSERT_TRUE(Row({"a"}).has_value());
+  EXPECT_EQ(Row({"a"})->subject, "ada");
+  EXPECT_EQ(Count({"a"}), 0);
+}
+
+TEST_F(NamespaceCallsTest, ACopyThatMeetsItemsLeavesThemAndWhatIsCopied) {
+  for (const Names& path : std::vector<Names>{{"a"}, {"a", "x"}, {"a", "y"}, {"t", "x"}}) {
+    ASSERT_TRUE(Put(path, "k").ok());
+  }
+  ASSERT_TRUE(Put({"t", "x"}, "own").ok());
+  EXPECT_EQ(ErrorReason(Copy({"a"}, {"t"}).status()), "NAMESPACE_EXISTS");
+  EXPECT_EQ(Count({"t"}), 1) << "copied before";
+  EXPECT_EQ(Count({"t", "x"}), 2);
+  EXPECT_EQ(Count({"t", "y"}), -1);
+}
+
+TEST_F(NamespaceCallsTest, APathThatWouldGetTooLongIsRefusedBeforeAnythingIsCopied) {
+  ASSERT_TRUE(Put({"a"}, "k").ok());
+  ASSERT_TRUE(Put({"a", "b"}, "k").ok());
+  const Names longest(16, "t");
+  EXPECT_TRUE(absl::IsInvalidArgument(Copy({"a"}, longest).status()));
+  EXPECT_EQ(Count(longest), -1);
+  const auto alone = Copy({"a"}, longest, /*recursive=*/false);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->items, 1);
+}
+
+TEST_F(NamespaceCallsTest, WhatIsNotThereIsCopiedAndDeletedInVain) {
+  const auto copied = Copy({"none"}, {"t"});
+  ASSERT_TRUE(copied.ok()) << copied.status();
+  EXPECT_EQ(copied->namespaces, 0);
+  const auto deleted = Delete({"none"}, true);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->namespaces, 0);
+}
+
+TEST_F(NamespaceCallsTest, ADeletionTakesWhatIsBelowAndNoNeighbour) {
+  for (const Names& path : std::vector<Names>{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"ab"}}) {
+    ASSERT_TRUE(Put(path, "k").ok());
+  }
+  EXPECT_EQ(Delete({"a", "b"}, false)->items, 1);
+  EXPECT_EQ(Count({"a", "b", "c"}), 1);
+  const auto deleted = Delete({"a"}, true);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->namespaces, 2);
+  EXPECT_EQ(deleted->items, 2);
+  EXPECT_EQ(Count({"ab"}), 1);
+}
+
+// A frame of the stack for each would be more than there is.
+TEST_F(NamespaceCallsTest, AnyNumberOfEmptyNamespacesIsCopied) {
+  constexpr int kNamespaces = 10'000;
+  for (int i = 0; i < kNamespaces; ++i) {
+    ASSERT_TRUE(
+        items().WriteNamespace(Key({"a", std::to_string(i)}), {.subject = "ada"}, 1).value());
+  }
+  const auto copied = Copy({"a"}, {"t"});
+  ASSERT_TRUE(copied.ok()) << copied.status();
+  EXPECT_EQ(copied->namespaces, kNamespaces);
+  EXPECT_EQ(copied->items, 0);
+  EXPECT_EQ(Row({"t", "7"})->subject, "") << "configurations are copied without their subjects";
+}
+
+}  // namespace
+}  // namespace memoryd
