@@ -14,7 +14,8 @@ delete of one message leaves its position empty for ever; one of either of unkno
 been done at any time after it was sent. A wipe without items (a Reset, or a Set to nothing) of
 unknown outcome may or may not have been done, at any time after it was sent; it excuses one
 beginning of a tape. Of a session that keeps its newest N messages a whole read shows these and no older
-one; of one that expires see expiry.py, of one whose facts are changed facts.py.
+one; of one that expires see expiry.py, of one whose facts are changed facts.py, of a namespace of items
+items.py.
 
 What is counted, each item, write or read once per count:
 
@@ -50,7 +51,7 @@ from collections.abc import Iterable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from torture import expiry, facts, history
+from torture import expiry, facts, history, items
 from torture.bodies import original
 from torture.deletions import Deletions
 from torture.edits import Edits
@@ -119,13 +120,17 @@ def check(records: Iterable[Record]) -> Report:
         for text in record.get("leaks", ()):
             report.add("leaked", f"an error of {_name(record)}: {text[:200]}")
         writes, reads = sessions[record["tenant"], record["session"]]
-        if record["op"] in _WRITES or record["op"] in facts.CHANGES:
+        if record["op"] in (*_WRITES, *facts.CHANGES, *items.WRITES):
             writes.append(record)
         elif record["outcome"] == "ok":
             reads.append(record)
     for (tenant, session), (writes, reads) in sorted(sessions.items()):
+        if not writes and not reads:
+            continue  # Nothing but reads that failed.
         settings = (writes or reads)[0]
-        if "notes" in settings:
+        if "space" in settings:
+            items.check(f"{tenant}/{session}", report, writes, reads)
+        elif "notes" in settings:
             facts.check(f"{tenant}/{session}", report, writes, reads)
         elif "expires_ns" in settings:
             expiry.check(f"{tenant}/{session}", report, settings["expires_ns"], writes, reads)

@@ -32,6 +32,7 @@ from support.access import bearer
 from support.calls import (
     block_service_pb2_grpc,
     block_wire,
+    item_service_pb2_grpc,
     memory,
     memory_service_pb2_grpc,
     session_service_pb2_grpc,
@@ -39,7 +40,7 @@ from support.calls import (
     wire,
 )
 from support.server import CHANNEL_OPTIONS
-from torture import bodies, facts, history
+from torture import bodies, facts, history, item_load
 from torture.history import Record
 
 from memoryd.errors import error_info
@@ -50,7 +51,7 @@ ORDERS = (wire.MESSAGE_ORDER_OLDEST_FIRST, wire.MESSAGE_ORDER_NEWEST_FIRST)
 OPERATIONS = {"put": 50, "batch": 5, "get": 18, "getall": 5, "stream": 1, "filtered": 1, "set": 3,
               "reset": 2, "query": 5, "update": 2, "delete": 2, "contents": 2, "configure": 0.5,
               "configuration": 0.5, "kept": 3, "brief": 2, "notes": 2, "fork": 0.3,
-              "import": 0.3}
+              "import": 0.3, "items": 30}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -103,6 +104,7 @@ class Settings:
     kept: list[str]
     brief: list[str]
     noted: list[str]
+    spaces: list[str]  # Keys of item_load.SPACES.
     history: str
 
     @classmethod
@@ -121,6 +123,7 @@ class Replica:
         stub = memory_service_pb2_grpc.MemoryServiceStub(self.channel)
         sessions = session_service_pb2_grpc.SessionServiceStub(self.channel)
         blocks = block_service_pb2_grpc.BlockServiceStub(self.channel)
+        items = item_service_pb2_grpc.ItemServiceStub(self.channel)
         self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
                       "reset": stub.Reset, "query": stub.Query, "update": stub.UpdateMessage,
                       "delete": stub.DeleteMessage, "fork": sessions.ForkSession,
@@ -129,7 +132,12 @@ class Replica:
                       "filtered": stub.GetAll, "configure": sessions.UpdateSession,
                       "configuration": sessions.GetSession, "add_fact": blocks.AddFact,
                       "update_fact": blocks.UpdateFact, "delete_fact": blocks.DeleteFact,
-                      "undo": blocks.UndoBlockChange, "facts": blocks.GetBlock}
+                      "undo": blocks.UndoBlockChange, "facts": blocks.GetBlock,
+                      "put_item": items.PutItem, "get_item": items.GetItem,
+                      "delete_item": items.DeleteItem, "list_items": items.ListItems,
+                      "search_items": items.SearchItems, "batch_items": items.BatchItems,
+                      "list_spaces": items.ListNamespaces, "copy_space": items.CopyNamespace,
+                      "drop_space": items.DeleteNamespace}
 
 
 class Client:
@@ -154,6 +162,9 @@ class Client:
         self._facts: list[int] = []  # Ids and changes that were read a while ago.
         self._changes: list[int] = []
         self._weights = [self._weight(session) for session in settings.sessions]
+        self._item_load = item_load.ItemLoad(
+            item_load.Caller(self._call, writer.add, self._next_number, self._two_replicas,
+                             self._sender(""), texts, self._chance), settings.spaces)
 
     def _weight(self, session: str) -> float:
         if session in self._settings.with_jobs:
@@ -366,6 +377,9 @@ class Client:
         note_brief(record, messages or [], self._sender(session))
         self._writer.add(record)
 
+    async def _items(self) -> None:
+        await self._item_load.one()
+
     async def _notes(self) -> None:
         """Changes a fact, undoes a change, or reads all of them."""
         session = self._chance.choice(self._settings.noted)
@@ -566,6 +580,10 @@ class Client:
                 **fields, "request": name + "!", "items": others, "contents": [], "keyed": True,
                 "must_fail": True})
 
+    def _next_number(self) -> int:
+        self._sent += 1
+        return self._sent
+
     def _two_replicas(self) -> list[int]:
         numbers = range(len(self._replicas))
         return self._chance.sample(numbers, 2) if len(numbers) > 1 else [0, 0]
@@ -615,7 +633,10 @@ class Client:
                 request, timeout=seconds, metadata=self._metadata, wait_for_ready=True)
             reply = [page async for page in call] if operation == "stream" else await call
         except grpc.aio.AioRpcError as error:
-            code, reason = error.code().name, error_info(error).reason
+            info = error_info(error)
+            code, reason = error.code().name, info.reason
+            if reason == "VERSION_MISMATCH":
+                record["stored"] = int(info.metadata["version"])
             said = f"{error.details()} {error.trailing_metadata()}"
             if bodies.MARKER in said:
                 record["leaks"] = [said]

@@ -8,7 +8,8 @@ Every record:
   op           put, set, reset, update, delete (of a message), configure (an UpdateSession); get, getall (or
                StreamAll), query, filtered (a GetAll of one role), configuration (a GetSession); final (a
                complete GetAll after the run); add_fact, update_fact, delete_fact, undo (of a change of
-               facts), facts (a GetBlock)
+               facts), facts (a GetBlock); item_write, space_delete, item_read, of namespaces of items:
+               see items.py
   tenant, session, client, replica
   invoke_ns, return_ns
   outcome      ok; fail (nothing was stored, and the server says so); unknown
@@ -17,6 +18,7 @@ Every record:
   keeps        of a session that keeps so many messages
   expires_ns   of a session that is gone when nothing was written to it for so long
   notes        of a session whose facts are changed, and nothing else
+  space        of a namespace of items
 Writes:
   request      which request this is an attempt of; attempts of equal `request` are one request. It
                is sent as request_id where `keyed`

@@ -64,7 +64,7 @@ from support.server import Server
 from support.sqlite_check import sqlite_damage
 from support.stores import STORES
 from support.waiting import wait_for
-from torture import bodies, checker, failovers, generator, history
+from torture import bodies, checker, failovers, generator, history, item_load
 from torture.clock import SkewedClock
 from torture.databases import Database, open_database
 from torture.nemesis import FAILPOINTS, Nemesis, plan
@@ -200,6 +200,11 @@ def names_of_sessions(count: int) -> tuple[list[str], list[str], list[str]]:
     return names, names[-wiped:], names[-wiped - fed:-wiped]
 
 
+def spaces(options: argparse.Namespace) -> list[str]:
+    """Names of the namespaces of items."""
+    return item_load.TIMELESS if options.clock_skew else list(item_load.SPACES)
+
+
 def create_sessions(place: Place, names: list[str], with_jobs: list[str]) -> None:
     for token in place.tokens.values():
         # A server for each tenant: what one gets to know of another is for clients to see.
@@ -226,7 +231,7 @@ def clients(place: Place, options: argparse.Namespace) -> Iterator[list[subproce
             settings = generator.Settings(
                 options.seed, process, options.processes, options.clients, targets, place.tokens,
                 names, turning, with_jobs, KEPT, [] if options.clock_skew else BRIEF, NOTED,
-                str(place.history / f"clients-{process}.jsonl"))
+                spaces(options), str(place.history / f"clients-{process}.jsonl"))
             file = place.folder / f"clients-{process}.json"
             settings.write(file)
             command = [sys.executable, str(pathlib.Path(generator.__file__)), str(file)]
@@ -310,10 +315,34 @@ def read_back(place: Place, options: argparse.Namespace) -> Findings:
                 record["return_ns"] = time.monotonic_ns()
                 generator.note_facts(record, reply, tenant)
                 writer.add(record)
+            for name in spaces(options):
+                writer.add(all_items(caller, item_load.SPACES[name], tenant, options.seed))
             for name in with_jobs:
                 compare_ledger(found, caller, name)
             compare_shared(found, caller, with_jobs)
     return found
+
+
+def all_items(caller: Caller, space: item_load.Space, tenant: str, seed: int) -> history.Record:
+    """All that a namespace holds, and which namespaces the tenant has."""
+    record = {"tenant": tenant, "session": space.name, "outcome": "ok",
+              "invoke_ns": time.monotonic_ns(), "final": True}
+    path = space.of(tenant)
+    page = caller("ListItems", namespace=path, page_size=1000)
+    record["return_ns"] = time.monotonic_ns()
+    # Several pages are of no one moment, but nobody writes any more.
+    items = list(page.items)
+    while page.next_page_token:
+        page = caller("ListItems", namespace=path, page_size=1000, page_token=page.next_page_token)
+        items += page.items
+    item_load.note_items(record, space, list(space.keys), items,
+                         bodies.Sender(tenant, space.name, 0, seed), whole=not space.expires)
+    listed = caller("ListNamespaces", page_size=1000).namespaces
+    item_load.note_namespaces(record, listed, tenant)
+    # Those that have expired are counted until the sweep.
+    if not space.expires:
+        record["count"] = sum(one.item_count for one in listed if list(one.namespace) == path)
+    return record
 
 
 def all_messages(caller: Caller, session: str, **fields) -> list[memory.Message]:
