@@ -184,4 +184,37 @@ BUGS = (
         (Edit("core/sessions/oldest_messages.cc",
               "stored - retention.keep_messages, 0,",
               "stored + 1 - retention.keep_messages, 0,"),)),
+    SeededBug(
+        "condition_at_an_old_version", "an item that was replaced is still at its older versions",
+        _SQLITE,
+        (Edit("core/storage/sqlite/sqlite_item_write.cc",
+              "if (write.expected_version.value_or(version) != version) {",
+              "if (write.expected_version.value_or(version) > version) {"),)),
+    SeededBug(
+        "item_batch_in_two_transactions", "a batch's first item is written before the others",
+        _TWO_SERVERS,
+        (Edit("core/writes/items/item_committer.cc",
+              "    sent = true;\n",
+              "    sent = true;\n"
+              "    std::vector<ItemBatch> first;\n"
+              "    for (const ItemBatch& batch : batches) {\n"
+              "      if (batch.writes.size() < 2 || batch.writes.front().expected_version) continue;\n"
+              "      first.push_back({batch.key, {batch.writes.front()}});\n"
+              "    }\n"
+              "    if (!first.empty()) options_.store->WriteItems(first, now_us);\n"),)),
+    SeededBug(
+        "deleted_items_come_back", "a namespace that is made again has the generation of the deleted one",
+        _SQLITE,
+        (Edit("core/storage/sqlite/sqlite_item_write.cc",
+              "    row_->generation = NewNamespaceGeneration();\n",
+              "    row_->generation = std::hash<std::string_view>()(batch_.key.path.stored());\n"),)),
+    SeededBug(
+        "tenant_left_out_of_a_list", "the list of namespaces has those of all tenants", _SQLITE,
+        (Edit("core/storage/sqlite/sqlite_item_read.cc",
+              "constexpr char kListNamespaces[] =\n"
+              '    "SELECT " MEMORYD_NAMESPACE_COLUMNS\n'
+              '    ", path FROM memoryd_namespaces WHERE tenant = ? AND path > ?',
+              "constexpr char kListNamespaces[] =\n"
+              '    "SELECT " MEMORYD_NAMESPACE_COLUMNS\n'
+              '    ", path FROM memoryd_namespaces WHERE ? <> \'\' AND path > ?'),)),
 )
