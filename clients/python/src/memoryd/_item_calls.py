@@ -217,6 +217,11 @@ def delete_namespace(
     return Call(_DELETE_NAMESPACE, request, _reply, timeout)
 
 
+def is_batch(call: Call[Any]) -> bool:
+    """Whether the call may be made together with others of its kind."""
+    return call.rpc is _BATCH_ITEMS
+
+
 def _alone(batch: wire.ItemBatch, timeout: float | None, of: Any) -> Call[Any]:
     """The call of a batch with one operation, whose result is what `of` makes of the
     operation's."""

@@ -220,7 +220,8 @@ class AsyncClient:
         step = _steps.first(steps)
         while step.call is not None:
             try:
-                reply = await self._call(step.call)
+                send = self._gatherer.call if _item_calls.is_batch(step.call) else self._call
+                reply = await send(step.call)
             except MemorydError as error:
                 step = _steps.after_error(steps, error)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
     get_checkpoint_id,
     get_checkpoint_metadata,
 )
@@ -21,13 +23,16 @@ from memoryd._steps import Steps
 from memoryd.errors import MemorydError
 from memoryd.items import Item
 from memoryd.langgraph import _keys
+from memoryd.langgraph._delta_history import DeltaHistory
+from memoryd.langgraph._reading import PAGE, Reading, blobs_of, every, read
 from memoryd.langgraph._records import (
+    Found,
     Place,
     Record,
-    is_small,
+    Typed,
+    is_plain,
     packed,
     packed_write,
-    pending_writes,
     record_of,
     unpacked,
 )
@@ -36,17 +41,37 @@ from memoryd.v1 import item_service_pb2 as wire
 # Of one batch. A server takes a request of 36 MiB by default, and an item of 32 goes alone.
 _BATCH_BYTES = 16 << 20
 _BATCH_OPERATIONS = 1000
-# Values may be large, and a reply has at most 64 MiB.
-_READ_AT_ONCE = 50
-_PAGE = 1000
+# Of a value that a checkpoint has within itself, so that reading it takes no further call.
+_WITHIN_BYTES = 4096
+# Of one that was stored before, and is not stored again when it turns out larger now: not every
+# serializer makes the same bytes twice.
+_STAYS_WITHIN_BYTES = 2 * _WITHIN_BYTES
+_KNOWN_APART = 10_000
+
+
+class Apart:
+    """The values that this process knows to be stored apart: they need not be serialized to see
+    whether they are small. Any thread may call any method."""
+
+    def __init__(self) -> None:
+        self._keys: set[tuple[tuple[str, ...], str]] = set()
+
+    def add(self, path: tuple[str, ...], keys: Iterable[str]) -> None:
+        if len(self._keys) > _KNOWN_APART:
+            self._keys = set()
+        self._keys.update((path, key) for key in keys)
+
+    def __contains__(self, key: tuple[tuple[str, ...], str]) -> bool:
+        return key in self._keys
 
 
 class CheckpointSteps:
     """The namespaces of a saver below `base`, read and written with `serde`."""
 
-    def __init__(self, base: Sequence[str], serde: SerializerProtocol) -> None:
+    def __init__(self, base: Sequence[str], serde: SerializerProtocol, apart: Apart) -> None:
         self._base = tuple(base)
         self.serde = serde
+        self._apart = apart
 
     def place(self, config: RunnableConfig) -> Place:
         asked = config["configurable"]
@@ -61,7 +86,7 @@ class CheckpointSteps:
         path = self._thread(config["configurable"]["thread_id"]) if config else threads
         escaped = [wire.NamespaceMatch(end=wire.NamespaceMatch.END_PREFIX, names=path)]
         pages = _item_calls.list_namespaces(matches=escaped)
-        found = yield from _all(pages)
+        found = yield from every(pages)
         # `*` in a name of a thread stands for any name there.
         return [Place(one, config["configurable"]["thread_id"] if config
                       else _keys.unquoted(one[len(threads)]))
@@ -77,19 +102,36 @@ class CheckpointSteps:
         place = self.place(config)
         asked = config["configurable"]
         values, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
-        within = {channel: value for channel, value in values.items()
-                  if channel in versions and is_small(value)}
-        kept: Any = {**checkpoint, "channel_values": within}
+        plain: dict[str, Any] = {}
+        within: dict[str, Typed] = {}
+        # The keys of values that are kept apart, and those that are stored now.
+        apart: dict[str, str] = {}
+        blobs: list[wire.ItemOperation] = []
+        for channel, value in values.items():
+            if channel not in versions:
+                continue
+            key = _keys.blob_key(channel, versions[channel])
+            is_new = channel in new_versions
+            if is_plain(value):
+                plain[channel] = value
+            elif not is_new and (place.path, key) in self._apart:
+                apart[channel] = key
+            else:
+                typed = self.serde.dumps_typed(value)
+                if len(typed[1]) <= (_WITHIN_BYTES if is_new else _STAYS_WITHIN_BYTES):
+                    within[channel] = typed
+                else:
+                    apart[channel] = key
+                    if is_new:
+                        blobs.append(items.put(key, packed(*typed)))
+        kept: Any = {**checkpoint, "channel_values": plain}
         record = Record(asked.get("checkpoint_ns") or "", asked.get("checkpoint_id"), kept,
-                        get_checkpoint_metadata(config, metadata))
-        blobs = [items.put(_keys.blob_key(channel, version),
-                           packed(*self.serde.dumps_typed(values[channel])))
-                 for channel, version in new_versions.items()
-                 if channel in values and channel not in within]
+                        get_checkpoint_metadata(config, metadata), within, list(apart))
         # The checkpoint itself comes last: before it, nothing finds the rest.
         yield from self._write(
             place, [*blobs, items.put(_keys.checkpoint_key(record.id), record.packed(self.serde))],
             [record])
+        self._apart.add(place.path, apart.values())
         made: RunnableConfig = place.config(record.ns, record.id)
         return made
 
@@ -117,71 +159,56 @@ class CheckpointSteps:
             except MemorydError as error:
                 if error.reason != "VERSION_MISMATCH":
                     raise
-            prefix = f"{_keys.writes_prefix(checkpoint_id)}{_keys.quoted(task_id)}/"
-            there = yield from _all(_item_calls.list_items(
-                place.path, key_prefix=prefix, keys_only=True, page_size=_PAGE))
+            there = yield from every(_item_calls.list_items(
+                place.path, key_prefix=_keys.task_prefix(checkpoint_id, task_id), keys_only=True,
+                page_size=PAGE))
             stored = {item.wire.key for item in there}
             made = {key: operation for key, operation in made.items()
                     if key not in stored or not operation.put.HasField("expected_version")}
 
     def get_tuple(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
         place = self.place(config)
-        found: list[Item]
-        if checkpoint_id := get_checkpoint_id(config):
-            found = yield from _read(place.path, [_keys.checkpoint_key(checkpoint_id)])
-        else:
-            page = yield _newest(place, page_size=1).first
-            found = [Item(one) for one in page.items]
-        if not found:
-            return None
-        loaded = yield from self.loaded(place, [record_of(found[0], self.serde)])
-        return loaded[0]
+        reading = Reading(place, self.serde, checkpoint_id=get_checkpoint_id(config), most=1)
+        found: list[Found] = []
+        while not found and not reading.is_over:
+            found = yield from reading.page()
+        loaded = yield from self.loaded(place, found[:1])
+        return loaded[0] if loaded else None
 
-    def loaded(self, place: Place, records: Sequence[Record]) -> Steps[list[CheckpointTuple]]:
-        """The checkpoints, newest first, with their values and pending writes."""
-        if not records:
-            return []
-        wanted = {key for record in records for key in record.blobs().values()}
-        read = yield from _read(place.path, sorted(wanted))
-        blobs = {item.wire.key: unpacked(item) for item in read}
-        # `0` comes after `/`: all writes from those of the oldest to those of the newest.
-        stored = yield from _all(_item_calls.list_items(
-            place.path, start_key=_keys.writes_prefix(records[-1].id),
-            end_key=_keys.writes_prefix(records[0].id)[:-1] + "0", page_size=_PAGE))
-        writes: dict[str, list[list[Any]]] = {}
-        for item in stored:
-            writes.setdefault(item.wire.key.split("/")[1], []).append(unpacked(item))
-        made = []
-        for record in records:
-            values = {channel: self.serde.loads_typed(tuple(blobs[key]))
-                      for channel, key in record.blobs().items() if key in blobs}
-            own = pending_writes(writes.get(_keys.quoted(record.id), []), self.serde)
-            made.append(record.complete(place, values, own))
-        return made
+    def loaded(self, place: Place, found: Sequence[Found]) -> Steps[list[CheckpointTuple]]:
+        blobs = yield from blobs_of(place, found)
+        return [one.complete(place, blobs, self.serde) for one in found]
+
+    def delta_history(
+        self, config: RunnableConfig, channels: Sequence[str]
+    ) -> Steps[Mapping[str, DeltaChannelHistory]]:
+        history = DeltaHistory(self.place(config), self.serde, channels)
+        return (yield from history.of(get_checkpoint_id(config)))
 
     def delete_thread(self, thread_id: str) -> Steps[None]:
         path = self._thread(thread_id)
         places = yield from self.places({"configurable": {"thread_id": thread_id}})
+        runs: list[wire.ItemBatch] = []
         for place in places:
-            # Before the checkpoints, which name them, so that a call can be repeated.
-            records = yield from self._records(place)
-            yield from _send(self._runs(place, records, is_made=False))
+            held = yield from self._held(place)
+            runs += self._runs(place, held.records, is_made=False)
         yield _item_calls.delete_namespace(path, recursive=True)
+        yield from _send(runs)
 
     def delete_for_runs(self, run_ids: Iterable[str]) -> Steps[None]:
         for run_id in run_ids:
             run = self._run(run_id)
-            entries = yield from _all(_item_calls.list_items(run, page_size=_PAGE))
+            entries = yield from every(_item_calls.list_items(run, page_size=PAGE))
             gone: dict[tuple[str, str], set[str]] = {}
             for entry in entries:
                 thread, ns, checkpoint_id = unpacked(entry)
                 gone.setdefault((thread, ns), set()).add(checkpoint_id)
             for (thread, ns), ids in gone.items():
                 place = Place((*self._base, "threads", thread, ns), _keys.unquoted(thread))
-                records = yield from self._records(place)
-                yield from self._remove(
-                    place, [one for one in records if one.id in ids],
-                    [one for one in records if one.id not in ids])
+                held = yield from self._held(place)
+                yield from self._remove(place, held, ids)
+            # Those of checkpoints that were never stored are left.
+            yield from _send_in_parts(run, [items.delete(entry.wire.key) for entry in entries])
 
     def copy_thread(self, source: str, target: str) -> Steps[None]:
         path = self._thread(target)
@@ -189,17 +216,28 @@ class CheckpointSteps:
         for place in places:
             copy = Place((*path, place.path[-1]), target)
             # The checkpoints come last, the oldest first: each is found with all of its own.
-            for prefix in (_keys.BLOBS, _keys.WRITES, _keys.CHECKPOINTS):
+            for prefix in (_keys.BLOBS, _keys.CHECKPOINTS):
                 pages = _item_calls.list_items(place.path, key_prefix=prefix)
                 call: Any = pages.first
+                found: list[Item] = []
                 while call is not None:
                     page = yield call
                     call = pages.next(page)
-                    found = [Item(one) for one in page.items]
-                    records = ([record_of(one, self.serde) for one in found]
-                               if prefix == _keys.CHECKPOINTS else [])
-                    yield from self._write(
-                        copy, [items.put(one.wire.key, one.value) for one in found], records)
+                    found += map(Item, page.items)
+                    # More writes of the last checkpoint may be on the next page.
+                    last = _keys.checkpoint_of(found[-1].wire.key) if found and call else None
+                    whole = [one for one in found if _keys.checkpoint_of(one.wire.key) != last]
+                    found = found[len(whole):]
+                    yield from self._copy(copy, whole)
+
+    def _copy(self, copy: Place, found: Sequence[Item]) -> Steps[None]:
+        records = [one for one in found if one.wire.key.startswith(_keys.CHECKPOINTS)
+                   and _keys.checkpoint_of(one.wire.key) == one.wire.key]
+        keys = {one.wire.key for one in records}
+        others = [one for one in found if one.wire.key not in keys]
+        yield from self._write(
+            copy, [items.put(one.wire.key, one.value) for one in (*others, *records)],
+            [record_of(one, self.serde) for one in records])
 
     def prune(self, thread_ids: Iterable[str], strategy: str) -> Steps[None]:
         if strategy not in ("keep_latest", "delete"):
@@ -210,48 +248,35 @@ class CheckpointSteps:
                 continue
             places = yield from self.places({"configurable": {"thread_id": thread_id}})
             for place in places:
-                records = yield from self._records(place)
-                kept = yield from self._needed(place, records)
+                held = yield from self._held(place)
+                kept = _needed(held.records)
                 yield from self._remove(
-                    place, [one for one in records if one.id not in kept],
-                    [one for one in records if one.id in kept])
+                    place, held, {one.id for one in held.records} - kept)
 
-    def _needed(self, place: Place, records: Sequence[Record]) -> Steps[set[str]]:
-        """The newest checkpoint, and those that its delta channels are rebuilt from."""
-        by_id = {record.id: record for record in records}
-        kept: set[str] = set()
-        record = records[0] if records else None
-        deltas = set(record.metadata.get("counters_since_delta_snapshot") or ()) if record else ()
-        while record is not None:
-            kept.add(record.id)
-            if deltas:
-                loaded = yield from self.loaded(place, [record])
-                deltas = {one for one in deltas
-                          if one not in loaded[0].checkpoint["channel_values"]}
-            record = by_id.get(record.parent or "") if deltas else None
-        return kept
+    def _held(self, place: Place) -> Steps[_Held]:
+        listed = yield from every(_item_calls.list_items(
+            place.path, order="key-descending", key_prefix=_keys.CHECKPOINTS, keys_only=True,
+            page_size=PAGE))
+        keys = [one.wire.key for one in listed]
+        found = yield from read(
+            place.path, [key for key in keys if _keys.checkpoint_of(key) == key])
+        return _Held(keys, [record_of(one, self.serde) for one in found])
 
-    def _remove(
-        self, place: Place, gone: Sequence[Record], kept: Sequence[Record]
-    ) -> Steps[None]:
+    def _remove(self, place: Place, held: _Held, ids: set[str]) -> Steps[None]:
+        """Deletes the checkpoints with these ids and all that only they consist of."""
+        gone = [one for one in held.records if one.id in ids]
         if not gone:
             return
-        ids = {_keys.quoted(record.id) for record in gone}
         # Only what these consist of: a checkpoint that is stored meanwhile has others.
         blobs = {key for record in gone for key in record.blobs().values()}
-        blobs.difference_update(*(record.blobs().values() for record in kept))
-        writes = yield from _all(_item_calls.list_items(
-            place.path, key_prefix=_keys.WRITES, keys_only=True, page_size=_PAGE))
-        keys = [
-            *(_keys.checkpoint_key(record.id) for record in gone),
-            *(one.wire.key for one in writes if one.wire.key.split("/")[1] in ids),
-            *sorted(blobs)]
-        yield from self._write(place, [items.delete(key) for key in keys])
+        blobs.difference_update(*(record.blobs().values() for record in held.records
+                                  if record.id not in ids))
+        checkpoints = {_keys.checkpoint_key(record.id) for record in gone}
+        # The checkpoints first: a read that finds one finds all of it.
+        keys = sorted((key for key in held.keys if _keys.checkpoint_of(key) in checkpoints),
+                      key=lambda key: key not in checkpoints)
+        yield from self._write(place, [items.delete(key) for key in (*keys, *sorted(blobs))])
         yield from _send(self._runs(place, gone, is_made=False))
-
-    def _records(self, place: Place) -> Steps[list[Record]]:
-        found = yield from _all(_newest(place, page_size=_PAGE))
-        return [record_of(one, self.serde) for one in found]
 
     def _write(
         self,
@@ -259,13 +284,10 @@ class CheckpointSteps:
         operations: Sequence[wire.ItemOperation],
         records: Sequence[Record] = (),
     ) -> Steps[None]:
-        """Makes the operations, at once where one batch holds them, else in their order. With the
-        last ones it notes which runs the records are of."""
-        *before, last = _split(operations)
-        for some in before:
-            yield from _send([items.batch(place.path, some)])
-        runs = self._runs(place, records, is_made=True)
-        yield from _send([*([items.batch(place.path, last)] if last else []), *runs])
+        """Makes the operations, at once where one batch holds them, else in their order. Before
+        them it notes which runs the records are of."""
+        yield from _send(self._runs(place, records, is_made=True))
+        yield from _send_in_parts(place.path, operations)
 
     def _runs(
         self, place: Place, records: Iterable[Record], *, is_made: bool
@@ -306,7 +328,7 @@ class Listing:
         self._before = get_checkpoint_id(before) if before else None
         self._left = limit
         self._places: list[Place] | None = None
-        self._call: Any = None
+        self._reading: Reading | None = None
 
     def page(self) -> Steps[list[CheckpointTuple]]:
         """The next checkpoints. Empty: there are no more."""
@@ -315,16 +337,15 @@ class Listing:
             self._places.reverse()
         while self._places and (self._left is None or self._left > 0):
             place = self._places[-1]
-            size = _READ_AT_ONCE if self._left is None or self._filter else self._left
-            pages = _newest(
-                place, page_size=min(size, _READ_AT_ONCE), checkpoint_id=self._id or "",
-                end_key=_keys.checkpoint_key(self._before) if self._before else "")
-            page = yield self._call or pages.first
-            self._call = pages.next(page)
-            if self._call is None:
+            if self._reading is None:
+                self._reading = Reading(
+                    place, self._steps.serde, checkpoint_id=self._id, before=self._before,
+                    most=None if self._filter else self._left)
+            found = yield from self._reading.page()
+            if self._reading.is_over:
                 self._places.pop()
-            records = [record_of(Item(one), self._steps.serde) for one in page.items]
-            passing = [one for one in records if self._passes(one)][:self._left]
+                self._reading = None
+            passing = [one for one in found if self._passes(one.record)][:self._left]
             if passing:
                 if self._left is not None:
                     self._left -= len(passing)
@@ -334,36 +355,29 @@ class Listing:
 
     def _passes(self, record: Record) -> bool:
         metadata: Mapping[str, Any] = record.metadata
-        return (not self._id or record.id == self._id) and all(
-            metadata.get(name) == value for name, value in self._filter.items())
+        return all(metadata.get(name) == value for name, value in self._filter.items())
 
 
-def _newest(place: Place, *, page_size: int, checkpoint_id: str = "", end_key: str = "") -> Any:
-    prefix = _keys.checkpoint_key(checkpoint_id) if checkpoint_id else _keys.CHECKPOINTS
-    return _item_calls.list_items(
-        place.path, order="key-descending", key_prefix=prefix, end_key=end_key,
-        page_size=page_size)
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """The keys of a namespace's checkpoints and pending writes, and the checkpoints newest
+    first."""
+
+    keys: Sequence[str]
+    records: Sequence[Record]
 
 
-def _all(pages: Any) -> Steps[list[Any]]:
-    found: list[Any] = []
-    call = pages.first
-    while call is not None:
-        page = yield call
-        found.extend(pages.items(page))
-        call = pages.next(page)
-    return found
-
-
-def _read(path: Sequence[str], keys: Sequence[str]) -> Steps[list[Item]]:
-    """The items of these keys that there are."""
-    found: list[Item] = []
-    for start in range(0, len(keys), _READ_AT_ONCE):
-        asked = [items.get(key) for key in keys[start:start + _READ_AT_ONCE]]
-        outcomes = yield _item_calls.batch_items([items.batch(path, asked)])
-        found.extend(Item(result.get.item) for result in items.results(outcomes[0])
-                     if result.get.HasField("item"))
-    return found
+def _needed(records: Sequence[Record]) -> set[str]:
+    """The newest checkpoint, and those that its delta channels are rebuilt from."""
+    by_id = {record.id: record for record in records}
+    kept: set[str] = set()
+    record = records[0] if records else None
+    deltas = set(record.metadata.get("counters_since_delta_snapshot") or ()) if record else ()
+    while record is not None:
+        kept.add(record.id)
+        deltas = {channel for channel in deltas if not record.has(channel)}
+        record = by_id.get(record.parent or "") if deltas else None
+    return kept
 
 
 def _send(batches: Sequence[wire.ItemBatch]) -> Steps[None]:
@@ -373,13 +387,20 @@ def _send(batches: Sequence[wire.ItemBatch]) -> Steps[None]:
             items.results(outcome)
 
 
+def _send_in_parts(
+    path: Sequence[str], operations: Sequence[wire.ItemOperation]
+) -> Steps[None]:
+    for some in _split(operations):
+        yield from _send([items.batch(path, some)])
+
+
 def _split(operations: Sequence[wire.ItemOperation]) -> list[list[wire.ItemOperation]]:
-    """The operations, in order, as batches hold them; at least one list."""
-    made: list[list[wire.ItemOperation]] = [[]]
+    """The operations, in order, as batches hold them."""
+    made: list[list[wire.ItemOperation]] = []
     size = 0
     for operation in operations:
         added = operation.ByteSize()
-        if made[-1] and (len(made[-1]) == _BATCH_OPERATIONS or size + added > _BATCH_BYTES):
+        if not made or len(made[-1]) == _BATCH_OPERATIONS or size + added > _BATCH_BYTES:
             made.append([])
             size = 0
         made[-1].append(operation)

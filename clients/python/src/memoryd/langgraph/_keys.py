@@ -3,13 +3,14 @@
 A thread's checkpoints of one checkpoint_ns are a namespace, so that a checkpoint and what it
 consists of are written at once, or not at all:
 
-    (*base, "threads", THREAD, NS)    c/CHECKPOINT                  the checkpoint
-                                      b/CHANNEL/VERSION             a channel's value at a version
-                                      w/CHECKPOINT/TASK/INDEX       a pending write
+    (*base, "threads", THREAD, NS)    c/CHECKPOINT                  the checkpoint, small values too
+                                      c/CHECKPOINT!TASK/INDEX       a pending write of it
+                                      b/CHANNEL/VERSION             a large value at a version
     (*base, "runs", RUN)              THREAD/NS/CHECKPOINT          that this run made it
 
-The ids of checkpoints grow, so that the newest are a page from one end of `c/`. No name of a part
-contains `/`, and what makes names too long is named by its hash.
+The ids of checkpoints grow, so that the newest with its writes are a page from one end of `c/`. No
+name of a part contains `/`, and what makes names too long is named by its hash. An entry of a run
+is stored before its checkpoint and deleted after it, so that a run's checkpoints are always found.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from typing import Any
 
 CHECKPOINTS = "c/"
 BLOBS = "b/"
-WRITES = "w/"
 _MAX_BYTES = 256
-_SAFE = " !$&'()*+,:;=@|"
+# `!` comes before these and all that is never quoted: a checkpoint's writes follow it directly.
+_SAFE_IN_IDS = "$&'()*+,:;=@|"
+_SAFE = " !" + _SAFE_IN_IDS
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, safe: str = _SAFE) -> str:
     """The text as a name or a part of a key. Never empty, and different for different texts."""
     if not text:
         return "%"
-    made = urllib.parse.quote(text, safe=_SAFE, errors="surrogatepass")
+    made = urllib.parse.quote(text, safe=safe, errors="surrogatepass")
     if made[0] == " " or made[-1] == " ":
         made = made.replace(" ", "%20")
     if len(made) <= _MAX_BYTES:
@@ -52,20 +54,30 @@ def thread_name(thread_id: Any) -> str:
 
 
 def checkpoint_key(checkpoint_id: str) -> str:
-    return CHECKPOINTS + quoted(checkpoint_id)
+    return CHECKPOINTS + quoted(checkpoint_id, _SAFE_IN_IDS)
+
+
+def after_checkpoint(checkpoint_id: str) -> str:
+    """The least key behind those of a checkpoint and its writes."""
+    return checkpoint_key(checkpoint_id) + '"'
 
 
 def blob_key(channel: str, version: str | int | float) -> str:
     return f"{BLOBS}{quoted(channel)}/{quoted(str(version))}"
 
 
-def writes_prefix(checkpoint_id: str) -> str:
-    return f"{WRITES}{quoted(checkpoint_id)}/"
+def task_prefix(checkpoint_id: str, task_id: str) -> str:
+    return f"{checkpoint_key(checkpoint_id)}!{quoted(task_id)}/"
 
 
 def write_key(checkpoint_id: str, task_id: str, index: int) -> str:
-    return f"{writes_prefix(checkpoint_id)}{quoted(task_id)}/{index}"
+    return f"{task_prefix(checkpoint_id, task_id)}{index}"
+
+
+def checkpoint_of(key: str) -> str:
+    """The key of the checkpoint that a key is of; itself, unless it is a pending write's."""
+    return key.partition("!")[0]
 
 
 def run_key(thread: str, ns: str, checkpoint_id: str) -> str:
-    return f"{thread}/{ns}/{quoted(checkpoint_id)}"
+    return f"{thread}/{ns}/{quoted(checkpoint_id, _SAFE_IN_IDS)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ormsgpack
@@ -18,14 +19,16 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from memoryd.items import Item
 from memoryd.langgraph import _keys
 
-# Of a text that is kept in each checkpoint instead of apart.
-_SMALL = 128
+# A channel's value as a serializer makes it: its type and bytes.
+Typed = tuple[str, bytes]
+# The longest text that needs no serialization to be seen to be small.
+_SHORT = 128
 
 
-def is_small(value: Any) -> bool:
-    """Whether a channel's value costs less in each checkpoint than as an item of its own."""
+def is_plain(value: Any) -> bool:
+    """Whether a channel's value is kept in each checkpoint as it is."""
     if type(value) is str:
-        return len(value) <= _SMALL
+        return len(value) <= _SHORT
     return value is None or type(value) in (bool, int, float)
 
 
@@ -52,12 +55,15 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A checkpoint without the values that are kept apart."""
+    """A checkpoint as it is stored. Its `channel_values` are the plain ones; `within` are other
+    small ones, and `apart` the channels whose values are items of their own."""
 
     ns: str
     parent: str | None
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
+    within: Mapping[str, Typed] = dataclasses.field(default_factory=dict)
+    apart: Sequence[str] = ()
 
     @property
     def id(self) -> str:
@@ -68,33 +74,50 @@ class Record:
         run = self.metadata.get("run_id")
         return str(run) if run else None
 
+    def has(self, channel: str) -> bool:
+        """Whether the channel has a value here."""
+        return (channel in self.checkpoint["channel_values"] or channel in self.within
+                or channel in self.apart)
+
     def blobs(self) -> dict[str, str]:
         """The keys of the values that are kept apart, by channel."""
-        within = self.checkpoint["channel_values"]
-        return {channel: _keys.blob_key(channel, version)
-                for channel, version in self.checkpoint["channel_versions"].items()
-                if channel not in within}
+        versions = self.checkpoint["channel_versions"]
+        return {channel: _keys.blob_key(channel, versions[channel]) for channel in self.apart}
 
     def packed(self, serde: SerializerProtocol) -> bytes:
         return packed(self.ns, self.parent, *serde.dumps_typed(self.checkpoint),
-                      *serde.dumps_typed(self.metadata))
+                      *serde.dumps_typed(self.metadata), self.within, self.apart)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A record, and its pending writes as they were packed."""
+
+    record: Record
+    writes: list[list[Any]]
 
     def complete(
-        self, place: Place, values: dict[str, Any], writes: list[PendingWrite]
+        self, place: Place, blobs: Mapping[str, Typed], serde: SerializerProtocol
     ) -> CheckpointTuple:
-        values = {**self.checkpoint["channel_values"], **values}
-        checkpoint: Any = {**self.checkpoint, "channel_values": {
+        """The checkpoint. `blobs` are values that are kept apart, by their keys."""
+        record = self.record
+        typed = {**record.within, **{channel: blobs[key] for channel, key in record.blobs().items()
+                                     if key in blobs}}
+        values = {**record.checkpoint["channel_values"],
+                  **{channel: serde.loads_typed((kind, data))
+                     for channel, (kind, data) in typed.items()}}
+        checkpoint: Any = {**record.checkpoint, "channel_values": {
             channel: values[channel]
-            for channel in self.checkpoint["channel_versions"] if channel in values}}
-        parent = place.config(self.ns, self.parent) if self.parent else None
-        return CheckpointTuple(place.config(self.ns, self.id), checkpoint, self.metadata, parent,
-                               writes)
+            for channel in record.checkpoint["channel_versions"] if channel in values}}
+        parent = place.config(record.ns, record.parent) if record.parent else None
+        return CheckpointTuple(place.config(record.ns, record.id), checkpoint, record.metadata,
+                               parent, pending_writes(self.writes, serde))
 
 
 def record_of(item: Item, serde: SerializerProtocol) -> Record:
-    ns, parent, kind, checkpoint, metadata_kind, metadata = unpacked(item)
+    ns, parent, kind, checkpoint, metadata_kind, metadata, within, apart = unpacked(item)
     return Record(ns, parent, serde.loads_typed((kind, checkpoint)),
-                  serde.loads_typed((metadata_kind, metadata)))
+                  serde.loads_typed((metadata_kind, metadata)), within, apart)
 
 
 def packed_write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,11 +13,12 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoryd._connection import Connection
-from memoryd.langgraph._checkpoint_steps import CheckpointSteps, Listing
+from memoryd.langgraph._checkpoint_steps import Apart, CheckpointSteps, Listing
 
 
 class MemorydSaver(BaseCheckpointSaver[str]):
@@ -44,11 +45,12 @@ class MemorydSaver(BaseCheckpointSaver[str]):
         self._connection = (
             target if isinstance(target, Connection) else Connection(target, **options))
         self._namespace = tuple(namespace)
+        self._apart = Apart()
 
     @property
     def _steps(self) -> CheckpointSteps:
         # A clone of this object may have another serde.
-        return CheckpointSteps(self._namespace, self.serde)
+        return CheckpointSteps(self._namespace, self.serde, self._apart)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         return self._connection.client._steps(self._steps.get_tuple(config))
@@ -146,6 +148,17 @@ class MemorydSaver(BaseCheckpointSaver[str]):
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         await self._connection.async_client._steps(self._steps.prune(thread_ids, strategy))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return self._connection.client._steps(self._steps.delta_history(config, channels))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return await self._connection.async_client._steps(
+            self._steps.delta_history(config, channels))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Returns a version after `current`. Two branches of a thread that go on from the same one
