@@ -23,7 +23,7 @@ if [ "${UNIT_TESTS:-yes}" = yes ]; then
 else
   # For who runs `make check` too, which has them under AddressSanitizer: only what the other tests run.
   $results step 'release build' tools/build.sh release memoryd memoryd_failpoints memoryd_later_schema \
-    client_writer disk_faults token_count python_repr
+    client_writer clock_ahead disk_faults token_count python_repr
 fi
 $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py --no-speed \
   --tool build/bin/token_count --vocabulary build/share/memoryd

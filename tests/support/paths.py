@@ -12,7 +12,8 @@ FAILING_BINARY = REPOSITORY / "build/bin/memoryd_failpoints"
 LATER_BINARY = REPOSITORY / "build/bin/memoryd_later_schema"
 # The C++ client as a program, of the release build.
 CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
-# Preloaded by servers whose disk fails, of the release build too.
+# Preloaded by servers whose clock is moved and by those whose disk fails, of the release build too.
+CLOCK_AHEAD = REPOSITORY / "build/tests/lib/libclock_ahead.so"
 DISK_FAULTS = REPOSITORY / "build/tests/lib/libdisk_faults.so"
 
 
