@@ -37,6 +37,7 @@ $with_postgres $results pytest 'clients' tests/clients -n 3 --dist loadgroup
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'fresh install beside autogen-core' $python tests/clients/fresh_install.py \
   --beside autogen-core==0.7.5
+$results step 'fresh install of langgraph' $python tests/clients/fresh_install.py --extras langgraph
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
 $with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4

@@ -2,7 +2,7 @@
 """Installs clients/python as its users do, and runs the README's quick start with what is installed.
 
 usage: fresh_install.py [--extras NAME[,NAME...]] [--beside PACKAGE]
-       extras: llama-index, langchain, autogen, importers
+       extras: llama-index, langchain, langgraph, autogen, importers
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
@@ -33,7 +33,8 @@ folder = pathlib.Path(memoryd.__file__).parent
 assert folder.is_relative_to(sys.prefix), folder
 assert (folder / "py.typed").exists() and (folder / "v1" / "memory_pb2.pyi").exists()
 frameworks = [name for name in sys.modules if name.split(".")[0] in (
-    "llama_index", "langchain_core", "langchain_classic", "autogen_core")]
+    "llama_index", "langchain_core", "langchain_classic", "langgraph", "ormsgpack",
+    "autogen_core")]
 assert not frameworks, frameworks
 """
 
