@@ -6,7 +6,7 @@
 	test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork deploy-test image-test debian13-test experimental-test
+	bench-retention bench-fork bench-langgraph deploy-test image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
 
@@ -258,6 +258,10 @@ bench-retention: environment
 ## Measure a fork of a session of 100,000 messages
 bench-fork: environment
 	@$(python) tests/benchmark/forks.py $(ARGS)
+
+## Measure LangGraph's store and checkpointer in memoryd beside those on PostgreSQL
+bench-langgraph: bench-environment
+	@build/bench-venv/bin/python tests/benchmark/graphs.py $(ARGS)
 
 ##@ For maintainers: packages and deployment
 
