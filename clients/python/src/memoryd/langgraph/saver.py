@@ -24,9 +24,9 @@ from memoryd.langgraph._checkpoint_steps import Apart, CheckpointSteps, Listing
 class MemorydSaver(BaseCheckpointSaver[str]):
     """Keeps the checkpoints of threads in memoryd.
 
-    A checkpoint is stored whole or not at all, and costs what has changed: a channel's value is
-    stored once for each version. Values of more than 32 MiB are refused. All methods may be called
-    again after an error.
+    A checkpoint is stored whole or not at all, and costs what has changed: a channel's value of
+    more than 4 KiB is stored once for each version. Values of more than 32 MiB are refused. All
+    methods may be called again after an error.
 
     `prune` and `delete_for_runs` must not run while a graph runs on the same thread.
     """
