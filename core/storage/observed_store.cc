@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
 #include "core/storage/checksum.h"
+#include "core/storage/observed_items.h"
 
 namespace memoryd {
 namespace {
@@ -34,18 +35,30 @@ std::size_t ClassOf(std::string_view code) {
 
 }  // namespace
 
+ObservedStore::ObservedStore(Store* store, OnError on_error)
+    : store_(*store),
+      on_error_(std::move(on_error)),
+      items_(std::make_unique<ObservedItems>(
+          &store->Items(), [this](StoreOperation operation, Clock::duration took,
+                                  const absl::Status& status) { Note(operation, took, status); })) {
+}
+
 template <typename Call>
 auto ObservedStore::Timed(StoreOperation operation, const Call& call) {
   const auto begin = Clock::now();
   auto result = call();
-  stats_.seconds[Index(operation)].Observe(Clock::now() - begin);
-  if (!StatusOf(result).ok()) {
-    const std::string reason = ErrorReason(StatusOf(result));
-    // A reply refused for its size is no trouble of the store's.
-    if (reason != "REPLY_TOO_LARGE") CountError(operation, StatusOf(result));
-    if (reason == kChecksumMismatch) Increment(stats_.checksum_failures);
-  }
+  Note(operation, Clock::now() - begin, StatusOf(result));
   return result;
+}
+
+void ObservedStore::Note(StoreOperation operation, Clock::duration took,
+                         const absl::Status& status) {
+  stats_.seconds[Index(operation)].Observe(took);
+  if (status.ok()) return;
+  const std::string reason = ErrorReason(status);
+  // A reply refused for its size is no trouble of the store's.
+  if (reason != "REPLY_TOO_LARGE") CountError(operation, status);
+  if (reason == kChecksumMismatch) Increment(stats_.checksum_failures);
 }
 
 void ObservedStore::CountError(StoreOperation operation, const absl::Status& error) {

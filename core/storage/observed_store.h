@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,21 +49,60 @@ enum class StoreOperation : std::uint8_t {
   kListGarbage,
   kPurgeSession,
   kRemoveTraces,
+  kWriteItems,
+  kReadItems,
+  kListItems,
+  kFindNamespaces,
+  kListNamespaces,
+  kWriteNamespace,
+  kDeleteNamespace,
+  kFindItemRequests,
+  kTouchItems,
+  kReadItemUsage,
+  kPurgeItems,
   kPing,
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 28> kStoreOperations = {
-    "migrate",           "commit",         "load_session",
-    "read_range",        "read_newest",    "read_positions",
-    "find_positions",    "read_sizes",     "revisions",
-    "find_requests",     "list_sessions",  "list_subject",
-    "count_requests",    "read_usage",     "claim_jobs",
-    "renew_jobs",        "release_job",    "list_jobs",
-    "find_job",          "count_jobs",     "purge",
-    "list_due_sessions", "touch_sessions", "list_garbage",
-    "purge_session",     "remove_traces",  "ping",
-    "describe"};
+inline constexpr std::array<std::string_view, 39> kStoreOperations = {"migrate",
+                                                                      "commit",
+                                                                      "load_session",
+                                                                      "read_range",
+                                                                      "read_newest",
+                                                                      "read_positions",
+                                                                      "find_positions",
+                                                                      "read_sizes",
+                                                                      "revisions",
+                                                                      "find_requests",
+                                                                      "list_sessions",
+                                                                      "list_subject",
+                                                                      "count_requests",
+                                                                      "read_usage",
+                                                                      "claim_jobs",
+                                                                      "renew_jobs",
+                                                                      "release_job",
+                                                                      "list_jobs",
+                                                                      "find_job",
+                                                                      "count_jobs",
+                                                                      "purge",
+                                                                      "list_due_sessions",
+                                                                      "touch_sessions",
+                                                                      "list_garbage",
+                                                                      "purge_session",
+                                                                      "remove_traces",
+                                                                      "write_items",
+                                                                      "read_items",
+                                                                      "list_items",
+                                                                      "find_namespaces",
+                                                                      "list_namespaces",
+                                                                      "write_namespace",
+                                                                      "delete_namespace",
+                                                                      "find_item_requests",
+                                                                      "touch_items",
+                                                                      "read_item_usage",
+                                                                      "purge_items",
+                                                                      "ping",
+                                                                      "describe"};
 // What CauseOf() names an error by: SQLSTATEs by their first two characters, then results of
 // SQLite, and last whatever else there is.
 inline constexpr auto kStoreErrorClasses = std::to_array<std::string_view>({"08",
@@ -117,8 +157,7 @@ class ObservedStore final : public Store {
   // Called with each error that is counted, on the thread that met it.
   using OnError = std::function<void(StoreOperation operation, const absl::Status& error)>;
 
-  explicit ObservedStore(Store* store, OnError on_error = nullptr)
-      : store_(*store), on_error_(std::move(on_error)) {}
+  explicit ObservedStore(Store* store, OnError on_error = nullptr);
 
   const StoreStats& stats() const { return stats_; }
   // Whether a Ping() begun no longer ago than `age` was answered well.
@@ -176,8 +215,8 @@ class ObservedStore final : public Store {
                                                        std::int64_t max_sessions) override;
   absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key, std::int64_t max_rows) override;
   absl::StatusOr<PurgedTraces> RemoveTraces() override;
-  // Not observed.
-  ItemStore& Items() override { return store_.Items(); }
+  // Observed too.
+  ItemStore& Items() override { return *items_; }
   absl::Status Ping() override;
   absl::StatusOr<StoreInfo> Describe() override MEMORYD_EXCLUDES(mutex_);
 
@@ -185,11 +224,15 @@ class ObservedStore final : public Store {
   // What `call` returns, an absl::Status or StatusOr.
   template <typename Call>
   auto Timed(StoreOperation operation, const Call& call);
+  // A call has ended.
+  void Note(StoreOperation operation, std::chrono::steady_clock::duration took,
+            const absl::Status& status);
   void CountError(StoreOperation operation, const absl::Status& error);
 
   Store& store_;
   const OnError on_error_;
   StoreStats stats_;
+  const std::unique_ptr<ItemStore> items_;
   // Nanoseconds of the steady clock; 0 for never.
   std::atomic<std::int64_t> last_answer_{0};
   mutable Mutex mutex_;

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
+#include "core/base/field_path.h"
 #include "core/storage/stores.h"
 #include "tests/support/faulty_store.h"
 
@@ -74,6 +75,34 @@ TEST_F(ObservedStoreTest, AReadThatFailsIsAnErrorOfItsOperation) {
   EXPECT_EQ(Calls(StoreOperation::kLoadSession), 2u);
   EXPECT_EQ(Errors(StoreOperation::kLoadSession), 1u);
   EXPECT_EQ(Errors(StoreOperation::kReadRange), 0u);
+}
+
+TEST_F(ObservedStoreTest, CallsForItemsCountAndTheirErrorsDo) {
+  const std::vector<std::string> names = {"n"};
+  const NamespaceKey key{"tenant", NamespacePath::Make(FieldPath(), "namespace", names).value()};
+  ItemBatch batch{key};
+  batch.writes.push_back({.key = "k", .content = ItemContent{}, .expected_version = 0});
+  batch.writes.front().content->value = "1";
+  ItemStore& items = store_->Items();
+  EXPECT_EQ(items.WriteItems({&batch, 1}, 1).front().outcome, ItemBatchOutcome::kWritten);
+  EXPECT_EQ(items.WriteItems({&batch, 1}, 1).front().outcome, ItemBatchOutcome::kVersionLost);
+  EXPECT_EQ(Calls(StoreOperation::kWriteItems), 2u);
+  EXPECT_EQ(Errors(StoreOperation::kWriteItems), 0u) << "losing a race is no error";
+  faulty_->Items().AnswerNext(ItemBatchOutcome::kUnknown, absl::UnavailableError("lost"));
+  items.WriteItems({&batch, 1}, 1);
+  EXPECT_EQ(Errors(StoreOperation::kWriteItems), 1u);
+
+  const ItemKey item{key, "k"};
+  EXPECT_TRUE(items.ReadItems({&item, 1}, 1, false, 1 << 20).ok());
+  EXPECT_EQ(ErrorReason(items.ReadItems({&item, 1}, 1, false, 0).status()), "REPLY_TOO_LARGE");
+  EXPECT_EQ(Calls(StoreOperation::kReadItems), 2u);
+  EXPECT_EQ(Errors(StoreOperation::kReadItems), 0u) << "its size is no trouble of the store's";
+  faulty_->FailReads(absl::UnavailableError("away"));
+  EXPECT_FALSE(items.FindNamespaces({&key, 1}).ok());
+  EXPECT_FALSE(items.DeleteNamespace(key, false).ok());
+  EXPECT_EQ(Errors(StoreOperation::kFindNamespaces), 1u);
+  EXPECT_EQ(Errors(StoreOperation::kDeleteNamespace), 1u);
+  EXPECT_EQ(Errors(StoreOperation::kListNamespaces), 0u);
 }
 
 TEST_F(ObservedStoreTest, ErrorsAreToldWithTheirCause) {

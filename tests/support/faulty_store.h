@@ -17,6 +17,7 @@
 
 #include "core/base/mutex.h"
 #include "core/storage/store.h"
+#include "tests/support/faulty_items.h"
 
 namespace memoryd {
 
@@ -29,7 +30,8 @@ class FaultyStore : public Store {
     std::size_t messages = 0;
   };
 
-  explicit FaultyStore(Store* store) : store_(store) {}
+  explicit FaultyStore(Store* store)
+      : store_(store), items_(&store->Items(), [this] { return ReadStatus(); }) {}
 
   // What the next change is answered; asked for twice, the next two. `stored`: it is committed
   // nevertheless, as when only the reply was lost.
@@ -306,8 +308,8 @@ class FaultyStore : public Store {
     return store_->RemoveTraces();
   }
 
-  // Works.
-  ItemStore& Items() override { return store_->Items(); }
+  // Calls that FailReads() has fail do so here too; see FaultyItems for writes.
+  FaultyItems& Items() override { return items_; }
 
   absl::Status Ping() override MEMORYD_EXCLUDES(mutex_) {
     {
@@ -366,6 +368,7 @@ class FaultyStore : public Store {
   absl::Status read_status_ MEMORYD_GUARDED_BY(mutex_);
   absl::Status ping_status_ MEMORYD_GUARDED_BY(mutex_);
   int traces_read_ MEMORYD_GUARDED_BY(mutex_) = 0;
+  FaultyItems items_;
 };
 
 }  // namespace memoryd

@@ -1,0 +1,96 @@
+#include "core/storage/observed_items.h"
+
+namespace memoryd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+}  // namespace
+
+template <typename Call>
+auto ObservedItems::Timed(StoreOperation operation, const Call& call) {
+  const auto begin = Clock::now();
+  auto result = call();
+  on_call_(operation, Clock::now() - begin, StatusOf(result));
+  return result;
+}
+
+std::vector<ItemBatchResult> ObservedItems::WriteItems(std::span<const ItemBatch> batches,
+                                                       std::int64_t now_us) {
+  const auto begin = Clock::now();
+  std::vector<ItemBatchResult> results = store_.WriteItems(batches, now_us);
+  const auto took = Clock::now() - begin;
+  absl::Status failed;
+  for (const ItemBatchResult& result : results) {
+    // OK where it was written, and where a condition did not hold.
+    if (!result.status.ok()) failed = result.status;
+  }
+  on_call_(StoreOperation::kWriteItems, took, failed);
+  return results;
+}
+
+absl::StatusOr<std::vector<std::optional<Item>>> ObservedItems::ReadItems(
+    std::span<const ItemKey> keys, std::int64_t now_us, bool with_vectors, std::int64_t max_bytes) {
+  return Timed(StoreOperation::kReadItems,
+               [&] { return store_.ReadItems(keys, now_us, with_vectors, max_bytes); });
+}
+
+absl::StatusOr<ItemPage> ObservedItems::ListItems(const NamespaceKey& key, std::uint64_t generation,
+                                                  const ItemRange& range, std::int64_t now_us) {
+  return Timed(StoreOperation::kListItems,
+               [&] { return store_.ListItems(key, generation, range, now_us); });
+}
+
+absl::StatusOr<std::vector<std::optional<NamespaceRow>>> ObservedItems::FindNamespaces(
+    std::span<const NamespaceKey> keys) {
+  return Timed(StoreOperation::kFindNamespaces, [&] { return store_.FindNamespaces(keys); });
+}
+
+absl::StatusOr<std::vector<ListedNamespace>> ObservedItems::ListNamespaces(
+    std::string_view tenant, const NamespacePath& prefix, std::string_view after,
+    std::string_view subject, std::int64_t max_namespaces) {
+  return Timed(StoreOperation::kListNamespaces, [&] {
+    return store_.ListNamespaces(tenant, prefix, after, subject, max_namespaces);
+  });
+}
+
+absl::StatusOr<bool> ObservedItems::WriteNamespace(const NamespaceKey& key,
+                                                   const NamespaceChange& change,
+                                                   std::int64_t now_us) {
+  return Timed(StoreOperation::kWriteNamespace,
+               [&] { return store_.WriteNamespace(key, change, now_us); });
+}
+
+absl::StatusOr<DeletedNamespace> ObservedItems::DeleteNamespace(const NamespaceKey& key,
+                                                                bool forget) {
+  return Timed(StoreOperation::kDeleteNamespace,
+               [&] { return store_.DeleteNamespace(key, forget); });
+}
+
+absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> ObservedItems::FindItemRequests(
+    const NamespaceKey& key, std::span<const std::string> request_ids) {
+  return Timed(StoreOperation::kFindItemRequests,
+               [&] { return store_.FindItemRequests(key, request_ids); });
+}
+
+absl::Status ObservedItems::TouchItems(std::span<const ItemTouch> touches) {
+  return Timed(StoreOperation::kTouchItems, [&] { return store_.TouchItems(touches); });
+}
+
+absl::StatusOr<ItemUsage> ObservedItems::ReadItemUsage(std::string_view tenant) {
+  return Timed(StoreOperation::kReadItemUsage, [&] { return store_.ReadItemUsage(tenant); });
+}
+
+absl::StatusOr<std::int64_t> ObservedItems::PurgeItems(std::int64_t now_us, std::int64_t keep_us,
+                                                       std::int64_t max_rows) {
+  return Timed(StoreOperation::kPurgeItems,
+               [&] { return store_.PurgeItems(now_us, keep_us, max_rows); });
+}
+
+}  // namespace memoryd
