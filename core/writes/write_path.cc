@@ -1,7 +1,5 @@
 #include "core/writes/write_path.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "core/blocks/block_traits.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_errors.h"
+#include "core/writes/admit_in_time.h"
 #include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/message_lookup.h"
@@ -71,30 +70,20 @@ WritePath::~WritePath() = default;
 
 // ---- admission ----
 
-absl::Status WritePath::AdmitInTime(const WriteRequest& request) {
-  // A third: what waits goes before it, and what comes until then with it.
-  constexpr int kShareOfTime = 3;
+absl::Status WritePath::CheckTime(const WriteRequest& request) {
   Committer& committer = CommitterOf(request.key);
-  auto wait = committer.ExpectedWait();
+  const auto wait = committer.ExpectedWait();
   if (wait == wait.zero()) return absl::OkStatus();
-  const auto left = request.deadline - std::chrono::steady_clock::now();
-  // A call whose time is over hears that instead.
-  if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
-  // Of what other tenants have waiting, only a part goes before it.
-  wait = committer.ExpectedWait(request.key.tenant);
-  if (wait * kShareOfTime <= left) return absl::OkStatus();
-  Increment(options_.calls->stats().refused_late);
-  const auto wait_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
-               fmt::format("the store needs {} ms for what waits, too much for this call to be "
-                           "answered in its time; nothing was started, try again later",
-                           wait_ms),
-               {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
+  const absl::Status status = AdmitInTime(
+      wait, [&] { return committer.ExpectedWait(request.key.tenant); },
+      request.deadline - std::chrono::steady_clock::now());
+  if (!status.ok()) Increment(options_.calls->stats().refused_late);
+  return status;
 }
 
 absl::StatusOr<Admission::Place> WritePath::Admit(const WriteRequest& request) {
   const bool forced = IsForced(request.command);
-  if (!forced) MEMORYD_RETURN_IF_ERROR(AdmitInTime(request));
+  if (!forced) MEMORYD_RETURN_IF_ERROR(CheckTime(request));
   return options_.calls->Admit(request.key.tenant, static_cast<std::int64_t>(request.byte_size),
                                forced);
 }

@@ -79,8 +79,8 @@ class WritePath final : public WriteQueue, private UndecidedWrites {
   void FindAndSubmit(const std::shared_ptr<const WriteRequest>& request, const Write::Done& done,
                      int tries);
   absl::StatusOr<Admission::Place> Admit(const WriteRequest& request);
-  // Refuses a write that, behind what waits already, could not be answered in its time.
-  absl::Status AdmitInTime(const WriteRequest& request);
+  // See AdmitInTime().
+  absl::Status CheckTime(const WriteRequest& request);
   // A write that was admitted; `place` is given back when it is gone.
   std::shared_ptr<Write> Begin(WriteRequest request, Admission::Place place, Write::Done done);
   // OK when the blocks that the session would have after this write can be made.

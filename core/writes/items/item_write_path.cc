@@ -1,7 +1,5 @@
 #include "core/writes/items/item_write_path.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -10,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/model/session.h"
 #include "core/sessions/session_errors.h"
+#include "core/writes/admit_in_time.h"
 
 namespace memoryd {
 
@@ -30,25 +29,15 @@ ItemCommitter& ItemWritePath::CommitterOf(const NamespaceKey& key) {
   return *committers_[SessionKeyHash()({key.tenant, key.path.stored()}) % committers_.size()];
 }
 
-absl::Status ItemWritePath::AdmitInTime(const NamespaceKey& key, const CallEnd& end) {
-  // A third: what waits goes before it, and what comes until then with it.
-  constexpr int kShareOfTime = 3;
+absl::Status ItemWritePath::CheckTime(const NamespaceKey& key, const CallEnd& end) {
   ItemCommitter& committer = CommitterOf(key);
-  auto wait = committer.ExpectedWait();
+  const auto wait = committer.ExpectedWait();
   if (wait == wait.zero()) return absl::OkStatus();
-  const auto left = end.deadline - std::chrono::steady_clock::now();
-  // A call whose time is over hears that instead.
-  if (left <= left.zero() || wait * kShareOfTime <= left) return absl::OkStatus();
-  // Of what other tenants have waiting, only a part goes before it.
-  wait = committer.ExpectedWait(key.tenant);
-  if (wait * kShareOfTime <= left) return absl::OkStatus();
-  Increment(options_.calls->stats().refused_late);
-  const auto wait_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return Error(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
-               fmt::format("the store needs {} ms for what waits, too much for this call to be "
-                           "answered in its time; nothing was started, try again later",
-                           wait_ms),
-               {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
+  const absl::Status status = AdmitInTime(
+      wait, [&] { return committer.ExpectedWait(key.tenant); },
+      end.deadline - std::chrono::steady_clock::now());
+  if (!status.ok()) Increment(options_.calls->stats().refused_late);
+  return status;
 }
 
 std::shared_ptr<ItemCall> ItemWritePath::Begin(ItemBatch batch, std::size_t byte_size, CallEnd end,
@@ -75,7 +64,7 @@ std::shared_ptr<ItemCall> ItemWritePath::Begin(ItemBatch batch, std::size_t byte
 
 void ItemWritePath::Submit(ItemBatch batch, std::size_t byte_size, CallEnd end,
                            ItemCall::Done done) {
-  if (const absl::Status status = AdmitInTime(batch.key, end); !status.ok()) {
+  if (const absl::Status status = CheckTime(batch.key, end); !status.ok()) {
     done(status);
     return;
   }

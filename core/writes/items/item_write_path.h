@@ -69,8 +69,8 @@ class ItemWritePath final : private RecordedItems {
   // Whether more is counted for the tenant than it has stored; no longer, from then on.
   bool ForgetOvercount(const std::string& tenant) MEMORYD_EXCLUDES(mutex_);
   void Enqueue(Asked asked);
-  // Refuses a call that, behind what waits already, could not be answered in its time.
-  absl::Status AdmitInTime(const NamespaceKey& key, const CallEnd& end);
+  // See AdmitInTime().
+  absl::Status CheckTime(const NamespaceKey& key, const CallEnd& end);
   // A call that was admitted; `place` is given back when it is gone.
   std::shared_ptr<ItemCall> Begin(ItemBatch batch, std::size_t byte_size, CallEnd end,
                                   Admission::Place place, ItemCall::Done done);
