@@ -341,7 +341,7 @@ class _Space:
     def _add_refusal(self, refusal: Record, calls: dict[str, list[Call]],
                      maybe_put: dict[str, list[float]]) -> None:
         """A condition that was refused says at which version the item was."""
-        key, item, expected, _ = refusal["writes"][refusal.get("lost", 0)]
+        key, _, expected, _ = refusal["writes"][refusal.get("lost", 0)]
         version = refusal["stored"]
         where = _where(refusal)
         if version == expected:

@@ -340,7 +340,9 @@ class ForgetsAnItem(Store):
 
 
 class ShowsAnOldItem(Store):
-    before: dict = {}
+    def __init__(self, *settings):
+        super().__init__(*settings)
+        self.before: dict[str, tuple[str, int]] = {}
 
     def _read(self):
         now = self.items
