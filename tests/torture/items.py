@@ -1,4 +1,4 @@
-"""What reads of a namespace must show of the items that clients put, delete, and put if they are at a version.
+"""What reads of a namespace must show of its items, which clients put, delete, and change at a version.
 
 Each key is a register (registers.py), and all keys of a namespace share one clock: the versions, which
 every write raises. So a read that shows several keys at one moment shows, of every key, the newest
@@ -358,8 +358,9 @@ class _Space:
         """Whether somebody can have written a version that a condition tells of."""
         known = self._items.get(version)
         if known is None and maybe_put[key]:
-            # It is of a put that nobody has seen.
-            calls[key].append(Put("a put of unknown outcome", "?", version, maybe_put[key].pop(0)))
+            # It is of a put that nobody has seen, and nobody knows of which.
+            calls[key].append(Put("a put of unknown outcome", "?", version, min(maybe_put[key])))
+            maybe_put[key].remove(max(maybe_put[key]))
             known = self._items[version] = key, "?"
         return known is not None and known[0] == key
 
