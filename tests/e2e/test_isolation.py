@@ -27,6 +27,8 @@ from support.waiting import wait_for
 
 ID_FIELDS = {"session_id", "request_id", "message_id", "thread_id", "content_id", "page_token",
              "known_prefix_hash", "job_id", "subject", "source_session_id"}
+# These say of which namespaces a call about items is.
+NAMESPACE_FIELDS = {"namespace", "namespace_prefix", "batches"}
 # What differs from run to run.
 VOLATILE = {"generation", "next_page_token", "job_id", "attempts", "version"}
 NAMES = ("s", "a_b", "a%b", "a:b", "a/b", "a*b", "a\\b", "a'b", "%", "_", "*", "'", "a b", "é")
@@ -143,6 +145,15 @@ def base_request(method: str, session_id: str) -> Message:
     return request
 
 
+def move(request: Message, session_id: str) -> None:
+    """Makes a request one about another session, or the namespace of that name."""
+    for part in [request, *getattr(request, "batches", ())]:
+        if "session_id" in part.DESCRIPTOR.fields_by_name:
+            part.session_id = session_id
+        elif "namespace" in part.DESCRIPTOR.fields_by_name:
+            part.namespace[:] = [session_id]
+
+
 class World:
     """A server with both tenants, or with B alone."""
 
@@ -196,7 +207,8 @@ class World:
         found.append(str(error.code() if error else call("GetSession", session_id=session_id))
                      .encode())
         found.append(str(self.jobs(tenant, session_id)).encode())
-        found.append(outcome(call, "GetBlock", base_request("GetBlock", session_id))[1])
+        for method in ("GetBlock", "ListItems", "GetNamespace", "ListNamespaces"):
+            found.append(outcome(call, method, base_request(method, session_id))[1])
         return found
 
 
@@ -236,6 +248,8 @@ def cells(place: Place) -> Iterator[tuple[str, tuple[str, ...], int]]:
             yield name, path, 3
             if path == ("session_id",):
                 yield name, path, 0
+        if NAMESPACE_FIELDS & set(method.input_type.fields_by_name):
+            yield name, (), 0
 
 
 @pytest.fixture(scope="module", params=("sqlite", "postgresql"))
@@ -267,7 +281,7 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
         # A has just done exactly this under the same request_id.
         put_at(request, path, f"request-{number}")
         twin = type(request).FromString(request.SerializeToString())
-        put_at(twin, ("session_id",), place.session_a)
+        move(twin, place.session_a)
         a.error(method, twin)
         if method != "DeleteSession":
             a("Put", session_id=place.session_a, messages=[user(CANARY, message_id="after")])
@@ -278,6 +292,8 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
         first.page_size = 1
         if method == "ListSessions":
             a("Put", session_id=place.session_a + "~")
+        if method == "ListNamespaces":
+            a("PutItem", namespace=[place.session_a + "~"], put={"key": "k", "json": "1"})
         put_at(request, path, a(method, first).next_page_token)
         assert request.page_token
     elif field == "known_prefix_hash":
@@ -306,13 +322,13 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
     if field == "page_token":
         if not str(got).startswith("StatusCode.INVALID_ARGUMENT"):
             found.append(f"the other's page token was taken: {got}")
-    elif {"session_id", "subject"} & set(request.DESCRIPTOR.fields_by_name):
+    elif {"session_id", "subject", *NAMESPACE_FIELDS} & set(request.DESCRIPTOR.fields_by_name):
         expected, _ = outcome(alone.caller(place.tenant_b), method, same_request)
         if got != expected:
             found.append(f"with the other: {got}\nwithout: {expected}")
         # What B has afterwards, too.
         for after in ("Get", "GetAll", "GetSession", "ListSessions", "ListJobs",
-                      "GetBlock"):
+                      "GetBlock", "ListItems", "GetNamespace", "ListNamespaces"):
             look = base_request(after, place.session_b)
             one, bytes_of_one = outcome(b, after, look)
             two, _ = outcome(alone.caller(place.tenant_b), after, look)
@@ -354,7 +370,9 @@ def test_the_matrix_has_the_fields_that_matter():
             ("DeleteSession", "request_id"), ("CancelJob", "job_id"),
             ("ListJobs", "page_token"), ("ListBlockEntries", "page_token"),
             ("UndoBlockChange", "request_id"), ("EraseSubject", "subject"),
-            ("ListSessions", "subject"), ("CreateSession", "config.subject")} <= found
+            ("ListSessions", "subject"), ("CreateSession", "config.subject"),
+            ("PutItem", "request_id"), ("BatchItems", "batches.request_id"),
+            ("ListItems", "page_token"), ("ListNamespaces", "subject")} <= found
 
 
 def test_a_leak_would_be_seen(worlds):
