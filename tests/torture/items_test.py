@@ -206,6 +206,10 @@ RULES = {
     "an item that has expired is gone": (
         [put(10, 20, 11, "1.1:0", ttl=TTL), read(2 * TTL, 2 * TTL + 5)],
         [put(10, 20, 11, "1.1:0", ttl=TTL), read(2 * TTL, 2 * TTL + 5, ONE)], "stale"),
+    "a read that begins in its time and ends after it may show an item": (
+        [put(10, 20, 11, "1.1:0", ttl=TTL), read(TTL, 2 * TTL, ONE)],
+        [put(10, 20, 11, "1.1:0", ttl=TTL), read(TTL, 2 * TTL, ONE), read(3 * TTL, 4 * TTL, ONE)],
+        "stale"),
     "a put makes an item stay on": (
         [put(10, 20, 11, "1.1:0", ttl=TTL), put(TTL, TTL + 5, 12, "1.2:0", ttl=TTL),
          read(2 * TTL - CLOCKS_NS - 50, 2 * TTL - CLOCKS_NS - 40, TWO)],

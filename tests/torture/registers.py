@@ -114,6 +114,7 @@ class Register:
             if kind == 0:
                 self._pending.append(call)
             elif kind == 1:
+                self._reach(now)  # Looks that began before see it.
                 self._expire(call)
             elif isinstance(call, Put):
                 yield from self._end_put(call, now)
