@@ -1,5 +1,5 @@
-// Requests about items, and filters on values: whatever comes is refused in order, or leaves what can
-// be stored, found and sent again.
+// Requests about items, and filters on values: whatever comes is refused in order, or leaves what
+// can be stored, found and sent again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -89,10 +89,9 @@ void RunList(std::string_view bytes) {
   const ItemRange& range = list->range;
   // A key that begins with the prefix is in the range, unless another bound leaves it out.
   for (const std::string& key : {request.key_prefix(), request.key_prefix() + "\xF4\x8F\xBF\xBF"}) {
-    const bool inside = key >= request.start_key() &&
-                        (request.end_key().empty() || key < request.end_key());
-    const bool found =
-        key >= range.begin_key && (range.end_key.empty() || key < range.end_key);
+    const bool inside =
+        key >= request.start_key() && (request.end_key().empty() || key < request.end_key());
+    const bool found = key >= range.begin_key && (range.end_key.empty() || key < range.end_key);
     Require(inside == found);
   }
 }
