@@ -29,6 +29,9 @@ absl::Status CheckJwt(const Config& config) {
   if (jwt.jwks_file.empty()) {
     if (!jwt.issuer.empty()) return InvalidSetting("jwt_issuer: needs jwks_file beside it");
     if (!jwt.audience.empty()) return InvalidSetting("jwt_audience: needs jwks_file beside it");
+    if (!jwt.subject_claim.empty()) {
+      return InvalidSetting("jwt_subject_claim: needs jwks_file beside it");
+    }
     return absl::OkStatus();
   }
   // Else a token that was made for another service would do here.

@@ -185,6 +185,7 @@ CallEnvironment Server::Environment() {
   environment.log = &call_log_;
   environment.audit = audit_.get();
   environment.spans = spans_.get();
+  environment.owner_of = OwnerLookupOf(&engine_->engine().reads());
   return environment;
 }
 

@@ -70,10 +70,10 @@ void JobCalls::Submit(WriteRequest write, const std::shared_ptr<ReadCall<Job>>& 
   });
 }
 
-void JobCalls::Retry(JobKey job, Calls::Deadline deadline, Done<Job> done) {
+void JobCalls::Retry(JobKey job, std::string subject, Calls::Deadline deadline, Done<Job> done) {
   const auto read = calls_.Begin<Job>(job.session.tenant, deadline, std::move(done));
   if (read == nullptr) return;
-  calls_.Run(job.session.tenant, read, [this, read, job] {
+  calls_.Run(job.session.tenant, read, [this, read, job, subject = std::move(subject)] {
     auto found = FindJob(store_, job);
     if (!found.ok()) {
       read->Finish(found.status());
@@ -82,21 +82,23 @@ void JobCalls::Retry(JobKey job, Calls::Deadline deadline, Done<Job> done) {
                          "job_id: only a job that failed or was cancelled can be retried"));
     } else {
       WriteRequest write;
+      write.subject = subject;
       write.command = commands::RetryJob{*std::move(found)};
       Submit(std::move(write), read, job);
     }
   });
 }
 
-void JobCalls::Cancel(JobKey job, Calls::Deadline deadline, Done<Job> done) {
+void JobCalls::Cancel(JobKey job, std::string subject, Calls::Deadline deadline, Done<Job> done) {
   const auto read = calls_.Begin<Job>(job.session.tenant, deadline, std::move(done));
   if (read == nullptr) return;
-  calls_.Run(job.session.tenant, read, [this, read, job] {
+  calls_.Run(job.session.tenant, read, [this, read, job, subject = std::move(subject)] {
     if (const auto found = FindJob(store_, job); !found.ok()) {
       read->Finish(found.status());
       return;
     }
     WriteRequest write;
+    write.subject = subject;
     auto& end = write.command.emplace<commands::EndJob>();
     end.outcome.job = job;
     end.outcome.state = JobState::kCancelled;

@@ -32,11 +32,11 @@ class JobCalls {
   void Get(JobKey job, CallEnd end, Done<Job> done);
   // Feeds what a job that FAILED or was CANCELLED could not; returns the new job.
   // FAILED_PRECONDITION `JOB_NOT_FAILED`, or `JOB_OBSOLETE` when its messages or its block are
-  // gone.
-  void Retry(JobKey job, Calls::Deadline deadline, Done<Job> done);
+  // gone. `subject`: as WriteRequest has it.
+  void Retry(JobKey job, std::string subject, Calls::Deadline deadline, Done<Job> done);
   // Gives the job up; its block goes on with the next one. FAILED_PRECONDITION `JOB_NOT_FIRST` when
-  // it has ended, or an earlier one of its block is open.
-  void Cancel(JobKey job, Calls::Deadline deadline, Done<Job> done);
+  // it has ended, or an earlier one of its block is open. `subject`: as WriteRequest has it.
+  void Cancel(JobKey job, std::string subject, Calls::Deadline deadline, Done<Job> done);
 
  private:
   // Ends `read` with the job that the write names.

@@ -101,6 +101,9 @@ absl::Status SessionFork::Plan() {
   }
   const SessionRow& row = base_.row;
   if (!base_.exists()) return SessionNotFound();
+  if (!request_.subject.empty() && base_.config->subject != request_.subject) {
+    return SessionNotFound();
+  }
   if (!base_.whole) return SessionTooLarge(base_.active_bytes);
   if (request_.expected_revision.value_or(row.revision) != row.revision) {
     return RevisionMismatch(row.revision);
@@ -346,6 +349,7 @@ void SessionFork::Publish() {
       WriteRequest publish;
       publish.command = commands::PublishStaged{self->staged_};
       publish.key = self->request_.target;
+      publish.subject = self->request_.subject;
       publish.deadline = self->request_.deadline;
       publish.request_id = self->request_.request_id;
       publish.fingerprint = self->request_.fingerprint;
@@ -373,7 +377,7 @@ void SessionFork::Publish() {
 
 void SessionFork::Submit(WriteCommand step, std::function<void(absl::Status)> then) {
   SubmitStaged(*options_.writes, request_.target, std::move(step), request_.deadline,
-               std::move(then));
+               std::move(then), request_.subject);
 }
 
 void SessionFork::Fail(absl::Status status) {

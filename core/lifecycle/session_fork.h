@@ -34,6 +34,8 @@ struct ForkRequest {
   std::optional<std::int64_t> expected_revision;  // Of the source.
   std::string request_id;                         // Of the target; empty for none.
   std::string fingerprint;
+  // The subject that the caller's credential is of; empty: any. A source of another is unknown.
+  std::string subject = {};
   std::chrono::steady_clock::time_point deadline;
   std::string (*encode_reply)(const WriteResult& result) = nullptr;
 };

@@ -13,6 +13,14 @@ absl::Status SessionNotFound() {
   return Error(absl::StatusCode::kNotFound, "SESSION_NOT_FOUND", "there is no such session");
 }
 
+absl::Status SubjectNotGranted(std::string_view field) {
+  return Error(absl::StatusCode::kPermissionDenied, "SUBJECT_NOT_GRANTED",
+               std::string(field) +
+                   ": the credential is of one subject, and this is not of that; ask for what is "
+                   "of the credential's own subject",
+               {{"field", std::string(field)}});
+}
+
 absl::Status SessionExists(std::string_view field) {
   return Error(absl::StatusCode::kAlreadyExists, "SESSION_EXISTS",
                std::string(field) + ": there is such a session already",

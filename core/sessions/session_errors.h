@@ -10,6 +10,9 @@
 namespace memoryd {
 
 absl::Status SessionNotFound();
+// PERMISSION_DENIED `SUBJECT_NOT_GRANTED`: the caller's credential is of one subject, and `field`
+// asks for what is of another, or of none.
+absl::Status SubjectNotGranted(std::string_view field);
 // ALREADY_EXISTS `SESSION_EXISTS`.
 absl::Status SessionExists(std::string_view field);
 // INVALID_ARGUMENT when the name of a new session, or of whom it is about, holds characters that do

@@ -16,9 +16,10 @@ constexpr std::chrono::seconds kTimeToDrop(5);
 
 void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteCommand step,
                   std::chrono::steady_clock::time_point deadline,
-                  std::function<void(absl::Status)> then) {
+                  std::function<void(absl::Status)> then, std::string subject) {
   WriteRequest write;
   write.key = key;
+  write.subject = std::move(subject);
   const bool drops = std::holds_alternative<commands::DropStaged>(step);
   write.deadline = drops ? std::chrono::steady_clock::now() + kTimeToDrop : deadline;
   if (const auto* const add = std::get_if<commands::AddStaged>(&step)) {

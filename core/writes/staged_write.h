@@ -23,7 +23,7 @@ inline constexpr std::int64_t kPieceBytes = std::int64_t{512} << 10;
 // becomes of it, so an unknown outcome is UNAVAILABLE.
 void SubmitStaged(WriteQueue& writes, const SessionKey& key, WriteCommand step,
                   std::chrono::steady_clock::time_point deadline,
-                  std::function<void(absl::Status)> then);
+                  std::function<void(absl::Status)> then, std::string subject = {});
 
 }  // namespace memoryd
 

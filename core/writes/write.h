@@ -77,6 +77,9 @@ struct WriteRequest {
   WriteCommand command;
   SessionKey key;
   std::shared_ptr<const CallerLimits> limits;  // Null: there are none.
+  // The subject that the caller's credential is of; empty: any (docs/adr/0064). Then the session is
+  // of that subject, or is made with it, or the write is refused.
+  std::string subject = {};
   std::optional<std::int64_t> expected_revision;
   std::string request_id;   // Empty for none.
   std::string fingerprint;  // With a request_id: SHA-256 of the request, 32 bytes.

@@ -57,6 +57,13 @@ absl::Status CheckRight(const Caller& caller, Right right) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReach(const Caller& caller, Reach reach) {
+  if (caller.subject.empty() || reach != Reach::kTenant) return absl::OkStatus();
+  return Error(absl::StatusCode::kPermissionDenied, "SUBJECT_NOT_GRANTED",
+               "the credential is of one subject, and this call is about more than the sessions of "
+               "one; use a credential without `subject`");
+}
+
 Authenticator::Authenticator(std::string path, JwtVerifier* jwt, Clock now)
     : path_(std::move(path)),
       jwt_(jwt),
@@ -99,9 +106,13 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   bool trusted = false;
   bool trusted_worker = false;
   bool disagree = false;
+  std::string subject;
   const auto take = [&](const Grant& grant) {
     if (first == nullptr) first = &grant;
     disagree = disagree || grant.tenant != first->tenant;
+    // One without a subject adds rights, and takes the other's bound away from none of them.
+    if (subject.empty()) subject = grant.subject;
+    disagree = disagree || (!grant.subject.empty() && grant.subject != subject);
     rights.Add(grant.rights);
     trusted_worker = trusted_worker ||
                      (grant.rights.Has(Right::kWorker) && !grant.untrusted && grant.roles.any());
@@ -135,12 +146,14 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
   }
   if (first == nullptr) return Unauthenticated();
   if (disagree) {
-    return Error(absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE",
-                 "the token and the names of the client certificate belong to different tenants; "
-                 "present those of one");
+    return Error(
+        absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE",
+        "the token and the names of the client certificate belong to different tenants, or "
+        "subjects; "
+        "present those of one");
   }
-  return Caller{first->tenant,           first->principal, rights,
-                roles.value_or(Roles()), !trusted,         trusted_worker};
+  return Caller{first->tenant,  first->principal,  rights, roles.value_or(Roles()), !trusted,
+                trusted_worker, std::move(subject)};
 }
 
 }  // namespace memoryd

@@ -43,10 +43,16 @@ struct Caller {
   bool untrusted = false;
   // Whether a credential with the right `worker` is neither untrusted nor limited to some roles.
   bool trusted_worker = true;
+  // Whose sessions alone it reaches; empty: those of all.
+  std::string subject = {};
 
   // Whether more than its rights limits what it may write.
   bool IsLimited() const { return untrusted || !roles.any(); }
 };
+
+// PERMISSION_DENIED `SUBJECT_NOT_GRANTED` for a caller of one subject, by a method that reaches
+// more.
+absl::Status CheckReach(const Caller& caller, Reach reach);
 
 // PERMISSION_DENIED `RIGHT_MISSING`; `WORKER_NOT_GRANTED` for a limited caller that would be a
 // worker.

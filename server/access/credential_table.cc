@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/base/visible_text.h"
 #include "server/settings/setting_value.h"
 #include "server/settings/yaml_text.h"
 #include "server/wire/field_checks.h"
@@ -101,6 +102,12 @@ class CredentialParser {
       } else if (key == "name") {
         status = CheckId(key, text, kMaxIdBytes);
         name = text;
+      } else if (key == "subject") {
+        status = CheckId(key, text, kMaxSubjectBytes);
+        if (!ShowsAllCharacters(text)) {
+          return Bad(value, "subject: must not hold characters that do not show");
+        }
+        grant.subject = text;
       } else if (key == "untrusted") {
         if (!YAML::convert<bool>::decode(value, grant.untrusted)) {
           return Bad(value, "untrusted: must be true or false");

@@ -68,6 +68,7 @@ struct Grant {
   Rights rights;
   Roles roles;
   bool untrusted = false;  // See memoryd.v1.Message.untrusted.
+  std::string subject;     // Whose sessions it opens; empty: those of all.
   absl::Time expires = absl::InfiniteFuture();
 };
 

@@ -10,6 +10,7 @@
 
 #include "core/base/json_check.h"
 #include "core/base/secret_file.h"
+#include "core/base/visible_text.h"
 #include "server/wire/field_checks.h"
 
 namespace memoryd {
@@ -164,6 +165,15 @@ JwtResult<Grant> JwtVerifier::Check(const JwtKeys& keys, std::string_view token)
     grant.rights = granted.rights();
     grant.roles = granted.roles();
     grant.untrusted = granted.untrusted();
+  }
+  if (!settings_.subject_claim.empty()) {
+    // Without it the token would open what is of all.
+    const std::string* const of = StringOf(claims, settings_.subject_claim);
+    if (of == nullptr || !CheckId("subject", *of, kMaxSubjectBytes).ok() ||
+        !ShowsAllCharacters(*of)) {
+      return JwtFailure::kClaims;
+    }
+    grant.subject = *of;
   }
   grant.expires = *end + kLeeway;
   return grant;

@@ -28,6 +28,8 @@ struct JwtSettings {
   std::string tenant_claim;  // A string: the tenant.
   // Words, in a list or between blanks: `memoryd:read` and so on, `memoryd:role:user` and so on.
   std::string rights_claim;
+  // A string: the subject that the caller is. Empty: a token opens what is of all subjects.
+  std::string subject_claim;
 };
 
 // Any thread may ask while another reloads. Checking a signature takes some 20 µs (RSA of 2,048

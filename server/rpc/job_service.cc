@@ -154,7 +154,8 @@ void JobService::RetryJob(RpcCallPtr rpc) {
   RunUnary<v1::RetryJobRequest>(environment_, Method::kRetryJob, std::move(rpc),
                                 [this](const Call<v1::RetryJobRequest>& call) -> absl::Status {
                                   MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                  engine_.job_calls().Retry(std::move(key), call->deadline(),
+                                  engine_.job_calls().Retry(std::move(key), call->caller().subject,
+                                                            call->deadline(),
                                                             ReplyTo<v1::RetryJobResponse>(call));
                                   return absl::OkStatus();
                                 });
@@ -164,8 +165,9 @@ void JobService::CancelJob(RpcCallPtr rpc) {
   RunUnary<v1::CancelJobRequest>(environment_, Method::kCancelJob, std::move(rpc),
                                  [this](const Call<v1::CancelJobRequest>& call) -> absl::Status {
                                    MEMORYD_ASSIGN_OR_RETURN(JobKey key, KeyOf(*call));
-                                   engine_.job_calls().Cancel(std::move(key), call->deadline(),
-                                                              ReplyTo<v1::CancelJobResponse>(call));
+                                   engine_.job_calls().Cancel(
+                                       std::move(key), call->caller().subject, call->deadline(),
+                                       ReplyTo<v1::CancelJobResponse>(call));
                                    return absl::OkStatus();
                                  });
 }

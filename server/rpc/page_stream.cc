@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,8 +11,10 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
+#include "core/sessions/session_errors.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
+#include "server/rpc/subject_gate.h"
 #include "server/settings/limits.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
@@ -107,6 +110,7 @@ class PageStream final : public RpcHandler,
     MEMORYD_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold, ParseRequest(*rpc_, bytes, request));
     page_.key = {caller_.tenant, request.session_id()};
     MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
+    asked_session_ = request.session_id();
     MEMORYD_RETURN_IF_ERROR(
         SetFilter(v1::MESSAGE_STATUS_UNSPECIFIED, *request.mutable_filter(), page_));
     MEMORYD_RETURN_IF_ERROR(SetOrder(request.order(), page_));
@@ -120,9 +124,55 @@ class PageStream final : public RpcHandler,
   }
 
   void ReadNext() {
+    if (caller_.subject.empty()) {
+      ReadPage();
+      return;
+    }
+    LookAtOwner([](PageStream& self, const SessionOwner& owner) {
+      self.owner_ = owner;
+      if (owner.IsOfOther(self.caller_.subject)) self.page_.key.session = kNobodysSession;
+      self.ReadPage();
+      return absl::OkStatus();
+    });
+  }
+
+  // Of a caller of one subject, before a page is read and after; see docs/adr/0064.
+  void LookAtOwner(std::function<absl::Status(PageStream&, const SessionOwner&)> then) {
+    if (!environment_.owner_of) {
+      End(SubjectNotGranted("session_id"));
+      return;
+    }
+    environment_.owner_of(
+        {caller_.tenant, asked_session_},
+        {std::chrono::steady_clock::now() + kMaxDeadline, shared_from_this()},
+        [self = shared_from_this(), then = std::move(then)](absl::StatusOr<SessionOwner> owner) {
+          absl::Status status = owner.status();
+          try {
+            if (status.ok()) status = then(*self, *owner);
+          } catch (...) {
+            status = CaughtException();
+          }
+          if (!status.ok()) self->End(status);
+        });
+  }
+
+  void ReadPage() {
     engine_.reads().ReadPage(
         page_, {std::chrono::steady_clock::now() + kMaxDeadline, shared_from_this()},
-        [self = shared_from_this()](absl::StatusOr<Page> page) { self->Send(std::move(page)); });
+        [self = shared_from_this()](absl::StatusOr<Page> page) { self->Confirm(std::move(page)); });
+  }
+
+  void Confirm(absl::StatusOr<Page> page) {
+    if (caller_.subject.empty() || !page.ok()) {
+      Send(std::move(page));
+      return;
+    }
+    LookAtOwner([read = std::make_shared<Page>(*std::move(page))](PageStream& self,
+                                                                  const SessionOwner& owner) {
+      if (!WasOf(self.caller_.subject, self.owner_, owner)) return SubjectChanged();
+      self.Send(std::move(*read));
+      return absl::OkStatus();
+    });
   }
 
   void Send(absl::StatusOr<Page> page) {
@@ -173,7 +223,7 @@ class PageStream final : public RpcHandler,
       if (logged) {
         environment_.log->Write({Method::kStreamAll, status, took, request_id,
                                  TraceId(rpc_->metadata().traceparent), caller_.tenant,
-                                 page_.key.session, trace_.get()});
+                                 asked_session_, trace_.get()});
       }
     }
     place_ = {};
@@ -189,6 +239,8 @@ class PageStream final : public RpcHandler,
   TracePtr trace_;  // Null until the caller is known.
   TenantLimiter::Place place_;
   PageRequest page_;  // The next one.
+  std::string asked_session_;
+  SessionOwner owner_;  // Before the page was read; of a caller of one subject.
   std::string scope_;
   bool last_ = false;
   std::atomic<bool> ended_{false};

@@ -13,6 +13,12 @@ namespace {
 template <typename Request>
 using Call = std::shared_ptr<ParsedCall<Request>>;
 
+// OK when the caller may ask about all that is of `subject`; empty: of any.
+absl::Status CheckSubject(const Caller& caller, std::string_view subject) {
+  if (caller.subject.empty() || caller.subject == subject) return absl::OkStatus();
+  return SubjectNotGranted("subject");
+}
+
 }  // namespace
 
 void SessionService::AddTo(RpcMethods& methods) {
@@ -67,6 +73,7 @@ void SessionService::ListSessions(RpcCallPtr rpc) {
       [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
         const std::string& subject = call->request().subject();
+        MEMORYD_RETURN_IF_ERROR(CheckSubject(call->caller(), subject));
         std::string scope = fmt::format("ListSessions/{}", call->tenant());
         if (!subject.empty()) {
           MEMORYD_RETURN_IF_ERROR(CheckId("subject", subject, kMaxSubjectBytes));
@@ -153,6 +160,7 @@ void SessionService::ForkSession(RpcCallPtr rpc) {
         fork.expected_revision = checked.expected_revision;
         fork.request_id = std::move(checked.request_id);
         fork.fingerprint = std::move(checked.fingerprint);
+        fork.subject = std::move(checked.subject);
         engine_.lifecycle().ForkSession(std::move(fork), [call](absl::StatusOr<ForkReply> forked) {
           if (!forked.ok()) {
             call->Fail(forked.status());
@@ -179,6 +187,7 @@ void SessionService::EraseSubject(RpcCallPtr rpc) {
       [this](const Call<v1::EraseSubjectRequest>& call) -> absl::Status {
         const v1::EraseSubjectRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckId("subject", request.subject(), kMaxSubjectBytes));
+        MEMORYD_RETURN_IF_ERROR(CheckSubject(call->caller(), request.subject()));
         if (!request.dry_run() && !call->caller().roles.any()) {
           return Error(
               absl::StatusCode::kPermissionDenied, "ROLE_NOT_GRANTED",

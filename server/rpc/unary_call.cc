@@ -64,6 +64,7 @@ absl::Status UnaryCall::Admit() {
 }
 
 void UnaryCall::Succeed(std::string reply) {
+  if (!caller_.subject.empty() && Confirm(reply)) return;
   // What was written is written, whether there is room to say so or not; what was read can be read
   // again.
   if (reply_hold_.bytes() == 0 && TraitsOf(method_).right == Right::kRead) {
@@ -156,6 +157,7 @@ absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, const RpcCal
 
 absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method) {
   absl::Status status = CheckRight(caller, TraitsOf(method).right);
+  if (status.ok()) status = CheckReach(caller, TraitsOf(method).reach);
   if (!status.ok()) environment.stats->AuthFailed(ErrorReason(status));
   return status;
 }

@@ -11,7 +11,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +27,7 @@
 #include "core/base/status_macros.h"
 #include "core/calls/call_end.h"
 #include "core/model/trace_context.h"
+#include "core/sessions/session_errors.h"
 #include "server/access/authenticator.h"
 #include "server/access/tenant_limiter.h"
 #include "server/ops/audit_log.h"
@@ -34,6 +37,8 @@
 #include "server/ops/memory_watch.h"
 #include "server/ops/span_exporter.h"
 #include "server/rpc/parse_request.h"
+#include "server/rpc/subject_gate.h"
+#include "server/wire/field_checks.h"
 #include "server/wire/method.h"
 #include "server/wire/rpc_call.h"
 
@@ -51,13 +56,14 @@ struct CallEnvironment {
   const CallLog* log = nullptr;
   AuditLog* audit = nullptr;      // Null: none is kept.
   SpanExporter* spans = nullptr;  // Null: none are exported.
+  OwnerLookup owner_of;           // Empty: callers of one subject are refused.
 };
 
 // Who makes the call, by its credential; of the tenant `default`, with all rights, where
 // authentication is off. RESOURCE_EXHAUSTED `METADATA_TOO_LARGE` before that is looked for.
 absl::StatusOr<Caller> CallerOf(const CallEnvironment& environment, const RpcCall& rpc);
 
-// Whether that caller has the right that the method needs.
+// Whether that caller has the right that the method needs, and may reach what it reaches.
 absl::Status Authorize(const CallEnvironment& environment, const Caller& caller, Method method);
 
 // RESOURCE_EXHAUSTED while the process is short of memory, for a method that takes some.
@@ -124,6 +130,10 @@ class UnaryCall : public CallWatch {
   }
   void NoteUnknownFields() { environment_.stats->UnknownFields(method_); }
   RpcCall& rpc() { return *rpc_; }
+  const CallEnvironment& environment() const { return environment_; }
+  // Sees to it that the reply may be sent, and calls Succeed() with it or Fail(); false: it may be
+  // sent at once.
+  virtual bool Confirm(std::string& /*reply*/) { return false; }
 
  private:
   // `reply`: of a call that succeeded.
@@ -220,7 +230,7 @@ class AwaitedCall final : public ParsedCall<Request>,
       status = this->Parse(bytes);
       if (status.ok()) {
         ReachFailpoint("request_parsed");
-        status = handler_(std::shared_ptr<ParsedCall<Request>>(self));
+        status = this->caller().subject.empty() ? handler_(AsParsed(self)) : HandleOfSubject(self);
       }
     } catch (...) {
       status = CaughtException();
@@ -237,13 +247,92 @@ class AwaitedCall final : public ParsedCall<Request>,
                            : WithLargeFields(status, *Request::descriptor()));
   }
 
+  // As the caller has named it.
+  std::string_view session_id() const override {
+    return asked_session_.empty() ? ParsedCall<Request>::session_id() : asked_session_;
+  }
+
   // Nobody waits for the answer, but the place among the calls is free again.
   void OnCancel() override {
     if (!taken_.exchange(true)) this->Fail(absl::CancelledError("the call was cancelled"));
   }
 
+ protected:
+  bool Confirm(std::string& reply) override {
+    if constexpr (requires(Request request) { request.set_session_id(""); }) {
+      if (!owner_.has_value()) return false;
+      const SessionOwner before = *std::exchange(owner_, std::nullopt);
+      const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
+      LookAtOwner([self, before,
+                   reply = std::move(reply)](const absl::StatusOr<SessionOwner>& after) mutable {
+        if (!after.ok()) {
+          self->Fail(after.status());
+        } else if (WasOf(self->caller().subject, before, *after)) {
+          self->Succeed(std::move(reply));
+        } else {
+          self->Fail(SubjectChanged());
+        }
+      });
+      return true;
+    }
+    return false;
+  }
+
  private:
+  static std::shared_ptr<ParsedCall<Request>> AsParsed(const std::shared_ptr<AwaitedCall>& call) {
+    return call;
+  }
+
+  void LookAtOwner(std::function<void(absl::StatusOr<SessionOwner>)> done) {
+    this->environment().owner_of({this->tenant(), asked_session_}, EndOf(this->shared_from_this()),
+                                 std::move(done));
+  }
+
+  // The handler of a caller of one subject. What reads a session of another reads one that nobody
+  // has. Writes are refused here before they look at anything, and decided in SessionDraft::Add().
+  absl::Status HandleOfSubject(const std::shared_ptr<AwaitedCall>& self) {
+    const MethodTraits& method = TraitsOf(this->method());
+    if (method.reach == Reach::kServer || method.reach == Reach::kSubject) {
+      return handler_(AsParsed(self));
+    }
+    if constexpr (requires(Request request) { request.set_session_id(""); }) {
+      // Else the handler says what is wrong with it.
+      if (!CheckSessionId(this->request().session_id()).ok()) return handler_(AsParsed(self));
+      if (method.reach == Reach::kSession && this->environment().owner_of) {
+        asked_session_ = this->request().session_id();
+        LookAtOwner([self](const absl::StatusOr<SessionOwner>& owner) { self->Go(owner); });
+        return absl::OkStatus();
+      }
+    }
+    return SubjectNotGranted("subject");
+  }
+
+  void Go(const absl::StatusOr<SessionOwner>& owner) {
+    absl::Status status = owner.status();
+    try {
+      if (status.ok()) {
+        const bool reads = TraitsOf(this->method()).right == Right::kRead;
+        const bool of_other = owner->IsOfOther(this->caller().subject);
+        if constexpr (requires(Request request) { request.set_session_id(""); }) {
+          if (reads && of_other) {
+            this->mutable_request().set_session_id(std::string(kNobodysSession));
+          }
+        }
+        if (reads) owner_ = *owner;
+        status = !reads && of_other ? SubjectNotGranted("session_id")
+                                    : handler_(AsParsed(this->shared_from_this()));
+      }
+    } catch (...) {
+      status = CaughtException();
+    }
+    if (!status.ok()) this->Fail(status);
+  }
+
   Handler handler_;
+  // Of a caller of one subject: the session that it has named, and whose that was before it is
+  // read.
+  std::string asked_session_;
+  std::optional<SessionOwner> owner_;
   // Who sets it decides what becomes of the call.
   std::atomic<bool> taken_{false};
 };

@@ -55,6 +55,7 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
   write.deadline = call->deadline();
   write.trace = call->trace();
   write.limits = LimitsOf(call->caller());
+  write.subject = call->caller().subject;
   if constexpr (requires { request.expected_revision(); }) {
     if (request.has_expected_revision()) {
       if (request.expected_revision() < 0) {
@@ -68,7 +69,11 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
     write.request_id = request.request_id();
     request.clear_request_id();
     request.DiscardUnknownFields();
-    write.fingerprint = Fingerprint(TraitsOf(call->method()).name, request);
+    // Of another subject's caller it is another request: he is not told the first one's reply.
+    write.fingerprint = Fingerprint(
+        write.subject.empty() ? std::string(TraitsOf(call->method()).name)
+                              : fmt::format("{}/{}", TraitsOf(call->method()).name, write.subject),
+        request);
   }
   return absl::OkStatus();
 }

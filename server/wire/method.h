@@ -32,6 +32,14 @@ constexpr std::optional<Right> RightOf(std::string_view name) {
   return std::nullopt;
 }
 
+// What a method reaches, and so what a caller of one subject may do with it (docs/adr/0064).
+enum class Reach : std::uint8_t {
+  kTenant,   // More than one subject's, or who knows: such a caller is refused.
+  kSession,  // The session that the request names.
+  kSubject,  // The subject that the request names.
+  kServer,   // Nobody's memory.
+};
+
 // Each has a row in kMethods, in this order.
 enum class Method : std::uint8_t {
   kPut,
@@ -88,44 +96,56 @@ struct MethodTraits {
   Right right;
   // Takes memory in proportion to the request or the session: refused where that is short.
   bool takes_memory = false;
+  // A new method is refused to callers of one subject until it says otherwise.
+  Reach reach = Reach::kTenant;
 };
 
 inline constexpr std::string_view kPackage = "memoryd.v1";
 
 // A test holds them against the services in proto/memoryd/v1.
 inline constexpr auto kMethods = std::to_array<MethodTraits>({
-    {Method::kPut, "MemoryService", "Put", Right::kWrite, true},
-    {Method::kGet, "MemoryService", "Get", Right::kRead},
-    {Method::kGetAll, "MemoryService", "GetAll", Right::kRead},
-    {Method::kSet, "MemoryService", "Set", Right::kWrite, true},
-    {Method::kReset, "MemoryService", "Reset", Right::kWrite},
-    {Method::kQuery, "MemoryService", "Query", Right::kRead, true},
-    {Method::kUpdateContext, "MemoryService", "UpdateContext", Right::kRead, true},
-    {Method::kStreamAll, "MemoryService", "StreamAll", Right::kRead},
-    {Method::kUpdateMessage, "MemoryService", "UpdateMessage", Right::kWrite, true},
-    {Method::kDeleteMessage, "MemoryService", "DeleteMessage", Right::kWrite},
-    {Method::kGetContent, "MemoryService", "GetContent", Right::kRead},
-    {Method::kUpdateContent, "MemoryService", "UpdateContent", Right::kWrite, true},
-    {Method::kDeleteContent, "MemoryService", "DeleteContent", Right::kWrite},
-    {Method::kCreateSession, "SessionService", "CreateSession", Right::kWrite, true},
-    {Method::kGetSession, "SessionService", "GetSession", Right::kRead},
-    {Method::kListSessions, "SessionService", "ListSessions", Right::kRead},
-    {Method::kUpdateSession, "SessionService", "UpdateSession", Right::kWrite, true},
-    {Method::kDeleteSession, "SessionService", "DeleteSession", Right::kWrite},
-    {Method::kForkSession, "SessionService", "ForkSession", Right::kWrite, true},
+    {Method::kPut, "MemoryService", "Put", Right::kWrite, true, Reach::kSession},
+    {Method::kGet, "MemoryService", "Get", Right::kRead, false, Reach::kSession},
+    {Method::kGetAll, "MemoryService", "GetAll", Right::kRead, false, Reach::kSession},
+    {Method::kSet, "MemoryService", "Set", Right::kWrite, true, Reach::kSession},
+    {Method::kReset, "MemoryService", "Reset", Right::kWrite, false, Reach::kSession},
+    {Method::kQuery, "MemoryService", "Query", Right::kRead, true, Reach::kSession},
+    {Method::kUpdateContext, "MemoryService", "UpdateContext", Right::kRead, true, Reach::kSession},
+    {Method::kStreamAll, "MemoryService", "StreamAll", Right::kRead, false, Reach::kSession},
+    {Method::kUpdateMessage, "MemoryService", "UpdateMessage", Right::kWrite, true,
+     Reach::kSession},
+    {Method::kDeleteMessage, "MemoryService", "DeleteMessage", Right::kWrite, false,
+     Reach::kSession},
+    {Method::kGetContent, "MemoryService", "GetContent", Right::kRead, false, Reach::kSession},
+    {Method::kUpdateContent, "MemoryService", "UpdateContent", Right::kWrite, true,
+     Reach::kSession},
+    {Method::kDeleteContent, "MemoryService", "DeleteContent", Right::kWrite, false,
+     Reach::kSession},
+    {Method::kCreateSession, "SessionService", "CreateSession", Right::kWrite, true,
+     Reach::kSession},
+    {Method::kGetSession, "SessionService", "GetSession", Right::kRead, false, Reach::kSession},
+    {Method::kListSessions, "SessionService", "ListSessions", Right::kRead, false, Reach::kSubject},
+    {Method::kUpdateSession, "SessionService", "UpdateSession", Right::kWrite, true,
+     Reach::kSession},
+    {Method::kDeleteSession, "SessionService", "DeleteSession", Right::kWrite, false,
+     Reach::kSession},
+    {Method::kForkSession, "SessionService", "ForkSession", Right::kWrite, true, Reach::kSession},
     {Method::kImportSession, "SessionService", "ImportSession", Right::kAdmin, true},
-    {Method::kEraseSubject, "SessionService", "EraseSubject", Right::kWrite},
-    {Method::kListJobs, "JobService", "ListJobs", Right::kRead},
-    {Method::kGetJob, "JobService", "GetJob", Right::kRead},
-    {Method::kRetryJob, "JobService", "RetryJob", Right::kWrite},
-    {Method::kCancelJob, "JobService", "CancelJob", Right::kWrite},
+    {Method::kEraseSubject, "SessionService", "EraseSubject", Right::kWrite, false,
+     Reach::kSubject},
+    {Method::kListJobs, "JobService", "ListJobs", Right::kRead, false, Reach::kSession},
+    {Method::kGetJob, "JobService", "GetJob", Right::kRead, false, Reach::kSession},
+    {Method::kRetryJob, "JobService", "RetryJob", Right::kWrite, false, Reach::kSession},
+    {Method::kCancelJob, "JobService", "CancelJob", Right::kWrite, false, Reach::kSession},
     {Method::kGetUsage, "JobService", "GetUsage", Right::kRead},
-    {Method::kGetBlock, "BlockService", "GetBlock", Right::kRead},
-    {Method::kListBlockEntries, "BlockService", "ListBlockEntries", Right::kRead},
-    {Method::kUndoBlockChange, "BlockService", "UndoBlockChange", Right::kWrite},
-    {Method::kAddFact, "BlockService", "AddFact", Right::kWrite, true},
-    {Method::kUpdateFact, "BlockService", "UpdateFact", Right::kWrite},
-    {Method::kDeleteFact, "BlockService", "DeleteFact", Right::kWrite},
+    {Method::kGetBlock, "BlockService", "GetBlock", Right::kRead, false, Reach::kSession},
+    {Method::kListBlockEntries, "BlockService", "ListBlockEntries", Right::kRead, false,
+     Reach::kSession},
+    {Method::kUndoBlockChange, "BlockService", "UndoBlockChange", Right::kWrite, false,
+     Reach::kSession},
+    {Method::kAddFact, "BlockService", "AddFact", Right::kWrite, true, Reach::kSession},
+    {Method::kUpdateFact, "BlockService", "UpdateFact", Right::kWrite, false, Reach::kSession},
+    {Method::kDeleteFact, "BlockService", "DeleteFact", Right::kWrite, false, Reach::kSession},
     {Method::kPutItem, "ItemService", "PutItem", Right::kWrite, true},
     {Method::kGetItem, "ItemService", "GetItem", Right::kRead},
     {Method::kDeleteItem, "ItemService", "DeleteItem", Right::kWrite},
@@ -137,7 +157,7 @@ inline constexpr auto kMethods = std::to_array<MethodTraits>({
     {Method::kListNamespaces, "ItemService", "ListNamespaces", Right::kRead},
     {Method::kCopyNamespace, "ItemService", "CopyNamespace", Right::kWrite, true},
     {Method::kDeleteNamespace, "ItemService", "DeleteNamespace", Right::kWrite},
-    {Method::kGetServerInfo, "ServerService", "GetServerInfo", Right::kNone},
+    {Method::kGetServerInfo, "ServerService", "GetServerInfo", Right::kNone, false, Reach::kServer},
     {Method::kAttach, "WorkerService", "Attach", Right::kWorker},
 });
 

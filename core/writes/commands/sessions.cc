@@ -61,6 +61,10 @@ SessionDraft::Decision SessionDraft::Apply(const commands::UpdateSession& update
       return Refused(status);
     }
   }
+  if (absl::Status status = CheckSubject(request, config_.get(), *config, from_template);
+      !status.ok()) {
+    return Refused(status);
+  }
   for (const BlockSettings& old : config_->blocks) {
     // What one kind knows means nothing to another, nor to the same kind under other rules.
     const auto same = [&old](const BlockSettings& block) {

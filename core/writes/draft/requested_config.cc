@@ -86,6 +86,21 @@ absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
   return absl::OkStatus();
 }
 
+absl::Status CheckSubject(const WriteRequest& request, const SessionConfig* old,
+                          const SessionConfig& now, bool from_template) {
+  if (request.subject.empty()) return absl::OkStatus();
+  if (now.subject != request.subject) return SubjectNotGranted("config.subject");
+  // Whose the other session will be when it is shown, nobody knows yet.
+  for (std::size_t i = 0; i < now.blocks.size() && !from_template; ++i) {
+    const BlockSettings& block = now.blocks[i];
+    if (TraitsOf(block, now.counting.profile)->other_session().has_value() &&
+        !HasBlock(old, block)) {
+      return SubjectNotGranted(fmt::format("config.blocks[{}]", i));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOtherSessions(const SessionKey& key, std::span<const BlockSettings> blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].traits->other_session() != key.session) continue;
@@ -109,13 +124,15 @@ absl::StatusOr<SessionDefaults> DefaultsFor(const WriteRequest& request) {
 }
 
 SessionSettings SettingsOfNew(const WriteRequest& request, const SessionDefaults& defaults) {
-  SessionSettings settings = ConfigOf(request.command).settings.value_or(SessionSettings());
+  const SessionSettings asked = ConfigOf(request.command).settings.value_or(SessionSettings());
+  SessionSettings settings = asked;
   if (defaults.from == nullptr) {
     LimitNewBlocks(request, nullptr, settings);
   } else {
     settings = SettingsFrom(*defaults.from, request.key).With(settings);
   }
   settings.retention = settings.retention.Or(defaults.retention);
+  if (!request.subject.empty() && !asked.subject.has_value()) settings.subject = request.subject;
   return settings;
 }
 
@@ -157,6 +174,9 @@ absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(const WriteReque
   if (request.limits != nullptr) {
     MEMORYD_RETURN_IF_ERROR(
         CheckGranted(*request.limits, nullptr, config, defaults.from != nullptr));
+  }
+  if (!request.subject.empty()) {
+    MEMORYD_RETURN_IF_ERROR(CheckSubject(request, nullptr, config, defaults.from != nullptr));
   }
   return std::make_shared<const SessionConfig>(std::move(config));
 }

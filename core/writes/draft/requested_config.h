@@ -47,6 +47,12 @@ void LimitNewBlocks(const WriteRequest& request, const SessionConfig* old,
 absl::Status CheckGranted(const CallerLimits& limits, const SessionConfig* old,
                           const SessionConfig& now, bool from_template);
 
+// OK when a caller of one subject may have a session configured as `now` that is configured as
+// `old`, null for a new one: it is of that subject, and shows no other session that the caller has
+// named. PERMISSION_DENIED `SUBJECT_NOT_GRANTED`.
+absl::Status CheckSubject(const WriteRequest& request, const SessionConfig* old,
+                          const SessionConfig& now, bool from_template);
+
 // How the session remembers that the request makes, in `settings`; returns what that is in full,
 // checked.
 absl::StatusOr<std::shared_ptr<const SessionConfig>> MakeConfig(const WriteRequest& request,

@@ -130,6 +130,10 @@ TenantUsage SessionDraft::Change() const {
 
 SessionDraft::Decision SessionDraft::Add(Write& write) {
   const WriteRequest& request = write.request;
+  // Here every write passes, and what it is decided on is what it is committed on.
+  if (!request.subject.empty() && exists() && config_->subject != request.subject) {
+    return Refused(SubjectNotGranted("session_id"));
+  }
   if (!request.request_id.empty()) {
     const auto known = [&request](const RequestRecord& record) {
       return record.request_id == request.request_id;

@@ -1,0 +1,39 @@
+#include "server/rpc/subject_gate.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/reads/session_reads.h"
+
+namespace memoryd {
+
+OwnerLookup OwnerLookupOf(SessionReads* reads) {
+  return [reads](const SessionKey& key, CallEnd end,
+                 std::function<void(absl::StatusOr<SessionOwner>)> done) {
+    reads->GetSession(key, std::move(end),
+                      [done = std::move(done)](const absl::StatusOr<SessionInfo>& info) {
+                        if (!info.ok()) {
+                          done(info.status());
+                          return;
+                        }
+                        const bool exists = info->exists();
+                        done(SessionOwner{exists, exists ? info->config->subject : std::string(),
+                                          info->row.generation, info->row.revision});
+                      });
+  };
+}
+
+bool WasOf(std::string_view subject, const SessionOwner& before, const SessionOwner& after) {
+  if (after.revision == before.revision && after.generation == before.generation) return true;
+  if (!after.exists) return !before.exists || before.subject == subject;
+  if (after.subject != subject) return false;
+  return !before.exists || before.generation == after.generation;
+}
+
+absl::Status SubjectChanged() {
+  return Error(absl::StatusCode::kAborted, "SESSION_REPLACED",
+               "the session was replaced, or given to another subject, while it was read; try "
+               "again");
+}
+
+}  // namespace memoryd
