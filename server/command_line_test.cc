@@ -194,6 +194,7 @@ TEST_F(ConfigTest, SettingsOfTlsNeedEachOther) {
   ExpectRefused(Parse({"--jwks-file=/j", "--jwt-issuer=i"}), {"jwks_file", "jwt_audience"});
   ExpectRefused(Parse({"--jwt-issuer=i"}), {"jwt_issuer", "jwks_file"});
   ExpectRefused(Parse({"--jwt-audience=a"}), {"jwt_audience", "jwks_file"});
+  ExpectRefused(Parse({"--jwt-subject-claim=sub"}), {"jwt_subject_claim", "jwks_file"});
   ExpectRefused(Parse({}, {{"MEMORYD_JWT_TENANT_CLAIM", ""}}), {"jwt_tenant_claim", "empty"});
   EXPECT_TRUE(Parse({"--tls-client-ca=/ca", "--tls-cert=/c", "--tls-key=/k"}).ok());
 }

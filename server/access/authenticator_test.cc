@@ -210,6 +210,34 @@ TEST_F(AuthenticatorTest, ACertificateNamesItsTenant) {
                 "RIGHT_MISSING");
 }
 
+TEST_F(AuthenticatorTest, ASubjectBindsWhateverElseIsPresented) {
+  Write(R"([
+    {tenant: a, rights: [read, write, admin, worker], certificate: all.example.org},
+    {tenant: a, rights: [read], subject: ada, certificate: ada.example.org},
+    {tenant: a, rights: [read], subject: bob, certificate: bob.example.org}])");
+  ASSERT_TRUE(authenticator_->Reload().ok());
+  EXPECT_EQ(Ask("", Right::kRead, {"all.example.org"})->subject, "");
+  EXPECT_EQ(Ask("", Right::kRead, {"ada.example.org"})->subject, "ada");
+  EXPECT_EQ(Ask("", Right::kRead, {"ada.example.org", "all.example.org"})->subject, "ada");
+  EXPECT_EQ(Ask("", Right::kRead, {"all.example.org", "ada.example.org"})->subject, "ada");
+  ExpectRefused(Ask("", Right::kRead, {"ada.example.org", "bob.example.org"}),
+                absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE");
+  ExpectRefused(Ask("", Right::kRead, {"bob.example.org", "all.example.org", "ada.example.org"}),
+                absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE");
+}
+
+TEST_F(AuthenticatorTest, WhatReachesATenantIsRefusedToACallerOfOneSubject) {
+  Caller caller;
+  EXPECT_TRUE(CheckReach(caller, Reach::kTenant).ok());
+  caller.subject = "ada";
+  for (const Reach reach : {Reach::kSession, Reach::kSubject, Reach::kServer}) {
+    EXPECT_TRUE(CheckReach(caller, reach).ok());
+  }
+  const absl::Status refused = CheckReach(caller, Reach::kTenant);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ErrorReason(refused), "SUBJECT_NOT_GRANTED");
+}
+
 TEST_F(AuthenticatorTest, CredentialsOfDifferentTenantsAreRefused) {
   ExpectRefused(Ask("Bearer reader", Right::kRead, {"spiffe://x/b"}),
                 absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE");

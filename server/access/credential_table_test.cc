@@ -65,6 +65,21 @@ TEST(CredentialTableTest, ATenantMayHaveSeveralCredentialsInEitherCase) {
   EXPECT_EQ(table->FindCertificate(""), nullptr);
 }
 
+TEST(CredentialTableTest, ACredentialMayBeOfOneSubject) {
+  const auto table = CredentialTable::Parse(
+      Entry("  certificate: x\n  subject: ada\n") + Entry("  certificate: y\n"), "");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(table->FindCertificate("x")->subject, "ada");
+  EXPECT_EQ(table->FindCertificate("y")->subject, "");
+  // Nothing that could be taken for "of all".
+  ExpectRefused(Entry("  certificate: x\n  subject: \"\"\n"), 4, "subject");
+  ExpectRefused(Entry("  certificate: x\n  subject:\n"), 4, "subject");
+  ExpectRefused(Entry("  certificate: x\n  subject: [ada]\n"), 4, "subject");
+  ExpectRefused(Entry("  certificate: x\n  subject: \"a\\u3164\"\n"), 4, "subject");
+  ExpectRefused(Entry("  certificate: x\n  subject: " + std::string(257, 'a') + "\n"), 4,
+                "subject");
+}
+
 TEST(CredentialTableTest, NobodyHasAccessWhenTheListIsEmpty) {
   const auto table = CredentialTable::Parse("[]", "");
   ASSERT_TRUE(table.ok()) << table.status();

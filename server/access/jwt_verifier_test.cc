@@ -111,14 +111,13 @@ class JwtVerifierTest : public ::testing::Test {
     std::string pattern = (std::filesystem::temp_directory_path() / "memoryd-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
-    JwtSettings settings;
-    settings.jwks_file = (folder_ / "jwks.json").string();
-    settings.issuer = "https://issuer.example";
-    settings.audience = "memoryd";
-    settings.tenant_claim = "tenant";
-    settings.rights_claim = "scope";
-    path_ = settings.jwks_file;
-    verifier_ = std::make_unique<JwtVerifier>(settings, [this] { return now_; });
+    settings_.jwks_file = (folder_ / "jwks.json").string();
+    settings_.issuer = "https://issuer.example";
+    settings_.audience = "memoryd";
+    settings_.tenant_claim = "tenant";
+    settings_.rights_claim = "scope";
+    path_ = settings_.jwks_file;
+    verifier_ = std::make_unique<JwtVerifier>(settings_, [this] { return now_; });
     Publish({rsa_.Jwk(), ec_.Jwk()});
     ASSERT_TRUE(verifier_->Reload().ok());
   }
@@ -149,6 +148,7 @@ class JwtVerifierTest : public ::testing::Test {
   const SigningKey ec_ = SigningKey::Ec("ec");
   std::filesystem::path folder_;
   std::string path_;
+  JwtSettings settings_;
   absl::Time now_ = absl::FromUnixSeconds(kNow);
   std::unique_ptr<JwtVerifier> verifier_;
 };
@@ -162,6 +162,20 @@ TEST_F(JwtVerifierTest, ATokenSaysWhoAndWhatForHowLong) {
   EXPECT_TRUE(grant->rights.Has(Right::kWrite));
   EXPECT_FALSE(grant->rights.Has(Right::kAdmin));
   EXPECT_EQ(grant->expires, absl::FromUnixSeconds(kNow + 300 + 60));
+}
+
+TEST_F(JwtVerifierTest, AClaimMayNameTheSubject) {
+  EXPECT_EQ(verifier_->Verify(Token(With("user", "ada")))->subject, "");
+  settings_.subject_claim = "user";
+  verifier_ = std::make_unique<JwtVerifier>(settings_, [this] { return now_; });
+  ASSERT_TRUE(verifier_->Reload().ok());
+  EXPECT_EQ(verifier_->Verify(Token(With("user", "ada")))->subject, "ada");
+  // Never a token of all.
+  ExpectRefused(Token(Claims()), JwtFailure::kClaims);
+  for (const Json& bad : {Json(""), Json(7), Json(nullptr), Json::array({"ada"}), Json("a\u3164"),
+                          Json(std::string(257, 'a'))}) {
+    ExpectRefused(Token(With("user", bad)), JwtFailure::kClaims);
+  }
 }
 
 TEST_F(JwtVerifierTest, TakesEveryAlgorithmOfItsKeys) {

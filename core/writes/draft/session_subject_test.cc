@@ -1,6 +1,7 @@
 // Whom a session is about, and what deletion leaves of it.
 #include <gmock/gmock.h>
 
+#include "core/base/error.h"
 #include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {
@@ -55,6 +56,75 @@ TEST_F(SessionSubjectTest, ASessionIsDeletedOnlyForItsOwnSubject) {
   EXPECT_TRUE(session_.exists());
   MustStore(Plain(commands::DeleteSession{"ada"}));
   EXPECT_FALSE(session_.exists());
+}
+
+// ---- callers of one subject ----
+
+TEST_F(SessionSubjectTest, ACallersSessionIsOfHisSubject) {
+  WriteRequest put = Put({{"user", "a"}});
+  put.subject = "ada";
+  MustStore(std::move(put));
+  EXPECT_EQ(change_->row.subject, "ada");
+  EXPECT_EQ(session_.config->subject, "ada");
+}
+
+TEST_F(SessionSubjectTest, ACallerMakesNoSessionOfAnother) {
+  for (const char* other : {"bob", ""}) {
+    WriteRequest create = Create(other);
+    create.subject = "ada";
+    const auto decision = Apply(std::move(create));
+    EXPECT_EQ(ErrorReason(decision.status), "SUBJECT_NOT_GRANTED") << other;
+    EXPECT_EQ(ErrorDetails(decision.status), (ErrorValues{{"field", "config.subject"}}));
+    EXPECT_FALSE(session_.exists());
+  }
+}
+
+TEST_F(SessionSubjectTest, NothingOfAnothersSessionIsWritten) {
+  MustStore(Create("bob"));
+  MustStore(PutWithId("r"));
+  std::vector<WriteRequest> writes;
+  writes.push_back(PutWithId("r"));  // Whose reply is known.
+  writes.push_back(Plain(commands::Put(), {{"user", "b"}}));
+  writes.push_back(Plain(commands::Set(), {{"user", "b"}}));
+  writes.push_back(Plain(commands::Reset()));
+  writes.push_back(Plain(commands::DeleteSession()));
+  writes.push_back(WithSettings(commands::UpdateSession(), SessionSettings()));
+  writes.push_back(Create("ada"));
+  for (WriteRequest& write : writes) {
+    write.subject = "ada";
+    const auto decision = Apply(std::move(write));
+    EXPECT_EQ(decision.kind, DecisionKind::kRefused);
+    EXPECT_EQ(ErrorReason(decision.status), "SUBJECT_NOT_GRANTED");
+    EXPECT_EQ(session_.config->subject, "bob");
+  }
+}
+
+TEST_F(SessionSubjectTest, ACallerGivesHisSessionToNobody) {
+  WriteRequest create = Create("ada");
+  create.subject = "ada";
+  MustStore(std::move(create));
+  for (const char* other : {"bob", ""}) {
+    SessionSettings settings;
+    settings.subject = other;
+    WriteRequest update = WithSettings(commands::UpdateSession(), settings);
+    update.subject = "ada";
+    EXPECT_EQ(ErrorReason(Apply(std::move(update)).status), "SUBJECT_NOT_GRANTED");
+  }
+  SessionSettings own;
+  own.token_limit = 70;
+  WriteRequest update = WithSettings(commands::UpdateSession(), own);
+  update.subject = "ada";
+  MustStore(std::move(update));
+  EXPECT_EQ(session_.config->subject, "ada");
+}
+
+TEST_F(SessionSubjectTest, ADeletedSessionsIdIsFree) {
+  MustStore(Create("bob"));
+  MustStore(Plain(commands::DeleteSession()));
+  WriteRequest put = Put({{"user", "a"}});
+  put.subject = "ada";
+  MustStore(std::move(put));
+  EXPECT_EQ(change_->row.subject, "ada");
 }
 
 TEST_F(SessionSubjectTest, ATombstoneKeepsItUntilItsRepliesAreForgotten) {
