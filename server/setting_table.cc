@@ -158,11 +158,8 @@ constexpr std::array kSettings = {
             [] { return std::string("scope"); },
             [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); },
             "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
-    Setting{
-        "jwt_subject_claim",
-        "The claim of JSON Web Tokens that names the caller's subject; none: tokens are of all.",
-        &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.subject_claim); },
-        "`sub` where each user has a token. [One subject](ACCESS.md#one-subject)."},
+    Setting{"jwt_subject_claim", "The claim of JSON Web Tokens that names the caller's subject.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.subject_claim); }},
     Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
             &Nothing,
             [](Config& c, const std::string& v) {

@@ -316,6 +316,7 @@ void WritePath::ArchiveOldest(std::shared_ptr<Write> write) {
 void WritePath::ArchivePiece(const std::shared_ptr<Write>& write) {
   WriteRequest archive;
   archive.key = write->session->key;
+  archive.subject = write->request.subject;
   archive.deadline = write->deadline();
   auto taken = TakeForOldest(*options_.memory, archive.key.tenant);
   if (!taken.ok()) {

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/fact_text.h"
 #include "server/rpc/block_reply.h"
+#include "server/rpc/run_unary.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"

@@ -12,6 +12,7 @@
 #include "core/base/utf8_decode.h"
 #include "server/rpc/batch_call.h"
 #include "server/rpc/item_reply.h"
+#include "server/rpc/run_unary.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/convert_item.h"
 #include "server/wire/page_token.h"

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "server/rpc/run_unary.h"
 #include "server/rpc/write_call.h"
 #include "server/settings/limits.h"
 #include "server/wire/convert.h"

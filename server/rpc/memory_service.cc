@@ -9,6 +9,7 @@
 
 #include "server/rpc/page_stream.h"
 #include "server/rpc/recall_call.h"
+#include "server/rpc/run_unary.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/filter.h"

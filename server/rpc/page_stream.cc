@@ -163,7 +163,8 @@ class PageStream final : public RpcHandler,
   }
 
   void Confirm(absl::StatusOr<Page> page) {
-    if (caller_.subject.empty() || !page.ok()) {
+    // What is read of nobody's session is of nobody, whatever becomes of the other.
+    if (caller_.subject.empty() || !page.ok() || page_.key.session == kNobodysSession) {
       Send(std::move(page));
       return;
     }

@@ -7,6 +7,7 @@
 
 #include "core/model/session_config.h"
 #include "core/reads/page.h"
+#include "server/rpc/run_unary.h"
 #include "server/settings/limits.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "server/rpc/import_stream.h"
+#include "server/rpc/run_unary.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/page_token.h"

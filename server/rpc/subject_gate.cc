@@ -24,10 +24,8 @@ OwnerLookup OwnerLookupOf(SessionReads* reads) {
 }
 
 bool WasOf(std::string_view subject, const SessionOwner& before, const SessionOwner& after) {
-  if (after.revision == before.revision && after.generation == before.generation) return true;
-  if (!after.exists) return !before.exists || before.subject == subject;
-  if (after.subject != subject) return false;
-  return !before.exists || before.generation == after.generation;
+  if (before.generation != after.generation) return false;
+  return before.revision == after.revision || (before.IsOf(subject) && after.IsOf(subject));
 }
 
 absl::Status SubjectChanged() {

@@ -39,7 +39,7 @@ using OwnerLookup = std::function<void(const SessionKey& key, CallEnd end,
 // `reads` outlives it.
 OwnerLookup OwnerLookupOf(SessionReads* reads);
 
-// Whether what was read between `before` and `after` was the subject's, or unknown, all the while.
+// Whether a session that was the subject's, or unknown, at `before` was that until `after`.
 bool WasOf(std::string_view subject, const SessionOwner& before, const SessionOwner& after);
 
 // ABORTED `SESSION_REPLACED`, for a read during which it was not.
