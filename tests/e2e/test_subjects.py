@@ -3,6 +3,9 @@ nobody. Another's session must answer as one that never was, and stay as it is."
 
 from __future__ import annotations
 
+import collections
+import threading
+
 import grpc
 import pytest
 
@@ -213,15 +216,17 @@ def test_a_fork_is_of_his_own_into_his_own(ann, bob, everybody):
 def test_no_other_session_is_shown(ann, bob, everybody):
     fill(bob, "shown")
     showing = memory.SessionConfig(blocks=[block("other", "session", session_id="shown")])
-    for method in ("CreateSession", "Put"):
-        assert reason(ann.error(method, session_id="shows", config=showing)) == NOT_GRANTED
+    for method, fields in (("CreateSession", {}), ("Put", {"messages": [user("a")]})):
+        error = ann.error(method, session_id="shows", config=showing, **fields)
+        assert reason(error) == NOT_GRANTED
     ann("CreateSession", session_id="shows")
     assert reason(ann.error("UpdateSession", session_id="shows", config=showing)) == NOT_GRANTED
 
 
 def test_a_kept_reply_is_replayed_to_its_subject_alone(ann, everybody):
     request = {"session_id": "replayed", "request_id": "r", "messages": [user("a")]}
-    everybody("Put", **request, config=memory.SessionConfig(subject="ann"))
+    ann("CreateSession", session_id="replayed")
+    everybody("Put", **request)
     assert reason(ann.error("Put", **request)) == "REQUEST_ID_REUSED"
     ann("Put", **{**request, "request_id": "own"})
     assert ann("Put", **{**request, "request_id": "own"}).replayed
@@ -242,3 +247,29 @@ def test_who_may_not_read_still_writes_only_his_own(callers, everybody):
     assert reason(writer.error("Put", session_id="of bob", messages=[user("a")])) == NOT_GRANTED
     writer("Put", session_id="of ann", messages=[user("a")])
     assert everybody("GetSession", session_id="of ann").session.config.subject == "ann"
+
+
+def test_an_id_that_changes_hands_shows_nothing_of_the_other(ann, bob, everybody):
+    """The look at whose it is, and the read: nothing comes between."""
+    stop = threading.Event()
+
+    def change_hands() -> None:
+        for _ in range(60):
+            for call, text in ((bob, SECRET), (ann, "own")):
+                everybody("DeleteSession", session_id="hot")
+                call("Put", session_id="hot", messages=[user(text)])
+        stop.set()
+
+    changing = threading.Thread(target=change_hands)
+    changing.start()
+    seen: collections.Counter[str] = collections.Counter()
+    while not stop.is_set() and changing.is_alive():
+        for method in ("Get", "GetAll", "StreamAll", "Query"):
+            got = outcome(ann, method, asked(method, "hot"))
+            assert SECRET not in str(got), method
+            if isinstance(got, tuple):
+                assert got[:2] == (grpc.StatusCode.ABORTED, "SESSION_REPLACED")
+            seen["refused" if isinstance(got, tuple) else "own" if "own" in str(got) else "none"] += 1
+    changing.join()
+    assert stop.is_set()
+    assert seen["own"] and seen["none"], seen
