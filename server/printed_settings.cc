@@ -60,19 +60,19 @@ std::string SettingsReference() {
     }
   }
   text += fmt::format(
-      "\n## `{}`\n\n[A list](MODELS.md#models) in the file alone. The keys of each:\n\n{}",
+      "\n## `{}`\n\n[A list](MODELS.md#models), only in the file. The keys of each model:\n\n{}",
       kModelsKey, ModelReference());
   text += fmt::format(
-      "\n## `{}`\n\n[A list](TENANTS.md#tenants-beside-one-another) in the file alone, of what "
-      "is otherwise for some\ntenants. The keys of each are `name` and any of these, which mean "
-      "what the settings `{}…` do:\n{}.\n`templates` is a list of those that the tenant may use; "
-      "without it the tenant may use all.\n",
+      "\n## `{}`\n\n[A list](TENANTS.md#tenants-beside-one-another) of tenants with limits of "
+      "their "
+      "own, only in the file. A tenant has a\n`name` and any of these keys, which replace the "
+      "settings `{}…` for this tenant:\n{}.\n`templates` lists the templates that the tenant may "
+      "use. Absent: all.\n",
       kTenantsKey, kTenantPrefix, fmt::join(of_tenants, ", "));
   text += fmt::format(
-      "\n## `{}`\n\n[A map](TENANTS.md#templates-of-sessions) in the file alone, of names and "
-      "of "
-      "configurations. The keys of each are the\nfields of `memoryd.v1.SessionConfig` in "
-      "[memory.proto](../proto/memoryd/v1/memory.proto), and mean what they mean there.\n",
+      "\n## `{}`\n\n[A map](TENANTS.md#templates-of-sessions) from names to configurations, "
+      "only in the file. The keys of each are the\nfields of `memoryd.v1.SessionConfig` in "
+      "[memory.proto](../proto/memoryd/v1/memory.proto).\n",
       kTemplatesKey);
   return text;
 }

@@ -121,53 +121,56 @@ std::string ParseMode(const std::string& value, unsigned& out) {
 }
 
 constexpr std::array kSettings = {
-    Setting{"listen", "Addresses to serve on: HOST:PORT or unix:PATH, separated by commas.",
+    Setting{"listen", "Addresses to listen on: HOST:PORT or unix:PATH, separated by commas.",
             [] { return std::string("127.0.0.1:50051"); },
             [](Config& c, const std::string& v) { return ParseListen(v, c.listen); },
-            "Port 0 picks a free one and prints it."},
-    Setting{"allow_plaintext", "Serve without TLS on addresses other machines can reach.",
+            "Port 0: a free port, which is printed."},
+    Setting{"allow_plaintext", "Serves without TLS on addresses that other machines can reach.",
             [] { return std::string("false"); },
             [](Config& c, const std::string& v) { return ParseBool(v, c.allow_plaintext); },
-            "Said as a warning at the start."},
-    Setting{"tls_cert", "PEM file: the server's certificate and its intermediates.", &Nothing,
+            "Logs a warning at startup."},
+    Setting{"tls_cert", "PEM file with the server's certificate and its intermediates.", &Nothing,
             [](Config& c, const std::string& v) { return Keep(v, c.tls_cert); },
-            "With it all TCP addresses use TLS, 1.2 or newer."},
-    Setting{"tls_key", "PEM file: the key of tls_cert.", &Nothing,
+            "If set, all TCP addresses use TLS, 1.2 or newer."},
+    Setting{"tls_key", "PEM file with the key of tls_cert.", &Nothing,
             [](Config& c, const std::string& v) { return Keep(v, c.tls_key); },
-            "Refused when users other than its owner and group may read it."},
-    Setting{"tls_client_ca", "PEM file: clients need a certificate that one of these signed.",
+            "Refused if users other than its owner and group can read it."},
+    Setting{"tls_client_ca", "PEM file: the CAs that must have signed clients' certificates.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.tls_client_ca); },
             "[Which to choose](ACCESS.md#which-to-choose)."},
-    Setting{"credentials", "YAML file: who may do what in which tenant; none: anybody all.",
+    Setting{"credentials",
+            "YAML file with credentials and their rights. Empty: no authentication; every caller "
+            "has all rights.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.credentials); },
             "[Who may do what](ACCESS.md#who-may-do-what)."},
-    Setting{"jwks_file", "JSON file: public keys of those whose JSON Web Tokens are credentials.",
+    Setting{"jwks_file", "JSON file: public keys that check JSON Web Tokens. Empty: none accepted.",
             &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.jwks_file); },
             "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
-    Setting{"jwt_issuer", "What the claim `iss` of JSON Web Tokens must be.", &Nothing,
+    Setting{"jwt_issuer", "The required claim `iss` of JSON Web Tokens.", &Nothing,
             [](Config& c, const std::string& v) { return Keep(v, c.jwt.issuer); },
-            "Wanted with `jwks_file`."},
-    Setting{"jwt_audience", "What the claim `aud` of JSON Web Tokens must be, or hold.", &Nothing,
-            [](Config& c, const std::string& v) { return Keep(v, c.jwt.audience); },
-            "Wanted with `jwks_file`."},
+            "Required with `jwks_file`."},
+    Setting{"jwt_audience", "The value that the claim `aud` of JSON Web Tokens must contain.",
+            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.audience); },
+            "Required with `jwks_file`."},
     Setting{"jwt_tenant_claim", "The claim of JSON Web Tokens that names the tenant.",
             [] { return std::string("tenant"); },
             [](Config& c, const std::string& v) { return KeepName(v, c.jwt.tenant_claim); }},
     Setting{"jwt_rights_claim",
-            "The claim of JSON Web Tokens that has the rights: memoryd:read, memoryd:write….",
+            "The claim of JSON Web Tokens with the rights: memoryd:read, memoryd:write and so on.",
             [] { return std::string("scope"); },
             [](Config& c, const std::string& v) { return KeepName(v, c.jwt.rights_claim); },
             "[JSON Web Tokens](ACCESS.md#json-web-tokens)."},
-    Setting{"jwt_subject_claim", "The claim of JSON Web Tokens that names the caller's subject.",
-            &Nothing, [](Config& c, const std::string& v) { return Keep(v, c.jwt.subject_claim); }},
-    Setting{"health_listen", "Addresses that serve health only, in plaintext, to any machine.",
-            &Nothing,
+    Setting{"jwt_subject_claim",
+            "The claim of JSON Web Tokens that names the caller's subject. Empty: none.", &Nothing,
+            [](Config& c, const std::string& v) { return Keep(v, c.jwt.subject_claim); }},
+    Setting{"health_listen",
+            "Addresses that serve only health checks, in plaintext, to any client.", &Nothing,
             [](Config& c, const std::string& v) {
               c.health_listen.clear();
               return v.empty() ? std::string() : ParseListen(v, c.health_listen);
             },
-            "`0.0.0.0:50052` for a kubelet."},
-    Setting{"store", "sqlite:PATH, sqlite::memory:, postgresql://…, or as SQLAlchemy has them.",
+            "Use `0.0.0.0:50052` for a kubelet."},
+    Setting{"store", "sqlite:PATH, sqlite::memory:, postgresql://…, or a URL of SQLAlchemy.",
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {
               c.store = v;
@@ -177,14 +180,14 @@ constexpr std::array kSettings = {
             "[SQLite](STORES.md#sqlite).",
             "`sqlite:memoryd.db` in the state directory"},
     Setting{"accept_lost_commits",
-            "SQLite: the lost commits of a damaged log to start without, as the refusal to start "
-            "names them. Empty: none.",
+            "SQLite: starts although a damaged log has lost these commits. The error of the failed "
+            "start names them. Empty: refuses to start.",
             &Nothing,
             [](Config& c, const std::string& v) { return Keep(v, c.accept_lost_commits); },
             "[A damaged log](STORES.md#sqlite)."},
     Setting{"coherence",
-            "shared: other servers may use the store; exclusive: this one alone; auto: shared on "
-            "PostgreSQL, exclusive on SQLite.",
+            "Whether other servers may use the store: shared (yes), exclusive (no), or auto "
+            "(shared on PostgreSQL, exclusive on SQLite).",
             [] { return std::string("auto"); },
             [](Config& c, const std::string& v) -> std::string {
               std::string choice;
@@ -199,103 +202,103 @@ constexpr std::array kSettings = {
                                                     : Coherence::kExclusive;
               return {};
             }},
-    Setting{"committers", "Threads, and connections to the store, that commit.",
+    Setting{"committers", "Threads that commit, and as many connections to the store.",
             [] { return std::string("2"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); }},
-    Setting{"readers", "Threads, and connections to the store, for cold loads and pages.",
+    Setting{"readers", "Threads, and connections to the store, that load sessions and read pages.",
             [] { return std::string("4"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},
     Setting{"searchers", "Threads for Query and UpdateContext.", [] { return std::string("2"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.searchers); }},
     Setting{
-        "store_timeout_ms", "Bound of every call to the store.", [] { return std::string("5000"); },
+        "store_timeout_ms", "Milliseconds for a store call.", [] { return std::string("5000"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 100, 60000, c.store_timeout_ms); },
         "COMMIT included."},
-    Setting{"transaction_pooling", "A pooler in transaction mode stands before PostgreSQL.",
+    Setting{"transaction_pooling", "Whether a transaction pooler is before PostgreSQL.",
             [] { return std::string("false"); },
             [](Config& c, const std::string& v) { return ParseBool(v, c.transaction_pooling); },
-            "Such as PgBouncer: no named statements, no session state."},
-    Setting{"max_pending_calls", "Calls that may wait for the store; more are refused.",
+            "Such as PgBouncer. The server then uses no named statements and no session state."},
+    Setting{"max_pending_calls", "The most calls that wait for the store. More are refused.",
             [] { return std::string("4096"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.max_pending_calls);
             },
             "[Overload](CAPACITY.md#overload)."},
-    Setting{"tenant_calls_per_second", "Calls that a tenant may make a second; 0: any number.",
+    Setting{"tenant_calls_per_second",
+            "The most calls of a tenant per second, on each server. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_per_second);
             },
-            "On each server, a second's worth at once. "
-            "[Tenants](TENANTS.md#tenants-beside-one-another)."},
+            "As many calls may come at once. [Tenants](TENANTS.md#tenants-beside-one-another)."},
     Setting{"tenant_calls_in_flight",
-            "Calls of a tenant that may be under way at a time; 0: any number.",
+            "The most calls of a tenant in flight at once, on each server. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
             },
             "On each server."},
-    Setting{"tenant_sessions", "Sessions that a tenant may store; 0: any number.",
+    Setting{"tenant_sessions", "The most sessions of a tenant. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.sessions);
             },
             "[What a tenant may store](TENANTS.md#what-a-tenant-may-store)."},
-    Setting{"tenant_messages", "Messages and contents that a tenant may store; 0: any number.",
+    Setting{"tenant_messages", "The most messages and contents of a tenant. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.messages);
             }},
-    Setting{"tenant_mib", "MiB of messages and contents that a tenant may store; 0: any number.",
+    Setting{"tenant_mib", "The most MiB of messages and contents of a tenant. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.mib);
             }},
     Setting{"tenant_session_ttl_s",
-            "Seconds after which a session is deleted that nothing is written to and that was made "
-            "without `retention.session_ttl`; 0: never.",
+            "Seconds without a write after which a session is deleted (0: never). For sessions "
+            "created without `retention.session_ttl`.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.session_ttl_s);
             },
             "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
     Setting{"tenant_refresh_on_read",
-            "Whether reads count for it in sessions made without `retention.refresh_on_read`.",
+            "Whether reads postpone it, in sessions created without `retention.refresh_on_read`.",
             [] { return std::string("false"); },
             [](Config& c, const std::string& v) {
               return ParseBool(v, c.tenants.usual.refresh_on_read);
             }},
     Setting{"tenant_keep_messages",
-            "The newest messages that are kept of a session made without "
-            "`retention.keep_messages`; 0: all.",
+            "The number of newest messages that a session keeps (0: all). For sessions created "
+            "without `retention.keep_messages`.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_messages);
             }},
     Setting{"tenant_keep_bytes",
-            "The bytes that are kept of the newest messages of a session made without "
-            "`retention.keep_bytes`; 0: all.",
+            "The bytes of newest messages that a session keeps (0: all). For sessions created "
+            "without `retention.keep_bytes`.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota, c.tenants.usual.keep_bytes);
             }},
     Setting{"tenant_message_ttl_s",
-            "Seconds after which messages go out of a session made without "
-            "`retention.message_ttl`; 0: never.",
+            "Seconds after which a message is removed (0: never). For sessions created without "
+            "`retention.message_ttl`.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTtlSeconds, c.tenants.usual.message_ttl_s);
             }},
     Setting{"tenant_model_tokens_per_day",
-            "Tokens, sent and received, that models may take for a tenant in a day by UTC, on this "
-            "server; 0: any number.",
+            "The most tokens, sent and received, that models may use for a tenant in a UTC day, on "
+            "each server. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
                               c.tenants.usual.model_tokens_per_day);
             }},
     Setting{"tenant_model_calls_per_day",
-            "Calls of models for a tenant in a day by UTC, on this server; 0: any number.",
+            "The most model calls for a tenant in a UTC day, on each server. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{0}, kMaxTenantQuota,
@@ -303,18 +306,18 @@ constexpr std::array kSettings = {
             }},
     Setting{
         "tenant_default_template",
-        "The template, one of `templates`, of a session that is made with neither template nor "
-        "configuration; empty: none.",
+        "The template, one of `templates`, for sessions created with neither a template nor a "
+        "configuration. Empty: none.",
         &Nothing,
         [](Config& c, const std::string& v) { return Keep(v, c.tenants.usual.default_template); },
         "[Templates](TENANTS.md#templates-of-sessions)."},
-    Setting{"cache_mib", "Memory for sessions, in MiB.", [] { return std::string("256"); },
+    Setting{"cache_mib", "Memory for cached sessions, in MiB.", [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.cache_mib);
             }},
     Setting{"active_mib",
-            "MiB of active messages that a session may have, 256 bytes for each included. A tenth "
-            "of the budget of memory where that is less.",
+            "The most active messages of a session, in MiB, counting 256 bytes more for each. At "
+            "most a tenth of the memory budget.",
             [] { return std::string("48"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.active_mib);
@@ -324,27 +327,26 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.index_mib);
             },
-            "Some 600 bytes a message of a session that is asked, texts not counted. The least "
-            "recently asked go first and are read again when asked."},
+            "About 600 bytes for each message of a searched session, besides its text. The index "
+            "searched least recently is evicted first, and rebuilt when needed."},
     Setting{"vector_mib", "Memory for the vectors of blocks, in MiB.",
             [] { return std::string("256"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, std::int64_t{1}, std::int64_t{1} << 20, c.vector_mib);
             },
-            "Those searched least recently are read again."},
-    Setting{
-        "memory_limit_mib",
-        "Memory of the process, in MiB. Bounds what callers may have the server hold; above 80 % "
-        "of it caches shrink, then calls that take memory are refused. 0: the limit of the "
-        "control group, version 1 or 2, if there is one.",
-        [] { return std::string("0"); },
-        [](Config& c, const std::string& v) {
-          return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
-        },
-        "[Memory](CAPACITY.md#memory)."},
+            "The vectors searched least recently are evicted, and read again when needed."},
+    Setting{"memory_limit_mib",
+            "Memory of the process, in MiB. It bounds the memory that callers can cause: above 80 "
+            "% of it caches shrink, then calls that need memory are refused. 0: the limit of the "
+            "control group, version 1 or 2, if there is one.",
+            [] { return std::string("0"); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{0}, std::int64_t{1} << 30, c.memory_limit_mib);
+            },
+            "[Memory](CAPACITY.md#memory)."},
     Setting{"max_request_mib",
-            "Bytes of a request, media and all, in MiB. An eighth of the budget of memory where "
-            "that is less, but at least 4; a server that is told more than 36 does not start then.",
+            "The largest request, media included, in MiB. At most an eighth of the memory budget, "
+            "but at least 4. More than 36 with too small a budget: the server does not start.",
             [] { return std::to_string(kUsualRequestMib); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, kLeastRequestMib, kMostRequestMib, c.max_request_mib);
@@ -352,8 +354,8 @@ constexpr std::array kSettings = {
             "[Large requests](CAPACITY.md#large-requests)."},
     Setting{
         "max_item_mib",
-        "Bytes of an item's value, in MiB, at least 1 less than max_request_mib. 32 is lowered to "
-        "that; with another value that is too large the server does not start.",
+        "The largest value of an item, in MiB. At least 1 less than max_request_mib: the default is "
+        "lowered to that, and with another value the server does not start.",
         [] { return std::to_string(kUsualItemMib); },
         [](Config& c, const std::string& v) {
           return ParseInt(v, std::int64_t{1}, kMostRequestMib - kRequestMibBesideItem,
@@ -361,83 +363,84 @@ constexpr std::array kSettings = {
         },
         "GetServerInfo says it (`limits.item_bytes`)."},
     Setting{"rpc_threads",
-            "Threads that serve connections; 0: half as many as there are cores, at most 4.",
+            "Threads that serve connections. 0: half the number of cores, at most 4.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 0, 64, c.rpc_threads); },
             "They parse, check and send, and never wait."},
-    Setting{"max_connections", "Connections that may be open; more are closed as they come.",
+    Setting{"max_connections", "The most open connections. Further connections are closed at once.",
             [] { return std::string("4096"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 1, 1'000'000, c.max_connections);
             },
             "[Memory](CAPACITY.md#memory)."},
     Setting{"max_connections_per_address",
-            "Connections that one IP address, or IPv6 network of 64 bits, may have open.",
+            "The most open connections of one IP address, or of one IPv6 network of 64 bits.",
             [] { return std::string("2048"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 1, 1'000'000, c.max_connections_per_address);
             },
-            "UNIX sockets have no address."},
+            "UNIX sockets have no such limit."},
     Setting{"unix_socket_mode", "Permissions of UNIX sockets, in octal.",
             [] { return std::string("0600"); },
             [](Config& c, const std::string& v) { return ParseMode(v, c.unix_socket_mode); },
             "`0660` lets the group of the server's user connect."},
     Setting{"max_connection_age_s",
-            "After so many seconds, a tenth more or less, a connection is told to go; 0: never.",
+            "Seconds, a tenth more or less, after which clients must reconnect. 0: never.",
             [] { return std::string("1800"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, 1'000'000, c.max_connection_age_s);
             },
-            "So that clients spread anew over replicas."},
+            "Clients then spread over all replicas."},
     Setting{"max_connection_age_grace_s",
-            "Seconds that calls on such a connection have left before it is closed.",
+            "Seconds that calls on such a connection may still take before it is closed.",
             [] { return std::string("30"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 1, 1'000'000, c.max_connection_age_grace_s);
             },
-            "A request that never ends ends here; a worker attaches again, and a Get in that "
-            "moment may name its blocks as missing."},
+            "Then endless streams end too. A worker attaches again; a Get in that moment may name "
+            "its blocks as missing."},
     Setting{
-        "block_timeout_ms", "How long a Get waits for a block that asks a model or a worker.",
+        "block_timeout_ms", "Milliseconds that a Get waits for models and workers.",
         [] { return std::string("2000"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 1, 30000, c.block_timeout_ms); },
-        "And a Query for an embedder; at most half of the time that the call has."},
+        "For a Query and its embedder too. At most half of the call's remaining time."},
     Setting{"sweep_interval_ms",
-            "How often sessions and messages that expire are looked for, and what was deleted is "
-            "purged.",
+            "Milliseconds between two sweeps, which delete expired sessions and messages and purge "
+            "deleted rows.",
             [] { return std::string("10000"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 100, 3600000, c.sweep_interval_ms);
             },
             "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
     Setting{
-        "max_running_jobs", "Jobs of blocks that run at a time.", [] { return std::string("64"); },
+        "max_running_jobs", "The most jobs that run at once.", [] { return std::string("64"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 1, 4096, c.max_running_jobs); },
-        "Those of one tenant take half."},
+        "One tenant's jobs take at most half."},
     Setting{"job_attempts", "Attempts before a job is given up.", [] { return std::string("12"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 1000, c.job_attempts); },
             "[Blocks and their jobs](MODELS.md#blocks-and-their-jobs)."},
-    Setting{"job_retry_ms", "Wait before a job's second attempt; doubles with each.",
+    Setting{"job_retry_ms", "Milliseconds before a job's second attempt; doubles with each.",
             [] { return std::string("1000"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 600000, c.job_retry_ms); },
-            "Up to ten minutes, drawn from its upper half."},
+            "At most ten minutes. The actual wait is drawn at random from the upper half."},
     Setting{
-        "job_lease_ms", "How long the jobs of a server that died wait for another.",
+        "job_lease_ms",
+        "Milliseconds after which another server takes over the jobs of a server that died.",
         [] { return std::string("30000"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 100, 600000, c.job_lease_ms); },
-        "Leases are prolonged once a second at most, so below some 3000 a job may be run twice, "
-        "though it counts once."},
+        "Leases are renewed once a second at most: below about 3000 a job may run twice, but "
+        "counts once."},
     Setting{
-        "job_timeout_ms", "Bound of one attempt of a job.", [] { return std::string("120000"); },
+        "job_timeout_ms", "Milliseconds for one attempt.", [] { return std::string("120000"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 100, 3600000, c.job_timeout_ms); },
-        "All its calls of models together."},
+        "An attempt of a job, with all its model calls."},
     Setting{"vocabulary_dir",
-            "Directory of the tokenizers' vocabularies and, in zoneinfo, of the time zones.",
+            "Directory with the tokenizers' vocabularies and, in `zoneinfo`, the time zones.",
             &DefaultVocabularyDirectory,
             [](Config& c, const std::string& v) { return Keep(v, c.vocabulary_dir); }, "",
             "`../share/memoryd` beside the binary"},
     Setting{"word_vectors",
-            "Table of word vectors by which Query finds what is alike, .safetensors, or off.",
+            "File of word vectors, by which Query finds similar words, .safetensors, or off.",
             [] { return DefaultVocabularyDirectory() + "/l2_supercat_256.safetensors"; },
             [](Config& c, const std::string& v) {
               c.word_vectors = v == "off" ? "" : v;
@@ -446,37 +449,37 @@ constexpr std::array kSettings = {
             "[Word vectors](MODELS.md#word-vectors).",
             "`../share/memoryd/l2_supercat_256.safetensors` beside the binary"},
     Setting{"reflection",
-            "gRPC reflection: on, off, or auto (on where there are credentials, else for local "
-            "addresses only). With credentials it is for the right admin.",
+            "gRPC reflection: on, off, or auto (on with credentials, else on local addresses "
+            "only). With credentials it needs the right admin.",
             [] { return std::string("auto"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"auto", "on", "off"}, c.reflection);
             }},
-    Setting{"drain_seconds", "How long calls may go on after SIGTERM.",
+    Setting{"drain_seconds", "Seconds that calls may still take after SIGTERM.",
             [] { return std::string("10"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 0, 600, c.drain_seconds); },
             "[Stopping](DEPLOY.md#stopping)."},
     Setting{"metrics_listen", "Address of the Prometheus metrics, IP:PORT, or off.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) { return ParseMetricsListen(v, c.metrics_listen); },
-            "Port 0 picks one and prints it. [Metrics](MONITORING.md#metrics)."},
+            "Port 0: a free port, which is printed. [Metrics](MONITORING.md#metrics)."},
     Setting{"log_level", "debug, info, warning or error.", [] { return std::string("info"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"debug", "info", "warning", "error"}, c.log_level);
             },
-            "The log goes to standard error."},
-    Setting{"log_format", "json, text, or auto (text on a terminal, else json).",
+            "The least level that is logged. The log goes to standard error."},
+    Setting{"log_format", "Format of the log: json, text, or auto (text on a terminal, else json).",
             [] { return std::string("auto"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"auto", "json", "text"}, c.log_format);
             }},
-    Setting{"log_requests", "Calls that get a line: errors (the server's own), all, none.",
+    Setting{"log_requests", "Calls that are logged: errors (the server's faults), all, none.",
             [] { return std::string("errors"); },
             [](Config& c, const std::string& v) {
               return ParseChoice(v, {"errors", "all", "none"}, c.log_requests);
             },
             "[Logs](MONITORING.md#logs)."},
-    Setting{"audit_log", "A line for each call that may change memory: a file, stderr, or off.",
+    Setting{"audit_log", "Log of calls that may change memory: a file, stderr, or off.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) {
               c.audit_log = v == "off" ? "" : v;
@@ -484,10 +487,10 @@ constexpr std::array kSettings = {
             },
             "[Audit log](MONITORING.md#audit-log)."},
     Setting{"otlp_endpoint",
-            "Where spans of sampled calls are sent, by OTLP over HTTP; off: nowhere.",
+            "URL to which spans of sampled calls are sent, by OTLP over HTTP, or off.",
             [] { return std::string("off"); },
             [](Config& c, const std::string& v) { return ParseEndpoint(v, c.otlp_endpoint); },
-            "Only in a build that has OpenTelemetry. [Traces](MONITORING.md#traces)."},
+            "Needs a build with OpenTelemetry. [Traces](MONITORING.md#traces)."},
 };
 
 }  // namespace

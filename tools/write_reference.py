@@ -14,24 +14,24 @@ DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 SETTINGS = """\
 # Settings
 
-Written by `tools/write_reference.py` from `memoryd --print-reference`: what is to be changed here stands in
+Written by `tools/write_reference.py` from `memoryd --print-reference`. To change this page, edit the texts in
 `server/setting_table.cc` and `server/settings/model_config.cc`.
 
-Every key of the first table is a key of the YAML file (`--config FILE` or `MEMORYD_CONFIG`), an environment
+Each key of the first table is a key of the YAML file (`--config FILE` or `MEMORYD_CONFIG`), an environment
 variable and a flag: `store_timeout_ms`, `MEMORYD_STORE_TIMEOUT_MS`, `--store-timeout-ms`.
-[More](CONFIGURATION.md#settings). Where *values* is empty any text may stand, and without a default there is none.
+[Which of them wins](CONFIGURATION.md#settings). If *values* is empty, any text is allowed. If *default* is empty, there is none.
 
 """
 
 COMMANDS = """\
 # Commands
 
-Written by `tools/write_reference.py` from `memoryd help --markdown`: what is to be changed here stands in `cli/`.
+Written by `tools/write_reference.py` from `memoryd help --markdown`. To change this page, edit the texts in `cli/`.
 
-`memoryd` is a server and the commands that ask one, in one binary. `memoryd help COMMAND` tells what each option means;
-how to reach a server, output for scripts and exit codes: [here](COMMAND_LINE.md#from-the-command-line).
+The binary `memoryd` is both the server and its client. `memoryd help COMMAND` explains each option.
+[From the command line](COMMAND_LINE.md#from-the-command-line): how to reach a server, output for scripts, exit codes.
 
-Shells complete commands and options:
+Completion of commands and options in a shell:
 
 ```sh elsewhere
 source <(memoryd completion bash)                      # in ~/.bashrc

@@ -92,62 +92,63 @@ constexpr Field kFields[] = {
     {"name",
      {},
      [](ModelSettings& m, const std::string& v) { return Keep(v, m.name); },
-     "What blocks call it; 1 to 128 bytes, as session ids are."},
+     "The name by which blocks refer to the model, 1 to 128 bytes. It follows the rule of session "
+     "ids."},
     {"kind", {}, &ReadApart, "`chat` or `embedding`."},
     {"url",
      {},
      [](ModelSettings& m, const std::string& v) {
        return ParseUrl(v, {"http", "https"}, m.url);
      },
-     "Of the API, without passwords."},
+     "The URL of the API, without passwords."},
     {"model",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseText(v, m.model); },
-     "What the API calls it."},
+     "The API's name of the model."},
     {"key_file",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseText(v, m.key_file); },
-     "The key, sent as `Authorization: Bearer`. Read for each request, so it may be replaced at "
-     "any time; refused when other users may read it, and with `http` unless `allow_private` is "
-     "given."},
+     "File with the API's key, which is sent as `Authorization: Bearer`. It is read for each "
+     "request, so you may replace it at any time. Refused if other users can read it, and with "
+     "`http` unless `allow_private` is set."},
     {"allow_private",
      {},
      &ReadApart,
-     "`true`, or a list of addresses and networks such as `10.0.0.0/8`. "
-     "[Addresses](MODELS.md#models).",
+     "Private addresses that the URL may lead to: `true` for all, or a list of addresses and "
+     "networks such as `10.0.0.0/8`. [Addresses](MODELS.md#models).",
      [](const ModelSettings&) { return std::string("false"); }},
     {"timeout_ms",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseMilliseconds(v, m.timeout); },
-     "One attempt, from its connection to the end of the answer; the caller's deadline bounds all "
-     "of them.",
+     "The longest time of one attempt, from the connection to the end of the answer. The caller's "
+     "deadline limits all attempts together.",
      [](const ModelSettings& m) { return std::to_string(m.timeout.count()); }},
     {"connect_timeout_ms",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseMilliseconds(v, m.connect_timeout); },
-     "Connection and TLS.",
+     "The longest time to connect, including TLS.",
      [](const ModelSettings& m) { return std::to_string(m.connect_timeout.count()); }},
     {"retries",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 10, m.retries); },
-     "Further attempts after 429, 5xx, and connections that failed or were cut off.",
+     "Further attempts after 429, 5xx, and failed or broken connections.",
      [](const ModelSettings& m) { return std::to_string(m.retries); }},
     {"max_calls",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 1024, m.max_calls); },
-     "Calls under way, those that wait for their next attempt included.",
+     "The most calls in flight, including those that wait for their next attempt.",
      [](const ModelSettings& m) { return std::to_string(m.max_calls); }},
     {"max_waiting",
      {},
      [](ModelSettings& m, const std::string& v) { return ParseInt(v, 0, 65536, m.max_waiting); },
-     "Calls that wait for their turn; more are refused.",
+     "The most calls that wait for their turn. Further calls are refused.",
      [](const ModelSettings& m) { return std::to_string(m.max_waiting); }},
     {"max_answer_bytes",
      {},
      [](ModelSettings& m, const std::string& v) {
        return ParseInt(v, std::size_t{1024}, std::size_t{1} << 30, m.max_answer_bytes);
      },
-     "A larger answer is given up at once.",
+     "The largest answer. A larger one is an error at once.",
      [](const ModelSettings&) {
        return fmt::format("{}, {} for embeddings", DefaultMaxAnswerBytes(ModelKind::kChat),
                           DefaultMaxAnswerBytes(ModelKind::kEmbedding));
@@ -161,36 +162,39 @@ constexpr Field kFields[] = {
      [](ModelSettings& m, const std::string& v) {
        return ParseUrl(v, {"http", "https", "socks5h"}, m.proxy);
      },
-     "Those of the environment are ignored."},
+     "URL of a proxy to the API. Proxies of the environment are ignored."},
     {"headers",
      {},
      &ReadApart,
-     "A map of further headers, no secrets: they are masked in `--print-config`, the file is "
-     "not. One that is named like a secret is refused in a file that every user may read."},
+     "A map of further headers. Do not put secrets here: `--print-config` masks them, but the file "
+     "has them in plain text. A header whose name looks like a secret is refused in a file that "
+     "every user can read."},
     {"temperature", ModelKind::kChat,
      [](ModelSettings& m, const std::string& v) { return ParseTemperature(v, m.temperature); },
-     "The model's own where this is not given."},
+     "The temperature. Absent: the model's own default."},
     {"max_tokens_key", ModelKind::kChat,
      [](ModelSettings& m, const std::string& v) {
        return ParseChoice(v, {"max_tokens", "max_completion_tokens"}, m.max_tokens_key);
      },
-     "How the API wants to be told.", [](const ModelSettings& m) { return m.max_tokens_key; }},
+     "The API's name of the limit of tokens.",
+     [](const ModelSettings& m) { return m.max_tokens_key; }},
     {"images", ModelKind::kChat,
      [](ModelSettings& m, const std::string& v) { return ParseBool(v, m.takes_images); },
-     "Whether it takes images; else they are named in text.",
+     "Whether the model takes images. If not, a text says where there was one.",
      [](const ModelSettings& m) { return std::string(m.takes_images ? "true" : "false"); }},
     {"dimensions", ModelKind::kEmbedding,
      [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 65536, m.dimensions); },
-     "The numbers of each embedding, anything else is refused; without it, any."},
+     "The required number of dimensions of each embedding. Absent: any."},
     {"batch_size", ModelKind::kEmbedding,
      [](ModelSettings& m, const std::string& v) { return ParseInt(v, 1, 2048, m.batch_size); },
-     "Texts in a request.", [](const ModelSettings& m) { return std::to_string(m.batch_size); }},
+     "The most texts in a request.",
+     [](const ModelSettings& m) { return std::to_string(m.batch_size); }},
     {"text_prefix", ModelKind::kEmbedding,
      [](ModelSettings& m, const std::string& v) { return Keep(v, m.text_prefix); },
-     "What the model wants before a text to be found."},
+     "A prefix that the model needs before each text that is to be found."},
     {"query_prefix", ModelKind::kEmbedding,
      [](ModelSettings& m, const std::string& v) { return Keep(v, m.query_prefix); },
-     "What it wants before a query."},
+     "A prefix that the model needs before each query."},
 };
 
 const Field* FindField(std::string_view name) {
