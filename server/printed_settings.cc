@@ -64,10 +64,9 @@ std::string SettingsReference() {
       kModelsKey, ModelReference());
   text += fmt::format(
       "\n## `{}`\n\n[A list](TENANTS.md#tenants-beside-one-another) of tenants with limits of "
-      "their "
-      "own, only in the file. A tenant has a\n`name` and any of these keys, which replace the "
-      "settings `{}…` for this tenant:\n{}.\n`templates` lists the templates that the tenant may "
-      "use. Absent: all.\n",
+      "their own, only in the file. A tenant has a\n`name` and any of these keys, which replace "
+      "the settings `{}…` for this tenant:\n{}.\n`templates` lists the templates that the tenant "
+      "may use. Absent: all.\n",
       kTenantsKey, kTenantPrefix, fmt::join(of_tenants, ", "));
   text += fmt::format(
       "\n## `{}`\n\n[A map](TENANTS.md#templates-of-sessions) from names to configurations, "
