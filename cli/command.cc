@@ -36,23 +36,24 @@ CLI::App& AddCommand(CLI::App& parent, const std::string& name, const std::strin
     return command.add_option(option, value, text)->type_name(type)->group(kServerOptions);
   };
   add("--target", connection->target, "ADDRESS",
-      "The server: HOST:PORT or unix:PATH [localhost:50051].")
+      "Address of the server: HOST:PORT or unix:PATH [localhost:50051].")
       ->envname("MEMORYD_TARGET");
   add("--token-file", connection->token_file, kFile,
       "File with a bearer token; read again for each call.")
       ->envname("MEMORYD_TOKEN_FILE");
   add("--ca-file", connection->ca_file, kFile,
-      "PEM file: TLS, with a server whose certificate one of these signed.")
+      "PEM file: turns TLS on; the CAs that may have signed the server's certificate.")
       ->envname("MEMORYD_CA_FILE");
   add("--client-cert-file", connection->client_cert_file, kFile,
-      "PEM file: the certificate to show, with its intermediates.")
+      "PEM file: the client's certificate, with its intermediates.")
       ->envname("MEMORYD_CLIENT_CERT_FILE");
   add("--client-key-file", connection->client_key_file, kFile,
       "PEM file: the key of --client-cert-file.")
       ->envname("MEMORYD_CLIENT_KEY_FILE");
   add("--timeout", connection->timeout_s, "SECONDS", "Seconds that a call may take [10].")
       ->check(Between(0.001, 3600));
-  command.add_flag("--json", invocation.json, "One JSON object a line, also of an error.")
+  command
+      .add_flag("--json", invocation.json, "Print one JSON object on each line, also for errors.")
       ->group(kServerOptions);
   command.callback([&invocation, connection, run = std::move(run)] {
     invocation.connection = *connection;

@@ -21,14 +21,14 @@
 namespace memoryd::cli {
 namespace {
 
-constexpr char kAbout[] = "memory for LLM agents, as a server and commands that ask it.";
+constexpr char kAbout[] = "memory for LLM agents: a server and its client commands.";
 
 constexpr char kTry[] = R"(To begin with, and in another terminal:
   memoryd dev
   memoryd put s1 "My dog is called Bella."
   memoryd query s1 "What is the dog called?"
 
-memoryd help COMMAND tells what a command takes, memoryd serve --help the server's settings.
+memoryd help COMMAND explains a command, memoryd serve --help the server's settings.
 )";
 
 }  // namespace
@@ -47,7 +47,7 @@ void AddCommands(CLI::App& app, Invocation& invocation, const Program& program) 
   };
   AddServing(app, program);
   AddConversation(app, invocation);
-  grouped("Look after memory", [&] {
+  grouped("Manage memory", [&] {
     AddSessions(app, invocation);
     AddMessages(app, invocation);
     AddFacts(app, invocation);
@@ -55,12 +55,12 @@ void AddCommands(CLI::App& app, Invocation& invocation, const Program& program) 
     AddJobs(app, invocation);
     AddEmbeddings(app, invocation);
   });
-  grouped("Take out and bring in", [&] {
+  grouped("Export, import and erase", [&] {
     AddExport(app, invocation);
     AddImport(app, invocation);
     AddErase(app, invocation);
   });
-  grouped("Look at the server", [&] {
+  grouped("Inspect the server", [&] {
     AddHealth(app, invocation);
     AddInfo(app, invocation);
   });

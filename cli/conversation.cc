@@ -253,46 +253,46 @@ void AddConversation(CLI::App& app, Invocation& invocation) {
   const auto add_text = [&](CLI::App& command, const char* help) {
     command.add_option("TEXT", arguments->text, help)->required();
   };
-  CLI::App& put = add("put", "Stores a message; makes the session if there is none.", &Put);
-  add_text(put, "What it says; - reads standard input.");
-  put.add_option("--role", arguments->role, "Who says it: user, assistant, system … [user].")
+  CLI::App& put = add("put", "Stores a message; creates the session if it does not exist.", &Put);
+  add_text(put, "The message's text; - reads standard input.");
+  put.add_option("--role", arguments->role, "The message's role: user, assistant, system … [user].")
       ->check(OfferingRoles());
   put.add_option("--name", arguments->name, "The speaker's name.");
-  put.add_option("--id", arguments->message_id, "The message's id; none: one is made.");
-  put.add_option("--metadata", arguments->metadata_json, "A JSON object.")->type_name("JSON");
-  put.add_option("--thread", arguments->thread, "The thread that it belongs to.");
+  put.add_option("--id", arguments->message_id, "The message's id; none: the server makes one.");
+  put.add_option("--metadata", arguments->metadata_json, "Metadata, as a JSON object.")
+      ->type_name("JSON");
+  put.add_option("--thread", arguments->thread, "The message's thread.");
   put.add_option("--template", arguments->session_template,
-                 "Makes a new session by the server's configuration of this name, see memoryd "
-                 "info; one that is there must be of it.");
+                 "The server's template for a new session, see memoryd info; an existing session "
+                 "must have it.");
   put.add_option("--wait", arguments->wait_s,
-                 "Wait so long for what it teaches blocks, beside --timeout.")
+                 "Seconds to wait for blocks to be fed, in addition to --timeout.")
       ->type_name("SECONDS")
       ->check(Between(0, 3600));
-  CLI::App& get = add("get",
-                      "Shows the context for the next model call: short-term memory and what "
-                      "blocks say.",
-                      &Get);
+  CLI::App& get =
+      add("get",
+          "Shows the context for the next model call: short-term memory and the blocks' knowledge.",
+          &Get);
   get.add_option("--input", arguments->text,
-                 "What the user is about to say, for blocks that choose by it; - reads it.");
-  CLI::App& query = add("query", "Finds what the session holds, by words and by meaning.", &Query);
-  add_text(query, "What to look for; - reads standard input.");
-  query.add_option("--top", arguments->top, "At most so many results; 0: 10 [0].")
+                 "The user's next message, by which blocks may choose; - reads standard input.");
+  CLI::App& query = add("query", "Searches the session by words and by meaning.", &Query);
+  add_text(query, "The text to search for; - reads standard input.");
+  query.add_option("--top", arguments->top, "The most results; 0: 10 [0].")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber.description(""));
   query
       .add_option("--neighbours", arguments->neighbours,
-                  "So many messages before and after each that is found, 0 to 10 [0].")
+                  "Messages to show before and after each result, 0 to 10 [0].")
       ->type_name("N");
-  AddRepeatable(query, "--role", arguments->roles, "Of this role; repeatable.")
+  AddRepeatable(query, "--role", arguments->roles, "Only messages of this role; repeatable.")
       .check(OfferingRoles());
-  query.add_flag("--passages", arguments->passages, "Of long texts their best passage.");
+  query.add_flag("--passages", arguments->passages, "Show only the best passage of long texts.");
   query.add_flag("--parts-of-score", arguments->parts_of_score,
-                 "What each score is made of, with --json.");
-  CLI::App& context = add(
-      "context",
-      "Shows the next model call's context for a new message: the active messages, that one, and "
-      "what memory inserts. Stores nothing.",
-      &Context);
+                 "Show the parts of each score; with --json.");
+  CLI::App& context = add("context",
+                          "Shows the context for the next model call with a new message: the "
+                          "active messages, the new one, and inserted memory. Stores nothing.",
+                          &Context);
   add_text(context, "The new message; - reads standard input.");
   context.add_option("--role", arguments->role, "Who says it [user].")->check(OfferingRoles());
   context.add_flag("--alternate-roles", arguments->alternate_roles,

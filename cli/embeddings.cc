@@ -74,12 +74,12 @@ absl::Status Show(Connection& connection, Printer& printer, const Arguments& arg
 
 void AddEmbeddings(CLI::App& app, Invocation& invocation) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = AddCommand(
-      app, "embeddings",
-      "Shows which model made a session's embeddings, and how far re-embedding has come.",
-      invocation, [arguments](Connection& connection, Printer& printer) {
-        return Show(connection, printer, *arguments);
-      });
+  CLI::App& command =
+      AddCommand(app, "embeddings",
+                 "Shows the model of a session's embeddings, and the progress of re-embedding.",
+                 invocation, [arguments](Connection& connection, Printer& printer) {
+                   return Show(connection, printer, *arguments);
+                 });
   command.add_option("SESSION", arguments->session_id, "The session.")->required();
   command.add_option("BLOCK", arguments->block, "A block of kind vector; none: the messages.");
   AddWatch(command, arguments->watch, "until re-embedding has ended");

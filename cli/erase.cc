@@ -110,13 +110,13 @@ absl::Status Erase(Connection& connection, Printer& printer, const Arguments& ar
 void AddErase(CLI::App& app, Invocation& invocation) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& command =
-      AddCommand(app, "erase", "Removes all sessions of a subject, and what they left.", invocation,
-                 [arguments](Connection& connection, Printer& printer) {
+      AddCommand(app, "erase", "Removes all sessions and items of a subject, and their traces.",
+                 invocation, [arguments](Connection& connection, Printer& printer) {
                    return Erase(connection, printer, *arguments);
                  });
   command.add_option("--subject", arguments->subject, "The subject.")->required();
-  command.add_flag("--dry-run", arguments->dry_run, "Count what there is, and change nothing.");
-  command.add_flag("--yes", arguments->yes, "Do not ask.");
+  command.add_flag("--dry-run", arguments->dry_run, "Count the data and change nothing.");
+  command.add_flag("--yes", arguments->yes, "Do not ask for confirmation.");
 }
 
 }  // namespace memoryd::cli

@@ -236,11 +236,11 @@ void AddExport(CLI::App& app, Invocation& invocation) {
                                  invocation, [arguments](Connection& connection, Printer& printer) {
                                    return Export(connection, printer, *arguments);
                                  });
-  command.add_option("SESSION", arguments->session_ids, "The sessions.");
+  command.add_option("SESSION", arguments->session_ids, "Ids of the sessions.");
   command.add_flag("--all", arguments->all, "All sessions of the tenant.");
   command
       .add_option("--output", arguments->output,
-                  "File to write, replaced when all is there; none: standard output.")
+                  "File to write, replaced when the export is complete; none: standard output.")
       ->type_name(kFile);
 }
 

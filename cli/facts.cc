@@ -137,23 +137,25 @@ void AddFacts(CLI::App& app, Invocation& invocation) {
     command.add_option("FACT_ID", arguments->fact_id, "The fact.")->required();
   };
   const auto give_text = [&](CLI::App& command) {
-    command.add_option("TEXT", arguments->text, "What the fact says.")->required();
+    command.add_option("TEXT", arguments->text, "The fact's text.")->required();
   };
   add("list", "Lists the facts that hold.", &List)
-      .add_flag("--history", arguments->history, "Those that no longer hold, with the changes.");
+      .add_flag("--history", arguments->history,
+                "List the facts that no longer hold, with the changes.");
   CLI::App& addition = add("add", "Adds a fact.", &Add);
   give_text(addition);
-  addition.add_option("--trust", arguments->trust, "0 to 1; at most what the server gives.");
+  addition.add_option("--trust", arguments->trust,
+                      "The fact's trust, 0 to 1; the server may lower it.");
   AddRepeatable(addition, "--message", arguments->message_ids,
-                "A message that it rests on; repeatable.");
+                "Id of a message that is its evidence; repeatable.");
   CLI::App& correction = add("update", "Corrects a fact.", &Update);
   name_fact(correction);
   give_text(correction);
   CLI::App& deletion = add("delete", "Deletes a fact.", &Delete);
   name_fact(deletion);
-  deletion.add_flag("--yes", arguments->yes, "Do not ask.");
-  add("undo", "Undoes a change, and lists the facts that hold then.", &Undo)
-      .add_option("CHANGE", arguments->change, "The change.")
+  deletion.add_flag("--yes", arguments->yes, "Do not ask for confirmation.");
+  add("undo", "Undoes a change, and lists the facts that hold afterwards.", &Undo)
+      .add_option("CHANGE", arguments->change, "Number of the change.")
       ->required();
 }
 

@@ -29,12 +29,13 @@ absl::Status Check(Connection& connection, Printer& printer, const std::string& 
 void AddHealth(CLI::App& app, Invocation& invocation) {
   const auto service = std::make_shared<std::string>();
   CLI::App& command =
-      AddCommand(app, "health", "Asks whether the server serves, at its health port too.",
+      AddCommand(app, "health", "Checks whether the server serves; its health port answers too.",
                  invocation, [service](Connection& connection, Printer& printer) {
                    return Check(connection, printer, *service);
                  });
   command
-      .add_option("--service", *service, "`liveness`: whether it runs, whatever its store does.")
+      .add_option("--service", *service,
+                  "`liveness`: whether the process runs, even without its store.")
       ->check(Offering({"liveness"}));
 }
 

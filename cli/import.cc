@@ -187,16 +187,17 @@ absl::Status Import(Connection& connection, Printer& printer, const Arguments& a
 
 void AddImport(CLI::App& app, Invocation& invocation) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = AddCommand(app, "import", "Makes sessions of an export: docs/EXPORT.md.",
-                                 invocation, [arguments](Connection& connection, Printer& printer) {
-                                   return Import(connection, printer, *arguments);
-                                 });
+  CLI::App& command =
+      AddCommand(app, "import", "Creates the sessions of an export: docs/EXPORT.md.", invocation,
+                 [arguments](Connection& connection, Printer& printer) {
+                   return Import(connection, printer, *arguments);
+                 });
   command.add_option("FILE", arguments->file, "The export; - is standard input.")
       ->required()
       ->type_name(kFile);
   command.add_flag("--skip-existing", arguments->skip_existing,
-                   "Leave sessions alone that are there, rather than end with the first.");
-  command.add_flag("--dry-run", arguments->dry_run, "Read the file and make nothing.");
+                   "Skip sessions that exist already; without it the first one ends the import.");
+  command.add_flag("--dry-run", arguments->dry_run, "Check the file and create nothing.");
 }
 
 }  // namespace memoryd::cli

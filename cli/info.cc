@@ -6,7 +6,7 @@
 namespace memoryd::cli {
 
 void AddInfo(CLI::App& app, Invocation& invocation) {
-  AddCommand(app, "info", "Shows what the server is, keeps and takes.", invocation,
+  AddCommand(app, "info", "Shows the server's version, store and limits.", invocation,
              [](Connection& connection, Printer& printer) -> absl::Status {
                MEMORYD_ASSIGN_OR_RETURN(const v1::GetServerInfoResponse info,
                                         connection.Call(&v1::ServerService::Stub::GetServerInfo,

@@ -201,7 +201,7 @@ auto AnswerWithJob(grpc::Status (Service::*method)(grpc::ClientContext*, const R
 }  // namespace
 
 void AddJobs(CLI::App& app, Invocation& invocation) {
-  CLI::App& jobs = AddGroup(app, "jobs", "What feeds blocks");
+  CLI::App& jobs = AddGroup(app, "jobs", "Jobs that feed blocks");
   const auto arguments = std::make_shared<Arguments>();
   const auto add = [&](const char* name, const char* help, auto run) -> CLI::App& {
     return AddCommand(jobs, name, help, invocation,
@@ -210,7 +210,7 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
                       });
   };
   CLI::App& list =
-      add("list", "Lists jobs; of all sessions by a call for each that has blocks.", &List);
+      add("list", "Lists jobs; without SESSION, by a call for each session with blocks.", &List);
   list.add_option("SESSION", arguments->session_id, "The session; none: all.");
   list.add_option("--state", arguments->state, "open, done, failed or cancelled.")
       ->check(OneOf({"open", "done", "failed", "cancelled"}));
@@ -220,7 +220,7 @@ void AddJobs(CLI::App& app, Invocation& invocation) {
     command.add_option("JOB_ID", arguments->job_id, "The job.")->required();
   };
   name_job(add("show", "Shows a job.", AnswerWithJob(&Service::GetJob)));
-  name_job(add("retry", "Feeds the messages of a job that failed or was cancelled, by a new job.",
+  name_job(add("retry", "Makes a new job with the messages of a failed or cancelled one.",
                AnswerWithJob(&Service::RetryJob)));
   name_job(
       add("cancel", "Gives up the first open job of a block.", AnswerWithJob(&Service::CancelJob)));

@@ -179,23 +179,23 @@ void AddMessages(CLI::App& app, Invocation& invocation) {
     command.add_option("SESSION", arguments->session_id, "The session.")->required();
     return command;
   };
-  CLI::App& list = add("list", "Lists messages, oldest first, those that pass all filters.", &List);
-  AddRepeatable(list, "--role", arguments->roles, "Of this role; repeatable.")
+  CLI::App& list = add("list", "Lists the messages that pass all filters, oldest first.", &List);
+  AddRepeatable(list, "--role", arguments->roles, "Only messages of this role; repeatable.")
       .check(OfferingRoles());
-  AddRepeatable(list, "--name", arguments->names, "Of this speaker; repeatable.");
-  list.add_option("--thread", arguments->thread, "Of this thread.");
+  AddRepeatable(list, "--name", arguments->names, "Only messages of this speaker; repeatable.");
+  list.add_option("--thread", arguments->thread, "Only messages of this thread.");
   list.add_option("--status", arguments->status, "active or archived.")
       ->check(OneOf({"active", "archived"}));
   list.add_option("--since", arguments->since, "Stored at this time or later: RFC 3339, or a day.");
   list.add_option("--until", arguments->until, "Stored before this time.");
-  list.add_option("--created-since", arguments->created_since, "Created then or later.");
+  list.add_option("--created-since", arguments->created_since, "Created at this time or later.");
   list.add_option("--created-until", arguments->created_until, "Created before this time.");
   list.add_option("--filter", arguments->filter_json,
-                  "All that memoryd.v1.Filter can say, in JSON, beside the others.");
-  list.add_flag("--contents", arguments->contents, "Contents too, behind the messages.");
+                  "Further conditions: a memoryd.v1.Filter in JSON.");
+  list.add_flag("--contents", arguments->contents, "List contents too, after the messages.");
   list.add_flag("--newest-first", arguments->newest_first,
-                "The newest message first, and the newest content; with --limit the newest ones.");
-  list.add_option("--limit", arguments->limit, "At most so many; 0: all [0].")
+                "List the newest messages and contents first; --limit then keeps the newest.");
+  list.add_option("--limit", arguments->limit, "The most messages to list; 0: all [0].")
       ->check(CLI::NonNegativeNumber);
   add("show", "Shows a message.", &Show)
       .add_option("MESSAGE_ID", arguments->message_id, "The message.")
@@ -203,8 +203,8 @@ void AddMessages(CLI::App& app, Invocation& invocation) {
   CLI::App& remove = add("delete", "Deletes a message.", &Delete);
   remove.add_option("MESSAGE_ID", arguments->message_id, "The message.")->required();
   remove.add_flag("--with-tool-messages", arguments->with_tool_messages,
-                  "With the calls and answers of tools that belong to it.");
-  remove.add_flag("--yes", arguments->yes, "Do not ask.");
+                  "Delete also the tool calls and results that belong to it.");
+  remove.add_flag("--yes", arguments->yes, "Do not ask for confirmation.");
 }
 
 }  // namespace memoryd::cli

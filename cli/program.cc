@@ -74,7 +74,7 @@ void AddAbout(CLI::App& app, Invocation& invocation, const Program& program) {
                   : fmt::format("memoryd {}, revision {}\n", program.version, program.revision));
         return absl::OkStatus();
       });
-  version.add_flag("--json", *json, "As a JSON object.");
+  version.add_flag("--json", *json, "Print a JSON object.");
   version.group(kAbout);
 
   struct HelpArguments {
@@ -82,24 +82,24 @@ void AddAbout(CLI::App& app, Invocation& invocation, const Program& program) {
     bool markdown = false;
   };
   const auto words = std::make_shared<HelpArguments>();
-  CLI::App& help =
-      AddCommandHere(app, "help", "Shows what a command does and takes; without one, all.",
-                     invocation, [&app, words, &program](Printer& printer) {
-                       return Help(app, printer, program, words->words, words->markdown);
-                     });
-  help.add_option("COMMAND", words->words, "Such as sessions, or sessions fork.");
+  CLI::App& help = AddCommandHere(
+      app, "help", "Explains a command and its options; without one, lists all commands.",
+      invocation, [&app, words, &program](Printer& printer) {
+        return Help(app, printer, program, words->words, words->markdown);
+      });
+  help.add_option("COMMAND", words->words, "A command, such as sessions, or sessions fork.");
   help.add_flag("--markdown", words->markdown, "All commands, for docs/COMMANDS.md.")->group("");
   help.group(kAbout);
 
   const auto shell = std::make_shared<std::string>();
-  CLI::App& completion = AddCommandHere(
-      app, "completion", "Prints what completes commands in a shell, and how to load it.",
-      invocation, [&app, shell](Printer& printer) {
-        printer.Print(*shell == "bash"  ? BashCompletion(app)
-                      : *shell == "zsh" ? ZshCompletion(app)
-                                        : FishCompletion(app));
-        return absl::OkStatus();
-      });
+  CLI::App& completion =
+      AddCommandHere(app, "completion", "Prints a shell's completion script, and how to load it.",
+                     invocation, [&app, shell](Printer& printer) {
+                       printer.Print(*shell == "bash"  ? BashCompletion(app)
+                                     : *shell == "zsh" ? ZshCompletion(app)
+                                                       : FishCompletion(app));
+                       return absl::OkStatus();
+                     });
   completion.add_option("SHELL", *shell, "bash, zsh or fish.")
       ->required()
       ->check(OneOf({"bash", "zsh", "fish"}));

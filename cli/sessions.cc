@@ -177,8 +177,8 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
                       });
   };
   CLI::App& list = add("list", "Lists the tenant's sessions by id.", &List);
-  list.add_option("--subject", arguments->subject, "Those of this subject alone.");
-  list.add_option("--limit", arguments->limit, "At most so many; 0: all [0].")
+  list.add_option("--subject", arguments->subject, "Only sessions of this subject.");
+  list.add_option("--limit", arguments->limit, "The most sessions to list; 0: all [0].")
       ->check(CLI::NonNegativeNumber);
   add("show", "Shows a session's configuration and counts.", &Show)
       .add_option("SESSION", arguments->session_id, "The session.")
@@ -187,38 +187,40 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
     command.add_option("SESSION", arguments->session_id, "The session.")->required();
   };
   const auto configure = [&](CLI::App& command) {
-    command.add_option("--subject", arguments->new_subject, "Whom it is about, for erase.");
-    command.add_option("--token-limit", arguments->token_limit, "Tokens of a context.")
+    command.add_option("--subject", arguments->new_subject,
+                       "The user that the session is about, for erase.");
+    command.add_option("--token-limit", arguments->token_limit, "The most tokens of a context.")
         ->type_name("N");
     command.add_option("--profile", arguments->profile, "default, llama-index or autogen-list.")
         ->check(Offering({"default", "llama-index", "autogen-list"}));
     command
         .add_option("--config", arguments->config,
-                    "All that memoryd.v1.SessionConfig can say, beside the others; @FILE reads it.")
+                    "Further fields of memoryd.v1.SessionConfig; @FILE reads a file.")
         ->type_name("JSON");
   };
   CLI::App& create = add("create", "Creates a session without messages.", &Create);
   name_session(create);
   configure(create);
   create.add_option("--template", arguments->session_template,
-                    "The server's configuration of this name, see memoryd info.");
+                    "The server's template of this name, see memoryd info.");
   CLI::App& update =
-      add("update", "Changes a session's configuration; what is not given stays.", &Update);
+      add("update", "Changes a session's configuration; fields that are not given stay.", &Update);
   name_session(update);
   configure(update);
-  CLI::App& fork = add("fork", "Makes a copy of a session under a new id.", &Fork);
+  CLI::App& fork = add("fork", "Copies a session under a new id.", &Fork);
   name_session(fork);
   fork.add_option("NEW_SESSION", arguments->new_session_id, "The copy's id.")->required();
   CLI::Option* const up_to =
       fork.add_option("--up-to", arguments->up_to_message_id, "The last message to copy [all].")
           ->type_name("MESSAGE_ID");
-  fork.add_option("--up-to-position", arguments->up_to_position, "The same, by its position.")
+  fork.add_option("--up-to-position", arguments->up_to_position,
+                  "The position of the last message to copy.")
       ->type_name("N")
       ->check(CLI::PositiveNumber.description(""))
       ->excludes(up_to);
-  CLI::App& remove = add("delete", "Deletes a session with all that belongs to it.", &Delete);
+  CLI::App& remove = add("delete", "Deletes a session and everything that belongs to it.", &Delete);
   remove.add_option("SESSION", arguments->session_id, "The session.")->required();
-  remove.add_flag("--yes", arguments->yes, "Do not ask.");
+  remove.add_flag("--yes", arguments->yes, "Do not ask for confirmation.");
 }
 
 }  // namespace memoryd::cli

@@ -16,8 +16,8 @@ namespace memoryd::cli {
 
 void AddWatch(CLI::App& command, Watch& watch, const char* until) {
   CLI::Option* const on = command.add_flag(
-      "--watch", watch.on, fmt::format("Look again, and show what changes, {}.", until));
-  command.add_option("--every", watch.every_s, "Seconds between two looks of --watch [1].")
+      "--watch", watch.on, fmt::format("Repeat, and show what changes, {}.", until));
+  command.add_option("--every", watch.every_s, "Seconds between two repetitions of --watch [1].")
       ->type_name("SECONDS")
       ->needs(on)
       ->check(Between(0.01, 3600));

@@ -86,19 +86,18 @@ struct CommandLineParser::Declared {
     if (is_dev) {
       commands = dev->commands;
       app.add_option("PATH", given.path,
-                     "SQLite file to keep all in, made if need be, or a folder for one; none: all "
-                     "goes when the server ends.");
+                     "SQLite file for the data, created if it does not exist, or a folder for it; "
+                     "none: all data is lost when the server ends.");
       app.add_option("--port", given.port,
-                     "Port to serve on; 0 picks one [50051, or the next that is free].")
+                     "Port to listen on; 0: a free one [50051, or the next free one].")
           ->check(CLI::Range(0, 65535));
     }
     app.add_option("--config", given.file, "YAML file of settings.");
     app.add_flag("--check-config", given.check, "Check the settings and exit.");
     app.add_flag("--json", given.json,
-                 "Say where it listens, or what was checked or migrated, as one JSON object.");
+                 "Print where it listens, or what was checked or migrated, as one JSON object.");
     app.add_flag("--print-config", given.print, "Print every setting with its origin and exit.");
-    app.add_flag("--print-reference", given.reference,
-                 "Print what settings there are, as Markdown, and exit.");
+    app.add_flag("--print-reference", given.reference, "Print all settings as Markdown and exit.");
     app.add_flag("--version", given.version, "Print the version and exit.");
     for (std::size_t i = 0; i < SettingTable().size(); ++i) {
       const Setting& setting = SettingTable()[i];

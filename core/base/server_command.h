@@ -26,11 +26,11 @@ struct ServerCommandWord {
 // is that of serve.
 inline constexpr ServerCommandWord kServerCommands[] = {
     {"serve", ServerCommand::kServe,
-     "Serves by its settings; `memoryd` alone, or with settings, does the same."},
+     "Runs a server; `memoryd` alone, or with settings, does the same."},
     {"dev", ServerCommand::kDev,
-     "Serves this machine alone to try things out; forgets all when it ends, but for a PATH."},
+     "Runs a server for this machine only, to try things out; it keeps data only in a PATH."},
     {"migrate", ServerCommand::kMigrate,
-     "Brings the store's schema up to date; takes the settings of serve."},
+     "Upgrades the store's schema; takes the settings of serve."},
 };
 
 constexpr const ServerCommandWord& WordOf(ServerCommand command) {
