@@ -352,16 +352,16 @@ constexpr std::array kSettings = {
               return ParseInt(v, kLeastRequestMib, kMostRequestMib, c.max_request_mib);
             },
             "[Large requests](CAPACITY.md#large-requests)."},
-    Setting{
-        "max_item_mib",
-        "The largest value of an item, in MiB. At least 1 less than max_request_mib: the default is "
-        "lowered to that, and with another value the server does not start.",
-        [] { return std::to_string(kUsualItemMib); },
-        [](Config& c, const std::string& v) {
-          return ParseInt(v, std::int64_t{1}, kMostRequestMib - kRequestMibBesideItem,
-                          c.max_item_mib);
-        },
-        "GetServerInfo says it (`limits.item_bytes`)."},
+    Setting{"max_item_mib",
+            "The largest value of an item, in MiB. At least 1 less than max_request_mib: the "
+            "default is "
+            "lowered to that, and with another value the server does not start.",
+            [] { return std::to_string(kUsualItemMib); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, std::int64_t{1}, kMostRequestMib - kRequestMibBesideItem,
+                              c.max_item_mib);
+            },
+            "GetServerInfo says it (`limits.item_bytes`)."},
     Setting{"rpc_threads",
             "Threads that serve connections. 0: half the number of cores, at most 4.",
             [] { return std::string("0"); },
