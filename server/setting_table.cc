@@ -236,8 +236,7 @@ constexpr std::array kSettings = {
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
-            },
-            "On each server."},
+            }},
     Setting{"tenant_sessions", "The most sessions of a tenant. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {
@@ -431,9 +430,10 @@ constexpr std::array kSettings = {
         "Leases are renewed once a second at most: below about 3000 a job may run twice, but "
         "counts once."},
     Setting{
-        "job_timeout_ms", "Milliseconds for one attempt.", [] { return std::string("120000"); },
+        "job_timeout_ms", "Milliseconds for one attempt of a job.",
+        [] { return std::string("120000"); },
         [](Config& c, const std::string& v) { return ParseInt(v, 100, 3600000, c.job_timeout_ms); },
-        "An attempt of a job, with all its model calls."},
+        "All its model calls together."},
     Setting{"vocabulary_dir",
             "Directory with the tokenizers' vocabularies and, in `zoneinfo`, the time zones.",
             &DefaultVocabularyDirectory,
