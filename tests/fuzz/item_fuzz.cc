@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::string_view kTenant = "default";
 constexpr std::int64_t kPageSize = 100;
+constexpr std::size_t kItemBytes = std::size_t{32} << 20;
 
 // As RequireNamesField(); one operation's refusal has its number too.
 void RequireRefusal(const absl::Status& status) {
@@ -55,7 +56,7 @@ v1::ItemPut PutOf(const ItemWrite& write) {
 // Checked once is checked for good, and what is stored can be searched.
 void RequireStorable(const ItemWrite& write) {
   v1::ItemPut put = PutOf(write);
-  const auto again = FromProto(FieldPath("put"), put, {});
+  const auto again = FromProto(FieldPath("put"), put, {}, kItemBytes);
   Require(again.ok() && again->key == write.key);
   Require(again->content->value == write.content->value);
   Require(again->content->mime_type == write.content->mime_type);
@@ -67,7 +68,7 @@ void RequireStorable(const ItemWrite& write) {
 void RunBatch(std::string_view bytes) {
   v1::ItemBatch batch;
   if (!Read(bytes, batch)) return;
-  const auto checked = FromProto(batch, kTenant, {"writer", true});
+  const auto checked = FromProto(batch, kTenant, {"writer", true}, kItemBytes);
   if (!checked.ok()) return RequireRefusal(checked.status());
   Require(checked->is_get.size() == static_cast<std::size_t>(batch.operations_size()));
   Require(checked->gets.size() + checked->batch.writes.size() == checked->is_get.size());
@@ -129,7 +130,7 @@ void RunFilter(std::string_view bytes) {
   v1::ItemPut put;
   put.set_key("k");
   put.set_json(std::string(bytes.substr(std::min(end + 1, bytes.size()))));
-  const auto write = FromProto(FieldPath("put"), put, {});
+  const auto write = FromProto(FieldPath("put"), put, {}, kItemBytes);
   if (!write.ok()) return RequireRefusal(write.status());
   RequireStorable(*write);
   const auto passes = filter->Passes(*write->content);
