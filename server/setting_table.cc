@@ -262,7 +262,7 @@ constexpr std::array kSettings = {
             },
             "[How long is a session kept?](RETENTION.md#how-long-is-a-session-kept)"},
     Setting{"tenant_refresh_on_read",
-            "Whether reads postpone it, in sessions created without `retention.refresh_on_read`.",
+            "Whether reads postpone that, in sessions created without `retention.refresh_on_read`.",
             [] { return std::string("false"); },
             [](Config& c, const std::string& v) {
               return ParseBool(v, c.tenants.usual.refresh_on_read);
