@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "core/blocks/answer_text.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/fact_text.h"
@@ -43,12 +44,7 @@ std::string Plain(std::string_view text) {
   while (text.starts_with('*') || text.starts_with('"') || text.starts_with('_')) {
     text.remove_prefix(1);
   }
-  std::string plain = Lowercase(text);
-  constexpr std::string_view kCurly = "\xE2\x80\x99";
-  for (std::size_t at = plain.find(kCurly); at != std::string::npos; at = plain.find(kCurly, at)) {
-    plain.replace(at, kCurly.size(), "'");
-  }
-  return plain;
+  return absl::StrReplaceAll(Lowercase(text), {{"\xE2\x80\x99", "'"}});
 }
 
 }  // namespace

@@ -16,10 +16,10 @@ inline constexpr std::string_view kSearchAll = R"(["$"])";
 
 // What a caller asks for; absent fields say nothing.
 struct NamespaceSettings {
-  std::optional<std::string> subject;
-  std::optional<std::int64_t> ttl_us;  // 0: none.
-  std::optional<bool> refresh_ttl;
-  std::optional<std::string> search;  // In the form of ItemContent::search.
+  std::optional<std::string> subject{};
+  std::optional<std::int64_t> ttl_us{};  // 0: none.
+  std::optional<bool> refresh_ttl{};
+  std::optional<std::string> search{};  // In the form of ItemContent::search.
 
   bool empty() const { return !subject && !ttl_us && !refresh_ttl && !search; }
 };

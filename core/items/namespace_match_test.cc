@@ -86,7 +86,9 @@ TEST(NamespaceMatchTest, PassesWhatANaiveModelPassesSeed23) {
     const bool passes = PassesNaively(matches, path);
     passed += passes ? 1 : 0;
     ASSERT_EQ(filter.Passes(Path(path)), passes);
-    if (passes) ASSERT_TRUE(Path(path).StartsWith(filter.begin()));
+    if (passes) {
+      ASSERT_TRUE(Path(path).StartsWith(filter.begin()));
+    }
   }
   EXPECT_GT(passed, 4'000);
 }

@@ -52,7 +52,9 @@ class ItemReadsTest : public EngineTest {
     if (!found.ok()) return keys;
     for (const FoundStoredItem& one : found->items) {
       keys.push_back(one.item.key + (one.score.has_value() ? "*" : ""));
-      if (one.score.has_value()) EXPECT_NE(*one.score, 0) << one.item.key;
+      if (one.score.has_value()) {
+        EXPECT_NE(*one.score, 0) << one.item.key;
+      }
     }
     return keys;
   }

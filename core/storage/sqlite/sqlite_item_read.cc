@@ -150,8 +150,7 @@ struct KeyBounds {
 };
 
 KeyBounds BoundsOf(const ItemRange& range) {
-  KeyBounds bounds{range.begin_key, range.end_key};
-  if (bounds.end.empty()) bounds.end = kNoEnd;
+  KeyBounds bounds{range.begin_key, range.end_key.empty() ? std::string(kNoEnd) : range.end_key};
   if (range.after_key.empty()) return bounds;
   if (range.order == ItemListOrder::kKeyDescending) {
     bounds.end = std::min(bounds.end, range.after_key);
