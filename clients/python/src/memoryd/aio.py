@@ -144,11 +144,12 @@ class AsyncClient:
         self._trace = trace
         self._spans = _memory_spans.Spans(target, is_traced=trace is not None)
         self._wait_for_ready = wait_for_ready
-        self._gatherer = _gathering.Gatherer(self._call)
         # Of the synchronous kind: a process that has used one of asyncio's breaks the children that
         # it forks.
         self._channel = _channels.Channel(
             target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
+        # Behind the channel, whose refusal to be copied says what to do.
+        self._gatherer = _gathering.Gatherer(self._call)
 
     async def close(self) -> None:
         """Closes the connection. Calls under way fail CANCELLED."""
