@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 # The oldest schema whose servers know all that this client asks for.
-_OLDEST_SCHEMA = 10
+_OLDEST_SCHEMA = 11
 # Longer than a supervisor gives its server to end.
 _LEAVE_SECONDS = 40.0
 # Between looks for a supervisor that lives and cannot be reached.
