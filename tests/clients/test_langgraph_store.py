@@ -191,6 +191,10 @@ class AgedStores:
 
     async def check(self, op: Any) -> None:
         (expected,), (found,) = await self.theirs.abatch([op]), await self.ours.abatch([op])
+        if isinstance(op, ListNamespacesOp):
+            # A namespace is listed until its expired items are swept.
+            assert set(found) >= set(expected), op
+            return
         assert plain(found) == plain(expected), op
 
 
