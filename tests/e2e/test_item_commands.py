@@ -34,7 +34,7 @@ def test_what_is_put_is_got(calls, commands, name):
     assert got["item"]["namespace"] == [name, "notes"] and got["item"]["key"] == "tea"
     assert commands.text("items", "get", place, "tea", "--value") == '{"text": "green tea"}\n'
     assert "key: tea\n" in commands.text("items", "get", place, "tea")
-    assert "NOT_FOUND" in commands.fails(3, "items", "get", place, "coffee")
+    assert "has no item coffee" in commands.fails(3, "items", "get", place, "coffee")
 
 
 def test_looking_at_an_item_does_not_keep_it(calls, commands, name):
