@@ -21,6 +21,7 @@ from support.server import ready
 from support.waiting import wait_for
 
 from memoryd.errors import error_info
+from memoryd.v1 import item_service_pb2 as items
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 METRICS = "--metrics-listen=127.0.0.1:0"
@@ -41,7 +42,9 @@ def unary_with(field: str) -> list[str]:
 
 # What other fields an RPC wants before it looks further.
 OTHERS = {"block": "b", "change": 1, "content_id": "c", "fact_id": 1, "job_id": "0000000000000001-1-b",
-          "message_id": "m", "new_session_id": "n", "subject": "nobody", "text": "a fact"}
+          "message_id": "m", "new_session_id": "n", "subject": "nobody", "text": "a fact",
+          "namespace": ["n"], "put": items.ItemPut(key="k", json="1"), "get": items.ItemGet(key="k"),
+          "delete": items.ItemDelete(key="k"), "source": ["n"], "destination": ["m"]}
 
 
 def minimal(rpc: str, **fields: Any) -> dict[str, Any]:
@@ -185,7 +188,8 @@ def page_sizes(place: Place) -> None:
     place.calls.Put(session_id=session_id, messages=[user("x")] * 100)
     # On the wire 2**63 - 1 is -1 to a field of 32 bits.
     for rpc in unary_with("page_size"):
-        fields = minimal(rpc) if rpc == "ListSessions" else minimal(rpc, session_id=session_id)
+        in_session = "session_id" in METHODS[rpc].input_type.fields_by_name
+        fields = minimal(rpc, session_id=session_id) if in_session else minimal(rpc)
         for size in (-1, -(2**31)):
             error = place.caller.error(rpc, page_size=size, **fields)
             assert error is not None and error.code() == INVALID, (rpc, size)
