@@ -20,7 +20,7 @@ Item = TypeVar("Item", memory.Message, memory.Content)
 
 _MAX_ITEMS = 1000
 # Every server takes so much.
-_UNASKED_BYTES = 3 << 20
+UNASKED_BYTES = 3 << 20
 # What is around the items of a request takes less.
 _OTHER_BYTES = 1 << 20
 # What an item costs beside its own bytes.
@@ -40,17 +40,17 @@ def requests(client: Client, items: Iterable[Item]) -> list[list[Item]]:
     """The items, in order, as requests hold them; at least one list. One item that no request holds
     is alone, for the server to say so."""
     items = list(items)
-    if _bytes(items) > _UNASKED_BYTES and client not in _rooms:
-        _rooms[client] = _room(client.server_info())
-    return _split(items, _rooms.get(client, _UNASKED_BYTES))
+    if bytes_of(items) > UNASKED_BYTES and client not in _rooms:
+        _rooms[client] = room(client.server_info())
+    return split(items, _rooms.get(client, UNASKED_BYTES))
 
 
 async def arequests(client: AsyncClient, items: Iterable[Item]) -> list[list[Item]]:
     """As `requests`."""
     items = list(items)
-    if _bytes(items) > _UNASKED_BYTES and client not in _rooms:
-        _rooms[client] = _room(await client.server_info())
-    return _split(items, _rooms.get(client, _UNASKED_BYTES))
+    if bytes_of(items) > UNASKED_BYTES and client not in _rooms:
+        _rooms[client] = room(await client.server_info())
+    return split(items, _rooms.get(client, UNASKED_BYTES))
 
 
 @contextlib.contextmanager
@@ -79,15 +79,15 @@ async def aor_taken_back(
         raise
 
 
-def _room(info: wire.GetServerInfoResponse) -> int:
+def room(info: wire.GetServerInfoResponse) -> int:
     return int(info.limits.request_bytes) - _OTHER_BYTES
 
 
-def _bytes(items: list[Item]) -> int:
+def bytes_of(items: Sequence[Item]) -> int:
     return sum(item.ByteSize() + _ITEM_BYTES for item in items)
 
 
-def _split(items: list[Item], room: int) -> list[list[Item]]:
+def split(items: Sequence[Item], room: int) -> list[list[Item]]:
     made: list[list[Item]] = [[]]
     size = 0
     for item in items:

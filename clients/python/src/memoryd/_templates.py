@@ -31,6 +31,8 @@ from memoryd._wire_text import (
 from memoryd.v1 import memory_pb2 as memory
 
 KEY = "memoryd"
+# In the metadata: how many of the values that an adapter reads the message as were popped.
+POPPED = "memoryd_popped"
 # The form of a message that is the same in both.
 BOTH = "both"
 
@@ -236,6 +238,19 @@ def filled(value: Any, parts: Sequence[memory.Part], name: str) -> Any:
     return name if inside == ["name"] else _content(inside, parts)
 
 
+def same_json(left: Any, right: Any) -> bool:
+    """Whether the two are the same JSON, with the same order of keys."""
+    if isinstance(left, dict):
+        return (isinstance(right, dict) and list(left) == list(right)
+                and all(same_json(item, right[key]) for key, item in left.items()))
+    if isinstance(left, list):
+        return (isinstance(right, list) and len(left) == len(right)
+                and all(map(same_json, left, right)))
+    if isinstance(left, str):
+        return isinstance(right, str) and left == right
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
 def write(
     made: memory.Message, form: str, template: Any, metadata: Mapping[str, Any]
 ) -> None:
@@ -281,23 +296,30 @@ class Stored:
     def as_put(self) -> tuple[dict[str, Any], list[memory.Part]] | None:
         """The message as it was put, and the parts that a Get has put ahead of its own. None where
         somebody has changed its parts since."""
+        found = self.as_templated()
+        try:
+            # The server knows the message by this role alone.
+            return found if found and joined(found[0]["role"]) == self.message.role else None
+        except _MALFORMED:
+            return None
+
+    def as_templated(self) -> tuple[dict[str, Any], list[memory.Part]] | None:
+        """As `as_put`, whatever role the template says, if it says one."""
         ahead = len(self.parts) - self._about.get("parts", 0)
         if not self._about or ahead < 0:
             return None
         try:
             message = filled(self._about["message"], self.parts[ahead:], self.message.name)
-            # The server knows the message by this role alone.
-            is_same = joined(message["role"]) == self.message.role
         except (Stale, *_MALFORMED):
             return None
-        return (message, self.parts[:ahead]) if is_same else None
+        return message, self.parts[:ahead]
 
 
 def without_template(metadata: dict[str, Any]) -> dict[str, Any]:
     """Metadata as an adapter shows it, which would hand the template on to a model's API."""
-    if not _is_about(metadata.get(KEY)):
+    if not _is_about(metadata.get(KEY)) and POPPED not in metadata:
         return metadata
-    return {key: value for key, value in metadata.items() if key != KEY}
+    return {key: value for key, value in metadata.items() if key not in (KEY, POPPED)}
 
 
 def held_by(media: memory.Media) -> tuple[str, bytes] | None:

@@ -42,7 +42,7 @@ from typing import Any, Protocol, TypeAlias
 from memoryd import _anthropic_form, _openai_form
 from memoryd._crossing import Crossing
 from memoryd._roles import is_system, is_tool
-from memoryd._templates import BOTH, Stored, write
+from memoryd._templates import BOTH, Stored, same_json, write
 from memoryd._wire_text import joined
 from memoryd.v1 import memory_pb2 as memory
 
@@ -242,21 +242,8 @@ def _says_all(
 ) -> bool:
     """Whether the parts alone restore the message."""
     return all(
-        _same(_FORMS[name].canonical(made, parts, Crossing()), [plain])
+        same_json(_FORMS[name].canonical(made, parts, Crossing()), [plain])
         for name in ((OPENAI, ANTHROPIC) if form == BOTH else (form,)))
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Whether the two are the same JSON, with the same order of keys."""
-    if isinstance(left, dict):
-        return (isinstance(right, dict) and list(left) == list(right)
-                and all(_same(item, right[key]) for key, item in left.items()))
-    if isinstance(left, list):
-        return (isinstance(right, list) and len(left) == len(right)
-                and all(map(_same, left, right)))
-    if isinstance(left, str):
-        return isinstance(right, str) and left == right
-    return type(left) is type(right) and repr(left) == repr(right)
 
 
 def _in_form(

@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoryd import _item_calls, items
+from memoryd._adapters import names
 from memoryd._steps import Steps
 from memoryd.errors import MemorydError
 from memoryd.items import Item
@@ -76,7 +77,7 @@ class CheckpointSteps:
     def place(self, config: RunnableConfig) -> Place:
         asked = config["configurable"]
         path = self._thread(asked["thread_id"])
-        return Place((*path, _keys.quoted(asked.get("checkpoint_ns") or "")), asked["thread_id"])
+        return Place((*path, names.quoted(asked.get("checkpoint_ns") or "")), asked["thread_id"])
 
     def places(self, config: RunnableConfig | None) -> Steps[list[Place]]:
         """Those of a config, which may leave out the checkpoint_ns, or of all threads."""
@@ -89,7 +90,7 @@ class CheckpointSteps:
         found = yield from every(pages)
         # `*` in a name of a thread stands for any name there.
         return [Place(one, config["configurable"]["thread_id"] if config
-                      else _keys.unquoted(one[len(threads)]))
+                      else names.unquoted(one[len(threads)]))
                 for one in found if one[:len(path)] == path]
 
     def put(
@@ -204,7 +205,7 @@ class CheckpointSteps:
                 thread, ns, checkpoint_id = unpacked(entry)
                 gone.setdefault((thread, ns), set()).add(checkpoint_id)
             for (thread, ns), ids in gone.items():
-                place = Place((*self._base, "threads", thread, ns), _keys.unquoted(thread))
+                place = Place((*self._base, "threads", thread, ns), names.unquoted(thread))
                 held = yield from self._held(place)
                 yield from self._remove(place, held, ids)
             # Those of checkpoints that were never stored are left.
@@ -307,7 +308,7 @@ class CheckpointSteps:
         return (*self._base, "threads", _keys.thread_name(thread_id))
 
     def _run(self, run_id: Any) -> tuple[str, ...]:
-        return (*self._base, "runs", _keys.quoted(str(run_id)))
+        return (*self._base, "runs", names.quoted(str(run_id)))
 
 
 class Listing:

@@ -15,41 +15,22 @@ is stored before its checkpoint and deleted after it, so that a run's checkpoint
 
 from __future__ import annotations
 
-import hashlib
-import urllib.parse
 from typing import Any
+
+from memoryd._adapters.names import MAX_NAME_BYTES, quoted
 
 CHECKPOINTS = "c/"
 BLOBS = "b/"
-_MAX_BYTES = 256
 # `!` comes before these and all that is never quoted: a checkpoint's writes follow it directly.
 _SAFE_IN_IDS = "$&'()*+,:;=@|"
-_SAFE = " !" + _SAFE_IN_IDS
-
-
-def quoted(text: str, safe: str = _SAFE) -> str:
-    """The text as a name or a part of a key. Never empty, and different for different texts."""
-    if not text:
-        return "%"
-    made = urllib.parse.quote(text, safe=safe, errors="surrogatepass")
-    if made[0] == " " or made[-1] == " ":
-        made = made.replace(" ", "%20")
-    if len(made) <= _MAX_BYTES:
-        return made
-    return "#" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def unquoted(name: str) -> str:
-    """The text of a name that is no hash."""
-    return "" if name == "%" else urllib.parse.unquote(name, errors="surrogatepass")
 
 
 def thread_name(thread_id: Any) -> str:
     """The name of a thread. Raises ValueError for one that could not be read from its name."""
     name = quoted(str(thread_id))
     if name[0] == "#":
-        raise ValueError(f"thread_id: must be at most {_MAX_BYTES} bytes, each of which counts as "
-                         "three if it is no ASCII letter, digit or usual sign")
+        raise ValueError(f"thread_id: must be at most {MAX_NAME_BYTES} bytes, each of which counts "
+                         "as three if it is no ASCII letter, digit or usual sign")
     return name
 
 
