@@ -108,6 +108,7 @@ endif
 test-upstream: environment
 	@$(python) tests/upstream/langchain.py $(ARGS)
 	@$(python) tests/upstream/autogen.py
+	@$(python) tests/upstream/openai_agents.py $(ARGS)
 
 ## Restart the server under a client again and again. PUTS=10000 RESTARTS=20
 PUTS ?= 10000

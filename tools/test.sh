@@ -38,6 +38,11 @@ $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'fresh install beside autogen-core' $python tests/clients/fresh_install.py \
   --beside autogen-core==0.7.5
 $results step 'fresh install of langgraph' $python tests/clients/fresh_install.py --extras langgraph
+$results step 'fresh install of openai-agents' $python tests/clients/fresh_install.py \
+  --extras openai-agents
+$results step 'fresh install of openai-agents, the lowest' $python tests/clients/fresh_install.py \
+  --extras openai-agents --beside openai-agents==0.20.0
+$results step 'tests of openai-agents' $python tests/upstream/openai_agents.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
 $with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4

@@ -2,12 +2,12 @@
 """Installs clients/python as its users do, and runs the README's quick start with what is installed.
 
 usage: fresh_install.py [--extras NAME[,NAME...]] [--beside PACKAGE]
-       extras: llama-index, langchain, langgraph, autogen, importers
+       extras: llama-index, langchain, langgraph, openai-agents, autogen, importers
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
-that the adapter imports. PACKAGE is what the environment has before, and what it needs is there
-behind. The last line is `fresh install: ok`.
+that the adapter imports and that an example which needs no more runs. PACKAGE is what the
+environment has before, and what it needs is there behind. The last line is `fresh install: ok`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.documents import code_of
 from support.paths import BINARY, REPOSITORY
+from support.server import Server
 
 PACKAGE = REPOSITORY / "clients" / "python"
 _INSPECTION = """
@@ -34,9 +35,12 @@ assert folder.is_relative_to(sys.prefix), folder
 assert (folder / "py.typed").exists() and (folder / "v1" / "memory_pb2.pyi").exists()
 frameworks = [name for name in sys.modules if name.split(".")[0] in (
     "llama_index", "langchain_core", "langchain_classic", "langgraph", "ormsgpack",
-    "autogen_core")]
+    "autogen_core", "agents", "openai")]
 assert not frameworks, frameworks
 """
+
+# Extras whose example needs nothing else.
+_RUN = ("langgraph", "openai-agents")
 
 
 def main() -> int:
@@ -72,6 +76,9 @@ def main() -> int:
             if found:
                 run(python, "-c", f"import memoryd.{module}")
             print(f"{extra}: {'imports' if found else 'no adapter yet'}")
+            if extra in _RUN:
+                with Server("sqlite::memory:") as server:
+                    run(python, str(REPOSITORY / f"examples/{module}_agent.py"), server.target)
         # It starts a server of its own.
         environment["MEMORYD_BINARY"] = str(BINARY)
         quick_start = code_of(REPOSITORY / "README.md", "python", "")[0]

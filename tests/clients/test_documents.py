@@ -207,6 +207,7 @@ def test_the_frameworks(reader):
     assert read(reader, PACKAGE.with_name("LANGCHAIN.md"))("save_context") == "Hello Alice!\n"
     assert "schnauzer" in read(reader, PACKAGE.with_name("AUTOGEN.md"))("ListMemory(")
     assert read(reader, PACKAGE.with_name("LANGGRAPH.md"))("MemorydSaver(") == "3 tea\n"
+    assert "Noted." in read(reader, PACKAGE.with_name("OPENAI_AGENTS.md"))("MemorydSession(")
 
 
 def test_blocks(reader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from memoryd.v1 import memory_pb2 as memory
 
@@ -31,9 +31,11 @@ def texts_of(parts: Iterable[memory.Part]) -> list[str]:
 class Crossing:
     """Ids and names of one conversation, each id the same wherever it stands."""
 
-    def __init__(self, kept: Iterable[str] = ()) -> None:
-        """`kept` are ids in messages that are given as they were put, which stay."""
+    def __init__(self, kept: Iterable[str] = (), tools: Mapping[str, str] | None = None) -> None:
+        """`kept` are ids in messages that are given as they were put, which stay. `tools` has the
+        tool of each call, for results that do not name it."""
         self._kept = frozenset(kept)
+        self._tools = tools or {}
         self._unnamed = 0
         # Ids made for calls without one, and the tool of each, until a result takes it.
         self._open: list[tuple[str, str]] = []
@@ -55,6 +57,10 @@ class Crossing:
                 del self._open[at]
                 return made
         return None
+
+    def tool_of(self, result: memory.ToolResult) -> str:
+        """The name of the tool that has answered."""
+        return self.tool_name(result.name or self._tools.get(result.call_id, ""))
 
     def tool_name(self, name: str) -> str:
         return _NO_NAME.sub("_", name)[:_MAX_NAME] or "tool"

@@ -40,6 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from memoryd import _anthropic_form, _openai_form
+from memoryd._adapters import turns
 from memoryd._crossing import Crossing
 from memoryd._roles import is_system, is_tool
 from memoryd._templates import BOTH, Stored, same_json, write
@@ -250,7 +251,7 @@ def _in_form(
     messages: Iterable[memory.Message], form: str
 ) -> Iterator[tuple[Dict, Stored, bool]]:
     """Yields messages of the form, each with the stored message, and whether it is unchanged."""
-    found = [Stored(message) for message in messages]
+    found = [Stored(message) for message in turns.whole(messages)]
     given = [one.as_put() if one.form in (form, BOTH) else None for one in found]
     kept = {call_id for one, put in zip(found, given, strict=True) if put is not None
             for call_id in _ids(one)}

@@ -103,8 +103,10 @@ def read(form: OwnForm, messages: Iterable[memory.Message]) -> list[Read]:
     """The messages in the form. Ids of calls are the same in all of them."""
     found = [Stored(message) for message in messages]
     own = [_as_put(form, one) for one in found]
-    crossing = Crossing(call_id for one, put in zip(found, own, strict=True) if put
-                        for call_id in _ids(one))
+    crossing = Crossing(
+        (call_id for one, put in zip(found, own, strict=True) if put for call_id in _ids(one)),
+        {part.tool_call.call_id: part.tool_call.name for one in found for part in one.parts
+         if part.HasField("tool_call") and part.tool_call.call_id})
     return [
         Read(one.message, put, True) if put
         else Read(one.message, form.canonical(one.message, one.parts, crossing), False)

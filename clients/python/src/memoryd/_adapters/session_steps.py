@@ -113,7 +113,7 @@ def appended(session_id: str, messages: Sequence[memory.Message]) -> Steps[list[
             reply = yield _calls.put(session_id, some)
         except MemorydError as error:
             if error.code not in UNKNOWN:
-                yield from _taken_back(session_id, made)
+                yield from taken_back(session_id, made)
             raise
         for message, message_id in zip(some, reply.message_ids, strict=True):
             made.append(memory.Message(message_id=message_id, parts=message.parts))
@@ -157,12 +157,37 @@ def popped(session_id: str, counts: Counts) -> Steps[tuple[memory.Message, int] 
                 raise
         if done:
             return message, last
-        revision = yield from _revision(session_id)
+        revision = yield from revision_of(session_id)
 
 
 def cleared(session_id: str) -> Steps[None]:
     """Removes all messages. The session, its configuration and what its blocks know stay."""
     yield _calls.reset(session_id, wire.RESET_SCOPE_MESSAGES)
+
+
+def revision_of(session_id: str) -> Steps[int | None]:
+    """The session's revision; None: there is none."""
+    try:
+        session = yield _calls.get_session(session_id)
+    except MemorydError as error:
+        if error.code != grpc.StatusCode.NOT_FOUND:
+            raise
+        return None
+    return int(session.revision)
+
+
+def taken_back(session_id: str, taken: Sequence[memory.Message]) -> Steps[None]:
+    """Deletes messages of a list that was refused in the middle, or hides those that go with one
+    that was there before."""
+    ids = {message.message_id for message in taken}
+    for message in reversed(taken):
+        try:
+            done = yield from _deleted(session_id, message, ids, None, with_others=True)
+            if not done:
+                yield _marked(session_id, message, _ALL, 0, None)
+        except MemorydError as error:
+            if error.code != grpc.StatusCode.NOT_FOUND:
+                raise
 
 
 def left(messages: Iterable[memory.Message], counts: Iterable[int]) -> list[int]:
@@ -226,27 +251,3 @@ def _bare(part: memory.Part) -> memory.Part:
             call_id=call.call_id, name=call.name, arguments_json="{}"))
     result = part.tool_result
     return memory.Part(tool_result=memory.ToolResult(call_id=result.call_id, name=result.name))
-
-
-def _revision(session_id: str) -> Steps[int | None]:
-    try:
-        session = yield _calls.get_session(session_id)
-    except MemorydError as error:
-        if error.code != grpc.StatusCode.NOT_FOUND:
-            raise
-        return None
-    return int(session.revision)
-
-
-def _taken_back(session_id: str, taken: Sequence[memory.Message]) -> Steps[None]:
-    """Deletes messages of a list that was refused in the middle, or hides those that go with one
-    that was there before."""
-    ids = {message.message_id for message in taken}
-    for message in reversed(taken):
-        try:
-            done = yield from _deleted(session_id, message, ids, None, with_others=True)
-            if not done:
-                yield _marked(session_id, message, _ALL, 0, None)
-        except MemorydError as error:
-            if error.code != grpc.StatusCode.NOT_FOUND:
-                raise

@@ -11,6 +11,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
+from memoryd._adapters import turns
 from memoryd._ids import Id, id_text
 from memoryd._made import amake, make
 from memoryd._requests import aor_taken_back, arequests, or_taken_back, requests
@@ -67,7 +68,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """All messages, oldest first, except those that `shown` leaves out."""
-        self._given = [from_message(found) for found in self.shown(self.messages_as_stored())]
+        shown = self.shown(self.messages_as_stored())
+        self._given = [from_message(found) for found in turns.whole(shown)]
         return self._given
 
     @messages.setter
@@ -77,7 +79,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     async def aget_messages(self) -> list[BaseMessage]:
         stored = await self.amessages_as_stored()
-        self._given = [from_message(found) for found in await self.ashown(stored)]
+        shown = await self.ashown(stored)
+        self._given = [from_message(found) for found in turns.whole(shown)]
         return self._given
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
