@@ -42,6 +42,8 @@ $results step 'fresh install of openai-agents' $python tests/clients/fresh_insta
   --extras openai-agents
 $results step 'fresh install of openai-agents, the lowest' $python tests/clients/fresh_install.py \
   --extras openai-agents --beside openai-agents==0.20.0
+$results step 'fresh install of pydantic-ai' $python tests/clients/fresh_install.py \
+  --extras pydantic-ai
 $results step 'tests of openai-agents' $python tests/upstream/openai_agents.py
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5

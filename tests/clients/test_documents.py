@@ -208,6 +208,7 @@ def test_the_frameworks(reader):
     assert "schnauzer" in read(reader, PACKAGE.with_name("AUTOGEN.md"))("ListMemory(")
     assert read(reader, PACKAGE.with_name("LANGGRAPH.md"))("MemorydSaver(") == "3 tea\n"
     assert "Noted." in read(reader, PACKAGE.with_name("OPENAI_AGENTS.md"))("MemorydSession(")
+    assert "Noted." in read(reader, PACKAGE.with_name("PYDANTIC_AI.md"))("store.save(")
 
 
 def test_blocks(reader):

@@ -42,6 +42,9 @@ _MAX_NAME_BYTES = 256
 _MAX_TYPE_BYTES = 64
 # At most so many parts are kept free for calls and results.
 _MAX_TOOL_PARTS = MAX_PARTS // 2
+# Base64 has these two in place of the others in URLs, as pydantic writes it.
+_FROM_URLS = str.maketrans("-_", "+/")
+_OF_URLS = frozenset("+/")
 _DATA_URL = re.compile(r"data:([^;,]*);base64,")
 
 
@@ -138,10 +141,13 @@ class Taking:
         return self._media(kind, memory.Media(url=url), "url", about, url)
 
     def data(self, kind: str, text: str, **about: Any) -> Any:
-        """Data in base64."""
+        """Data in base64, of either alphabet."""
         data = _decoded(text)
         if data is not None:
             return self._media(kind, memory.Media(data=data), "data", about, text)
+        data = _decoded(text.translate(_FROM_URLS)) if _OF_URLS.isdisjoint(text) else None
+        if data is not None:
+            return self._media(kind, memory.Media(data=data), "url_safe", about, text)
         if not _is_utf8(text):
             return text
         # Base64 of another make, which decoding and encoding would change.
@@ -358,6 +364,8 @@ def _content(hole: list[Any], parts: Sequence[memory.Part]) -> Any:
         return _loaded(inside.data)
     if field == "data":
         return base64.b64encode(inside.data).decode()
+    if field == "url_safe":
+        return base64.urlsafe_b64encode(inside.data).decode()
     if field == "data_url":
         return f"data:{inside.mime_type};base64,{base64.b64encode(inside.data).decode()}"
     if field == "encoded":
@@ -381,7 +389,8 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "id": ("tool_call", "tool_result"),
     "name": ("tool_call", "tool_result"),
     "json": ("opaque",),
-    **dict.fromkeys(("data", "data_url", "encoded", "plain", "url", "path"), _MEDIA),
+    **dict.fromkeys(
+        ("data", "data_url", "encoded", "url_safe", "plain", "url", "path"), _MEDIA),
 }
 
 

@@ -17,7 +17,8 @@ from memoryd._templates import Stored, Taking, encoded, same_json, write
 from memoryd._wire_text import dumps, joined
 from memoryd.v1 import memory_pb2 as memory
 
-__all__ = ["Crossing", "OwnForm", "Read", "Taking", "is_role", "json_value", "read", "stored"]
+__all__ = ["Crossing", "OwnForm", "Read", "Taking", "is_role", "json_value", "read", "stored",
+           "text_of"]
 
 _MAX_ROLE_BYTES = 64
 _VALUE = "value"
