@@ -112,6 +112,13 @@ def test_a_list_that_is_refused_in_the_middle_leaves_nothing_behind(client, sess
     assert [pop(client, session_id) for _ in range(3)] == [before[1], before[0], None]
 
 
+def test_tokens_are_estimated_where_the_caller_counts_them(client, session_id):
+    client.create_session(session_id, config=memoryd.config(tokenizer="caller"))
+    ids = add(client, session_id, message("user", "x" * 400), call("1"), result("1"))
+    assert 100 <= next(iter(client.get_all(session_id))).token_count < 120
+    assert [pop(client, session_id) for _ in range(4)] == [*ids[::-1], None]
+
+
 def test_an_existing_session_keeps_its_configuration(client, session_id):
     config = memoryd.config(subject="ann")
     client._steps(session_steps.begun(session_id, config=config))

@@ -25,6 +25,7 @@ _PAGE = 1000
 _AT_END = 8
 # The server names no more messages that go with another.
 _MOST_NAMED = 20
+_BYTES_OF_TOKEN = 4
 # More values than a message is read as.
 _ALL = 1 << 30
 
@@ -110,7 +111,7 @@ def appended(session_id: str, messages: Sequence[memory.Message]) -> Steps[list[
     made: list[memory.Message] = []
     for some in requests:
         try:
-            reply = yield _calls.put(session_id, some)
+            reply = yield from put(session_id, some)
         except MemorydError as error:
             if error.code not in UNKNOWN:
                 yield from taken_back(session_id, made)
@@ -118,6 +119,24 @@ def appended(session_id: str, messages: Sequence[memory.Message]) -> Steps[list[
         for message, message_id in zip(some, reply.message_ids, strict=True):
             made.append(memory.Message(message_id=message_id, parts=message.parts))
     return [message.message_id for message in made]
+
+
+def put(
+    session_id: str, messages: Sequence[memory.Message], *, expected_revision: int | None = None
+) -> Steps[wire.PutResponse]:
+    """Puts the messages. Where the session's framework counts tokens by itself, as LlamaIndex
+    does, they are estimated."""
+    reply: wire.PutResponse
+    try:
+        reply = yield _calls.put(session_id, messages, expected_revision=expected_revision)
+        return reply
+    except MemorydError as error:
+        if not error.field.endswith("token_count"):
+            raise
+    for message in messages:
+        message.token_count = message.ByteSize() // _BYTES_OF_TOKEN
+    reply = yield _calls.put(session_id, messages, expected_revision=expected_revision)
+    return reply
 
 
 def popped(session_id: str, counts: Counts) -> Steps[tuple[memory.Message, int] | None]:
@@ -241,7 +260,8 @@ def _marked(
         text = ""
     return _calls.update_message(
         session_id, message.message_id, text, parts=parts,
-        metadata_json=dumps({**about, POPPED: count}), expected_revision=revision)
+        metadata_json=dumps({**about, POPPED: count}), token_count=message.token_count,
+        expected_revision=revision)
 
 
 def _bare(part: memory.Part) -> memory.Part:

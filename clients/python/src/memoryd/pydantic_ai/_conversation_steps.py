@@ -241,7 +241,7 @@ class ConversationSteps:
         done: list[memory.Message] = []
         for some in requests:
             try:
-                reply = yield _calls.put(of, some, expected_revision=revision)
+                reply = yield from session_steps.put(of, some, expected_revision=revision)
             except MemorydError as error:
                 if error.code not in UNKNOWN:
                     yield from session_steps.taken_back(of, done)
