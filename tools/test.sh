@@ -45,6 +45,7 @@ $results step 'fresh install of openai-agents, the lowest' $python tests/clients
 $results step 'fresh install of pydantic-ai' $python tests/clients/fresh_install.py \
   --extras pydantic-ai
 $results step 'tests of openai-agents' $python tests/upstream/openai_agents.py
+$results step 'fresh install of anthropic' $python tests/clients/fresh_install.py --extras anthropic
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
 $with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4

@@ -2,7 +2,8 @@
 """Installs clients/python as its users do, and runs the README's quick start with what is installed.
 
 usage: fresh_install.py [--extras NAME[,NAME...]] [--beside PACKAGE]
-       extras: llama-index, langchain, langgraph, openai-agents, pydantic-ai, autogen, importers
+       extras: llama-index, langchain, langgraph, openai-agents, pydantic-ai, autogen, anthropic,
+               importers
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
@@ -35,12 +36,12 @@ assert folder.is_relative_to(sys.prefix), folder
 assert (folder / "py.typed").exists() and (folder / "v1" / "memory_pb2.pyi").exists()
 frameworks = [name for name in sys.modules if name.split(".")[0] in (
     "llama_index", "langchain_core", "langchain_classic", "langgraph", "ormsgpack",
-    "autogen_core", "agents", "openai", "pydantic_ai")]
+    "autogen_core", "agents", "openai", "pydantic_ai", "anthropic")]
 assert not frameworks, frameworks
 """
 
 # Extras whose example needs nothing else.
-_RUN = ("langgraph", "openai-agents", "pydantic-ai")
+_RUN = ("langgraph", "openai-agents", "pydantic-ai", "anthropic")
 
 
 def main() -> int:

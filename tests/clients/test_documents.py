@@ -209,6 +209,7 @@ def test_the_frameworks(reader):
     assert read(reader, PACKAGE.with_name("LANGGRAPH.md"))("MemorydSaver(") == "3 tea\n"
     assert "Noted." in read(reader, PACKAGE.with_name("OPENAI_AGENTS.md"))("MemorydSession(")
     assert "Noted." in read(reader, PACKAGE.with_name("PYDANTIC_AI.md"))("store.save(")
+    assert "diet.md" in read(reader, PACKAGE.with_name("ANTHROPIC.md"))("MemorydMemoryTool(")
 
 
 def test_blocks(reader):
