@@ -48,9 +48,17 @@ void SetLimits(const ServerFacts& facts, v1::Limits& limits) {
   limits.set_index_bytes(static_cast<std::int64_t>(options.index_bytes));
 }
 
+void Describe(const Caller& caller, v1::CallerDescription& description) {
+  description.set_tenant(caller.tenant);
+  description.set_subject(caller.subject);
+  for (const Right right : {Right::kRead, Right::kWrite, Right::kAdmin, Right::kWorker}) {
+    if (caller.rights.Has(right)) description.add_rights(std::string(NameOf(right)));
+  }
+}
+
 }  // namespace
 
-v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view tenant) {
+v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, const Caller& caller) {
   v1::GetServerInfoResponse info;
   info.set_version(std::string(facts.version));
   info.set_revision(std::string(facts.revision));
@@ -74,8 +82,10 @@ v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view 
     info.add_authentication(v1::AUTHENTICATION_METHOD_CERTIFICATE);
   }
   const std::shared_ptr<const TenantSettings> settings = facts.settings->Now();
-  for (std::string& name : settings->TemplateNames(tenant)) info.add_templates(std::move(name));
-  info.set_default_template(std::string(settings->tenants.DefaultTemplateOf(tenant)));
+  for (std::string& name : settings->TemplateNames(caller.tenant))
+    info.add_templates(std::move(name));
+  info.set_default_template(std::string(settings->tenants.DefaultTemplateOf(caller.tenant)));
+  Describe(caller, *info.mutable_caller());
   return info;
 }
 
@@ -87,7 +97,7 @@ void ServerService::GetServerInfo(RpcCallPtr rpc) {
   using Call = std::shared_ptr<ParsedCall<v1::GetServerInfoRequest>>;
   RunUnary<v1::GetServerInfoRequest>(
       environment_, Method::kGetServerInfo, std::move(rpc), [this](const Call& call) {
-        call->Succeed(ServerInfo(facts_, call->tenant()).SerializeAsString());
+        call->Succeed(ServerInfo(facts_, call->caller()).SerializeAsString());
         return absl::OkStatus();
       });
 }

@@ -8,6 +8,7 @@
 #include "core/engine/engine.h"
 #include "core/storage/observed_store.h"
 #include "memoryd/v1/server_service.pb.h"
+#include "server/access/authenticator.h"
 #include "server/access/settings_in_force.h"
 #include "server/rpc/unary_call.h"
 
@@ -30,7 +31,7 @@ struct ServerFacts {
   const SettingsInForce* settings = nullptr;
 };
 
-v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, std::string_view tenant);
+v1::GetServerInfoResponse ServerInfo(const ServerFacts& facts, const Caller& caller);
 
 class ServerService final {
  public:

@@ -21,6 +21,8 @@ class ServerInfoTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     real_ = *std::move(store);
     store_ = std::make_unique<ObservedStore>(real_.get());
+    caller_.tenant = "a";
+    caller_.rights = Rights::All();
   }
 
   v1::GetServerInfoResponse Info() {
@@ -35,12 +37,13 @@ class ServerInfoTest : public ::testing::Test {
                        .request_bytes = 36 << 20,
                        .item_bytes = 32 << 20,
                        .settings = &settings_},
-                      "a");
+                      caller_);
   }
 
   bool takes_tokens_ = false;
   bool takes_certificates_ = false;
   EngineOptions options_;
+  Caller caller_;
   SettingsInForce settings_{{}};
   std::unique_ptr<Store> real_;
   std::unique_ptr<ObservedStore> store_;
@@ -99,6 +102,18 @@ TEST_F(ServerInfoTest, TellsHowCallersMaySayWhoTheyAre) {
   takes_tokens_ = true;
   EXPECT_THAT(Info().authentication(),
               ElementsAre(v1::AUTHENTICATION_METHOD_TOKEN, v1::AUTHENTICATION_METHOD_CERTIFICATE));
+}
+
+TEST_F(ServerInfoTest, TellsWhoCalls) {
+  EXPECT_EQ(Info().caller().tenant(), "a");
+  EXPECT_EQ(Info().caller().subject(), "");
+  EXPECT_THAT(Info().caller().rights(), ElementsAre("read", "write", "admin", "worker"));
+
+  caller_.subject = "ada";
+  caller_.rights = {};
+  caller_.rights.Add(Right::kWrite);
+  EXPECT_EQ(Info().caller().subject(), "ada");
+  EXPECT_THAT(Info().caller().rights(), ElementsAre("write"));
 }
 
 }  // namespace
