@@ -69,7 +69,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
     def messages(self) -> list[BaseMessage]:
         """All messages, oldest first, except those that `shown` leaves out."""
         shown = self.shown(self.messages_as_stored())
-        self._given = [from_message(found) for found in turns.whole(shown)]
+        self._given = [from_message(found) for found in turns.single(shown)]
         return self._given
 
     @messages.setter
@@ -80,7 +80,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
     async def aget_messages(self) -> list[BaseMessage]:
         stored = await self.amessages_as_stored()
         shown = await self.ashown(stored)
-        self._given = [from_message(found) for found in turns.whole(shown)]
+        self._given = [from_message(found) for found in turns.single(shown)]
         return self._given
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:

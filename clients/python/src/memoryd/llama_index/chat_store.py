@@ -17,10 +17,11 @@ from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memoryd import AsyncClient
+from memoryd._adapters import turns
 from memoryd._ids import Id, id_text
 from memoryd.llama_index import _background
 from memoryd.llama_index._live import latest, name_of
-from memoryd.llama_index._messages import to_dump
+from memoryd.llama_index._messages import to_chat, to_dump
 from memoryd.llama_index._rows import Count, Row, Session, may_lack, new_row
 from memoryd.llama_index._target import Target, client_of, default_uri, is_ours
 
@@ -374,7 +375,8 @@ class ChatStore(SQLAlchemyChatStore, BaseChatStore):
                 goes_on = True
         if goes_on:
             rows = await session.shown(rows, all_there=status is None)
-        return [row.chat() for row in rows[begin:end]]
+        read = turns.single(row.message for row in rows[begin:end])
+        return [to_chat(message) for message in read]
 
     async def _add(
         self, key: str, messages: list[ChatMessage], status: MessageStatus
