@@ -149,7 +149,7 @@ class AsyncClient:
         self._channel = _channels.Channel(
             target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
         # Behind the channel, whose refusal to be copied says what to do.
-        self._gatherer = _gathering.Gatherer(self._call)
+        self._gatherer = _gathering.Gatherer(self._call, self._token_now, timeout)
 
     async def close(self) -> None:
         """Closes the connection. Calls under way fail CANCELLED."""
