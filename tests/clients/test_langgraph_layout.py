@@ -95,6 +95,33 @@ def test_saver_keeps_a_value_of_any_size_that_does_not_change(server, base, size
     assert [one.checkpoint["channel_values"] for one in saver.list(thread())] == [values] * 3
 
 
+@pytest.mark.parametrize("size", [5000, 9000])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_saver_keeps_a_value_that_grows_where_it_is(server, base, size, is_known):
+    # A node that changes its state in place and returns other channels.
+    values = {"of": ["x"], "other": 1}
+    saver, versions = MemorydSaver(server.target, namespace=base), {}
+    config = put_step(saver, thread(), values, [*values], versions)
+    values["of"].append("y" * size)
+    for step in range(2):
+        if not is_known:
+            saver = MemorydSaver(server.target, namespace=base)
+        config = put_step(saver, config, values, ["other"], versions)
+        assert saver.get_tuple(thread()).checkpoint["channel_values"] == values
+
+
+def test_saver_need_not_ask_for_values_that_it_has_read(server, base, monkeypatch):
+    values = {"large": ["x" * 9000], "other": 1}
+    versions: dict[str, str] = {}
+    config = put_step(MemorydSaver(server.target, namespace=base), thread(), values, [*values],
+                      versions)
+    saver = MemorydSaver(server.target, namespace=base)
+    saver.get_tuple(thread())
+    calls = counted_calls(monkeypatch)
+    put_step(saver, config, values, ["other"], versions)
+    assert calls == ["BatchItems"]
+
+
 class UnequalSerializer(JsonPlusSerializer):
     """Never makes as many bytes as before."""
 

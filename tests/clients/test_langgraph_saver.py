@@ -223,12 +223,14 @@ def test_saver_stores_values_once_a_version(server, base):
 
 def test_saver_stores_a_large_checkpoint_in_parts(server, base):
     saver = MemorydSaver(server.target, namespace=base, timeout=60.0)
-    values = {f"c{at}": bytes([at]) * (9 << 20) for at in range(5)}
+    values = {f"c{at}": bytes([at]) * (9 << 20) for at in range(8)}
     checkpoint: Any = {**empty_checkpoint(), "id": str(uuid6(clock_seq=1)),
                        "channel_values": values, "channel_versions": dict.fromkeys(values, "1")}
     config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
     saver.put(config, checkpoint, {}, dict.fromkeys(values, "1"))
+    # More than a reply holds.
     assert saver.get_tuple(config).checkpoint["channel_values"] == values
+    assert asyncio.run(saver.aget_tuple(config)).checkpoint["channel_values"] == values
 
 
 def test_saver_refuses_a_value_that_no_item_holds(server, base):

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from memoryd._calls import Call
+from memoryd._item_calls import TOO_MUCH_AT_ONCE
 from memoryd.errors import MemorydError
 from memoryd.v1 import item_service_pb2 as wire
 
@@ -32,8 +33,6 @@ _OF_SOME = (
     grpc.StatusCode.PERMISSION_DENIED,  # A caller who may only read, or only write.
     grpc.StatusCode.RESOURCE_EXHAUSTED,
 )
-# What it says of a batch because of all that are read with it.
-_TOO_MUCH = ("REPLY_TOO_LARGE", "MEMORY_SHORT")
 
 Send = Callable[[Call[Any]], Awaitable[Any]]
 # What a caller is known by, in the context of his own.
@@ -174,7 +173,8 @@ class _Line:
             to = start + len(one.call.request.batches)
             outcomes = reply.outcomes[start:to]
             start = to
-            if len(gathered) > 1 and any(each.error.reason in _TOO_MUCH for each in outcomes):
+            if len(gathered) > 1 and any(
+                    each.error.reason in TOO_MUCH_AT_ONCE for each in outcomes):
                 again.append(one)
             elif not one.future.done():
                 _settle(one.future, one.call, wire.BatchItemsResponse(outcomes=outcomes))

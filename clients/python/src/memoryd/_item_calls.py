@@ -10,6 +10,8 @@ from memoryd._calls import Call, Pages, Rpc
 from memoryd.items import Item, Ttl, names
 from memoryd.v1 import item_service_pb2 as wire
 
+# What the server says of a batch because of all that is read at once.
+TOO_MUCH_AT_ONCE = ("REPLY_TOO_LARGE", "MEMORY_SHORT")
 # The ends of a list of items, as list_items takes them.
 _ORDERS = {
     "key": wire.ITEM_ORDER_KEY,

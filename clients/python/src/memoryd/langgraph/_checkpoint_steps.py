@@ -108,6 +108,7 @@ class CheckpointSteps:
         # The keys of values that are kept apart, and those that are stored now.
         apart: dict[str, str] = {}
         blobs: list[wire.ItemOperation] = []
+        unknown: dict[str, Typed] = {}
         for channel, value in values.items():
             if channel not in versions:
                 continue
@@ -125,6 +126,12 @@ class CheckpointSteps:
                     apart[channel] = key
                     if is_new:
                         blobs.append(items.put(key, packed(*typed)))
+                    else:
+                        unknown[key] = typed
+        for key, typed in unknown.items():
+            # It may have been small when it was stored, and have grown where it is.
+            if not (yield from self._is_stored(place, key)):
+                blobs.append(items.put(key, packed(*typed)))
         kept: Any = {**checkpoint, "channel_values": plain}
         record = Record(asked.get("checkpoint_ns") or "", asked.get("checkpoint_id"), kept,
                         get_checkpoint_metadata(config, metadata), within, list(apart))
@@ -178,6 +185,7 @@ class CheckpointSteps:
 
     def loaded(self, place: Place, found: Sequence[Found]) -> Steps[list[CheckpointTuple]]:
         blobs = yield from blobs_of(place, found)
+        self._apart.add(place.path, blobs)
         return [one.complete(place, blobs, self.serde) for one in found]
 
     def delta_history(
@@ -253,6 +261,11 @@ class CheckpointSteps:
                 kept = _needed(held.records)
                 yield from self._remove(
                     place, held, {one.id for one in held.records} - kept)
+
+    def _is_stored(self, place: Place, key: str) -> Steps[bool]:
+        page = yield _item_calls.list_items(
+            place.path, start_key=key, key_prefix=key, keys_only=True, page_size=1).first
+        return any(one.key == key for one in page.items)
 
     def _held(self, place: Place) -> Steps[_Held]:
         listed = yield from every(_item_calls.list_items(

@@ -9,6 +9,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoryd import _item_calls, items
 from memoryd._steps import Steps
+from memoryd.errors import MemorydError
 from memoryd.items import Item
 from memoryd.langgraph import _keys
 from memoryd.langgraph._records import Found, Place, Typed, record_of, unpacked
@@ -82,13 +83,21 @@ def every(pages: Any) -> Steps[list[Any]]:
 
 
 def read(path: Sequence[str], keys: Sequence[str]) -> Steps[list[Item]]:
-    """The items of these keys that there are."""
+    """The items of these keys that there are; fewer at a time where they are large."""
     found: list[Item] = []
-    for start in range(0, len(keys), READ_AT_ONCE):
-        asked = [items.get(key) for key in keys[start:start + READ_AT_ONCE]]
-        outcomes = yield _item_calls.batch_items([items.batch(path, asked)])
-        found.extend(Item(result.get.item) for result in items.results(outcomes[0])
-                     if result.get.HasField("item"))
+    start, at_once = 0, READ_AT_ONCE
+    while start < len(keys):
+        asked = [items.get(key) for key in keys[start:start + at_once]]
+        try:
+            outcomes = yield _item_calls.batch_items([items.batch(path, asked)])
+            results = items.results(outcomes[0])
+        except MemorydError as error:
+            if error.reason not in _item_calls.TOO_MUCH_AT_ONCE or len(asked) == 1:
+                raise
+            at_once = (len(asked) + 1) // 2
+            continue
+        found.extend(Item(result.get.item) for result in results if result.get.HasField("item"))
+        start += len(asked)
     return found
 
 
