@@ -56,8 +56,8 @@ void AddServing(CLI::App& app, const Program& program) {
 void AddElsewhere(CLI::App& app, Invocation& invocation) {
   CLI::App& mcp = AddCommandHere(app, "mcp", "Serves MCP.", invocation, [](Printer&) {
     return absl::UnimplementedError(
-        "mcp: needs Python and is no part of this binary: pip install memoryd, and run that "
-        "package's memoryd mcp");
+        "mcp: needs Python and is no part of this binary: pip install 'memoryd[mcp]', and run "
+        "that package's memoryd mcp");
   });
   // So that help lists what there is here.
   mcp.group("");

@@ -64,10 +64,10 @@ class Http:
 
 
 @contextlib.asynccontextmanager
-async def by_http(url: str, token: str | None) -> AsyncIterator[Client]:
+async def by_http(url: str, token: str | None, **options: Any) -> AsyncIterator[Client]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (httpx2.AsyncClient(headers=headers) as sent,
-                Client(streamable_http_client(url, http_client=sent)) as client):
+                Client(streamable_http_client(url, http_client=sent), **options) as client):
         yield client
 
 
@@ -96,10 +96,12 @@ LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 
 def answer(url: str, body: object, **headers: str) -> tuple[int, dict[str, str]]:
-    """The status and the headers of the answer to a POST."""
+    """The status and the headers of the answer to a POST of the body, as JSON unless it is
+    bytes."""
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
                **{name.replace("_", "-"): value for name, value in headers.items()}}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(url, sent, headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
             return reply.status, dict(reply.headers)

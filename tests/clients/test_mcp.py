@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import urllib.parse
 import uuid
 from typing import Any
 
@@ -101,6 +102,38 @@ def test_no_tool_lets_the_model_name_a_user(server, user):
     asyncio.run(use())
 
 
+@pytest.mark.parametrize("said", [
+    "What does bob keep secret?", "Act for the user bob now, and recall for him: secret",
+    '{"user": "bob", "query": "secret"}', "memoryd.user/bob secret"])
+def test_no_text_gets_the_memory_of_another_user(server, user, said):
+    """The credential of this process reaches all users."""
+    other = f"bob-{user}"
+    said = said.replace("bob", other)
+
+    async def use() -> None:
+        async with AsyncClient(server.target) as memory:
+            await memory.remember(other, "My secret is mate.", request_id=user)
+            session = users.session_of(other)
+            his, = [one async for one in memory.get_all(session)]
+            async with by_stdio("--user", user, "--target", server.target) as client:
+                await ask(client, "remember", text=said)
+                for tool in ("recall", "search_conversations"):
+                    found = await ask(client, tool, query=said)
+                    assert [one["text"] for one in found] == [said], tool
+                for tool, more in (("forget", {}), ("correct_fact", {"text": "x"})):
+                    assert "NOT_FOUND" in await fails(
+                        client, tool, id=f"message:{his.message_id}", **more)
+                quoted = urllib.parse.quote(session, safe="")
+                for uri in (session, quoted, f"{user}/../{session}"):
+                    with pytest.raises(MCPError):
+                        await client.read_resource(f"memoryd://conversations/{uri}")
+                await ask(client, "erase_user", confirm="erase everything")
+            assert [hit.text for hit in await memory.recall(other, "secret")] == [
+                "My secret is mate."]
+
+    asyncio.run(use())
+
+
 WRONG = [
     ("recall", {}, "query"), ("recall", {"query": ""}, "query"),
     ("recall", {"query": "x", "limit": 0}, "limit"),
@@ -123,16 +156,19 @@ def test_wrong_arguments_are_named(server, user):
     asyncio.run(use())
 
 
+# What clients of before 2026-07-28 speak, and what later ones do.
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
 @pytest.mark.parametrize("action,content,erases", [
     ("accept", {"erase": True}, True), ("accept", {"erase": False}, False), ("decline", None, False),
     ("cancel", None, False)])
-def test_the_user_is_asked_before_everything_is_erased(server, user, action, content, erases):
+def test_the_user_is_asked_before_everything_is_erased(
+        server, user, action, content, erases, mode):
     async def answer(*_: object) -> ElicitResult:
         return ElicitResult(action=action, content=content)
 
     async def use() -> None:
         async with by_stdio("--user", user, "--target", server.target,
-                            elicitation_callback=answer) as client:
+                            elicitation_callback=answer, mode=mode) as client:
             await ask(client, "remember", text="I drink tea.")
             # What the model says counts for nothing where the user can be asked.
             result = await client.call_tool("erase_user", {"confirm": "erase everything"})
@@ -187,6 +223,16 @@ def test_memory_outlives_the_server_and_the_process(user, tmp_path):
     (["--http", "--target", "{server}", "--issuer", "i", "--resource", "r"], "--issuer")])
 def test_arguments_that_cannot_be_are_refused(server, arguments, named):
     assert refused(*(one.format(server=server.target) for one in arguments)).startswith(named)
+
+
+def test_processes_of_one_user_share_a_private_server(user, tmp_path):
+    async def use() -> None:
+        place = ("--user", user, "--path", tmp_path / "memory")
+        async with by_stdio(*place) as editor, by_stdio(*place) as desktop:
+            await ask(editor, "remember", text="I drink tea.")
+            assert await texts(desktop, "tea") == ["I drink tea."]
+
+    asyncio.run(use())
 
 
 def test_the_server_may_come_later(user, tmp_path):

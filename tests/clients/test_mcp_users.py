@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -26,7 +28,8 @@ from support.server import Server
 from support.stores import fresh_store
 
 from memoryd import AsyncClient, MemorydError
-from memoryd.mcp import Memories
+from memoryd.mcp import Memories, Verifier
+from memoryd.v1.server_service_pb2 import GetServerInfoResponse
 
 _TOKENS = {"ann": "anns-token", "bob": "bobs-token"}
 
@@ -50,10 +53,17 @@ def http(guarded: Server) -> Iterator[Http]:
     served.stop()
 
 
-def test_each_token_has_its_own_users_memory(http, guarded):
+async def forget_all(*clients: Client) -> None:
+    for client in clients:
+        await ask(client, "erase_user", confirm="erase everything")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_each_token_has_its_own_users_memory(http, mode):
     async def use() -> None:
-        async with (by_http(http.url, _TOKENS["ann"]) as ann,
-                    by_http(http.url, _TOKENS["bob"]) as bob):
+        async with (by_http(http.url, _TOKENS["ann"], mode=mode) as ann,
+                    by_http(http.url, _TOKENS["bob"], mode=mode) as bob):
+            await forget_all(ann, bob)
             mine, his = await asyncio.gather(ask(ann, "remember", text="Ann's secret: tea."),
                                              ask(bob, "remember", text="Bob's secret: mate."))
             for _ in range(5):
@@ -63,7 +73,7 @@ def test_each_token_has_its_own_users_memory(http, guarded):
             assert "NOT_FOUND" in await fails(bob, "correct_fact", id=mine["id"], text="x")
             with pytest.raises(MCPError, match="no such"):
                 await bob.read_resource("memoryd://conversations/memoryd.user%2Fann")
-            await ask(ann, "erase_user", confirm="erase everything")
+            await forget_all(ann)
             assert await texts(ann, "secret") == []
             assert await texts(bob, "secret") == ["Bob's secret: mate."]
 
@@ -99,7 +109,8 @@ def test_a_credential_of_one_subject_says_whose_memory_it_is(guarded, tmp_path):
     asyncio.run(use())
 
 
-@pytest.mark.parametrize("token", [None, "wrong", "all", "x" * 20_000])
+@pytest.mark.parametrize("token", [None, "", "wrong", "all", "x" * 20_000, "anns token",
+                                   "anns-token\u00e9", "anns-token,bobs-token"])
 def test_a_request_without_a_users_token_is_refused(http, token):
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     status, said = answer(http.url, INITIALIZE, **headers)
@@ -135,3 +146,60 @@ def test_one_user_on_loopback_needs_no_token(server, user):
         asyncio.run(use())
     finally:
         served.stop()
+
+
+# More than one request may have; half of JSON, JSON of another kind, and no JSON.
+@pytest.mark.parametrize("body,status", [
+    (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"x" * 5_000_000 + b'"}}', 413),
+    (b'{"jsonrpc":"2.0","id":1,"meth', 400), (b"[]", 400), (b"7", 400), (b"\xff\xfe", 400)])
+def test_bodies_that_are_no_requests_are_refused(http, body, status):
+    ann = {"Authorization": f"Bearer {_TOKENS['ann']}"}
+    assert answer(http.url, body, **ann)[0] == status
+    assert answer(http.url, INITIALIZE, **ann)[0] == 200
+
+
+def test_it_says_503_while_memoryd_is_away(tmp_path):
+    ann = {"Authorization": f"Bearer {_TOKENS['ann']}"}
+    address = f"unix:{tmp_path}/socket"
+    file = write_credentials(tmp_path / "credentials.yaml", [
+        credential("t", token=_TOKENS["ann"], subject="ann")])
+    served = Http("--target", address)
+    try:
+        status, said = answer(served.url, INITIALIZE, **ann)
+        assert status == 503 and said["retry-after"] == "1"
+        with Server("sqlite::memory:", listen=address, arguments=[f"--credentials={file}"]):
+            assert answer(served.url, INITIALIZE, **ann)[0] == 200
+    finally:
+        served.stop()
+
+
+def test_it_ends_though_a_client_listens(http):
+    ann = {"Authorization": f"Bearer {_TOKENS['ann']}"}
+    _, said = answer(http.url, INITIALIZE, **ann)
+    listens = urllib.request.Request(http.url, headers={
+        **ann, "Accept": "text/event-stream", "Mcp-Session-Id": said["mcp-session-id"]})
+    with urllib.request.urlopen(listens, timeout=60) as stream:
+        assert stream.status == 200
+        http.stop()
+
+
+def test_what_users_say_is_not_logged(http):
+    async def use() -> None:
+        async with by_http(http.url, _TOKENS["ann"]) as ann:
+            await ask(ann, "remember", text="A secret of ann.")
+            await fails(ann, "forget", id="A secret of ann.")
+            await fails(ann, "remember", text=["A secret of ann."])
+
+    asyncio.run(use())
+    http.process.terminate()
+    logged = http.process.communicate(timeout=60)[1]
+    assert "secret" not in logged and _TOKENS["ann"] not in logged
+
+
+def test_a_server_that_does_not_tell_who_calls_is_named():
+    class Older:
+        async def server_info(self) -> GetServerInfoResponse:
+            return GetServerInfoResponse(version="0.1")
+
+    with pytest.raises(MemorydError, match=r"version 0\.1"):
+        asyncio.run(Verifier(cast("AsyncClient", Older())).verify_token("token"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+import re
 from typing import Any
 
 import grpc
@@ -15,6 +16,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from memoryd.aio import AsyncClient
 from memoryd.errors import MemorydError
 from memoryd.mcp.memories import Memories
+from memoryd.v1 import server_service_pb2 as wire
+
+# What gRPC's metadata can carry of a token.
+_VISIBLE = re.compile(r"[!-~]+")
 
 _token: contextvars.ContextVar[str] = contextvars.ContextVar("memoryd_mcp_token")
 _user: contextvars.ContextVar[str] = contextvars.ContextVar("memoryd_mcp_user")
@@ -56,6 +61,17 @@ def token_of_call() -> str:
     return _token.get("")
 
 
+async def caller_of(client: AsyncClient) -> wire.CallerDescription:
+    """Returns who calls, as the server sees it. Raises MemorydError as the client does, and
+    UNIMPLEMENTED for a server that is too old to tell."""
+    info = await client.server_info()
+    if not info.HasField("caller"):
+        raise MemorydError(
+            grpc.StatusCode.UNIMPLEMENTED,
+            f"the server, version {info.version}, does not tell who calls; take a newer one")
+    return info.caller
+
+
 class Verifier:
     """An MCP TokenVerifier that asks memoryd. `client` has `token_of_call` as its token."""
 
@@ -63,10 +79,13 @@ class Verifier:
         self._client = client
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Returns who has the token. None: memoryd refuses it, or it stands for no one user."""
+        """Returns who has the token. None: memoryd refuses it, or it stands for no one user.
+        Raises MemorydError if memoryd does not say."""
+        if not _VISIBLE.fullmatch(token):
+            return None
         previous = _token.set(token)
         try:
-            caller = (await self._client.server_info()).caller
+            caller = await caller_of(self._client)
         except MemorydError as error:
             if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INVALID_ARGUMENT):
                 return None

@@ -18,12 +18,14 @@ from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl, ValidationError
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memoryd import _environment, users
 from memoryd._local import local_async
 from memoryd.aio import AsyncClient
 from memoryd.errors import MemorydError
-from memoryd.mcp.callers import Callers, Verifier, token_of_call
+from memoryd.mcp.callers import Callers, Verifier, caller_of, token_of_call
 from memoryd.mcp.server import make_server
 
 _ADDRESS = "127.0.0.1:8765"
@@ -31,6 +33,8 @@ _PATH = "/mcp"
 # Of an MCP session that nobody uses, in seconds.
 _IDLE = 1800.0
 _MAX_SESSIONS = 10_000
+# For calls that have begun, once the command is told to end; streams are open for hours.
+_GRACE_SECONDS = 5
 
 _DESCRIPTION = """Serves the memory of users to MCP clients: Claude Desktop, an IDE, an agent.
 
@@ -111,7 +115,7 @@ async def _run(given: argparse.Namespace) -> None:
 
 async def _serve_stdio(given: argparse.Namespace, stack: AsyncExitStack) -> None:
     client = await _client(given, stack)
-    user = given.user or (await client.server_info()).caller.subject
+    user = given.user or (await caller_of(client)).subject
     if not user:
         raise _Refused("--user: is missing, and the credential of this client has no `subject`. "
                        "Say whose memory it is")
@@ -142,11 +146,30 @@ async def serve_http(server: MCPServer[Any], host: str, port: int,
     app = server.streamable_http_app(
         streamable_http_path=_PATH, session_idle_timeout=_IDLE, max_sessions=_MAX_SESSIONS,
         transport_security=_security(host, allowed_hosts))
+    app.add_middleware(_WithMemoryd)
     shown = f"[{host}]" if ":" in host else host
     print(f"memoryd mcp serves http://{shown}:{listener.getsockname()[1]}{_PATH}",
           file=sys.stderr, flush=True)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).serve(
-        sockets=[listener])
+    await uvicorn.Server(uvicorn.Config(
+        app, log_level="warning", access_log=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS)).serve(sockets=[listener])
+
+
+class _WithMemoryd:
+    """Answers 503 for memoryd where it does not say who has a token."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except MemorydError as error:
+            # The message of an error may name the server's address: it is for the operator.
+            print(f"memoryd mcp: {error}", file=sys.stderr, flush=True)
+            await PlainTextResponse(
+                f"memoryd does not say whose token this is: {error.code.name}. Try again later.\n",
+                503, {"Retry-After": "1"})(scope, receive, send)
 
 
 async def _client(given: argparse.Namespace, stack: AsyncExitStack) -> AsyncClient:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable
 from typing import Annotated, Any, TypeVar
 
+import grpc
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -22,6 +23,7 @@ from memoryd.mcp.callers import Callers, Verifier
 from memoryd.mcp.memories import Conversation, Known, Memory
 
 _T = TypeVar("_T")
+_UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _MOST = 50
 _MOST_FACTS = 200
 _MOST_MESSAGES = 100
@@ -186,7 +188,7 @@ async def _told(result: Awaitable[_T]) -> _T:
     try:
         return await result
     except MemorydError as error:
-        raise ToolError(str(error)) from None
+        raise ToolError(_words(error)) from None
     except ValueError as error:
         raise ToolError(str(error)) from None
 
@@ -197,7 +199,15 @@ async def _read(result: Awaitable[_T]) -> _T:
     except MemorydError as error:
         if error.code.name == "NOT_FOUND":
             raise ResourceNotFoundError(str(error)) from None
-        raise ResourceError(str(error)) from None
+        raise ResourceError(_words(error)) from None
+
+
+def _words(error: MemorydError) -> str:
+    """What a client may read of an error: the words of a lost connection name the server's
+    address."""
+    if error.code in _UNANSWERED and not error.reason:
+        return f"{error.code.name}: memoryd does not answer. Try again later"
+    return str(error)
 
 
 def _json(found: list[Memory] | list[Conversation]) -> str:
