@@ -30,15 +30,6 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "memoryd", "mcp", *map(str, arguments)]
 
 
-def refused(*arguments: object, **more: str) -> str:
-    """The one line that says why the command does not begin."""
-    done = subprocess.run(command(*arguments), env=environment(**more), stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and not done.stdout, done
-    line, = done.stderr.splitlines()
-    return line.removeprefix("memoryd mcp: ")
-
-
 @contextlib.asynccontextmanager
 async def by_stdio(*arguments: object, **options: Any) -> AsyncIterator[Client]:
     first, *rest = command(*arguments)
@@ -58,9 +49,10 @@ class Http:
         assert said.startswith(_SAYS), said + self.process.stderr.read()
         self.url = said.removeprefix(_SAYS).strip()
 
-    def stop(self) -> None:
+    def stop(self) -> str:
+        """Returns what it has logged."""
         self.process.terminate()
-        self.process.communicate(timeout=60)
+        return self.process.communicate(timeout=60)[1]
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,6 @@ from mcp_commands import (
 )
 from support.access import credential, write_credentials
 from support.server import Server
-from support.stores import fresh_store
 
 from memoryd import AsyncClient, MemorydError
 from memoryd.mcp import Memories, Verifier
@@ -35,18 +34,18 @@ _TOKENS = {"ann": "anns-token", "bob": "bobs-token"}
 
 
 @pytest.fixture(scope="module")
-def guarded(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with a credential for each of two users, and one of nobody."""
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a credential for each of two users, and one of nobody. The matrix of access
+    goes over both stores."""
     folder = tmp_path_factory.mktemp("mcp")
     file = write_credentials(folder / "credentials.yaml", [
         *(credential("t", token=token, subject=name) for name, token in _TOKENS.items()),
         credential("t", token="all")])
-    with fresh_store(store_kind) as store, Server(
-            store, arguments=[f"--credentials={file}"]) as server:
+    with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server:
         yield server
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def http(guarded: Server) -> Iterator[Http]:
     served = Http("--target", guarded.target)
     yield served
@@ -135,13 +134,13 @@ def test_pages_of_other_sites_do_not_reach_it(http, headers, status):
     assert answer(http.url, INITIALIZE, **ann, **headers)[0] == status
 
 
-def test_one_user_on_loopback_needs_no_token(server, user):
+def test_one_user_on_loopback_needs_no_token(tmp_path):
     async def use() -> None:
         async with by_http(served.url, None) as client:
             await ask(client, "remember", text="I drink tea.")
             assert await texts(client, "tea") == ["I drink tea."]
 
-    served = Http("--user", user, "--target", server.target)
+    served = Http("--user", "ann", "--path", tmp_path / "memory")
     try:
         asyncio.run(use())
     finally:
@@ -173,26 +172,23 @@ def test_it_says_503_while_memoryd_is_away(tmp_path):
         served.stop()
 
 
-def test_it_ends_though_a_client_listens(http):
+def test_it_ends_though_a_client_listens_and_logs_nothing_of_users(guarded):
     ann = {"Authorization": f"Bearer {_TOKENS['ann']}"}
-    _, said = answer(http.url, INITIALIZE, **ann)
-    listens = urllib.request.Request(http.url, headers={
+
+    async def use() -> None:
+        async with by_http(served.url, _TOKENS["ann"]) as client:
+            await ask(client, "remember", text="A secret of ann.")
+            await fails(client, "forget", id="A secret of ann.")
+            await fails(client, "remember", text=["A secret of ann."])
+
+    served = Http("--target", guarded.target)
+    asyncio.run(use())
+    _, said = answer(served.url, INITIALIZE, **ann)
+    listens = urllib.request.Request(served.url, headers={
         **ann, "Accept": "text/event-stream", "Mcp-Session-Id": said["mcp-session-id"]})
     with urllib.request.urlopen(listens, timeout=60) as stream:
         assert stream.status == 200
-        http.stop()
-
-
-def test_what_users_say_is_not_logged(http):
-    async def use() -> None:
-        async with by_http(http.url, _TOKENS["ann"]) as ann:
-            await ask(ann, "remember", text="A secret of ann.")
-            await fails(ann, "forget", id="A secret of ann.")
-            await fails(ann, "remember", text=["A secret of ann."])
-
-    asyncio.run(use())
-    http.process.terminate()
-    logged = http.process.communicate(timeout=60)[1]
+        logged = served.stop()
     assert "secret" not in logged and _TOKENS["ann"] not in logged
 
 

@@ -228,9 +228,9 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         listener.bind(address)
         listener.listen(128)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        raise OSError(f"--http: cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
 
 

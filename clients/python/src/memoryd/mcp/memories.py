@@ -190,18 +190,22 @@ class Memories:
 def _said(one: wire.Message) -> Memory:
     time = one.create_time if one.HasField("create_time") else one.ingest_time
     said = time.ToDatetime(tzinfo=datetime.timezone.utc)
-    return Memory(f"message:{one.message_id}" if one.message_id else "", text_of(one),
-                  one.name or one.role, _written(said), one.source_session_id)
+    return Memory(_id_of(one), text_of(one), one.name or one.role, _written(said),
+                  one.source_session_id)
 
 
 def _found(hit: Hit) -> Memory:
     if hit.kind == "message":
-        memory_id, speaker = f"message:{hit.message.message_id}", hit.message.name or hit.role
+        memory_id, speaker = _id_of(hit.message), hit.message.name or hit.role
     elif hit.fact is not None:
         memory_id, speaker = f"fact:{hit.fact.fact_id}:{hit.block_item.block}", "fact"
     else:
         memory_id, speaker = "", hit.kind
     return Memory(memory_id, hit.text, speaker, _written(hit.said), hit.conversation)
+
+
+def _id_of(one: wire.Message) -> str:
+    return f"message:{one.message_id}" if one.message_id else ""
 
 
 def _written(time: datetime.datetime | None) -> str | None:
