@@ -103,7 +103,7 @@ def test_saver_keeps_a_value_that_grows_where_it_is(server, base, size, is_known
     saver, versions = MemorydSaver(server.target, namespace=base), {}
     config = put_step(saver, thread(), values, [*values], versions)
     values["of"].append("y" * size)
-    for step in range(2):
+    for _ in range(2):
         if not is_known:
             saver = MemorydSaver(server.target, namespace=base)
         config = put_step(saver, config, values, ["other"], versions)

@@ -138,6 +138,37 @@ def test_store_reads_the_state_before_puts(server, base):
     assert store.get(("a",), "k").value == {"v": 3}
 
 
+def ran(store: MemorydStore, ops: list[Any], is_async: bool) -> list[Any]:
+    return asyncio.run(store.abatch(ops)) if is_async else store.batch(ops)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_store_runs_more_operations_than_a_call_has(server, base, is_async):
+    store = MemorydStore(server.target, namespace=base, timeout=60.0)
+    ran(store, [PutOp(("many", str(at)), "k", {"at": at}) for at in range(1001)], is_async)
+    found = ran(store, [GetOp(("many", str(at)), "k") for at in range(1001)], is_async)
+    assert [one.value["at"] for one in found] == [*range(1001)]
+    asked = [GetOp(("many", "1000"), "k"), *(GetOp(("one",), str(at)) for at in range(10_000)),
+             PutOp(("one",), "9999", {"at": 1})]
+    found = ran(store, asked, is_async)
+    assert found[0].value == {"at": 1000} and not any(found[1:])
+    assert store.get(("one",), "9999").value == {"at": 1}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_store_keeps_more_bytes_than_a_call_has(server, base, is_async):
+    store = MemorydStore(server.target, namespace=base, timeout=60.0)
+    values = {str(at): {"v": str(at) * (17 << 20)} for at in range(4)}
+    ran(store, [PutOp(("large",), key, value) for key, value in values.items()], is_async)
+    *found, _ = ran(store, [*(GetOp(("large",), key) for key in values),
+                            PutOp(("large",), "0", {"v": 1})], is_async)
+    assert [one.value == values[one.key] for one in found] == [True] * 4
+    assert store.get(("large",), "0").value == {"v": 1}
+    store.put(("large",), "0", values["0"])
+    (found,) = ran(store, [SearchOp(("large",))], is_async)
+    assert {one.key: len(one.value["v"]) for one in found} == dict.fromkeys(values, 17 << 20)
+
+
 def test_store_finds_words(server, base):
     store = MemorydStore(server.target, namespace=base, index=["text"])
     store.put(("a",), "tea", {"text": "Ada drinks green tea", "note": "zebra"})

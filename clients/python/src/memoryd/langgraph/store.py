@@ -23,12 +23,16 @@ from langgraph.store.base import (
 from memoryd import _calls, _item_calls, items
 from memoryd._connection import Connection
 from memoryd._steps import Steps
+from memoryd.errors import MemorydError
 from memoryd.v1 import item_service_pb2 as wire
 
 _Key = tuple[tuple[str, ...], str]
 _MAX_NAMES = 16
 _MAX_OPERATIONS = 1000
+# Of one call. A server takes a request of 36 MiB by default, and an item of 32 goes alone.
 _MAX_BATCHES = 1000
+_MAX_OF_CALL = 10_000
+_MAX_BYTES = 16 << 20
 _MOST_FOUND = 1000
 _ENDS = {"prefix": wire.NamespaceMatch.END_PREFIX, "suffix": wire.NamespaceMatch.END_SUFFIX}
 
@@ -66,12 +70,7 @@ class MemorydStore(BaseStore):
         return self._connection.client._steps(self._results(list(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        operations = list(ops)
-        if any(isinstance(op, SearchOp | ListNamespacesOp) for op in operations):
-            return await self._connection.async_client._steps(self._results(operations))
-        batches, places = self._batches(operations)
-        outcomes = await self._connection.async_client.batch_items(batches) if batches else []
-        return self._settled(operations, places, outcomes)
+        return await self._connection.async_client._steps(self._results(list(ops)))
 
     def _results(self, ops: list[Op]) -> Steps[list[Result]]:
         """Reads see the state before the puts."""
@@ -82,18 +81,22 @@ class MemorydStore(BaseStore):
                 found[at] = yield from self._search(op)
             elif isinstance(op, ListNamespacesOp):
                 found[at] = yield from self._namespaces(op)
-        outcomes: list[wire.ItemBatchOutcome] = []
-        for start in range(0, len(batches), _MAX_BATCHES):
-            some = yield _item_calls.batch_items(batches[start:start + _MAX_BATCHES])
-            outcomes.extend(some)
-        settled = self._settled(ops, places, outcomes)
+        results: list[Sequence[wire.ItemOperationResult]] = []
+        for some in _calls_of(batches):
+            outcomes = yield _item_calls.batch_items(some)
+            for batch, outcome in zip(some, outcomes, strict=True):
+                if outcome.error.reason in _item_calls.TOO_MUCH_AT_ONCE:
+                    results.append((yield from _in_parts(batch)))
+                else:
+                    results.append(items.results(outcome))
+        settled = self._settled(ops, places, results)
         return [found.get(at, result) for at, result in enumerate(settled)]
 
     def _batches(
         self, ops: Sequence[Op]
     ) -> tuple[list[wire.ItemBatch], dict[int, tuple[int, int]]]:
-        """A batch for each namespace, and where in them each operation is. Of puts of one key the
-        last holds."""
+        """A batch for each namespace, more where one does not hold all, and where in them each
+        operation is. Of puts of one key the last holds."""
         puts: dict[_Key, int] = {}
         for at, op in enumerate(ops):
             if not isinstance(op, GetOp | PutOp | SearchOp | ListNamespacesOp):
@@ -103,6 +106,7 @@ class MemorydStore(BaseStore):
                 puts[op.namespace, op.key] = at
         last = set(puts.values())
         batches: list[wire.ItemBatch] = []
+        sizes: list[int] = []
         current: dict[tuple[str, ...], int] = {}
         places: dict[int, tuple[int, int]] = {}
         # Reads first: those of a batch may not see the puts of one before it.
@@ -112,11 +116,16 @@ class MemorydStore(BaseStore):
             if not (isinstance(op, GetOp) or at in last) or not isinstance(op, GetOp | PutOp):
                 continue
             index = current.get(op.namespace)
-            if index is None or len(batches[index].operations) == _MAX_OPERATIONS:
+            operation = self._operation(op)
+            size = operation.ByteSize()
+            if (index is None or len(batches[index].operations) == _MAX_OPERATIONS
+                    or sizes[index] + size > _MAX_BYTES):
                 index = current[op.namespace] = len(batches)
                 batches.append(items.batch(self._path(op.namespace), []))
+                sizes.append(0)
             places[at] = index, len(batches[index].operations)
-            batches[index].operations.append(self._operation(op))
+            batches[index].operations.append(operation)
+            sizes[index] += size
         return batches, places
 
     def _operation(self, op: GetOp | PutOp) -> wire.ItemOperation:
@@ -132,9 +141,8 @@ class MemorydStore(BaseStore):
     def _settled(
         ops: Sequence[Op],
         places: dict[int, tuple[int, int]],
-        outcomes: Sequence[wire.ItemBatchOutcome],
+        results: Sequence[Sequence[wire.ItemOperationResult]],
     ) -> list[Result]:
-        results = [items.results(outcome) for outcome in outcomes]
         made: list[Result] = [None] * len(ops)
         for at, op in enumerate(ops):
             if isinstance(op, GetOp):
@@ -147,11 +155,19 @@ class MemorydStore(BaseStore):
 
     def _search(self, op: SearchOp) -> Steps[list[SearchItem]]:
         found: list[SearchItem] = []
+        most = _MOST_FOUND
         while len(found) < op.limit:
-            asked = min(op.limit - len(found), _MOST_FOUND)
-            page: list[items.Item] = yield _item_calls.search_items(
-                self._path(op.namespace_prefix), query=op.query or "", filter=op.filter,
-                limit=asked, offset=op.offset + len(found), refresh_ttl=op.refresh_ttl)
+            asked = min(op.limit - len(found), most)
+            page: list[items.Item]
+            try:
+                page = yield _item_calls.search_items(
+                    self._path(op.namespace_prefix), query=op.query or "", filter=op.filter,
+                    limit=asked, offset=op.offset + len(found), refresh_ttl=op.refresh_ttl)
+            except MemorydError as error:
+                if error.reason not in _item_calls.TOO_MUCH_AT_ONCE or asked == 1:
+                    raise
+                most = (asked + 1) // 2
+                continue
             found.extend(
                 SearchItem(self._own(one.path), one.wire.key, one.value, one.created, one.updated,
                            one.score)
@@ -188,3 +204,44 @@ class MemorydStore(BaseStore):
 
     def _own(self, path: tuple[str, ...]) -> tuple[str, ...]:
         return path[len(self._base):]
+
+
+def _calls_of(batches: Sequence[wire.ItemBatch]) -> list[list[wire.ItemBatch]]:
+    """The batches, in order, as calls hold them. The second of one namespace has a later call: its
+    writes are not seen by reads of the first, if those are made again."""
+    made: list[list[wire.ItemBatch]] = []
+    operations = size = 0
+    there: set[tuple[str, ...]] = set()
+    for batch in batches:
+        operations += len(batch.operations)
+        size += batch.ByteSize()
+        path = tuple(batch.namespace)
+        if (not made or len(made[-1]) == _MAX_BATCHES or operations > _MAX_OF_CALL
+                or size > _MAX_BYTES or path in there):
+            made.append([])
+            operations, size, there = len(batch.operations), batch.ByteSize(), set()
+        made[-1].append(batch)
+        there.add(path)
+    return made
+
+
+def _in_parts(batch: wire.ItemBatch) -> Steps[list[wire.ItemOperationResult]]:
+    """The results of a batch, of which nothing was done because a reply does not hold all that it
+    reads. The writes stay together, behind the reads."""
+    reads = [one for one in batch.operations if one.HasField("get")]
+    writes = list(batch.operations[len(reads):])
+    results: list[wire.ItemOperationResult] = []
+    at_once = max(1, (len(reads) + 1) // 2)
+    while len(results) < len(reads):
+        some = reads[len(results):len(results) + at_once]
+        try:
+            outcomes = yield _item_calls.batch_items([items.batch(batch.namespace, some)])
+            results.extend(items.results(outcomes[0]))
+        except MemorydError as error:
+            if error.reason not in _item_calls.TOO_MUCH_AT_ONCE or len(some) == 1:
+                raise
+            at_once = (len(some) + 1) // 2
+    if writes:
+        outcomes = yield _item_calls.batch_items([items.batch(batch.namespace, writes)])
+        results.extend(items.results(outcomes[0]))
+    return results
