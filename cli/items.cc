@@ -46,6 +46,7 @@ struct Arguments {
   // Of `delete`.
   bool recursive = false;
   bool yes = false;
+  bool is_of_item = false;  // A KEY was given, even an empty one.
 };
 
 template <typename Request>
@@ -171,6 +172,10 @@ absl::Status Search(Connection& connection, Printer& printer, const Arguments& a
 }
 
 absl::Status DeleteOne(Connection& connection, Printer& printer, const Arguments& arguments) {
+  // As a script has it from a variable that is not set: it means no whole namespace.
+  if (arguments.key.empty()) {
+    return absl::InvalidArgumentError("KEY: is empty; leave it out to delete the namespace");
+  }
   if (arguments.recursive) {
     return absl::InvalidArgumentError("--recursive: deletes namespaces, so it takes no KEY");
   }
@@ -193,7 +198,7 @@ absl::Status DeleteOne(Connection& connection, Printer& printer, const Arguments
 }
 
 absl::Status Delete(Connection& connection, Printer& printer, const Arguments& arguments) {
-  if (!arguments.key.empty()) return DeleteOne(connection, printer, arguments);
+  if (arguments.is_of_item) return DeleteOne(connection, printer, arguments);
   if (arguments.version.has_value()) {
     return absl::InvalidArgumentError("--version: is an item's, so it needs a KEY");
   }
@@ -298,7 +303,8 @@ class Declarer {
   void AddDelete() {
     CLI::App& deletion = Add("delete", "Deletes an item, or without KEY a namespace.", &Delete);
     TakeNamespace(deletion);
-    TakeKey(deletion);
+    TakeKey(deletion)->each(
+        [arguments = arguments_.get()](const std::string&) { arguments->is_of_item = true; });
     deletion.add_flag("--recursive", arguments_->recursive, "The namespaces below too.");
     deletion.add_option("--version", arguments_->version, "Only if the item is at this version.")
         ->type_name("N");

@@ -129,5 +129,9 @@ def test_deleting_asks_first(commands, name):
     assert commands.text("items", "get", name, "k", "--value") == "1\n"
     assert "--recursive" in commands.fails(2, "items", "delete", name, "k", "--recursive", "--yes")
     assert "--version" in commands.fails(2, "items", "delete", name, "--version", 1, "--yes")
+    # A key that is empty by mistake means no whole namespace.
+    for more in ((), ("--recursive",)):
+        assert "KEY" in commands.fails(2, "items", "delete", name, "", "--yes", *more)
+    assert commands.text("items", "get", name, "k", "--value") == "1\n"
     code, _ = on_terminal(commands, "y\n", "items", "delete", name)
     assert code == 0
