@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client as http_client
+import json
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -167,6 +168,27 @@ def test_a_body_too_large_is_refused_before_it_is_sent(http):
             connection.putheader(name, value)
         connection.endheaders()
         assert connection.getresponse().status == 413
+
+
+def test_clients_learn_where_to_get_a_token_for_a_public_name(guarded):
+    served = Http("--target", guarded.target, "--allowed-host", "mcp.example.org",
+                  "--issuer", "https://id.example.org", "--resource", "https://mcp.example.org/mcp")
+    ann = {"Authorization": f"Bearer {_TOKENS['ann']}"}
+    about = "/.well-known/oauth-protected-resource/mcp"
+    try:
+        status, said = answer(served.url, INITIALIZE, Host="mcp.example.org")
+        assert status == 401
+        assert f'resource_metadata="https://mcp.example.org{about}"' in said["www-authenticate"]
+        with urllib.request.urlopen(served.url.removesuffix("/mcp") + about, timeout=30) as reply:
+            told = json.load(reply)
+        assert told["resource"] == "https://mcp.example.org/mcp"
+        assert [one.rstrip("/") for one in told["authorization_servers"]] == [
+            "https://id.example.org"]
+        for host, status in (("mcp.example.org", 200), ("mcp.example.org:443", 200),
+                             ("mcp.example.org.evil.example", 421), ("evil.example", 421)):
+            assert answer(served.url, INITIALIZE, Host=host, **ann)[0] == status, host
+    finally:
+        served.stop()
 
 
 def test_it_says_503_while_memoryd_is_away(tmp_path):
