@@ -20,8 +20,6 @@ import pydantic
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support import paths  # noqa: F401  (makes memoryd importable)
-
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -39,6 +37,8 @@ from mcp_types import (
     TextResourceContents,
     UnsubscribeRequestParams,
 )
+
+from support import paths  # noqa: F401  (makes memoryd importable)
 
 from memoryd import local_async
 from memoryd.mcp import Callers, make_server
@@ -104,6 +104,26 @@ def add_contents(server: MCPServer[Any]) -> None:
     def test_error_handling() -> str:
         """Fails."""
         raise ToolError("This tool intentionally returns an error for testing")
+
+
+def add_schema(server: MCPServer[Any]) -> None:
+    name = "json_schema_2020_12_tool"
+
+    @server.tool(name=name, structured_output=False)
+    def schema_tool() -> str:
+        """Has JSON Schema 2020-12 features."""
+        return "It has."
+
+    text = {"type": "string"}
+    tool = server._tool_manager.get_tool(name)
+    assert tool is not None
+    # No signature of Python's says this.
+    tool.parameters = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": {"type": "object", "properties": {"street": text, "city": text}}},
+        "properties": {"name": text, "address": {"$ref": "#/$defs/address"}},
+        "additionalProperties": False}
 
 
 def add_conversations(server: MCPServer[Any]) -> None:
@@ -230,7 +250,7 @@ def add_capabilities(server: MCPServer[Any]) -> None:
 async def main(folder: str) -> None:
     async with await local_async(folder) as client:
         server = make_server(Callers(client, "ann"))
-        for add in (add_contents, add_conversations, add_resources, add_prompts,
+        for add in (add_contents, add_schema, add_conversations, add_resources, add_prompts,
                     add_capabilities):
             add(server)
         await serve_http(server, "127.0.0.1", 0)
