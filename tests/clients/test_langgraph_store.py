@@ -138,6 +138,16 @@ def test_store_reads_the_state_before_puts(server, base):
     assert store.get(("a",), "k").value == {"v": 3}
 
 
+def test_a_store_lists_its_own_namespaces_alone(server, base):
+    """Whatever it is named after: an id that a user chose may be `*`."""
+    own, other = (MemorydStore(server.target, namespace=(*base, user)) for user in ("*", "bob"))
+    own.put(("a",), "k", {})
+    other.put(("secret",), "k", {})
+    for asked in ({}, {"max_depth": 1}, {"prefix": ("*",)}, {"suffix": ("*",)}):
+        assert own.list_namespaces(**asked) == [("a",)], asked
+    assert other.list_namespaces() == [("secret",)]
+
+
 def ran(store: MemorydStore, ops: list[Any], is_async: bool) -> list[Any]:
     return asyncio.run(store.abatch(ops)) if is_async else store.batch(ops)
 

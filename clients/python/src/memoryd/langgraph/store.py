@@ -195,7 +195,9 @@ class MemorydStore(BaseStore):
         call: _calls.Call[Any] | None = pages.first
         while call is not None and len(found) < end:
             page = yield call
-            found.extend(self._own(path) for path in pages.items(page))
+            # `*` in a name above the store stands for any name there.
+            found.extend(self._own(path) for path in pages.items(page)
+                         if path[:len(self._base)] == self._base)
             call = pages.next(page)
         return found[op.offset:end]
 
