@@ -181,6 +181,13 @@ def test_a_session_is_made_with_the_callers_subject(ann, everybody):
     assert everybody.code("GetSession", session_id="not made") == NOT_FOUND
 
 
+def test_a_caller_is_told_who_he_is(callers, ann, everybody):
+    for call, subject, rights in ((ann, "ann", RIGHTS), (everybody, "", RIGHTS),
+                                  (callers["writer"], "ann", ("write",))):
+        told = call("GetServerInfo").caller
+        assert (told.tenant, told.subject, tuple(told.rights)) == ("t", subject, rights)
+
+
 def test_lists_are_of_the_subject(ann, bob, everybody):
     for name in ("a1", "a2"):
         ann("CreateSession", session_id=name)
