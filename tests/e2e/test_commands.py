@@ -504,7 +504,7 @@ def test_help_behind_arguments_is_that_of_the_command():
 
 
 def test_what_needs_python_is_said_to():
-    assert "pip install memoryd" in NOWHERE.fails(1, "mcp", "--http")
+    assert "pip install 'memoryd[mcp]'" in NOWHERE.fails(1, "mcp", "--http")
 
 
 @pytest.mark.parametrize("words, completed, others", (
