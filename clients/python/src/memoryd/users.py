@@ -509,7 +509,7 @@ def _naming_the_user() -> Iterator[None]:
     try:
         yield
     except MemorydError as error:
-        if error.field != "config.subject":
+        if error.field != "config.subject" or error.code != grpc.StatusCode.INVALID_ARGUMENT:
             raise
         raise ValueError(f"user: {error.message.removeprefix('config.subject: ')}") from error
 
