@@ -102,7 +102,7 @@ absl::Status Get(Connection& connection, Printer& printer, const Arguments& argu
   v1::GetItemRequest request;
   MEMORYD_RETURN_IF_ERROR(SetNamespace(arguments.name_space, request));
   request.mutable_get()->set_key(arguments.key);
-  // Who looks at an item does not use it.
+  // An operator who looks at an item must not prolong its ttl.
   request.mutable_get()->set_refresh_ttl(false);
   MEMORYD_ASSIGN_OR_RETURN(const v1::GetItemResponse response,
                            connection.Call(&Service::GetItem, request));
@@ -236,7 +236,7 @@ absl::Status ListNamespaces(Connection& connection, Printer& printer, const Argu
       if (printer.json()) {
         printer.PrintJson("namespace", one);
       } else if (arguments.depth > 0) {
-        // Of paths that are cut nothing else is told.
+        // ListNamespaces tells the path alone of a namespace that `max_depth` cuts.
         table.Add({NamespaceText(one.namespace_()), "", "", "", ""});
       } else {
         table.Add({NamespaceText(one.namespace_()), fmt::to_string(one.item_count()),

@@ -29,6 +29,7 @@ from openai.types.responses import (
     ResponseReasoningItem,
 )
 
+from support.agents.openai_items import parallel_calls
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG, encoded
 from support.server import Server, reserved_port
@@ -122,16 +123,7 @@ def test_what_was_said_at_once_is_one_message_elsewhere(server, client, session_
 
 
 def test_calls_that_stand_together_are_one_message_elsewhere(server, client, session_id):
-    def called(call_id: str) -> dict[str, Any]:
-        return {"type": "function_call", "call_id": call_id, "name": "weather", "arguments": "{}"}
-
-    def answered(call_id: str) -> dict[str, Any]:
-        return {"type": "function_call_output", "call_id": call_id, "output": "sun"}
-
-    asyncio.run(MemorydSession(session_id, server.target).add_items([
-        {"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "I look."},
-        called("c1"), called("c2"), answered("c1"), answered("c2"),
-        {"role": "assistant", "content": "Sun."}]))
+    asyncio.run(MemorydSession(session_id, server.target).add_items(parallel_calls()))
     context = client.get(session_id)  # Which puts each result behind its call.
     assert not list(openai_violations(context.to_openai()))
     assert not list(anthropic_violations(context.to_anthropic().messages))

@@ -33,6 +33,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import FunctionModel
 
 from support import killed, paths
+from support.agents.openai_items import parallel_calls
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG
 from support.server import Server, reserved_port
@@ -207,16 +208,7 @@ def test_what_another_framework_adds_or_pops_without_a_word_is_not_missed(
 
 
 def test_a_chat_of_openais_sdk_goes_on_here(server, store, session_id):
-    def called(call_id: str) -> dict[str, Any]:
-        return {"type": "function_call", "call_id": call_id, "name": "weather", "arguments": "{}"}
-
-    def answered(call_id: str) -> dict[str, Any]:
-        return {"type": "function_call_output", "call_id": call_id, "output": "sun"}
-
-    asyncio.run(MemorydSession(session_id, server.target).add_items([
-        {"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "I look."},
-        called("c1"), called("c2"), answered("c1"), answered("c2"),
-        {"role": "assistant", "content": "Sun."}]))
+    asyncio.run(MemorydSession(session_id, server.target).add_items(parallel_calls()))
     found = asyncio.run(store.load(session_id))
     assert [[part.part_kind for part in message.parts] for message in found.messages] == [
         ["user-prompt"], ["text", "tool-call", "tool-call"], ["tool-return"], ["tool-return"],

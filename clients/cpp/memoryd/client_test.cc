@@ -79,7 +79,7 @@ TEST_F(ClientTest, PagesAndStreamsBeginWithTheNewestWhereTheRequestSaysSo) {
     for (const v1::Content& content : page->contents()) found += content.text();
     found += page->next_page_token().empty() ? "" : "|";
     request.set_page_token(page->next_page_token());
-    // What comes after the first page is on none.
+    // Messages that are put after the first page was read are on no later page.
     ASSERT_TRUE(client_.Put("s", {MakeMessage("user", "late")}).ok());
   } while (!request.page_token().empty());
   EXPECT_EQ(found, "cb|ac|ba");

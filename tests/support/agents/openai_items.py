@@ -13,6 +13,19 @@ Item = dict[str, Any]
 _URL = f"data:image/png;base64,{encoded(PNG)}"
 
 
+def parallel_calls() -> list[Item]:
+    """A chat in which the model calls a tool twice at once, behind a text."""
+    def called(call_id: str) -> Item:
+        return {"type": "function_call", "call_id": call_id, "name": "weather", "arguments": "{}"}
+
+    def answered(call_id: str) -> Item:
+        return {"type": "function_call_output", "call_id": call_id, "output": "sun"}
+
+    return [{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "I look."},
+            called("c1"), called("c2"), answered("c1"), answered("c2"),
+            {"role": "assistant", "content": "Sun."}]
+
+
 class ItemTeller:
     """Items one after the other. Every fourth call is answered late, twice or never."""
 

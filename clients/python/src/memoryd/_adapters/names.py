@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import urllib.parse
 
-# Of a name in the path of a namespace.
+# The most bytes of a name in the path of a namespace.
 MAX_NAME_BYTES = 256
 _SAFE = " !$&'()*+,:;=@|"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import uuid
-from collections.abc import AsyncIterator
 
 import grpc
 
 from memoryd import users
+from memoryd._adapters import session_steps
 from memoryd.aio import AsyncClient
 from memoryd.client import message
 from memoryd.errors import MemorydError
@@ -74,10 +74,9 @@ class Memories:
     async def remember(self, text: str) -> Memory:
         """Stores something that the user has said."""
         message_id = uuid.uuid4().hex
-        put = await self._client.remember(
+        await self._client.remember(
             self._user, message("user", text, message_id=message_id),
             memory_template=self._template, request_id=message_id)
-        del put
         return Memory(f"message:{message_id}", text, "user", None, "")
 
     async def recall(self, query: str, limit: int) -> list[Memory]:
@@ -103,8 +102,8 @@ class Memories:
         """Returns what is known without a question."""
         got = await self._client.get(self._session)
         knowledge = [text_of(one) for one in got.messages if one.role == "system"]
-        newest = [one async for one in self._newest(_NEWEST)]
-        return Known("\n".join(filter(None, knowledge)), newest)
+        said = await self._said_last(self._session, _NEWEST)
+        return Known("\n".join(filter(None, knowledge)), said[::-1])
 
     async def facts(self, limit: int) -> list[Memory]:
         """Returns the facts, and where no block extracts any, what was said, the newest first."""
@@ -116,7 +115,7 @@ class Memories:
             raise
         blocks = [block.name for block in session.config.blocks if block.kind == _FACTS]
         if not blocks:
-            return [one async for one in self._newest(limit)]
+            return (await self._said_last(self._session, limit))[::-1]
         facts: list[Memory] = []
         for name in blocks:
             known = await self._client.get_block(self._session, name)
@@ -159,12 +158,7 @@ class Memories:
         session = await self._client.get_session(session_id)
         if session.config.subject != self._user:
             raise MemorydError(grpc.StatusCode.NOT_FOUND, "there is no such conversation")
-        said = []
-        async for one in self._client.get_all(session_id, newest_first=True, page_size=limit):
-            said.append(_said(one))
-            if len(said) == limit:
-                break
-        return said[::-1]
+        return await self._said_last(session_id, limit)
 
     async def counts(self) -> session_wire.EraseSubjectResponse:
         """Returns what `erase` would remove."""
@@ -178,13 +172,10 @@ class Memories:
         erased: session_wire.EraseSubjectResponse = await self._client.erase_subject(self._user)
         return erased
 
-    async def _newest(self, limit: int) -> AsyncIterator[Memory]:
-        left = limit
-        async for one in self._client.get_all(self._session, newest_first=True, page_size=limit):
-            yield _said(one)
-            left -= 1
-            if left == 0:
-                return
+    async def _said_last(self, session_id: str, limit: int) -> list[Memory]:
+        """The newest messages of a session, oldest first."""
+        newest = await self._client._steps(session_steps.newest(session_id, limit))
+        return [_said(one) for one in newest]
 
 
 def _said(one: wire.Message) -> Memory:
