@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -135,8 +136,7 @@ class Http2ServerTest : public ::testing::Test {
   // Ends connections once no call holds anything, or after a minute: gRPC's client may keep one
   // long after its channel is gone.
   void EndConnections() {
-    const auto deadline = Clock::now() + std::chrono::minutes(1);
-    while (budget_.held() > 0 && Clock::now() < deadline) std::this_thread::yield();
+    Await([this] { return NobodyHolds(); });
     EXPECT_EQ(budget_.held(), 0);
     EXPECT_EQ(budget_.holders(), 0);
     server_->Shutdown(Clock::now());
@@ -144,14 +144,21 @@ class Http2ServerTest : public ::testing::Test {
 
   // Waits until nobody holds anything, or for a minute.
   void ExpectAllGivenBack() {
-    const auto deadline = Clock::now() + std::chrono::minutes(1);
-    while ((server_->stats().open() > 0 || budget_.held() > 0) && Clock::now() < deadline) {
-      std::this_thread::yield();
-    }
+    Await([this] {
+      return server_->stats().open() == 0 && NobodyHolds() && server_->unauthenticated_held() == 0;
+    });
     EXPECT_EQ(server_->stats().open(), 0);
     EXPECT_EQ(budget_.held(), 0);
     EXPECT_EQ(budget_.holders(), 0);
     EXPECT_EQ(server_->unauthenticated_held(), 0);
+  }
+
+  // A holder goes by itself, after the last byte that it held.
+  bool NobodyHolds() const { return budget_.held() == 0 && budget_.holders() == 0; }
+
+  static void Await(const std::function<bool()>& holds) {
+    const auto deadline = Clock::now() + std::chrono::minutes(1);
+    while (!holds() && Clock::now() < deadline) std::this_thread::yield();
   }
 
   RpcMethods methods_;
