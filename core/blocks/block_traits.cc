@@ -21,7 +21,7 @@ absl::Status KeepsNoHistory() {
                "not in profile llama-index");
 }
 
-// Of a kind that this server does not know, which another may have stored.
+// What a block has whose kind this server does not know: another server may have stored it.
 class UnknownTraits final : public BlockTraits {
  public:
   using BlockTraits::BlockTraits;

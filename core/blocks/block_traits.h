@@ -70,9 +70,10 @@ struct EditedFacts {
   EditedFact edited;
 };
 
-// Of one block of a configuration. Read once, when the configuration is made, and shared by all
-// sessions that have it. Needs neither models nor a store, so that writes can ask it: no method
-// waits, and none but those that take a state costs more than a look. Immutable; any thread.
+// What the server knows of one block from its configuration alone. It is read once, when the
+// configuration is made, and shared by all sessions that have it. It needs neither models nor a
+// store, so that writes can ask it: no method waits, and none but those that take a state costs
+// more than a look. Immutable; any thread may call.
 class BlockTraits : public std::enable_shared_from_this<BlockTraits> {
  public:
   struct Values {

@@ -30,8 +30,8 @@ struct FactOptions {
   double same_similarity = kSameFactSimilarity;
 };
 
-// Of kind `fact-extraction`. In `llama-index` facts have neither times nor trust, and no history:
-// there nothing happens to them without a model.
+// The traits of blocks of kind `fact-extraction`. In profile `llama-index` facts have neither times
+// nor trust, and no history: there only a model changes them.
 class FactTraits final : public BlockTraits {
  public:
   FactTraits(Values values, FactOptions options, bool is_llama, bool has_other_texts)

@@ -17,8 +17,8 @@ namespace memoryd {
 // A longer state is read each time. ByteSize() of a BlockState counts what is kept of it.
 inline constexpr std::size_t kMaxReadState = std::size_t{64} << 10;
 
-// Of one block of one session: each Get reads the state, and few Gets come after a change of it.
-// Any thread.
+// Keeps the state of one block of one session as it was read last: each Get needs it, and few Gets
+// come after a change of it. Any thread may call.
 template <typename T>
 class LatestState {
  public:

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Of an entry, and of its metadata.
+// The most that the text of an entry has, and its metadata.
 constexpr std::size_t kEntryBytes = 2000;
 constexpr std::size_t kMetadataBytes = 4096;
 
