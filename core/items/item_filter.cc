@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <compare>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
+#include "core/items/item_rules.h"
 
 namespace memoryd {
 namespace {
@@ -107,6 +111,24 @@ absl::StatusOr<Test> ParseTest(const FieldPath& field, const std::string& name,
   return Test{found->op, operand};
 }
 
+// Values of which `json` consists.
+std::size_t CountValues(const Json& json) {
+  std::size_t count = 1;
+  if (!json.is_structured()) return count;
+  for (const Json& below : json) count += CountValues(below);
+  return count;
+}
+
+Json ParseInteger(std::string_view literal) {
+  const char* const end = literal.data() + literal.size();
+  std::int64_t number = 0;
+  if (std::from_chars(literal.data(), end, number).ec == std::errc()) return number;
+  std::uint64_t large = 0;
+  if (std::from_chars(literal.data(), end, large).ec == std::errc()) return large;
+  // Infinite where no double is as large.
+  return std::strtod(std::string(literal).c_str(), nullptr);
+}
+
 }  // namespace
 
 // What a value must be. Exactly one of the three kinds.
@@ -117,18 +139,35 @@ struct ItemFilter::Condition {
 
   Kind kind = Kind::kTests;
   std::vector<Test> tests;          // kTests: all hold.
-  std::vector<Field> fields;        // kObject: it is an object, and all of these hold.
+  std::vector<Field> fields;        // kObject: it is an object, and all of these hold. Ascending.
   std::vector<Condition> elements;  // kArray: it is an array of as many, which hold in turn.
+  // kTests: a value that consists of more values than this equals no operand.
+  std::size_t most_values = 0;
 
   static absl::StatusOr<Condition> Parse(const FieldPath& field, const Json& json);
   static absl::StatusOr<Condition> ParseObject(const FieldPath& field, const Json& json);
+  // kObject: the condition on this field; null where there is none.
+  const Condition* Find(std::string_view name) const;
   bool HoldsFor(const Json& value) const;
+
+ private:
+  void AddTest(Test test) {
+    most_values = std::max(most_values, CountValues(test.operand));
+    tests.push_back(std::move(test));
+  }
 };
 
 struct ItemFilter::Condition::Field {
   std::string name;
   Condition condition;
 };
+
+const ItemFilter::Condition* ItemFilter::Condition::Find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(fields.begin(), fields.end(), name,
+                       [](const Field& field, std::string_view key) { return field.name < key; });
+  return found == fields.end() || found->name != name ? nullptr : &found->condition;
+}
 
 absl::StatusOr<ItemFilter::Condition> ItemFilter::Condition::ParseObject(const FieldPath& field,
                                                                          const Json& json) {
@@ -148,7 +187,7 @@ absl::StatusOr<ItemFilter::Condition> ItemFilter::Condition::Parse(const FieldPa
   if (json.is_object()) {
     for (const auto& [name, operand] : json.items()) {
       MEMORYD_ASSIGN_OR_RETURN(Test test, ParseTest(field, name, operand));
-      condition.tests.push_back(std::move(test));
+      condition.AddTest(std::move(test));
     }
   } else if (json.is_array()) {
     condition.kind = Kind::kArray;
@@ -157,7 +196,7 @@ absl::StatusOr<ItemFilter::Condition> ItemFilter::Condition::Parse(const FieldPa
       condition.elements.push_back(std::move(below));
     }
   } else {
-    condition.tests.push_back({Operator::kEq, json});
+    condition.AddTest({Operator::kEq, json});
   }
   return condition;
 }
@@ -183,6 +222,106 @@ bool ItemFilter::Condition::HoldsFor(const Json& value) const {
   return false;
 }
 
+// Keeps of a value what a condition looks at. As a tree, a value of 32 MiB may take 1 GiB; what is
+// kept consists of about as many values as the filter, whose texts have no more bytes than the
+// value. The condition holds for it exactly if it holds for the whole value.
+class ItemFilter::Excerpt final : public JsonVisitor {
+ public:
+  explicit Excerpt(const Condition& root) : root_(root) {}
+
+  // The value, once it is read.
+  const Json& value() const { return value_; }
+
+  void OnNull() override { Keep(nullptr); }
+  void OnBool(bool value) override { Keep(value); }
+  void OnInteger(std::string_view literal) override {
+    if (Json* const place = Place()) *place = ParseInteger(literal);
+  }
+  void OnFloat(double value) override { Keep(value); }
+  void OnString(std::string_view value) override {
+    if (Json* const place = Place()) *place = std::string(value);
+  }
+  void OnKey(std::string_view key) override {
+    if (skipped_ == 0) key_ = key;
+  }
+  void OnBeginObject() override { Begin(Condition::Kind::kObject, Json::value_t::object); }
+  void OnEndObject() override { End(); }
+  void OnBeginArray() override { Begin(Condition::Kind::kArray, Json::value_t::array); }
+  void OnEndArray() override { End(); }
+
+ private:
+  // An object or array that is kept.
+  struct Open {
+    Json* json = nullptr;
+    const Condition* condition = nullptr;
+  };
+
+  template <typename Value>
+  void Keep(Value value) {
+    if (Json* const place = Place()) *place = value;
+  }
+
+  // Where the next value is kept, null where no condition looks at it; condition_ is its own then.
+  Json* Place() {
+    if (skipped_ > 0) return nullptr;
+    if (open_.empty()) {
+      condition_ = &root_;
+      return &value_;
+    }
+    const Open& in = open_.back();
+    condition_ = in.condition;
+    if (condition_->kind == Condition::Kind::kTests) {
+      if (values_left_ == 0) return nullptr;
+      --values_left_;
+    } else if (condition_->kind == Condition::Kind::kObject) {
+      condition_ = condition_->Find(key_);
+      if (condition_ == nullptr) return nullptr;
+    } else {
+      // One more than there should be tells that there are too many.
+      const std::size_t index = in.json->size();
+      if (index > condition_->elements.size()) return nullptr;
+      condition_ = index < condition_->elements.size() ? &condition_->elements[index] : nullptr;
+    }
+    return in.json->is_array() ? &in.json->emplace_back() : &(*in.json)[key_];
+  }
+
+  // A value of another type than its condition wants is kept as null, for which it does not hold.
+  void Begin(Condition::Kind kind, Json::value_t type) {
+    Json* const place = Place();
+    const bool is_wanted =
+        place != nullptr && condition_ != nullptr &&
+        (condition_->kind == Condition::Kind::kTests || condition_->kind == kind);
+    if (!is_wanted) {
+      ++skipped_;
+      return;
+    }
+    *place = Json(type);
+    if (condition_->kind == Condition::Kind::kTests && tested_at_ == 0) {
+      tested_at_ = open_.size() + 1;
+      values_left_ = condition_->most_values;
+    }
+    open_.push_back({place, condition_});
+  }
+
+  void End() {
+    if (skipped_ > 0) {
+      --skipped_;
+      return;
+    }
+    if (tested_at_ == open_.size()) tested_at_ = 0;
+    open_.pop_back();
+  }
+
+  const Condition& root_;
+  Json value_;
+  std::vector<Open> open_;
+  std::size_t skipped_ = 0;    // Objects and arrays that are open, and not kept.
+  std::size_t tested_at_ = 0;  // How many are open with one that operands are compared with; or 0.
+  std::size_t values_left_ = 0;  // To keep of that one.
+  const Condition* condition_ = nullptr;
+  std::string key_;
+};
+
 absl::StatusOr<ItemFilter> ItemFilter::Parse(const FieldPath& field, std::string_view json) {
   if (json.empty()) return ItemFilter();
   if (json.size() > kMaxFilterBytes) {
@@ -196,7 +335,8 @@ absl::StatusOr<ItemFilter> ItemFilter::Parse(const FieldPath& field, std::string
     return InvalidField(field, std::string(status.message()));
   }
   const Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return InvalidField(field, "must be a JSON object");
+  if (!parsed.is_object())
+    return InvalidField(field, "has a number that is too large for a double");
   if (HasOperator(parsed)) {
     return InvalidField(field, "must have fields of the value as its keys, not operators");
   }
@@ -208,9 +348,11 @@ absl::StatusOr<ItemFilter> ItemFilter::Parse(const FieldPath& field, std::string
 absl::StatusOr<bool> ItemFilter::Passes(const ItemContent& content) const {
   if (empty()) return true;
   if (content.kind != ItemValueKind::kJson) return false;
-  const Json value = Json::parse(content.value, nullptr, /*allow_exceptions=*/false);
-  if (value.is_discarded()) return absl::DataLossError("an item's value can't be read back");
-  return root_->HoldsFor(value);
+  Excerpt excerpt(*root_);
+  if (!ReadJson(content.value, kItemJsonLimits, excerpt).ok()) {
+    return absl::DataLossError("an item's value can't be read back");
+  }
+  return root_->HoldsFor(excerpt.value());
 }
 
 }  // namespace memoryd

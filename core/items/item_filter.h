@@ -31,11 +31,13 @@ class ItemFilter {
 
   bool empty() const { return root_ == nullptr; }
 
-  // DATA_LOSS for a JSON value that can't be read back. Takes as long as the value is large.
+  // DATA_LOSS for a JSON value that can't be read back. Takes as long as the value is large; beside
+  // it, no more memory than its largest text and the filter need.
   absl::StatusOr<bool> Passes(const ItemContent& content) const;
 
  private:
   struct Condition;
+  class Excerpt;
 
   explicit ItemFilter(std::shared_ptr<const Condition> root) : root_(std::move(root)) {}
 

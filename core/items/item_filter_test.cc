@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
@@ -88,6 +89,43 @@ TEST(ItemFilterTest, ObjectsAndArraysAreTestedWithin) {
   EXPECT_FALSE(Passes(R"({"a": [1]})", R"({"a": [1, 2]})"));
   EXPECT_FALSE(Passes(R"({"a": {"$eq": {"b": 2}}})", R"({"a": {"b": 2, "c": 3}})"));
   EXPECT_TRUE(Passes(R"({"a": {"$eq": {"b": [2, {}]}}})", R"({"a": {"b": [2.0, {}]}})"));
+}
+
+TEST(ItemFilterTest, AValueWithMoreThanTheFilterLooksAtIsNotEqual) {
+  EXPECT_FALSE(Passes(R"({"a": {"$eq": []}})", R"({"a": [1]})"));
+  EXPECT_FALSE(Passes(R"({"a": {"$eq": [[1], 2]}})", R"({"a": [[1, 5, 6, 7, 8], 2]})"));
+  EXPECT_TRUE(Passes(R"({"a": {"$ne": {"b": [1]}}})", R"({"a": {"b": [1, {}], "c": 1}})"));
+  EXPECT_TRUE(Passes(R"({"a": {"$ne": [1]}, "b": {"c": 2}})",
+                     R"({"a": [1, 2, [3]], "z": {"b": 5}, "b": {"x": [[]], "c": 2}})"));
+  EXPECT_FALSE(Passes(R"({"a": [{"$ne": 1}]})", R"({"a": [2, 3, 4]})"));
+  EXPECT_TRUE(Passes(R"({"a": [{"$ne": [1]}, {"$eq": [2]}]})", R"({"a": [[1, 2, 3], [2]]})"));
+}
+
+TEST(ItemFilterTest, AnIntegerLargerThanADoubleIsLargerThanAll) {
+  const std::string large(350, '9');
+  EXPECT_TRUE(Passes(R"({"a": {"$gt": 1e308}})", R"({"a": )" + large + "}"));
+  EXPECT_TRUE(Passes(R"({"a": {"$lt": -1e308}})", R"({"a": -)" + large + "}"));
+  EXPECT_THAT(ErrorOf(R"({"a": )" + large + "}"), HasSubstr("filter_json: has a number"));
+}
+
+// The most memory that this process has had so far, in KiB.
+std::int64_t PeakMemory() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+TEST(ItemFilterTest, NoTreeIsMadeOfAValue) {
+  ItemContent content;
+  content.value = R"({"a":[{})";
+  while (content.value.size() < std::size_t{16} << 20) content.value += ",{},[],{}";
+  content.value += "]}";
+  const std::int64_t before = PeakMemory();
+  for (const char* filter : {R"({"b": 1})", R"({"a": 1})", R"({"a": []})", R"({"a": [{}, {}]})",
+                             R"({"a": {"$eq": [{}, []]}})", R"({"a": {"$gt": 1}})"}) {
+    EXPECT_FALSE(ItemFilter::Parse("filter_json", filter).value().Passes(content).value());
+  }
+  EXPECT_LT(PeakMemory() - before, 8 << 10);
 }
 
 TEST(ItemFilterTest, AKeyIsNoPath) {

@@ -7,17 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/json_check.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
 #include "core/base/visible_text.h"
 
 namespace memoryd {
 namespace {
-
-// A value may be many records of one kind; the reader's memory grows with the keys of open objects.
-constexpr std::size_t kMaxObjectKeys = 10'000;
-constexpr std::size_t kMaxTotalKeys = 1'000'000;
 
 constexpr char32_t kLineSeparator = 0x2028;
 constexpr char32_t kParagraphSeparator = 0x2029;
@@ -34,11 +29,7 @@ absl::Status CheckSize(const FieldPath& field, std::string_view text, std::size_
 }
 
 absl::Status CheckJsonValue(const FieldPath& field, std::string_view json) {
-  JsonLimits limits;
-  limits.any_value = true;
-  limits.max_object_keys = kMaxObjectKeys;
-  limits.max_total_keys = kMaxTotalKeys;
-  const absl::Status status = CheckJsonObject(json, limits);
+  const absl::Status status = CheckJsonObject(json, kItemJsonLimits);
   if (status.ok()) return status;
   return InvalidField(field, std::string(status.message()));
 }

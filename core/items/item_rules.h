@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/field_path.h"
+#include "core/base/json_check.h"
 #include "core/items/item.h"
 
 namespace memoryd {
@@ -23,6 +24,15 @@ inline constexpr std::size_t kMaxSearchedFields = 64;
 inline constexpr std::size_t kMaxSearchedFieldBytes = 1024;
 inline constexpr std::int64_t kMinTtlUs = 1000;
 inline constexpr std::int64_t kMaxTtlUs = std::int64_t{36'500} * 24 * 3600 * 1'000'000;
+
+// What a JSON value may hold.
+inline constexpr JsonLimits kItemJsonLimits = {
+    .any_value = true,
+    // A value may be many records of one kind; the reader's memory grows with the keys of open
+    // objects.
+    .max_object_keys = 10'000,
+    .max_total_keys = 1'000'000,
+};
 
 // These all give INVALID_ARGUMENT that names `field` for what memoryd.v1.ItemService refuses. Texts
 // need not be UTF-8.
