@@ -378,12 +378,17 @@ void Writer::Settle(std::span<const PendingItems> batches, const BatchReply& rep
 absl::StatusOr<QueryResult> RunItemQuery(QueryPool& pool, PoolDropper& dropper, const Query& query,
                                          const std::vector<std::string>& parameters,
                                          Deadline deadline) {
+  int lost = 0;
   for (int tries = 1;; ++tries) {
     MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, pool.Acquire(deadline));
     absl::StatusOr<QueryResult> result = connection->Run(query, parameters, deadline);
     if (result.ok()) return result;
     if (connection->spoilt()) dropper.DropConnections();
-    if (connection->usable() || tries > 1 || Clock::now() >= deadline) return result.status();
+    if (tries == kMaxTries || Clock::now() >= deadline) return result.status();
+    // Rows of items are locked by batches in one order, by what reads or purges them in another.
+    if (connection->usable() ? !IsLostToOthers(connection->sqlstate()) : ++lost > 1) {
+      return result.status();
+    }
   }
 }
 

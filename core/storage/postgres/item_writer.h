@@ -26,7 +26,8 @@ struct PendingItems {
 void WriteItemBatches(const CommitContext& context, std::vector<PendingItems> pending,
                       std::int64_t now_us);
 
-// Runs what may be done twice: tried once more on another connection when its own is lost.
+// Runs what may be done twice: tried once more on another connection when its own is lost, and
+// again, up to the deadline, after a deadlock or a wait for a lock that took too long.
 absl::StatusOr<QueryResult> RunItemQuery(QueryPool& pool, PoolDropper& dropper, const Query& query,
                                          const std::vector<std::string>& parameters,
                                          Deadline deadline);

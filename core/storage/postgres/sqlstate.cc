@@ -74,8 +74,11 @@ absl::Status WithServersCause(absl::Status status, std::string_view sqlstate,
 }
 
 bool IsWorthRetrying(std::string_view sqlstate) {
-  return sqlstate == "40001" || sqlstate == "40P01" || sqlstate == kSqlStateLockTimeout ||
-         sqlstate == "57014";
+  return IsLostToOthers(sqlstate) || sqlstate == "57014";
+}
+
+bool IsLostToOthers(std::string_view sqlstate) {
+  return sqlstate == "40001" || sqlstate == "40P01" || sqlstate == kSqlStateLockTimeout;
 }
 
 bool IsOfOneChange(std::string_view sqlstate) {

@@ -33,6 +33,9 @@ absl::Status WithServersCause(absl::Status status, std::string_view sqlstate,
 // statement timeout.
 bool IsWorthRetrying(std::string_view sqlstate);
 
+// Of those, all but the statement timeout: others held locks, or wrote what the statement read.
+bool IsLostToOthers(std::string_view sqlstate);
+
 // It is the values of some change that can't be written: the others of its batch may well be.
 bool IsOfOneChange(std::string_view sqlstate);
 
