@@ -21,27 +21,35 @@ namespace memoryd {
 inline constexpr int kItemColumnCount = 15;
 inline constexpr int kNamespaceColumnCount = 11;
 
+// Where one namespace is large among many small ones, PostgreSQL expects one row of it, and would
+// read all of its rows to find a few by their keys. So what looks up keys joins a subselect that
+// OFFSET keeps whole, or asks for a range: then the key is in the condition of the index.
+
 // Of one namespace; apart from kReadItems, for which PostgreSQL can't tell how many namespaces
 // there are. Where values and vectors together are more than $6 bytes, none is read.
 inline constexpr Query kReadItemsOfNamespace{
     "read_items_of_namespace",
     "SELECT sum(s.bytes) OVER (), " MEMORYD_ITEM_COLUMNS
     ", CASE WHEN $5::boolean AND sum(s.bytes) OVER () <= $6::bigint THEN s.vector END, "
-    "CASE WHEN sum(s.bytes) OVER () <= $6::bigint THEN s.value END FROM memoryd_items s "
-    "WHERE s.tenant = $1 AND s.namespace = $2::bytea AND s.generation = (SELECT n.generation "
-    "FROM memoryd_namespaces n WHERE n.tenant = $1 AND n.namespace = $2::bytea) "
-    "AND s.key = ANY ($3::text[]) AND (s.expire_us = 0 OR s.expire_us > $4::bigint)"};
+    "CASE WHEN sum(s.bytes) OVER () <= $6::bigint THEN s.value END, k.i "
+    "FROM (SELECT n.tenant, n.namespace, n.generation, u.key, u.i FROM memoryd_namespaces n "
+    "CROSS JOIN unnest($3::text[]) WITH ORDINALITY AS u (key, i) "
+    "WHERE n.tenant = $1 AND n.namespace = $2::bytea OFFSET 0) k "
+    "JOIN memoryd_items s ON s.tenant = k.tenant AND s.namespace = k.namespace "
+    "AND s.generation = k.generation AND s.key = k.key "
+    "WHERE s.expire_us = 0 OR s.expire_us > $4::bigint"};
 
 inline constexpr Query kReadItems{
     "read_items", "SELECT sum(s.bytes) OVER (), " MEMORYD_ITEM_COLUMNS
                   ", CASE WHEN $5::boolean AND sum(s.bytes) OVER () <= $6::bigint "
                   "THEN s.vector END, "
                   "CASE WHEN sum(s.bytes) OVER () <= $6::bigint THEN s.value END, k.i "
+                  "FROM (SELECT n.tenant, n.namespace, n.generation, u.key, u.i "
                   "FROM unnest($1::text[], $2::bytea[], $3::text[]) WITH ORDINALITY "
-                  "AS k (tenant, namespace, key, i) "
-                  "JOIN memoryd_namespaces n ON n.tenant = k.tenant AND n.namespace = k.namespace "
+                  "AS u (tenant, namespace, key, i) JOIN memoryd_namespaces n "
+                  "ON n.tenant = u.tenant AND n.namespace = u.namespace OFFSET 0) k "
                   "JOIN memoryd_items s ON s.tenant = k.tenant AND s.namespace = k.namespace "
-                  "AND s.generation = n.generation AND s.key = k.key "
+                  "AND s.generation = k.generation AND s.key = k.key "
                   "WHERE s.expire_us = 0 OR s.expire_us > $4::bigint"};
 
 // A page of at most $7 rows and $8 bytes. Of rows that are left out no value is read. The
@@ -154,11 +162,12 @@ inline constexpr char kConfirmItemRequests[] =
 // What stands under the keys of conditional writes.
 inline constexpr Query kReadVersions{
     "read_item_versions",
-    "SELECT k.i, s.version FROM unnest($1::text[], $2::bytea[], $3::text[]) "
-    "WITH ORDINALITY AS k (tenant, namespace, key, i) "
-    "JOIN memoryd_namespaces n ON n.tenant = k.tenant AND n.namespace = k.namespace "
+    "SELECT k.i, s.version FROM (SELECT n.tenant, n.namespace, n.generation, u.key, u.i "
+    "FROM unnest($1::text[], $2::bytea[], $3::text[]) WITH ORDINALITY "
+    "AS u (tenant, namespace, key, i) "
+    "JOIN memoryd_namespaces n ON n.tenant = u.tenant AND n.namespace = u.namespace OFFSET 0) k "
     "JOIN memoryd_items s ON s.tenant = k.tenant AND s.namespace = k.namespace "
-    "AND s.generation = n.generation AND s.key = k.key "
+    "AND s.generation = k.generation AND s.key = k.key "
     "WHERE s.expire_us = 0 OR s.expire_us > $4::bigint"};
 
 inline constexpr Query kFindTakenRequests{
@@ -169,10 +178,11 @@ inline constexpr Query kFindTakenRequests{
 
 inline constexpr Query kTouchItems{
     "touch_items",
-    "UPDATE memoryd_items s SET expire_us = k.expire_us FROM unnest($1::text[], $2::bytea[], "
-    "$3::text[], $4::bigint[], $5::bigint[]) AS k (tenant, namespace, key, version, expire_us) "
-    "JOIN memoryd_namespaces n ON n.tenant = k.tenant AND n.namespace = k.namespace "
-    "WHERE s.tenant = k.tenant AND s.namespace = k.namespace AND s.generation = n.generation "
+    "UPDATE memoryd_items s SET expire_us = k.expire_us FROM (SELECT n.tenant, n.namespace, "
+    "n.generation, u.key, u.version, u.expire_us FROM unnest($1::text[], $2::bytea[], $3::text[], "
+    "$4::bigint[], $5::bigint[]) AS u (tenant, namespace, key, version, expire_us) "
+    "JOIN memoryd_namespaces n ON n.tenant = u.tenant AND n.namespace = u.namespace OFFSET 0) k "
+    "WHERE s.tenant = k.tenant AND s.namespace = k.namespace AND s.generation = k.generation "
     "AND s.key = k.key AND s.version = k.version AND s.expire_us > 0 "
     "AND s.expire_us < k.expire_us"};
 
@@ -204,9 +214,10 @@ inline constexpr Query kListItemGarbage{
 inline constexpr Query kPurgeGarbageItems{
     "purge_garbage_items",
     "WITH gone AS (DELETE FROM memoryd_items s WHERE s.tenant = $1 AND s.namespace = $2::bytea "
-    "AND s.generation = $3::bigint AND s.key = ANY (ARRAY(SELECT i.key FROM memoryd_items i "
-    "WHERE i.tenant = $1 AND i.namespace = $2::bytea AND i.generation = $3::bigint "
-    "ORDER BY i.key LIMIT $4::bigint)) RETURNING 1) SELECT count(*) FROM gone"};
+    "AND s.generation = $3::bigint AND s.key <= (SELECT max(d.key) FROM (SELECT i.key "
+    "FROM memoryd_items i WHERE i.tenant = $1 AND i.namespace = $2::bytea "
+    "AND i.generation = $3::bigint ORDER BY i.key LIMIT $4::bigint) d) RETURNING 1) "
+    "SELECT count(*) FROM gone"};
 
 inline constexpr Query kDropItemGarbage{
     "drop_item_garbage",
@@ -215,11 +226,13 @@ inline constexpr Query kDropItemGarbage{
     "DELETE FROM memoryd_item_garbage s WHERE s.tenant = $1 AND s.namespace = $2::bytea "
     "AND s.generation = $3::bigint"};
 
+// By the rows' places: by their keys PostgreSQL would read the whole table for each step. A row
+// that another statement has written over meanwhile stays.
 inline constexpr Query kPurgeItemRequests{
     "purge_item_requests",
-    "DELETE FROM memoryd_item_requests WHERE (tenant, namespace, request_id) IN "
-    "(SELECT tenant, namespace, request_id FROM memoryd_item_requests "
-    "WHERE create_us < $1::bigint ORDER BY create_us LIMIT $2::bigint)"};
+    "DELETE FROM memoryd_item_requests WHERE ctid = ANY (ARRAY(SELECT ctid "
+    "FROM memoryd_item_requests WHERE create_us < $1::bigint ORDER BY create_us "
+    "LIMIT $2::bigint)) AND create_us < $1::bigint"};
 
 }  // namespace memoryd
 

@@ -137,10 +137,12 @@ constexpr char kPutItems[] =
     "CASE WHEN s.expire_us = 0 OR s.expire_us > excluded.update_us THEN s.version ELSE 0 END "
     "RETURNING s.tenant, s.namespace, s.version, s.create_us, s.expire_us, s.bytes, s.previous)";
 
+// By OFFSET as the subselects of item_queries.h.
 constexpr char kDeleteItems[] =
-    ", d AS (DELETE FROM memoryd_items AS s USING (VALUES {}"
-    ") AS o (i, rank, key, expected), n WHERE n.i = o.i AND s.tenant = n.tenant "
-    "AND s.namespace = n.namespace AND s.generation = n.generation AND s.key = o.key "
+    ", d AS (DELETE FROM memoryd_items AS s USING (SELECT n.tenant, n.namespace, n.generation, v.* "
+    "FROM (VALUES {}"
+    ") AS v (i, rank, key, expected) JOIN n ON n.i = v.i OFFSET 0) AS o WHERE s.tenant = o.tenant "
+    "AND s.namespace = o.namespace AND s.generation = o.generation AND s.key = o.key "
     "AND (o.expected < 0 OR o.expected = CASE WHEN s.expire_us = 0 OR s.expire_us > $1 "
     "THEN s.version ELSE 0 END) RETURNING o.i, o.rank, o.expected, s.bytes, s.create_us, "
     "s.expire_us = 0 OR s.expire_us > $1 AS live)";

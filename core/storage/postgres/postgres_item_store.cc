@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "core/base/error.h"
@@ -47,8 +45,6 @@ std::string KeyEnd(const ItemRange& range) {
 
 // Where the columns of an item begin.
 constexpr int kFirst = 1;
-
-std::int64_t BytesOf(const QueryResult& result, int row) { return result.Int(row, kFirst + 12); }
 
 absl::StatusOr<Item> DecodeItem(const QueryResult& result, int row, bool with_values) {
   Item item;
@@ -182,20 +178,9 @@ absl::StatusOr<std::vector<std::optional<Item>>> PostgresItemStore::ReadItems(
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult found,
                            Run(one_namespace ? kReadItemsOfNamespace : kReadItems, parameters));
   if (found.size() > 0 && found.Int(0, 0) > max_bytes) return ReplyTooLarge();
-  // A key may be asked for more than once; its row then comes once, and counts for each.
-  std::unordered_multimap<std::string_view, std::size_t> places;
-  for (std::size_t i = 0; one_namespace && i < keys.size(); ++i) places.emplace(keys[i].key, i);
-  std::int64_t bytes = 0;
   for (int row = 0; row < found.size(); ++row) {
     MEMORYD_ASSIGN_OR_RETURN(Item item, DecodeItem(found, row, /*with_values=*/true));
-    if (!one_namespace) {
-      items[static_cast<std::size_t>(found.Int(row, 1 + kItemColumnCount) - 1)] = std::move(item);
-      continue;
-    }
-    const auto [begin, end] = places.equal_range(item.key);
-    bytes += BytesOf(found, row) * std::distance(begin, end);
-    if (bytes > max_bytes) return ReplyTooLarge();
-    for (auto place = begin; place != end; ++place) items[place->second] = item;
+    items[static_cast<std::size_t>(found.Int(row, 1 + kItemColumnCount) - 1)] = std::move(item);
   }
   return items;
 }
