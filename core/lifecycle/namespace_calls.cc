@@ -171,7 +171,8 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
     if (read.finished()) return absl::CancelledError("nobody waits for the call any more");
     MEMORYD_ASSIGN_OR_RETURN(
         const DeletedNamespace deleted,
-        options_.store->DeleteNamespace({key.tenant, listed.path}, /*forget=*/false));
+        options_.store->DeleteNamespace({key.tenant, listed.path}, /*forget=*/false,
+                                        options_.now_us()));
     counts.namespaces += deleted.existed ? 1 : 0;
     counts.items += deleted.item_count;
   }

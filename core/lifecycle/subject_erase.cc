@@ -106,7 +106,8 @@ void SubjectErase::EraseNamespaces() {
     return;
   }
   for (const ListedNamespace& listed : *found) {
-    const auto deleted = items.DeleteNamespace({request_.tenant, listed.path}, /*forget=*/true);
+    const auto deleted =
+        items.DeleteNamespace({request_.tenant, listed.path}, /*forget=*/true, options_.now_us());
     if (!deleted.ok()) {
       options_.done(deleted.status());
       return;

@@ -41,6 +41,19 @@ std::uint64_t NewNamespaceGeneration();
 // The version that a namespace begins with when it is made at `now_us`.
 inline std::int64_t FirstNamespaceVersion(std::int64_t now_us) { return now_us > 0 ? now_us : 1; }
 
+// What is kept of a deleted namespace stands among the records of its request_ids, under this one,
+// which no request has: as results its version, as fingerprint kErasedMark if it was erased, and as
+// time that of the deletion. It stands at NamespaceDigest(), so no name stays, and is purged as
+// they are.
+inline constexpr std::string_view kDeletionId;
+inline constexpr std::string_view kErasedMark = "e";
+
+// A version that is not above this one can't come again: the clock of no server that shares the
+// store is as far behind, and no call waits as long.
+inline std::int64_t DeletionKeptAbove(std::int64_t now_us) {
+  return now_us - std::int64_t{3600} * 1'000'000;
+}
+
 // When an item with this ttl, written now, expires; 0: never.
 inline std::int64_t ExpireTime(std::int64_t now_us, std::int64_t ttl_us) {
   return ttl_us == 0 ? 0 : now_us + ttl_us;

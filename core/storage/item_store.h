@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,6 +38,8 @@ struct ItemBatch {
   // outlives the namespace.
   std::string request_id = {};
   std::string fingerprint = {};  // SHA-256 of the request, 32 bytes; with a request_id.
+  // When its call began. The batch makes no namespace that was erased since.
+  std::int64_t begun_us = std::numeric_limits<std::int64_t>::max();
 };
 
 // What became of one write.
@@ -54,6 +57,7 @@ enum class ItemBatchOutcome {
   kVersionLost,     // Not stored: `lost` is not at its expected version.
   kVectorSize,      // Not stored: the vector of `lost` has not the size of the namespace's.
   kRequestIdTaken,  // Not stored: results are kept under the request_id.
+  kErased,          // Not stored: the namespace was erased after the batch's call began.
   kFailed,          // Not stored, for the reason in `status`.
   kUnknown,         // May or may not be stored: the connection broke and could not be settled.
 };
@@ -84,8 +88,8 @@ struct ItemKey {
 struct NamespaceRow {
   // Part of the key of every item. Random; a new one makes all older items unreachable.
   std::uint64_t generation = 0;
-  // Of the newest write. That of a namespace that is made begins with the time in microseconds, so
-  // that no version comes again when a namespace is deleted and made again.
+  // Of the newest write. That of a namespace that is made begins with the time in microseconds, and
+  // above that of one which was deleted there in the last 24 hours, so that no version comes again.
   std::int64_t version = 0;
   std::int64_t config_version = 0;  // `version` when the configuration was written last.
   std::int64_t item_count = 0;
@@ -112,6 +116,8 @@ struct NamespaceChange {
   std::int64_t ttl_us = 0;
   std::string subject = {};
   std::string config = {};
+  // When the call began. A namespace that was erased since is not made.
+  std::int64_t begun_us = std::numeric_limits<std::int64_t>::max();
 };
 
 enum class ItemListOrder { kKey, kKeyDescending, kOldestFirst, kNewestFirst };
@@ -194,15 +200,19 @@ class ItemStore {
       std::string_view tenant, const NamespacePath& prefix, std::string_view after,
       std::string_view subject, std::int64_t max_namespaces) = 0;
 
-  // Makes the namespace or writes its configuration. False when it is not at the expected one.
+  // Makes the namespace or writes its configuration. False when it is not at the expected one, or
+  // was erased since the call began. UNAVAILABLE `OUTCOME_UNKNOWN` when it may have been written.
   virtual absl::StatusOr<bool> WriteNamespace(const NamespaceKey& key,
                                               const NamespaceChange& change,
                                               std::int64_t now_us) = 0;
 
   // Deletes the namespace; its items are unreachable from then on, and purged behind. With
-  // `forget`, what its request_ids keep is forgotten: the fingerprints become empty, and stay.
-  virtual absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
-                                                           bool forget) = 0;
+  // `forget` it is erased: what its request_ids keep is forgotten, so that the fingerprints become
+  // empty, and stay; and no call that began before `now_us` makes it again. OK is as durable as
+  // that of a write, also where there was nothing to delete any more. UNAVAILABLE
+  // `OUTCOME_UNKNOWN` when it may have been deleted.
+  virtual absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget,
+                                                           std::int64_t now_us) = 0;
 
   // For each request_id of the namespace what is kept under it, if anything. A record that is
   // returned is as durable as a write that was answered.

@@ -155,8 +155,43 @@ TEST_P(ItemContractTest, VersionsRiseAlsoWhenAnItemOrItsNamespaceComesAgain) {
   rises(kNow);
   MustWrite(Batch({Delete("key")}));
   rises(kNow);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, false).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow).ok());
   rises(kNow + 1'000);
+}
+
+// Its time is that at which it joined the queue.
+TEST_P(ItemContractTest, NoVersionComesAgainWhenABatchThatWaitedMakesTheNamespace) {
+  const auto first = MustWrite(Batch({Put("a"), Put("b")}), kNow + 5'000);
+  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow + 5'000).ok());
+  const auto second = MustWrite(Batch({Put("a")}), kNow);
+  EXPECT_GT(second[0].version, first[1].version);
+  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow).ok());
+  EXPECT_TRUE(items().WriteNamespace(kKey, {}, kNow - 5'000).value());
+  EXPECT_GT(Row()->version, second[0].version);
+  EXPECT_EQ(Row()->config_version, Row()->version);
+  Purge(kNow + 100'000);
+  EXPECT_GT(MustWrite(Batch({Put("a")}), kNow)[0].version, second[0].version);
+}
+
+TEST_P(ItemContractTest, NoCallThatBeganBeforeMakesAnErasedNamespaceAgain) {
+  MustWrite(Batch({Put("a")}));
+  ASSERT_TRUE(items().DeleteNamespace(kKey, true, kNow + 10).ok());
+  ItemBatch late = Batch({Put("b")});
+  late.begun_us = kNow + 10;
+  EXPECT_EQ(Write(late).outcome, ItemBatchOutcome::kErased);
+  NamespaceChange change;
+  change.begun_us = kNow + 10;
+  EXPECT_FALSE(items().WriteNamespace(kKey, change, kNow + 20).value());
+  EXPECT_FALSE(Row().has_value());
+  // One of a younger call is not held up by an older one's.
+  std::vector<ItemBatch> batches = {late, Batch({Put("c")}), Batch({Put("d")}, Key({"x"}))};
+  batches[1].begun_us = batches[2].begun_us = kNow + 11;
+  const auto results = items().WriteItems(batches, kNow + 20);
+  EXPECT_EQ(results[0].outcome, ItemBatchOutcome::kErased);
+  EXPECT_EQ(results[1].outcome, ItemBatchOutcome::kWritten);
+  EXPECT_EQ(results[2].outcome, ItemBatchOutcome::kWritten);
+  EXPECT_FALSE(Read("b").has_value());
+  EXPECT_TRUE(Read("c").has_value());
 }
 
 TEST_P(ItemContractTest, AConditionIsDecidedByWhatIsStored) {
@@ -231,9 +266,9 @@ TEST_P(ItemContractTest, ResultsAreKeptUnderARequestId) {
   EXPECT_EQ(record->writes, written);
   // The same id is another one in another namespace; it outlives its own.
   EXPECT_EQ(Write(Batch({Put("a")}, Key({"x"}), "r")).outcome, ItemBatchOutcome::kWritten);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, false).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow).ok());
   EXPECT_EQ(Write(batch).outcome, ItemBatchOutcome::kRequestIdTaken);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, true).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, true, kNow).ok());
   EXPECT_EQ(find()->fingerprint, "");
   EXPECT_EQ(Write(batch).outcome, ItemBatchOutcome::kRequestIdTaken);
   Purge(kNow + 10, 5);
@@ -406,11 +441,11 @@ TEST_P(ItemContractTest, AConfigurationIsWrittenOnlyOverTheOneThatWasRead) {
 TEST_P(ItemContractTest, ADeletedNamespaceIsGoneAtOnceAndItsRowsBehind) {
   MustWrite(Batch({Put("a"), Put("b", std::string(3'000, ' ') + "1")}));
   const std::uint64_t generation = Row()->generation;
-  const auto deleted = items().DeleteNamespace(kKey, false);
+  const auto deleted = items().DeleteNamespace(kKey, false, kNow);
   ASSERT_TRUE(deleted.ok()) << deleted.status();
   EXPECT_TRUE(deleted->existed);
   EXPECT_EQ(deleted->item_count, 2);
-  EXPECT_FALSE(items().DeleteNamespace(kKey, false)->existed);
+  EXPECT_FALSE(items().DeleteNamespace(kKey, false, kNow)->existed);
   EXPECT_FALSE(Read("a").has_value());
   MustWrite(Batch({Put("c")}));
   EXPECT_THAT(ListKeys({.max_items = 10}), ElementsAre("c"));

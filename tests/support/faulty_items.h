@@ -74,9 +74,10 @@ class FaultyItems final : public ItemStore {
     if (absl::Status status = status_(); !status.ok()) return status;
     return store_.WriteNamespace(key, change, now_us);
   }
-  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget) override {
+  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget,
+                                                   std::int64_t now_us) override {
     if (absl::Status status = status_(); !status.ok()) return status;
-    return store_.DeleteNamespace(key, forget);
+    return store_.DeleteNamespace(key, forget, now_us);
   }
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override {

@@ -105,7 +105,7 @@ BatchReply BatchConnection::Execute(const char* sql, std::span<const std::string
   std::vector<const char*> values;
   for (const std::string& parameter : parameters) values.push_back(parameter.c_str());
   if (PQsendQueryParams(connection_.get(), sql, static_cast<int>(values.size()), nullptr,
-                        values.data(), nullptr, nullptr, 0) != 1) {
+                        values.data(), nullptr, nullptr, 1) != 1) {
     return SendFailed();
   }
   return Await(deadline);

@@ -1,10 +1,8 @@
 #include "core/storage/postgres/item_writer.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "core/base/error_cause.h"
@@ -12,6 +10,7 @@
 #include "core/storage/item_rows.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_statement.h"
+#include "core/storage/postgres/namespace_writer.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {
@@ -89,7 +88,8 @@ class Writer {
                     ItemBatchResult& result);
   // For a batch of deletions where there is no namespace.
   void KeepNothing(const PendingItems& pending);
-  absl::Status MakeNamespaces(std::span<const PendingItems> batches);
+  // Takes out those whose calls began before their namespaces were erased.
+  absl::Status MakeNamespaces(std::vector<PendingItems>& batches);
   // What became of batches whose answer was lost.
   void Settle(std::span<const PendingItems> batches, const BatchReply& reply);
   absl::StatusOr<QueryResult> Run(const Query& query, const Parameters& parameters) {
@@ -219,13 +219,12 @@ void Writer::SortOut(std::span<const PendingItems> batches, int tries) {
       KeepNothing(pending);
       continue;
     }
-    if (!has_namespace) homeless.push_back(pending);
-    others.push_back(pending);
+    (has_namespace ? others : homeless).push_back(pending);
   }
   if (!homeless.empty()) {
-    if (const absl::Status status = MakeNamespaces(homeless); !status.ok()) {
-      return SetAll(others, ItemBatchOutcome::kFailed, status);
-    }
+    const absl::Status status = MakeNamespaces(homeless);
+    others.insert(others.end(), homeless.begin(), homeless.end());
+    if (!status.ok()) return SetAll(others, ItemBatchOutcome::kFailed, status);
   }
   // Two batches under one request_id, or two of a new namespace with vectors of different sizes,
   // stand against each other: one at a time they are told apart.
@@ -324,19 +323,25 @@ void Writer::KeepNothing(const PendingItems& pending) {
   result.writes.resize(batch.writes.size());
 }
 
-absl::Status Writer::MakeNamespaces(std::span<const PendingItems> batches) {
-  Arrays arrays(4);
-  std::set<NamespaceKey> made;
+absl::Status Writer::MakeNamespaces(std::vector<PendingItems>& batches) {
+  std::map<NamespaceKey, std::int64_t> youngest;
   for (const PendingItems& pending : batches) {
-    const NamespaceKey& key = pending.batch->key;
-    if (!made.insert(key).second) continue;
-    arrays.Add(key.tenant, DigestParameter(key), key.path.stored(),
-               std::to_string(std::bit_cast<std::int64_t>(NewNamespaceGeneration())));
+    std::int64_t& begun_us = youngest[pending.batch->key];
+    begun_us = std::max(begun_us, pending.batch->begun_us);
   }
-  Parameters parameters = arrays.Take();
-  parameters.push_back(std::to_string(FirstNamespaceVersion(now_us_)));
-  parameters.insert(parameters.end(), {"0", "", "\\x"});
-  return Run(kMakeNamespaces, parameters).status();
+  std::vector<NeededNamespace> needed;
+  for (const auto& [key, begun_us] : youngest) needed.push_back({key, begun_us});
+  MEMORYD_ASSIGN_OR_RETURN(const std::vector<MadeNamespace> made,
+                           memoryd::MakeNamespaces(context_, needed, now_us_));
+  std::map<NamespaceKey, const MadeNamespace*> made_at;
+  for (std::size_t i = 0; i < needed.size(); ++i) made_at[needed[i].key] = &made[i];
+  std::erase_if(batches, [&made_at](const PendingItems& pending) {
+    const std::int64_t erased_us = made_at[pending.batch->key]->erased_us;
+    if (erased_us == 0 || erased_us < pending.batch->begun_us) return false;
+    pending.result->outcome = ItemBatchOutcome::kErased;
+    return true;
+  });
+  return absl::OkStatus();
 }
 
 void Writer::Settle(std::span<const PendingItems> batches, const BatchReply& reply) {

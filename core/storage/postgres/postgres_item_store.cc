@@ -12,6 +12,7 @@
 #include "core/storage/item_rows.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_writer.h"
+#include "core/storage/postgres/namespace_writer.h"
 
 namespace memoryd {
 namespace {
@@ -253,32 +254,13 @@ absl::StatusOr<std::vector<ListedNamespace>> PostgresItemStore::ListNamespaces(
 absl::StatusOr<bool> PostgresItemStore::WriteNamespace(const NamespaceKey& key,
                                                        const NamespaceChange& change,
                                                        std::int64_t now_us) {
-  if (change.expected_config_version == 0) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        const QueryResult made,
-        Run(kMakeNamespaces,
-            {ArrayParameter({&key.tenant, 1}), ArrayParameter(Parameters{DigestParameter(key)}),
-             ArrayParameter({&key.path.stored(), 1}),
-             ArrayParameter(Parameters{Bits(NewNamespaceGeneration())}),
-             std::to_string(FirstNamespaceVersion(now_us)), std::to_string(change.ttl_us),
-             change.subject, BytesParameter(change.config)}));
-    return made.size() > 0;
-  }
-  MEMORYD_ASSIGN_OR_RETURN(
-      const QueryResult changed,
-      Run(kConfigureNamespace,
-          {key.tenant, DigestParameter(key), std::to_string(change.expected_config_version),
-           std::to_string(change.ttl_us), std::to_string(now_us), change.subject,
-           BytesParameter(change.config)}));
-  return changed.size() > 0;
+  return WriteNamespaceRow(Context(), key, change, now_us);
 }
 
 absl::StatusOr<DeletedNamespace> PostgresItemStore::DeleteNamespace(const NamespaceKey& key,
-                                                                    bool forget) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult gone,
-                           Run(kDeleteNamespace, {key.tenant, DigestParameter(key), Bool(forget)}));
-  if (gone.size() == 0) return DeletedNamespace();
-  return DeletedNamespace{true, gone.Int(0, 0), gone.Int(0, 1)};
+                                                                    bool forget,
+                                                                    std::int64_t now_us) {
+  return DeleteNamespaceRow(Context(), key, forget, now_us);
 }
 
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> PostgresItemStore::FindItemRequests(

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/status_macros.h"
+#include "core/storage/item_rows.h"
 #include "core/storage/sqlite/sqlite_items.h"
 
 namespace memoryd::sqlite {
@@ -25,7 +28,15 @@ constexpr char kInsertItemGarbage[] =
 
 constexpr char kForgetItemRequests[] =
     "UPDATE memoryd_item_requests SET fingerprint = x'', results = '' WHERE tenant = ? AND path = "
-    "?";
+    "? AND request_id <> ''";
+
+constexpr char kKeepDeletion[] =
+    "REPLACE INTO memoryd_item_requests (tenant, path, request_id, fingerprint, results, create_us)"
+    " VALUES (?, ?, '', ?, ?, ?)";
+
+constexpr char kSelectDeletion[] =
+    "SELECT fingerprint, results, create_us FROM memoryd_item_requests"
+    " WHERE tenant = ? AND path = ? AND request_id = ''";
 
 constexpr char kTouchItem[] =
     "UPDATE memoryd_items SET expire_us = ? WHERE tenant = ? AND generation = ? AND key = ?"
@@ -148,10 +159,37 @@ auto Transact(Database& db, const Change& change) -> decltype(change()) {
   return changed;
 }
 
+// See kDeletionId.
+absl::Status KeepDeletion(Database& db, const NamespaceKey& key, std::int64_t version, bool erased,
+                          std::int64_t now_us) {
+  if (!erased && version <= DeletionKeptAbove(now_us)) return absl::OkStatus();
+  MEMORYD_ASSIGN_OR_RETURN(const Deletion before, FindDeletion(db, key));
+  const std::string text = std::to_string(std::max(version, before.version));
+  Query query = db.Prepare(kKeepDeletion);
+  const std::string digest = NamespaceDigest(key.path);
+  query.BindText(key.tenant).BindBlob(digest);
+  query.BindBlob(erased || before.erased_us > 0 ? kErasedMark : std::string_view());
+  query.BindText(text).Bind(std::max(now_us, before.erased_us));
+  return ToStatus(query.Run());
+}
+
 }  // namespace
 
-absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key,
-                                                 bool forget) {
+absl::StatusOr<Deletion> FindDeletion(Database& db, const NamespaceKey& key) {
+  Query query = db.Prepare(kSelectDeletion);
+  const std::string digest = NamespaceDigest(key.path);
+  query.BindText(key.tenant).BindBlob(digest);
+  MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+  Deletion deletion;
+  if (!found) return deletion;
+  const std::string version = query.String(1);
+  std::from_chars(version.data(), version.data() + version.size(), deletion.version);
+  if (query.Bytes(0) == kErasedMark) deletion.erased_us = query.Int(2);
+  return deletion;
+}
+
+absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key, bool forget,
+                                                 std::int64_t now_us) {
   return Transact(db, [&]() -> absl::StatusOr<DeletedNamespace> {
     if (forget) {
       Query query = db.Prepare(kForgetItemRequests);
@@ -166,6 +204,7 @@ absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKe
     Query garbage = db.Prepare(kInsertItemGarbage);
     garbage.BindText(key.tenant).BindBits(row->generation);
     MEMORYD_RETURN_IF_ERROR(ToStatus(garbage.Run()));
+    MEMORYD_RETURN_IF_ERROR(KeepDeletion(db, key, row->version, forget, now_us));
     return DeletedNamespace{true, row->item_count, row->item_bytes};
   });
 }

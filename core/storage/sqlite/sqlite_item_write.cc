@@ -151,10 +151,16 @@ absl::StatusOr<bool> BatchWriter::Decide(ItemBatchResult& result) {
   const bool stores = std::any_of(batch_.writes.begin(), batch_.writes.end(),
                                   [](const ItemWrite& write) { return write.content.has_value(); });
   if (!row_.has_value() && stores) {
+    MEMORYD_ASSIGN_OR_RETURN(const Deletion before, FindDeletion(db_, batch_.key));
+    if (before.erased_us >= batch_.begun_us) {
+      result.outcome = ItemBatchOutcome::kErased;
+      return false;
+    }
     is_new_ = true;
     row_.emplace();
     row_->generation = NewNamespaceGeneration();
-    row_->version = row_->config_version = FirstNamespaceVersion(now_us_);
+    row_->version = row_->config_version =
+        std::max(FirstNamespaceVersion(now_us_), before.version + 1);
     row_->create_us = now_us_;
   }
   MEMORYD_RETURN_IF_ERROR(ReadOld());
@@ -380,7 +386,14 @@ absl::StatusOr<bool> WriteNamespace(Database& db, const NamespaceKey& key,
     MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
     const std::int64_t stored = row.has_value() ? row->config_version : 0;
     if (stored != change.expected_config_version) return false;
-    const std::int64_t version = row.has_value() ? row->version + 1 : FirstNamespaceVersion(now_us);
+    Deletion before;
+    if (!row.has_value()) {
+      MEMORYD_ASSIGN_OR_RETURN(before, FindDeletion(db, key));
+      if (before.erased_us >= change.begun_us) return false;
+    }
+    const std::int64_t version = row.has_value()
+                                     ? row->version + 1
+                                     : std::max(FirstNamespaceVersion(now_us), before.version + 1);
     Query query = db.Prepare(row.has_value() ? kSetNamespaceConfig : kInsertNamespace);
     if (row.has_value()) {
       query.Bind(version)

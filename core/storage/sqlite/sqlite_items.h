@@ -22,8 +22,8 @@ std::vector<ItemBatchResult> WriteItems(Database& db, std::span<const ItemBatch>
 
 absl::StatusOr<bool> WriteNamespace(Database& db, const NamespaceKey& key,
                                     const NamespaceChange& change, std::int64_t now_us);
-absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key,
-                                                 bool forget);
+absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key, bool forget,
+                                                 std::int64_t now_us);
 absl::Status TouchItems(Database& db, std::span<const ItemTouch> touches);
 
 // One small transaction of ItemStore::PurgeItems; 0 when nothing is left.
@@ -45,6 +45,12 @@ absl::StatusOr<std::vector<ListedNamespace>> ListNamespaces(Database& db, std::s
                                                             std::string_view after,
                                                             std::string_view subject,
                                                             std::int64_t max_namespaces);
+// What is kept of a deleted namespace, see kDeletionId; in the connection's transaction.
+struct Deletion {
+  std::int64_t version = 0;    // 0: nothing is kept.
+  std::int64_t erased_us = 0;  // 0: it was not erased.
+};
+absl::StatusOr<Deletion> FindDeletion(Database& db, const NamespaceKey& key);
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
     Database& db, const NamespaceKey& key, std::span<const std::string> request_ids);
 absl::StatusOr<ItemUsage> ReadItemUsage(Database& db, std::string_view tenant);

@@ -22,6 +22,11 @@ absl::Status VectorSizeMismatch(std::size_t index, std::int64_t vector_size) {
       {{"operation", std::to_string(index)}, {"vector_size", std::to_string(vector_size)}});
 }
 
+absl::Status NamespaceErased() {
+  return Error(absl::StatusCode::kAborted, "NAMESPACE_REPLACED",
+               "namespace: its subject was erased while the call waited; nothing was stored");
+}
+
 absl::StatusOr<ItemsWritten> ReplyOf(const ItemRequestRecord& record, const ItemBatch& batch) {
   if (record.fingerprint.empty()) {
     return Error(absl::StatusCode::kFailedPrecondition, "REQUEST_FORGOTTEN",

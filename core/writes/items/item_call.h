@@ -32,6 +32,8 @@ struct ItemsWritten {
 absl::Status VersionMismatch(std::size_t index, std::int64_t version);
 // INVALID_ARGUMENT `VECTOR_SIZE`, with the value `vector_size`.
 absl::Status VectorSizeMismatch(std::size_t index, std::int64_t vector_size);
+// ABORTED `NAMESPACE_REPLACED`.
+absl::Status NamespaceErased();
 // What is kept under the batch's request_id. ALREADY_EXISTS `REQUEST_ID_REUSED` when it was another
 // request; FAILED_PRECONDITION `REQUEST_FORGOTTEN` when it was forgotten.
 absl::StatusOr<ItemsWritten> ReplyOf(const ItemRequestRecord& record, const ItemBatch& batch);

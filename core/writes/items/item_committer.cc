@@ -172,6 +172,9 @@ void ItemCommitter::Conclude(const std::shared_ptr<ItemCall>& call, const ItemBa
       call->BackToQueue();
       options_.recorded->LookUp(call);
       break;
+    case ItemBatchOutcome::kErased:
+      call->Finish(NamespaceErased());
+      break;
     case ItemBatchOutcome::kFailed:
       call->Finish(absl::IsUnavailable(result.status) ? StoreUnavailable() : result.status);
       break;

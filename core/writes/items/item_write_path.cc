@@ -73,6 +73,7 @@ void ItemWritePath::Submit(ItemBatch batch, std::size_t byte_size, CallEnd end,
     done(place.status());
     return;
   }
+  batch.begun_us = std::min(batch.begun_us, options_.now_us());
   Asked asked{std::move(batch), byte_size, std::move(end), *std::move(place), std::move(done)};
   if (options_.quotas == nullptr) {
     Enqueue(std::move(asked));
